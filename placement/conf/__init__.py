@@ -1,0 +1,63 @@
+"""Every option of the service (contract 06 section 4), and where values come from (section 3)."""
+
+import os
+from pathlib import Path
+
+from oslo_config import cfg
+from oslo_log import log
+from oslo_policy import opts as policy_opts
+
+from placement.conf import api, base, database, placement, workarounds
+
+PROJECT = "placement"
+CONFIG_FILE = "placement.conf"
+
+_MODULES = (base, api, placement, database, workarounds)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return (group, options) pairs for the sample generator; entry point ``placement.conf``."""
+    return [(module.GROUP, list(module.OPTIONS)) for module in _MODULES]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register every option of the service on ``conf``, those of its libraries that it reads too.
+
+    May be called again. Must be called before ``conf`` parses a command line, because the options
+    of the log library are also command line options.
+    """
+    for group, options in list_opts():
+        conf.register_opts(options, group=None if group == "DEFAULT" else group)
+    log.register_options(conf)
+    policy_opts.set_defaults(conf)
+
+
+def default_config_files(prog: str | None = None) -> list[str]:
+    """Return the files the web application reads, most important last.
+
+    ``$OS_PLACEMENT_CONFIG_DIR/placement.conf`` alone when that variable is set and not blank,
+    whether or not the file exists; what the default search finds otherwise.
+    """
+    directory = os.environ.get("OS_PLACEMENT_CONFIG_DIR", "").strip()
+    if directory:
+        return [str(Path(directory) / CONFIG_FILE)]
+    return cfg.find_config_files(project=PROJECT, prog=prog)
+
+
+def load(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> None:
+    """Read the configuration of the web application; the server's command line is never parsed.
+
+    :param config_files: read these and nothing else instead of searching.
+    :raises oslo_config.cfg.ConfigFilesNotFoundError: a file of ``config_files`` is missing, or
+        ``OS_PLACEMENT_CONFIG_DIR`` names a directory without ``placement.conf``.
+    :raises oslo_config.cfg.RequiredOptError: ``[placement_database]/connection`` is missing.
+    """
+    directories: list[str] | None = None
+    if config_files or os.environ.get("OS_PLACEMENT_CONFIG_DIR", "").strip():
+        directories = []
+    conf(
+        [],
+        project=PROJECT,
+        default_config_files=config_files or default_config_files(),
+        default_config_dirs=directories,
+    )
