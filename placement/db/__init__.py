@@ -1,0 +1,1 @@
+"""The store: engine, transactions, tables, statements and migrations."""

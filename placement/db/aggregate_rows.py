@@ -1,0 +1,103 @@
+"""Statements on ``placement_aggregates`` and the associations of providers with them."""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import delete, insert, select
+
+from placement.db import models
+from placement.db.api import StaleRead, Transaction
+from placement.db.in_list import batches
+from placement.db.insertion import insert_missing
+
+_providers = models.resource_providers
+_aggregates = models.placement_aggregates
+_associations = models.resource_provider_aggregates
+
+
+class ProviderAggregates(NamedTuple):
+    """The aggregates of one provider and its generation."""
+
+    generation: int
+    uuids: list[str]
+
+
+def of_provider(tx: Transaction, provider_uuid: str) -> ProviderAggregates | None:
+    """Return the aggregates of the provider, None if there is no such provider. One statement."""
+    rows = tx.execute(
+        select(_providers.c.generation, _aggregates.c.uuid)
+        .select_from(_providers)
+        .outerjoin(_associations, _associations.c.resource_provider_id == _providers.c.id)
+        .outerjoin(_aggregates, _aggregates.c.id == _associations.c.aggregate_id)
+        .where(_providers.c.uuid == provider_uuid)
+        .order_by(_associations.c.aggregate_id)
+    ).all()
+    if not rows:
+        return None
+    return ProviderAggregates(rows[0][0], [uuid for _, uuid in rows if uuid is not None])
+
+
+def associated(tx: Transaction, provider_id: int) -> dict[str, int]:
+    """Return the ids of a locked provider's aggregates by uuid. One statement."""
+    rows = tx.execute(
+        select(_aggregates.c.uuid, _aggregates.c.id)
+        .join(_associations, _associations.c.aggregate_id == _aggregates.c.id)
+        .where(_associations.c.resource_provider_id == provider_id)
+    )
+    return {row.uuid: row.id for row in rows}
+
+
+def get_or_create(tx: Transaction, uuids: Collection[str]) -> list[int]:
+    """Return the ids of the aggregates, making those that are new. One or three statements.
+
+    :raises StaleRead: the database takes one of them for another.
+    """
+    wanted = sorted(uuids)
+    known = _ids(tx, wanted)
+    missing = [uuid for uuid in wanted if uuid not in known]
+    if missing:
+        created_at = models.now()
+        for batch in batches(missing):
+            rows = [{"uuid": uuid, "created_at": created_at} for uuid in batch]
+            insert_missing(tx, _aggregates, rows)
+        known |= _ids(tx, missing)
+    if len(known) < len(wanted):
+        # Only where a collation of an older database takes two spellings for one.
+        raise StaleRead("an aggregate could not be stored as given")
+    return [known[uuid] for uuid in wanted]
+
+
+def _ids(tx: Transaction, uuids: Sequence[str]) -> dict[str, int]:
+    ids: dict[str, int] = {}
+    for batch in batches(uuids):
+        rows = tx.execute(
+            select(_aggregates.c.uuid, _aggregates.c.id).where(_aggregates.c.uuid.in_(batch))
+        )
+        ids.update((row.uuid, row.id) for row in rows)
+    return ids
+
+
+def associate(tx: Transaction, provider_id: int, aggregate_ids: Collection[int]) -> None:
+    """Associate a locked provider with aggregates it is not associated with. One statement."""
+    created_at = models.now()
+    for batch in batches(sorted(aggregate_ids)):
+        rows = [
+            {
+                "resource_provider_id": provider_id,
+                "aggregate_id": aggregate_id,
+                "created_at": created_at,
+            }
+            for aggregate_id in batch
+        ]
+        tx.execute(insert(_associations).values(rows))
+
+
+def dissociate(tx: Transaction, provider_id: int, aggregate_ids: Collection[int]) -> None:
+    """End associations of a locked provider. One statement."""
+    for batch in batches(sorted(aggregate_ids)):
+        tx.execute(
+            delete(_associations).where(
+                _associations.c.resource_provider_id == provider_id,
+                _associations.c.aggregate_id.in_(batch),
+            )
+        )

@@ -1,0 +1,172 @@
+"""Statements on ``allocations``: the two listings, and what a replacement writes."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Delete, TextClause, bindparam, delete, func, insert, select, text
+
+from placement.db import in_list, models
+from placement.db.api import StaleRead, Transaction
+
+_allocations = models.allocations
+_consumers = models.consumers
+_providers = models.resource_providers
+_classes = models.resource_classes
+_modified = func.coalesce(_allocations.c.updated_at, _allocations.c.created_at)
+
+_INSERT = insert(_allocations)
+_IN_USE = (
+    select(_allocations.c.resource_provider_id, _allocations.c.resource_class_id)
+    .where(
+        _allocations.c.resource_provider_id.in_(bindparam("provider_ids", expanding=True)),
+        _allocations.c.resource_class_id.in_(bindparam("class_ids", expanding=True)),
+    )
+    .distinct()
+)
+
+_OF_CONSUMER = (
+    select(
+        _providers.c.uuid,
+        func.coalesce(_providers.c.generation, 0),
+        _classes.c.name,
+        _allocations.c.used,
+        _modified,
+        models.projects.c.external_id,
+        models.users.c.external_id,
+        _consumers.c.generation,
+        models.consumer_types.c.name,
+    )
+    .select_from(_consumers)
+    .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
+    .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
+    .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
+    .join(models.projects, models.projects.c.id == _consumers.c.project_id)
+    .join(models.users, models.users.c.id == _consumers.c.user_id)
+    .outerjoin(models.consumer_types, models.consumer_types.c.id == _consumers.c.consumer_type_id)
+    .where(_consumers.c.uuid == bindparam("uuid"))
+    .order_by(_allocations.c.id)
+)
+
+_OF_PROVIDER = (
+    select(
+        func.coalesce(_providers.c.generation, 0),
+        _consumers.c.uuid,
+        _consumers.c.generation,
+        _classes.c.name,
+        _allocations.c.used,
+        _modified,
+    )
+    .select_from(_providers)
+    # Not joined in brackets: SQLite would build the inner join over the whole ledger first.
+    .outerjoin(_allocations, _allocations.c.resource_provider_id == _providers.c.id)
+    .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
+    .outerjoin(_classes, _classes.c.id == _allocations.c.resource_class_id)
+    .where(_providers.c.uuid == bindparam("uuid"))
+    .order_by(_allocations.c.id)
+)
+
+
+_COLUMNS = ("consumer_id", "resource_provider_id", "resource_class_id", "used")
+READY_ROWS = 16
+_ROW = [tuple(f"{column}_{index}" for column in _COLUMNS) for index in range(READY_ROWS)]
+
+
+class ConsumerAllocation(NamedTuple):
+    """One allocation in the listing of its consumer."""
+
+    provider_uuid: str
+    provider_generation: int
+    class_name: str
+    used: int
+    modified_at: datetime | None
+    project: str
+    user: str
+    generation: int
+    type: str | None
+
+
+class ProviderAllocation(NamedTuple):
+    """One allocation in the listing of its provider.
+
+    ``consumer_uuid`` is None where there is no allocation, or no consumer record.
+    """
+
+    provider_generation: int
+    consumer_uuid: str | None
+    consumer_generation: int | None
+    class_name: str | None
+    used: int | None
+    modified_at: datetime | None
+
+
+def of_consumer(tx: Transaction, uuid: str) -> list[ConsumerAllocation]:
+    """Return the allocations of a consumer that has a record. One statement."""
+    return [ConsumerAllocation(*row) for row in tx.execute(_OF_CONSUMER, {"uuid": uuid})]
+
+
+def of_provider(tx: Transaction, uuid: str) -> list[ProviderAllocation]:
+    """Return the allocations on a provider, those without a consumer record too. One statement.
+
+    A provider without any gives one row of Nones, an unknown provider none.
+    """
+    return [ProviderAllocation(*row) for row in tx.execute(_OF_PROVIDER, {"uuid": uuid})]
+
+
+def in_use(tx: Transaction, places: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Return those of the places, as (provider id, class id), that have allocations. One statement.
+
+    Whoever holds the providers gets an answer that stays true.
+    """
+    if not places:
+        return set()
+    providers, classes = ({place[index] for place in places} for index in (0, 1))
+    rows = tx.execute(_IN_USE, {"provider_ids": sorted(providers), "class_ids": sorted(classes)})
+    return {(row[0], row[1]) for row in rows} & set(places)
+
+
+def delete_all(tx: Transaction, ids: Sequence[int]) -> None:
+    """Delete allocations that were read in this transaction. One statement.
+
+    :raises StaleRead: one of them is gone already.
+    """
+    for part in in_list.batches(sorted(ids)):
+        size = in_list.size_for(len(part))
+        if tx.execute(_delete(size), in_list.bound("id", part, size)).rowcount != len(part):
+            raise StaleRead("an allocation was deleted meanwhile")
+
+
+@cache
+def _delete(size: int) -> Delete:
+    return delete(_allocations).where(in_list.is_among(_allocations.c.id, "id", size))
+
+
+def insert_all(tx: Transaction, rows: Sequence[tuple[str, int, int, int]]) -> None:
+    """Insert allocations given as (consumer uuid, provider id, class id, amount). One statement."""
+    now = models.now()
+    if not rows:
+        return
+    if len(rows) <= READY_ROWS:
+        parameters: dict[str, Any] = {"now": now}
+        for index, row in enumerate(rows):
+            parameters |= zip(_ROW[index], row, strict=True)
+        tx.execute(_insert(len(rows)), parameters)
+        return
+    tx.execute(
+        _INSERT,
+        [
+            {**dict(zip(_COLUMNS, row, strict=True)), "created_at": now, "updated_at": None}
+            for row in rows
+        ],
+    )
+
+
+@cache
+def _insert(count: int) -> TextClause:
+    """Return the INSERT of so many rows: a VALUES list of Core would be compiled at every call."""
+    values = ", ".join(f"(:now, :{', :'.join(names)})" for names in _ROW[:count])
+    statement = text(
+        f"INSERT INTO allocations (created_at, {', '.join(_COLUMNS)}) VALUES {values}"  # noqa: S608
+    )
+    return statement.bindparams(bindparam("now", type_=_allocations.c.created_at.type))

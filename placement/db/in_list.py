@@ -1,0 +1,67 @@
+"""Lists of values in statements that are built and compiled once.
+
+An IN list of its own length is a statement of its own; the expanding lists of SQLAlchemy share one
+statement, whose text is put together again at every call. Here a list is filled up to the next of
+a few sizes by repeating its last value, so that a handful of ready texts serve all usual lengths.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, bindparam, case
+
+T = TypeVar("T")
+
+SIZES = (1, 2, 4, 8, 16, 32)
+ANY_SIZE = 0
+"""Longer lists are rare, and their texts would fill the caches: they expand at every call."""
+
+MOST = 1000
+"""Values of one statement that changes rows."""
+
+
+def size_for(count: int) -> int:
+    """Return the size that holds ``count`` values."""
+    return next((size for size in SIZES if count <= size), ANY_SIZE)
+
+
+def batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the values in lists that every database takes: PostgreSQL nests pairs, SQLite counts.
+
+    Everyday requests make one batch.
+    """
+    for start in range(0, len(values), MOST):
+        yield values[start : start + MOST]
+
+
+def is_among(column: ColumnElement[Any], name: str, size: int) -> ColumnElement[bool]:
+    """The column has one of the values bound under ``name``."""
+    if size == ANY_SIZE:
+        return column.in_(bindparam(name, expanding=True))
+    if size == 1:
+        return column == bindparam(f"{name}_0")
+    return column.in_([bindparam(f"{name}_{index}") for index in range(size)])
+
+
+def by_key(
+    key: ColumnElement[int], column: ColumnElement[Any], keys: str, name: str, size: int
+) -> ColumnElement[Any]:
+    """Return, for the key bound at one place of ``keys``, what is bound at that place of ``name``.
+
+    NULL for other keys. Not for ``ANY_SIZE``.
+    """
+    if size == 1:
+        return bindparam(f"{name}_0", type_=column.type)
+    pairs = [
+        (key == bindparam(f"{keys}_{index}"), bindparam(f"{name}_{index}", type_=column.type))
+        for index in range(size)
+    ]
+    return case(*pairs)
+
+
+def bound(name: str, values: Sequence[Any], size: int) -> dict[str, Any]:
+    """Return the parameters that bind the values, of which there is at least one."""
+    if size == ANY_SIZE:
+        return {name: list(values)}
+    last = len(values) - 1
+    return {f"{name}_{index}": values[min(index, last)] for index in range(size)}

@@ -1,0 +1,373 @@
+"""What must be true of every committed state, one query each; tests and ``db check`` share them.
+
+An invariant's query returns one row per violation: columns that say where, for a person. What can
+be put right without losing anything has a repair.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    Float,
+    Select,
+    cast,
+    delete,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    union_all,
+    update,
+)
+
+from placement.db import models, owner_usage_rows, provider_rows
+from placement.db.api import Database, Transaction
+from placement.db.owner_usage_rows import Account
+
+_providers = models.resource_providers
+_inventories = models.inventories
+_allocations = models.allocations
+_consumers = models.consumers
+_classes = models.resource_classes
+
+BATCH = 500
+"""Rows repaired in one transaction."""
+
+EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """One line of the promise.
+
+    ``broken`` says that a violation is a fault; otherwise it may also come from an inventory that
+    was changed later, and is only reported. ``repair`` changes some ``BATCH`` rows and returns how
+    many.
+    """
+
+    name: str
+    query: Select[Any]
+    broken: bool
+    advice: str
+    repair: Callable[[Transaction], int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """How often one invariant is violated, and where for example."""
+
+    invariant: Invariant
+    count: int
+    examples: tuple[str, ...]
+
+
+def check(database: Database) -> list[Finding]:
+    """Return one finding per invariant, also for those that hold. All see one committed state."""
+    return database.snapshot(lambda tx: [examine(tx, invariant) for invariant in INVARIANTS])
+
+
+def violations(database: Database) -> list[Finding]:
+    """Return the findings that are faults; an empty list is the promise kept."""
+    return [found for found in check(database) if found.count and found.invariant.broken]
+
+
+def examine(connection: Connection, invariant: Invariant) -> Finding:
+    """Return how often one invariant is violated."""
+    inner = invariant.query.subquery()
+    count = connection.scalar(select(func.count()).select_from(inner)) or 0
+    if not count:
+        return Finding(invariant, 0, ())
+    rows = connection.execute(invariant.query.limit(EXAMPLES)).mappings()
+    return Finding(invariant, count, tuple(_described(row) for row in rows))
+
+
+def _described(row: Any) -> str:
+    return ", ".join(f"{name} {value}" for name, value in row.items())
+
+
+def repair(
+    database: Database, invariant: Invariant, progress: Callable[[int], None] = lambda _: None
+) -> int:
+    """Put every violation right that can be; several short transactions, safe beside the service.
+
+    :param progress: called with the number of rows of each transaction.
+    :returns: the rows changed; 0 if this invariant has no repair.
+    """
+    total = 0
+    while invariant.repair is not None:
+        done = database.write(invariant.repair)
+        progress(done)
+        total += done
+        if not done:
+            break
+    return total
+
+
+# Counters
+
+_ledger_sum = (
+    select(func.coalesce(func.sum(_allocations.c.used), 0))
+    .where(
+        _allocations.c.resource_provider_id == _inventories.c.resource_provider_id,
+        _allocations.c.resource_class_id == _inventories.c.resource_class_id,
+    )
+    .correlate(_inventories)
+    .scalar_subquery()
+)
+
+_wrong_counters = select(
+    _inventories.c.resource_provider_id.label("provider"),
+    _inventories.c.resource_class_id.label("class"),
+    _inventories.c.used.label("counter"),
+    _ledger_sum.label("ledger"),
+).where(_inventories.c.used != _ledger_sum)
+
+
+def _repair_counters(tx: Transaction) -> int:
+    named = select(_inventories.c.resource_provider_id).where(_inventories.c.used != _ledger_sum)
+    provider_ids = set(tx.scalars(named.limit(BATCH)))
+    if not provider_ids:
+        return 0
+    # Writers of allocations hold these rows while they move a counter.
+    provider_rows.lock(tx, (), provider_ids)
+    done = tx.execute(
+        update(_inventories)
+        .where(
+            _inventories.c.resource_provider_id.in_(sorted(provider_ids)),
+            _inventories.c.used != _ledger_sum,
+        )
+        .values(used=_ledger_sum, updated_at=_inventories.c.updated_at)
+    ).rowcount
+    provider_rows.touch(tx, provider_ids)
+    return done
+
+
+_usages = models.owner_usages
+_type_id = func.coalesce(_consumers.c.consumer_type_id, owner_usage_rows.NO_TYPE)
+_owned = (_consumers.c.project_id, _consumers.c.user_id, _type_id)
+_holds = exists().where(_allocations.c.consumer_id == _consumers.c.uuid)
+
+# Counted one way and subtracted the other: what is left over is wrong.
+_both_ways = union_all(
+    select(
+        _usages.c.project_id.label("project"),
+        _usages.c.user_id.label("user"),
+        _usages.c.consumer_type_id.label("type"),
+        _usages.c.resource_class_id.label("class"),
+        _usages.c.used.label("amount"),
+    ),
+    select(*_owned, _allocations.c.resource_class_id, -_allocations.c.used).join(
+        _allocations, _allocations.c.consumer_id == _consumers.c.uuid
+    ),
+    select(*_owned, literal(owner_usage_rows.CONSUMERS), literal(-1)).where(_holds),
+).subquery()
+_account = tuple(_both_ways.c[name] for name in ("project", "user", "type", "class"))
+_surplus = func.sum(_both_ways.c.amount)
+_wrong_owner_usages = (
+    select(*_account, _surplus.label("surplus")).group_by(*_account).having(_surplus != 0)
+)
+
+
+def _repair_owner_usages(tx: Transaction) -> int:
+    """Take the surplus off. It was read in one statement, and writers keep it as it is."""
+    rows = tx.execute(_wrong_owner_usages.limit(BATCH)).all()
+    surplus = {Account(*row[:4]): int(row[4]) for row in rows}
+    owner_usage_rows.add(tx, {account: -amount for account, amount in surplus.items()})
+    return len(surplus)
+
+
+# Capacity and units
+
+_bound = (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio
+
+_over_capacity = select(
+    _inventories.c.resource_provider_id.label("provider"),
+    _inventories.c.resource_class_id.label("class"),
+    _inventories.c.used,
+    cast(_bound, Float).label("capacity"),
+).where(_inventories.c.used > _bound)
+
+_of_inventory = (_allocations.c.resource_provider_id == _inventories.c.resource_provider_id) & (
+    _allocations.c.resource_class_id == _inventories.c.resource_class_id
+)
+
+_against_units = (
+    select(
+        _allocations.c.consumer_id.label("consumer"),
+        _allocations.c.resource_provider_id.label("provider"),
+        _allocations.c.resource_class_id.label("class"),
+        _allocations.c.used,
+    )
+    .join(_inventories, _of_inventory)
+    .where(
+        or_(
+            _allocations.c.used < _inventories.c.min_unit,
+            _allocations.c.used > _inventories.c.max_unit,
+            _allocations.c.used % _inventories.c.step_size != 0,
+        )
+    )
+)
+
+# The ledger
+
+_dangling = (
+    select(
+        _allocations.c.consumer_id.label("consumer"),
+        _allocations.c.resource_provider_id.label("provider"),
+        _allocations.c.resource_class_id.label("class"),
+        _allocations.c.used,
+    )
+    .outerjoin(_inventories, _of_inventory)
+    .outerjoin(_providers, _providers.c.id == _allocations.c.resource_provider_id)
+    .where(or_(_inventories.c.id.is_(None), _providers.c.id.is_(None)))
+)
+
+_without_consumer = (
+    select(_allocations.c.consumer_id.label("consumer"))
+    .where(~exists().where(_consumers.c.uuid == _allocations.c.consumer_id))
+    .distinct()
+)
+
+_idle = ~exists().where(_allocations.c.consumer_id == _consumers.c.uuid)
+_without_allocations = select(_consumers.c.uuid.label("consumer")).where(_idle)
+
+
+def _remove_idle_consumers(tx: Transaction) -> int:
+    uuids = sorted(tx.scalars(_without_allocations.limit(BATCH)))
+    if not uuids:
+        return 0
+    named = _consumers.c.uuid.in_(uuids)
+    # A writer locks the consumer before it writes its allocations: look again once we hold it.
+    tx.execute(select(_consumers.c.id).where(named).order_by(_consumers.c.uuid).with_for_update())
+    return tx.execute(delete(_consumers).where(named, _idle)).rowcount
+
+
+# Trees
+
+
+def _true_roots() -> Any:
+    """Every provider that hangs, over any number of parents, on one without: (id, root)."""
+    tree = (
+        select(_providers.c.id, _providers.c.id.label("root"))
+        .where(_providers.c.parent_provider_id.is_(None))
+        .cte("tree", recursive=True)
+    )
+    child = _providers.alias("child")
+    below = select(child.c.id, tree.c.root).join(tree, child.c.parent_provider_id == tree.c.id)
+    return tree.union_all(below)
+
+
+_tree = _true_roots()
+
+_without_root_above = (
+    select(_providers.c.uuid.label("provider"), _providers.c.parent_provider_id.label("parent"))
+    .outerjoin(_tree, _tree.c.id == _providers.c.id)
+    .where(_tree.c.id.is_(None))
+)
+
+_is_wrong_root = or_(
+    _providers.c.root_provider_id.is_(None), _providers.c.root_provider_id != _tree.c.root
+)
+_wrong_roots = (
+    select(
+        _providers.c.uuid.label("provider"),
+        _providers.c.root_provider_id.label("root"),
+        _tree.c.root.label("true root"),
+    )
+    .join(_tree, _tree.c.id == _providers.c.id)
+    .where(_is_wrong_root)
+)
+
+
+def _repair_roots(tx: Transaction) -> int:
+    wrong = (
+        select(_providers.c.id, _tree.c.root)
+        .join(_tree, _tree.c.id == _providers.c.id)
+        .where(_is_wrong_root)
+    )
+    found = {row.id: row.root for row in tx.execute(wrong.limit(BATCH))}
+    if not found:
+        return 0
+    # The tree cannot change under locked members; what is read after the locks is what is written.
+    provider_rows.lock(tx, (), set(found) | set(found.values()))
+    true = {row.id: row.root for row in tx.execute(wrong.where(_providers.c.id.in_(list(found))))}
+    by_root: dict[int, list[int]] = {}
+    for provider_id, root in true.items():
+        by_root.setdefault(root, []).append(provider_id)
+    for root, members in sorted(by_root.items()):
+        tx.execute(
+            update(_providers)
+            .where(_providers.c.id.in_(members))
+            .values(root_provider_id=root, updated_at=models.now())
+        )
+    provider_rows.touch(tx, list(true))
+    return len(true)
+
+
+COUNTERS = Invariant(
+    "usage counters equal the sums of the ledger",
+    _wrong_counters,
+    True,
+    "placement-manage db check --repair",
+    _repair_counters,
+)
+
+OWNER_USAGES = Invariant(
+    "usages of projects and users equal the sums of the ledger",
+    _wrong_owner_usages,
+    True,
+    "placement-manage db check --repair",
+    _repair_owner_usages,
+)
+
+INVARIANTS: tuple[Invariant, ...] = (
+    COUNTERS,
+    OWNER_USAGES,
+    Invariant(
+        "used is within capacity",
+        _over_capacity,
+        False,
+        "An inventory was made smaller than what was in use; nothing more can be claimed of it.",
+    ),
+    Invariant(
+        "allocations fit min_unit, max_unit and step_size",
+        _against_units,
+        False,
+        "The inventory was changed after the allocation was made.",
+    ),
+    Invariant(
+        "allocations have a provider with inventory of their class",
+        _dangling,
+        True,
+        "Delete the allocations of these consumers, or create the inventory again.",
+    ),
+    Invariant(
+        "allocations have a consumer",
+        _without_consumer,
+        True,
+        "placement-manage db online_data_migrations",
+    ),
+    Invariant(
+        "consumers have allocations",
+        _without_allocations,
+        True,
+        "placement-manage db check --repair",
+        _remove_idle_consumers,
+    ),
+    Invariant(
+        "every provider hangs on a root",
+        _without_root_above,
+        True,
+        "Its parent is missing, or the parents form a ring: set parent_provider_id by hand.",
+    ),
+    Invariant(
+        "every provider names the root of its tree",
+        _wrong_roots,
+        True,
+        "placement-manage db check --repair",
+        _repair_roots,
+    ),
+)

@@ -1,0 +1,218 @@
+"""The two readings of a change of the ledger: of what it names, and of the places it changes.
+
+What it names takes seven small index look-ups. They travel as one statement: they need no order among
+themselves, and one statement has one snapshot, in which a consumer's generation and its allocations
+belong together. The places, providers with their inventories, are locked as they are read.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Select,
+    func,
+    literal_column,
+    select,
+    union_all,
+)
+
+from placement.db import in_list, models
+from placement.db.api import Transaction
+from placement.db.inventory_rows import InventoryRow
+from placement.db.provider_rows import LockedProvider
+
+_consumers = models.consumers
+_allocations = models.allocations
+_providers = models.resource_providers
+_classes = models.resource_classes
+_inventories = models.inventories
+_nothing: ColumnElement[int] = literal_column("0")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRow:
+    """A consumer record as it was read."""
+
+    id: int
+    uuid: str
+    generation: int
+    project_id: int
+    user_id: int
+    type_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationRow:
+    """One allocation as it was read."""
+
+    id: int
+    consumer_uuid: str
+    provider_id: int
+    class_id: int
+    used: int
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was found under the names: ids by name, and the rows of the consumers.
+
+    ``provider_generations`` is by provider uuid. What does not exist is missing.
+    """
+
+    projects: dict[str, int] = field(default_factory=dict)
+    users: dict[str, int] = field(default_factory=dict)
+    types: dict[str, int] = field(default_factory=dict)
+    classes: dict[str, int] = field(default_factory=dict)
+    providers: dict[str, int] = field(default_factory=dict)
+    provider_generations: dict[str, int] = field(default_factory=dict)
+    consumers: dict[str, ConsumerRow] = field(default_factory=dict)
+    allocations: dict[str, list[AllocationRow]] = field(default_factory=dict)
+
+
+Branch = tuple[Select[Any], ColumnElement[str]]
+"""A look-up without its condition, and the column that is to be among the names."""
+
+
+def _names(kind: int, table: Any, name: ColumnElement[str]) -> tuple[Branch]:
+    kind_of_row: ColumnElement[int] = literal_column(str(kind))
+    padding = (_nothing, _nothing, _nothing, _nothing)
+    return ((select(kind_of_row, table.c.id, name, *padding), name),)
+
+
+_PROVIDER = select(
+    literal_column("4"),
+    _providers.c.id,
+    _providers.c.uuid,
+    func.coalesce(_providers.c.generation, 0),
+    _nothing,
+    _nothing,
+    _nothing,
+)
+_CONSUMER = select(
+    literal_column("5"),
+    _consumers.c.id,
+    _consumers.c.uuid,
+    _consumers.c.generation,
+    _consumers.c.project_id,
+    _consumers.c.user_id,
+    func.coalesce(_consumers.c.consumer_type_id, 0),
+)
+_ALLOCATION = select(
+    literal_column("6"),
+    _allocations.c.id,
+    _allocations.c.consumer_id,
+    _allocations.c.resource_provider_id,
+    _allocations.c.resource_class_id,
+    _allocations.c.used,
+    _nothing,
+)
+_BRANCHES: Mapping[str, tuple[Branch, ...]] = {
+    "projects": _names(0, models.projects, models.projects.c.external_id),
+    "users": _names(1, models.users, models.users.c.external_id),
+    "types": _names(2, models.consumer_types, models.consumer_types.c.name),
+    "classes": _names(3, _classes, _classes.c.name),
+    "providers": ((_PROVIDER, _providers.c.uuid),),
+    "consumers": ((_CONSUMER, _consumers.c.uuid), (_ALLOCATION, _allocations.c.consumer_id)),
+}
+
+
+# The sizes of six lists would make many statements; those of everyday requests are few.
+@lru_cache(maxsize=256)
+def _statement(*sizes: tuple[str, int]) -> CompoundSelect[Any]:
+    return union_all(
+        *(
+            branch.where(in_list.is_among(name, part, size))
+            for part, size in sizes
+            for branch, name in _BRANCHES[part]
+        )
+    )
+
+
+def read(tx: Transaction, names: Mapping[str, Collection[str]]) -> Reading:
+    """Return what exists under the names. One statement, no locks.
+
+    :param names: under ``projects``, ``users`` (external ids), ``types``, ``classes`` (names),
+        ``providers`` and ``consumers`` (uuids); at least one of them is not empty.
+    """
+    sizes: list[tuple[str, int]] = []
+    parameters: dict[str, Any] = {}
+    for part, given in names.items():
+        if given:
+            different = list(dict.fromkeys(given))
+            sizes.append((part, in_list.size_for(len(different))))
+            parameters |= in_list.bound(part, different, sizes[-1][1])
+    found = Reading()
+    by_kind = (found.projects, found.users, found.types, found.classes, found.providers)
+    for kind, key, name, *values in tx.execute(_statement(*sizes), parameters):
+        if kind < 5:
+            by_kind[kind][name] = key
+            if kind == 4:
+                found.provider_generations[name] = values[0]
+        elif kind == 5:
+            generation, project_id, user_id, type_id = values
+            found.consumers[name] = ConsumerRow(
+                key, name, generation, project_id, user_id, type_id or None
+            )
+        else:
+            row = AllocationRow(key, name, values[0], values[1], values[2])
+            found.allocations.setdefault(name, []).append(row)
+    for rows in found.allocations.values():
+        rows.sort(key=lambda row: row.id)
+    return found
+
+
+def hold(
+    tx: Transaction, provider_ids: Collection[int]
+) -> tuple[dict[int, LockedProvider], list[InventoryRow]]:
+    """Lock providers in id order together with their inventories. One statement.
+
+    What is returned is the newest there is and cannot change any more. What is not returned may
+    exist all the same: a provider without inventory, or, on PostgreSQL, a record that was inserted
+    while the statement waited for a lock, and so after its snapshot.
+
+    :returns: the providers by id, and the records, without the names of their classes.
+    """
+    if not provider_ids:
+        return {}, []
+    size = in_list.size_for(len(provider_ids))
+    providers: dict[int, LockedProvider] = {}
+    records: list[InventoryRow] = []
+    for row in tx.execute(_hold(size), in_list.bound("key", sorted(provider_ids), size)):
+        id_, uuid, generation, record_id, class_id, *values = row
+        if id_ not in providers:
+            providers[id_] = LockedProvider(id_, uuid, generation)
+        records.append(InventoryRow(record_id, id_, class_id, "", *values))
+    return providers, records
+
+
+@cache
+def _hold(size: int) -> Select[Any]:
+    joined = _providers.join(_inventories, _inventories.c.resource_provider_id == _providers.c.id)
+    statement = (
+        select(
+            _providers.c.id,
+            _providers.c.uuid,
+            _providers.c.generation,
+            _inventories.c.id,
+            _inventories.c.resource_class_id,
+            _inventories.c.total,
+            _inventories.c.reserved,
+            _inventories.c.min_unit,
+            _inventories.c.max_unit,
+            _inventories.c.step_size,
+            _inventories.c.allocation_ratio,
+            _inventories.c.used,
+        )
+        .select_from(joined)
+        .where(in_list.is_among(_providers.c.id, "key", size))
+        .order_by(_providers.c.id)
+        .with_for_update()
+    )
+    # Providers first, as every other writer takes them.
+    for dialect in ("mysql", "mariadb"):
+        statement = statement.prefix_with("STRAIGHT_JOIN", dialect=dialect)
+    return statement

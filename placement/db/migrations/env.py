@@ -1,0 +1,13 @@
+"""Alembic runs this for every upgrade and stamp; placement.db.schema gives it a connection."""
+
+from alembic import context
+
+from placement.db import models
+
+# The connection is inside the transaction of the caller, who commits it.
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=models.metadata,
+    render_as_batch=True,
+)
+context.run_migrations()

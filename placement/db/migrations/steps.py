@@ -1,0 +1,64 @@
+"""Steps of migrations that may be taken twice."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+
+
+class MigrationBlocked(Exception):
+    """The data is not ready for this revision; the message says what to do."""
+
+
+def table(metadata: sa.MetaData, name: str, *items: Any) -> sa.Table:
+    """Define a table with the two timestamps every table begins with."""
+    return sa.Table(
+        name,
+        metadata,
+        sa.Column("created_at", sa.DateTime),
+        sa.Column("updated_at", sa.DateTime),
+        *items,
+        mysql_engine="InnoDB",
+        mysql_charset="utf8mb4",
+        mariadb_engine="InnoDB",
+        mariadb_charset="utf8mb4",
+    )
+
+
+def create_missing(metadata: sa.MetaData) -> None:
+    """Create the tables that are not there, and what indexes of them are not."""
+    connection = op.get_bind()
+    metadata.create_all(connection, checkfirst=True)
+    for missing in metadata.sorted_tables:
+        present = index_names(missing.name)
+        for index in sorted(missing.indexes, key=lambda index: str(index.name)):
+            if index.name not in present:
+                index.create(connection)
+
+
+def index_names(table_name: str) -> set[str | None]:
+    """Return the names of the indexes of a table."""
+    return {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table_name)}
+
+
+def has_column(table_name: str, column: str) -> bool:
+    """Tell whether the table has the column already."""
+    columns = sa.inspect(op.get_bind()).get_columns(table_name)
+    return any(present["name"] == column for present in columns)
+
+
+def add_column(table_name: str, column: sa.Column[Any]) -> None:
+    """Add the column unless it is there."""
+    if not has_column(table_name, column.name):
+        op.add_column(table_name, column)
+
+
+def drop_index(name: str, table_name: str) -> None:
+    """Drop the index if it is there."""
+    if name in index_names(table_name):
+        op.drop_index(name, table_name=table_name)
+
+
+def is_mysql() -> bool:
+    """Tell whether this is MySQL or MariaDB."""
+    return op.get_bind().dialect.name in ("mysql", "mariadb")

@@ -1,0 +1,129 @@
+"""Data migrations that run while the service does, from schema b4ed3a175331 on (contract 06 7.4).
+
+The statements name only columns that every schema since then has, unless they look first.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Select, exists, func, inspect, select, update
+
+from placement.db import models, owner_rows, owner_usage_rows
+from placement.db.api import Database, StaleRead, Transaction
+from placement.db.insertion import insert_missing
+from placement.db.owner_usage_rows import Account
+
+_providers = models.resource_providers
+_allocations = models.allocations
+_consumers = models.consumers
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteIds:
+    """The external ids of the owner of allocations that were written without one."""
+
+    project: str
+    user: str
+
+
+Migration = Callable[[Database, IncompleteIds, int], tuple[int, int]]
+"""Changes at most so many rows, in one transaction; returns how many were found and done."""
+
+
+def set_root_provider_ids(
+    database: Database, _ids: IncompleteIds, max_count: int
+) -> tuple[int, int]:
+    """Make every provider without a root its own root: it predates nesting."""
+    done = database.write(lambda tx: _set_roots(tx, max_count))
+    return done, done
+
+
+def _set_roots(tx: Transaction, max_count: int) -> int:
+    wanted = (
+        select(_providers.c.id)
+        .where(_providers.c.root_provider_id.is_(None))
+        .order_by(_providers.c.id)
+        .limit(max_count)
+    )
+    ids = list(tx.scalars(wanted))
+    if not ids:
+        return 0
+    change = {"root_provider_id": _providers.c.id, "updated_at": models.now()}
+    present = {column["name"] for column in inspect(tx).get_columns(_providers.name)}
+    if "revision" in present:
+        # A searching worker must see the new root.
+        change["revision"] = _providers.c.revision + 1
+    return tx.execute(
+        update(_providers)
+        .where(_providers.c.id.in_(ids), _providers.c.root_provider_id.is_(None))
+        .values(**change)
+    ).rowcount
+
+
+def create_incomplete_consumers(
+    database: Database, ids: IncompleteIds, max_count: int
+) -> tuple[int, int]:
+    """Give each consumer that only allocations know a row, owned by the incomplete ids."""
+    done = database.write(lambda tx: _create_consumers(tx, ids, max_count))
+    return done, done
+
+
+def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> int:
+    owner = {
+        "project_id": owner_rows.create(tx, owner_rows.PROJECTS, [ids.project])[ids.project],
+        "user_id": owner_rows.create(tx, owner_rows.USERS, [ids.user])[ids.user],
+    }
+    missing = list(tx.scalars(_without_consumer(max_count)))
+    # Held until the end, so that no consumer is made for allocations that are being deleted.
+    held = (
+        select(_allocations.c.consumer_id)
+        .where(_allocations.c.consumer_id.in_(missing))
+        .order_by(_allocations.c.id)
+        .with_for_update()
+    )
+    uuids = sorted(set(tx.scalars(held))) if missing else []
+    common = {**owner, "created_at": models.now(), "generation": 0}
+    done = insert_missing(tx, _consumers, [{"uuid": uuid, **common} for uuid in uuids])
+    if done < len(uuids):
+        # Somebody else was faster; or, if it stays so, something is wrong (on PostgreSQL, copied
+        # rows with ids that their sequence has not reached), and "complete" would be a lie.
+        raise StaleRead("a consumer could not be inserted")
+    if uuids and inspect(tx).has_table(models.owner_usages.name):
+        _count_for_owner(tx, uuids, **owner)
+    return done
+
+
+def _count_for_owner(tx: Transaction, uuids: list[str], project_id: int, user_id: int) -> None:
+    """Add what was nobody's to the sums of the owner it has now."""
+    of_class = _allocations.c.resource_class_id
+    sums = (
+        select(of_class, func.sum(_allocations.c.used))
+        .where(_allocations.c.consumer_id.in_(uuids))
+        .group_by(of_class)
+    )
+    amounts = {class_id: int(amount) for class_id, amount in tx.execute(sums)}
+    amounts[owner_usage_rows.CONSUMERS] = len(uuids)
+    owner_usage_rows.add(
+        tx,
+        {
+            Account(project_id, user_id, owner_usage_rows.NO_TYPE, class_id): amount
+            for class_id, amount in amounts.items()
+        },
+    )
+
+
+def _without_consumer(max_count: int) -> Select[tuple[str]]:
+    return (
+        select(_allocations.c.consumer_id)
+        .where(~exists().where(_consumers.c.uuid == _allocations.c.consumer_id))
+        .distinct()
+        .order_by(_allocations.c.consumer_id)
+        .limit(max_count)
+    )
+
+
+MIGRATIONS: tuple[tuple[str, Migration], ...] = (
+    ("set_root_provider_ids", set_root_provider_ids),
+    ("create_incomplete_consumers", create_incomplete_consumers),
+)
+"""In the order they run in; the names are printed and scripts look for them."""

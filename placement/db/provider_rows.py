@@ -1,0 +1,369 @@
+"""Statements on ``resource_providers``: find, lock in order, write, bump."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Select,
+    Update,
+    bindparam,
+    case,
+    delete,
+    exc,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+
+from placement.db import in_list, models
+from placement.db.api import StaleRead, Transaction
+from placement.db.provider_filters import Room, join_rooms
+
+_providers = models.resource_providers
+
+
+@dataclass(frozen=True, slots=True)
+class LockedProvider:
+    """A provider whose row this transaction holds, as it is now."""
+
+    id: int
+    uuid: str
+    generation: int
+
+
+def lock(
+    tx: Transaction, uuids: Collection[str], ids: Collection[int] = ()
+) -> dict[str, LockedProvider]:
+    """Lock the providers named by uuid or id, in id order so that two writers cannot deadlock.
+
+    :returns: the locked rows by uuid; unknown ones are missing. One statement.
+    """
+    sizes: list[tuple[str, int]] = []
+    parameters: dict[str, Any] = {}
+    for name, given in (("uuid", uuids), ("id", ids)):
+        if given:
+            sizes.append((name, in_list.size_for(len(given))))
+            parameters |= in_list.bound(name, sorted(given), sizes[-1][1])
+    if not sizes:
+        return {}
+    rows = tx.execute(_lock(*sizes), parameters)
+    return {uuid: LockedProvider(id_, uuid, generation) for id_, uuid, generation in rows}
+
+
+@cache
+def _lock(*sizes: tuple[str, int]) -> Select[int, str, int]:
+    named = [in_list.is_among(_providers.c[name], name, size) for name, size in sizes]
+    return (
+        select(_providers.c.id, _providers.c.uuid, _providers.c.generation)
+        .where(or_(*named))
+        .order_by(_providers.c.id)
+        .with_for_update()
+    )
+
+
+def bump(tx: Transaction, providers: Collection[LockedProvider], steps: int = 1) -> None:
+    """Move generation and revision of the providers on, by compare-and-set.
+
+    The rows are locked already; the comparison is the second guard, and the one that holds between
+    the nodes of a Galera cluster. One statement.
+
+    :raises StaleRead: a generation is not the one that was read.
+    """
+    expected = sorted((provider.id, provider.generation) for provider in providers)
+    for part in in_list.batches(expected):
+        _bump_some(tx, part, steps)
+
+
+def _bump_some(tx: Transaction, expected: Sequence[tuple[int, int]], steps: int) -> None:
+    size = in_list.size_for(len(expected))
+    parameters: dict[str, Any] = {"steps": steps, "now": models.now()}
+    parameters |= in_list.bound("key", [id_ for id_, _ in expected], size)
+    if size == in_list.ANY_SIZE:
+        parameters["pairs"] = expected
+    else:
+        parameters |= in_list.bound("old", [generation for _, generation in expected], size)
+    if tx.execute(_bump(size), parameters).rowcount != len(expected):
+        raise StaleRead("a provider's generation moved")
+
+
+@cache
+def _bump(size: int) -> Update:
+    if size == in_list.ANY_SIZE:
+        pairs: BindParameter[Any] = bindparam("pairs", expanding=True)
+        unmoved: ColumnElement[bool] = tuple_(_providers.c.id, _providers.c.generation).in_(pairs)
+    else:
+        old = in_list.by_key(_providers.c.id, _providers.c.generation, "key", "old", size)
+        unmoved = _providers.c.generation == old
+    # The ids stand alone as well: MariaDB scans the table for pairs, or for a computed value.
+    return (
+        update(_providers)
+        .where(in_list.is_among(_providers.c.id, "key", size), unmoved)
+        .values(
+            generation=_providers.c.generation + bindparam("steps"),
+            revision=_providers.c.revision + 1,
+            updated_at=bindparam("now"),
+        )
+    )
+
+
+def touch(tx: Transaction, ids: Collection[int]) -> None:
+    """Move only the revision on: the search must read these providers again. One statement."""
+    if ids:
+        size = in_list.size_for(len(ids))
+        tx.execute(_touch(size), in_list.bound("key", sorted(ids), size))
+
+
+@cache
+def _touch(size: int) -> Update:
+    return (
+        update(_providers)
+        .where(in_list.is_among(_providers.c.id, "key", size))
+        # Not a change of the provider as the API shows it: its modified time stays.
+        .values(revision=_providers.c.revision + 1, updated_at=_providers.c.updated_at)
+    )
+
+
+class ProviderRow(NamedTuple):
+    """A provider as the API shows it.
+
+    ``modified_at``: last update, or creation; UTC; None if never recorded.
+    """
+
+    id: int
+    uuid: str
+    name: str
+    generation: int
+    parent_uuid: str | None
+    root_uuid: str
+    modified_at: datetime | None
+
+
+class TreeRow(NamedTuple):
+    """A provider's place in its tree."""
+
+    id: int
+    parent_id: int | None
+    root_id: int
+
+
+class Place(NamedTuple):
+    """A provider that a write names, where it was when it was read.
+
+    ``has_name``: it has the name that was asked for, as the database compares names.
+    """
+
+    id: int
+    uuid: str
+    has_name: bool
+    parent_id: int | None
+    root_id: int
+    root_uuid: str
+
+
+_parents = _providers.alias("parent")
+_roots = _providers.alias("root")
+_tree_columns = (
+    _providers.c.id,
+    _providers.c.parent_provider_id,
+    func.coalesce(_providers.c.root_provider_id, _providers.c.id),
+)
+
+
+def find(
+    tx: Transaction, conditions: Sequence[ColumnElement[bool]], rooms: Sequence[Room] = ()
+) -> list[ProviderRow]:
+    """Return the providers that meet all conditions, in id order. One statement.
+
+    :param rooms: what their own inventories must be able to take.
+    """
+    statement = select(
+        _providers.c.id,
+        _providers.c.uuid,
+        _providers.c.name,
+        _providers.c.generation,
+        _parents.c.uuid,
+        func.coalesce(_roots.c.uuid, _providers.c.uuid),
+        func.coalesce(_providers.c.updated_at, _providers.c.created_at),
+    )
+    if rooms and not conditions:
+        # Left alone, MariaDB begins with all providers and looks up the inventory of each.
+        for dialect in ("mysql", "mariadb"):
+            statement = statement.prefix_with("STRAIGHT_JOIN", dialect=dialect)
+    rows = tx.execute(
+        statement.select_from(
+            (join_rooms(rooms) if rooms else _providers)
+            .outerjoin(_parents, _parents.c.id == _providers.c.parent_provider_id)
+            .outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
+        )
+        .where(*conditions)
+        .order_by(_providers.c.id)
+    ).all()
+    return [ProviderRow._make(row) for row in rows]
+
+
+def get(tx: Transaction, uuid: str) -> ProviderRow | None:
+    """Return the provider of this uuid, if there is one. One statement."""
+    rows = find(tx, [_providers.c.uuid == uuid])
+    return rows[0] if rows else None
+
+
+def exists(tx: Transaction, conditions: Sequence[ColumnElement[bool]]) -> bool:
+    """Some provider meets all conditions. One statement."""
+    return tx.execute(select(_providers.c.id).where(*conditions).limit(1)).first() is not None
+
+
+def places(tx: Transaction, uuids: Collection[str], name: str) -> list[Place]:
+    """Return the providers with one of these uuids or with this name; nothing is locked.
+
+    One statement.
+    """
+    has_name = _providers.c.name == name
+    rows = tx.execute(
+        select(
+            _providers.c.id,
+            _providers.c.uuid,
+            has_name,
+            _providers.c.parent_provider_id,
+            func.coalesce(_providers.c.root_provider_id, _providers.c.id),
+            func.coalesce(_roots.c.uuid, _providers.c.uuid),
+        )
+        .outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
+        .where(or_(_providers.c.uuid.in_(sorted(uuids)), has_name))
+    )
+    return [Place(row[0], row[1], bool(row[2]), *row[3:]) for row in rows]
+
+
+def lock_places(
+    tx: Transaction, ids: Collection[int], tree_of: int | None = None
+) -> dict[int, TreeRow]:
+    """Lock these providers, and all of the tree with the root ``tree_of``, in id order.
+
+    Who holds a provider's row keeps its parent, its root and its existence: whoever moves a subtree
+    or deletes a provider locks every row this changes first. One statement.
+
+    :returns: the rows by id; those that are gone are missing.
+    """
+    wanted: ColumnElement[bool] = _providers.c.id.in_(sorted(ids))
+    if tree_of is not None:
+        wanted = or_(wanted, _providers.c.root_provider_id == tree_of)
+    rows = tx.execute(
+        select(*_tree_columns).where(wanted).order_by(_providers.c.id).with_for_update()
+    )
+    return {row[0]: TreeRow._make(row) for row in rows}
+
+
+def tree_members(tx: Transaction, root_id: int) -> set[int]:
+    """Return the ids of all providers of the tree, as the newest commit has them."""
+    return set(tx.scalars(select(_providers.c.id).where(_providers.c.root_provider_id == root_id)))
+
+
+def insert_provider(
+    tx: Transaction, uuid: str, name: str, parent: Place | None, created_at: datetime
+) -> int:
+    """Insert a provider below ``parent``, or as a root, and return its id. One or two statements.
+
+    :raises StaleRead: somebody else has taken the uuid or the name.
+    """
+    values: dict[str, Any] = {"uuid": uuid, "name": name, "generation": 0, "created_at": created_at}
+    if parent is not None:
+        values |= {"parent_provider_id": parent.id, "root_provider_id": parent.root_id}
+    try:
+        done = tx.execute(insert(_providers).values(**values))
+    except exc.IntegrityError as taken:
+        raise StaleRead("the provider's uuid or name was taken") from taken
+    assert done.inserted_primary_key is not None
+    provider_id: int = done.inserted_primary_key[0]
+    if parent is None:
+        tx.execute(
+            update(_providers)
+            .where(_providers.c.id == provider_id)
+            .values(root_provider_id=provider_id, updated_at=None)
+        )
+    return provider_id
+
+
+def rename(tx: Transaction, provider_id: int, name: str) -> None:
+    """Give a locked provider this name, which may be the one it has. One statement.
+
+    :raises StaleRead: somebody else has taken the name.
+    """
+    try:
+        tx.execute(
+            update(_providers)
+            .where(_providers.c.id == provider_id)
+            .values(name=name, updated_at=models.now())
+        )
+    except exc.IntegrityError as taken:
+        raise StaleRead("the provider's name was taken") from taken
+
+
+def move(tx: Transaction, provider_id: int, parent: Place | None, subtree: Collection[int]) -> None:
+    """Put a provider below ``parent``, or make it a root; its locked subtree follows.
+
+    Every member shows another root from now on, so all of them count as modified. One statement.
+    """
+    tx.execute(
+        update(_providers)
+        .where(_providers.c.id.in_(sorted(subtree)))
+        .values(
+            parent_provider_id=case(
+                (_providers.c.id == provider_id, parent.id if parent else None),
+                else_=_providers.c.parent_provider_id,
+            ),
+            root_provider_id=parent.root_id if parent else provider_id,
+            revision=_providers.c.revision + 1,
+            updated_at=models.now(),
+        )
+    )
+
+
+def blockers(tx: Transaction, provider_id: int) -> tuple[bool, bool]:
+    """Say whether a locked provider has children, and whether it has allocations. One statement."""
+    allocations = models.allocations
+    row = tx.execute(
+        select(
+            select(_parents.c.id).where(_parents.c.parent_provider_id == provider_id).exists(),
+            select(allocations.c.id)
+            .where(allocations.c.resource_provider_id == provider_id)
+            .exists(),
+        )
+    ).one()
+    return bool(row[0]), bool(row[1])
+
+
+def delete_provider(tx: Transaction, provider_id: int) -> None:
+    """Delete a locked provider with its inventories and associations. Five statements."""
+    for table in (
+        models.inventories,
+        models.resource_provider_aggregates,
+        models.resource_provider_traits,
+    ):
+        tx.execute(delete(table).where(table.c.resource_provider_id == provider_id))
+    own_row = _providers.c.id == provider_id
+    # MySQL deletes no row that a foreign key refers to, and a root's own row does.
+    tx.execute(update(_providers).where(own_row).values(root_provider_id=None))
+    tx.execute(delete(_providers).where(own_row))
+
+
+def touch_with_class(tx: Transaction, class_id: int) -> None:
+    """Move the revision on of every provider that has inventory of a class. One statement."""
+    inventories = models.inventories
+    tx.execute(
+        update(_providers)
+        .where(
+            _providers.c.id.in_(
+                select(inventories.c.resource_provider_id).where(
+                    inventories.c.resource_class_id == class_id
+                )
+            )
+        )
+        .values(revision=_providers.c.revision + 1, updated_at=_providers.c.updated_at)
+    )

@@ -1,0 +1,254 @@
+"""The version of the schema: read it, upgrade it, stamp it (contract 06 sections 6 and 7)."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, exc, inspect, text
+
+from placement.db import models
+from placement.db.api import Database
+
+REVISIONS = (
+    "0d4e8f62b1a7",
+    "0e6a91c5d327",
+    "b4ed3a175331",
+    "611cd6dffd7b",
+    "b5c396305c25",
+    "422ece571366",
+    "a082b8bb98d0",
+    "c5d20b9e4f18",
+    "d71f3a8c6e05",
+    "e82c4d7a9b36",
+    "f93b5e8d0a47",
+)
+"""Every revision, oldest first. Kept here so that a start needs no migration scripts."""
+
+HEAD = REVISIONS[-1]
+
+LOCK_NAME = "placement.schema"
+LOCK_WAIT_S = 600
+ALREADY_DONE = frozenset({1050, 1060, 1061, 1062, 1091, 1826})
+"""MySQL: table, column, key, row or foreign key exists, key is gone: another node was faster."""
+
+
+class SchemaError(Exception):
+    """The schema is not what this release needs; the message says what to do."""
+
+
+def current(database: Database) -> str | None:
+    """Return the revision of the database, or None if it has none."""
+    return database.read(_current)
+
+
+def _current(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.scalar(text("SELECT version_num FROM alembic_version"))
+
+
+def require_head(database: Database) -> None:
+    """Check that the schema is the one this release works with.
+
+    :raises SchemaError: it is absent, too old or too new.
+    """
+    revision = current(database)
+    if revision is None:
+        raise SchemaError(
+            "The database has no schema of the placement service. Run the "
+            '"placement-manage db sync" command.'
+        )
+    _require_known(revision)
+    if revision != HEAD:
+        raise SchemaError(
+            f"The database schema is at revision {revision}, this release needs {HEAD}. Run the "
+            '"placement-manage db sync" command.'
+        )
+
+
+def _require_known(revision: str | None) -> None:
+    if revision is not None and revision not in REVISIONS:
+        raise SchemaError(
+            f"The database schema is at revision {revision}, which this release does not know: a "
+            "newer release has upgraded it. Install that release, or restore the database from a "
+            "backup made before the upgrade."
+        )
+
+
+def pending(database: Database) -> tuple[str, ...]:
+    """Return the revisions that ``sync`` would go through; none for an unknown one."""
+    revision = current(database)
+    if revision is None:
+        return REVISIONS
+    return REVISIONS[REVISIONS.index(revision) + 1 :] if revision in REVISIONS else ()
+
+
+def sync(
+    database: Database,
+    *,
+    target: str = HEAD,
+    progress: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Upgrade the schema to head; several processes may do so at once.
+
+    One transaction per revision: what was completed stays if a later one fails.
+
+    :param target: stop at this revision.
+    :param progress: called with the id of each revision that was completed.
+    :raises placement.db.migrations.steps.MigrationBlocked: the data must be migrated first.
+    :raises SchemaError: the schema is newer than this release.
+    """
+    with _exclusive(database) as connection:
+        while True:
+            with _transaction(connection):
+                revision = _current(connection)
+                _require_known(revision)
+                if revision in (target, HEAD):
+                    return
+                if revision is None:
+                    _require_empty(connection)
+                following = REVISIONS[0 if revision is None else REVISIONS.index(revision) + 1]
+                _upgrade_one(connection, following)
+            progress(following)
+
+
+def _require_empty(connection: Connection) -> None:
+    """Refuse tables that came without a revision; an interrupted first migration leaves the table
+    of revisions behind, and may go on."""
+    inspector = inspect(connection)
+    if inspector.has_table("resource_providers") and not inspector.has_table("alembic_version"):
+        raise SchemaError(
+            "The database has tables of the placement service but no revision. If they were copied "
+            'from nova, run "placement-manage db stamp b4ed3a175331" (or, from before Rocky, '
+            f'"placement-manage db stamp {REVISIONS[0]}"), then "placement-manage db '
+            'online_data_migrations", then "placement-manage db sync" again.'
+        )
+
+
+def _upgrade_one(connection: Connection, revision: str) -> None:
+    try:
+        _run(connection, revision, _scripts()._upgrade_revs)
+    except exc.DBAPIError as error:
+        number = getattr(error.orig, "args", (None,))[0]
+        if connection.dialect.name not in ("mysql", "mariadb") or number not in ALREADY_DONE:
+            raise
+        # The lock below does not reach other nodes of a Galera cluster. Every step looks before it
+        # acts: the second time it finds what the other node did.
+        if _current(connection) != revision:
+            _run(connection, revision, _scripts()._upgrade_revs)
+
+
+def stamp(database: Database, name: str) -> None:
+    """Write a revision without running anything.
+
+    :param name: a revision id, an unambiguous prefix of one, ``head`` or ``base``.
+    :raises SchemaError: there is no such revision, or more than one.
+    """
+    revision = resolve(name)
+    with _exclusive(database) as connection, _transaction(connection):
+        _run(connection, revision or "base", _scripts()._stamp_revs)
+
+
+def resolve(name: str) -> str | None:
+    """Return the revision id that ``name`` stands for; None for ``base``.
+
+    :raises SchemaError: there is no such revision, or more than one.
+    """
+    if name == "base":
+        return None
+    if name == "head":
+        return HEAD
+    found = [revision for revision in REVISIONS if name and revision.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    problem = f"fits {' and '.join(found)}" if found else "is unknown"
+    raise SchemaError(
+        f"Revision {name!r} {problem}. Give one of {', '.join(REVISIONS)}, head or base."
+    )
+
+
+@cache
+def _config() -> Config:
+    config = Config()
+    place = str(Path(__file__).parent / "migrations")
+    config.set_main_option("script_location", place.replace("%", "%%"))
+    return config
+
+
+@cache
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
+
+
+def _run(connection: Connection, revision: str, revisions: Callable) -> None:
+    config = _config()
+    environment = EnvironmentContext(
+        config, _scripts(), fn=lambda heads, _context: revisions(revision, heads)
+    )
+    config.attributes["connection"] = connection
+    try:
+        with environment:
+            _scripts().run_env()
+    finally:
+        del config.attributes["connection"]
+
+
+@contextmanager
+def _exclusive(database: Database) -> Iterator[Connection]:
+    """Connect, and keep other processes from changing the schema until the end.
+
+    SQLite needs no lock beside its transactions, which lock the whole file. PostgreSQL's lock is
+    taken in each transaction. MySQL commits every change of a table by itself and needs one around
+    it all.
+    """
+    with database.engine.connect() as connection:
+        if database.dialect != "mysql":
+            yield connection
+            return
+        name = connection.scalar(
+            text("SELECT CONCAT(:name, '.', MD5(DATABASE()))"), {"name": LOCK_NAME}
+        )
+        if not connection.scalar(
+            text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": LOCK_WAIT_S}
+        ):
+            raise SchemaError(
+                f"Another process has been changing the schema for {LOCK_WAIT_S} seconds. See what "
+                "it is doing (SHOW PROCESSLIST) and try again."
+            )
+        try:
+            yield connection
+        finally:
+            connection.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": name})
+
+
+@contextmanager
+def _transaction(connection: Connection) -> Iterator[None]:
+    dialect = connection.dialect.name
+    if dialect in ("mysql", "mariadb"):
+        yield
+        return
+    try:
+        # READ COMMITTED: after the lock, what the process before us committed must be seen.
+        begin = "BEGIN IMMEDIATE" if dialect == "sqlite" else "BEGIN ISOLATION LEVEL READ COMMITTED"
+        connection.exec_driver_sql(begin)
+        if dialect == "postgresql":
+            key = int.from_bytes(hashlib.sha256(LOCK_NAME.encode()).digest()[:7])
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+        yield
+        connection.exec_driver_sql("COMMIT")
+    except BaseException:
+        # Closing the connection ends whatever it was in the middle of.
+        connection.invalidate()
+        raise
+
+
+def remove(database: Database) -> None:
+    """Drop every table of the service with all its data, for tests."""
+    with _exclusive(database) as connection, _transaction(connection):
+        models.metadata.drop_all(connection)
+        connection.exec_driver_sql("DROP TABLE IF EXISTS alembic_version")

@@ -1,0 +1,169 @@
+"""Statements on ``traits`` and the associations of providers with them."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, delete, exc, func, insert, select
+
+from placement.db import models
+from placement.db.api import StaleRead, Transaction
+from placement.db.in_list import batches
+from placement.db.insertion import insert_missing
+
+_providers = models.resource_providers
+_traits = models.traits
+_associations = models.resource_provider_traits
+
+
+class TraitRow(NamedTuple):
+    """A trait. ``modified_at``: last update, or creation; UTC; None if never recorded."""
+
+    id: int
+    name: str
+    created_at: datetime | None
+    modified_at: datetime | None
+
+
+class ProviderTraits(NamedTuple):
+    """The traits of one provider and its generation."""
+
+    generation: int
+    traits: list[TraitRow]
+
+
+_columns = (
+    _traits.c.id,
+    _traits.c.name,
+    _traits.c.created_at,
+    func.coalesce(_traits.c.updated_at, _traits.c.created_at),
+)
+
+
+def name_is_one_of(names: Collection[str]) -> ColumnElement[bool]:
+    """The trait is listed; unknown names do no harm."""
+    return _traits.c.name.in_(sorted(names))
+
+
+def name_starts_with(prefix: str) -> ColumnElement[bool]:
+    """The name begins with exactly this text (no LIKE: it has wildcards and ignores case)."""
+    return func.substr(_traits.c.name, 1, len(prefix)) == prefix
+
+
+def is_associated(wanted: bool) -> ColumnElement[bool]:
+    """At least one provider has the trait, or none has."""
+    # One look-up per trait: asked with EXISTS, MariaDB reads every association there is.
+    first = (
+        select(_associations.c.trait_id)
+        .where(_associations.c.trait_id == _traits.c.id)
+        .limit(1)
+        .scalar_subquery()
+    )
+    return first.is_not(None) if wanted else first.is_(None)
+
+
+def find(tx: Transaction, conditions: Sequence[ColumnElement[bool]]) -> list[TraitRow]:
+    """Return the traits that meet all conditions, in id order. One statement."""
+    rows = tx.execute(select(*_columns).where(*conditions).order_by(_traits.c.id))
+    return [TraitRow._make(row) for row in rows]
+
+
+def get(tx: Transaction, name: str, *, lock: bool = False) -> TraitRow | None:
+    """Return the trait of this name, if there is one. One statement.
+
+    :param lock: keep others from deleting it or giving it to a provider.
+    """
+    statement = select(*_columns).where(_traits.c.name == name)
+    row = tx.execute(statement.with_for_update() if lock else statement).one_or_none()
+    return None if row is None else TraitRow._make(row)
+
+
+def named(tx: Transaction, names: Collection[str]) -> list[TraitRow]:
+    """Return those of the names that are traits. One statement, or none for no name."""
+    rows = []
+    for batch in batches(sorted(names)):
+        rows += find(tx, [name_is_one_of(batch)])
+    return rows
+
+
+def ids(tx: Transaction, names: Collection[str]) -> dict[str, int]:
+    """Return the ids of those names that are traits. One statement."""
+    return {row.name: row.id for row in named(tx, names)}
+
+
+def insert_trait(tx: Transaction, name: str) -> bool:
+    """Insert a trait; false if it is there. One statement."""
+    return insert_missing(tx, _traits, [{"name": name, "created_at": models.now()}]) == 1
+
+
+def is_in_use(tx: Transaction, trait_id: int) -> bool:
+    """Some provider has the trait. One statement."""
+    used = select(_associations.c.trait_id).where(_associations.c.trait_id == trait_id).limit(1)
+    return tx.execute(used).first() is not None
+
+
+def delete_trait(tx: Transaction, trait_id: int) -> None:
+    """Delete a locked trait. One statement.
+
+    :raises StaleRead: a provider has it meanwhile.
+    """
+    try:
+        tx.execute(delete(_traits).where(_traits.c.id == trait_id))
+    except exc.IntegrityError as used:
+        raise StaleRead("the trait was given to a provider") from used
+
+
+def of_provider(tx: Transaction, provider_uuid: str) -> ProviderTraits | None:
+    """Return the traits of the provider, None if there is no such provider. One statement."""
+    rows = tx.execute(
+        select(_providers.c.generation, *_columns)
+        .select_from(_providers)
+        .outerjoin(_associations, _associations.c.resource_provider_id == _providers.c.id)
+        .outerjoin(_traits, _traits.c.id == _associations.c.trait_id)
+        .where(_providers.c.uuid == provider_uuid)
+        .order_by(_traits.c.id)
+    ).all()
+    if not rows:
+        return None
+    traits = [TraitRow(*row[1:]) for row in rows if row[1] is not None]
+    return ProviderTraits(rows[0][0], traits)
+
+
+def associated(tx: Transaction, provider_id: int) -> set[int]:
+    """Return the ids of a locked provider's traits. One statement."""
+    return set(
+        tx.scalars(
+            select(_associations.c.trait_id).where(
+                _associations.c.resource_provider_id == provider_id
+            )
+        )
+    )
+
+
+def associate(tx: Transaction, provider_id: int, trait_ids: Collection[int]) -> None:
+    """Give a locked provider traits it does not have. One statement.
+
+    :raises StaleRead: a trait was deleted meanwhile.
+    """
+    if not trait_ids:
+        return
+    created_at = models.now()
+    rows = [
+        {"resource_provider_id": provider_id, "trait_id": trait_id, "created_at": created_at}
+        for trait_id in sorted(trait_ids)
+    ]
+    try:
+        tx.execute(insert(_associations).values(rows))
+    except exc.IntegrityError as gone:
+        raise StaleRead("a trait was deleted") from gone
+
+
+def dissociate(tx: Transaction, provider_id: int, trait_ids: Collection[int] | None = None) -> int:
+    """Take traits, or all, from a locked provider and return how many it had. One statement."""
+    if trait_ids is not None and not trait_ids:
+        return 0
+    these = [] if trait_ids is None else [_associations.c.trait_id.in_(sorted(trait_ids))]
+    done = tx.execute(
+        delete(_associations).where(_associations.c.resource_provider_id == provider_id, *these)
+    )
+    return done.rowcount

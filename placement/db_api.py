@@ -1,0 +1,163 @@
+"""The database of this process, made from the configuration."""
+
+import logging
+import threading
+import traceback
+from typing import Any
+
+import tenacity
+from oslo_config import cfg
+from sqlalchemy import Engine, event, exc, make_url
+
+from placement.db import faults
+from placement.db.api import Database
+from placement.db.engine import make_engine
+
+LOG = logging.getLogger(__name__)
+
+_lock = threading.Lock()
+_database: Database | None = None
+
+
+def configure(conf: cfg.ConfigOpts) -> None:
+    """Make the process's database from ``conf`` without connecting to it.
+
+    A second call changes nothing and logs a warning.
+
+    :raises sqlalchemy.exc.ArgumentError: the URL cannot be parsed.
+    """
+    global _database
+    with _lock:
+        if _database is not None:
+            LOG.warning("TransactionFactory already started, not reconfiguring.")
+            return
+        _database = open_database(conf)
+
+
+def is_configured() -> bool:
+    """The process has its database."""
+    return _database is not None
+
+
+def database(conf: cfg.ConfigOpts | None = None) -> Database:
+    """Return the process's database, configured from ``conf`` if nobody did it before.
+
+    :raises RuntimeError: it is not configured and ``conf`` is not given.
+    """
+    global _database
+    with _lock:
+        if _database is None:
+            if conf is None:
+                raise RuntimeError("call placement.db_api.configure(conf) first")
+            _database = open_database(conf)
+        return _database
+
+
+def reset() -> None:
+    """Close the process's database and forget it, so that another can be configured."""
+    global _database
+    with _lock:
+        if _database is not None:
+            _database.dispose()
+        _database = None
+
+
+def open_database(conf: cfg.ConfigOpts) -> Database:
+    """Return a new database made from ``conf``, independent of the process's one.
+
+    No connection is made. Options of a request (``allocation_conflict_retry_count``) are read from
+    ``conf`` when they are needed.
+
+    :raises sqlalchemy.exc.ArgumentError: the URL cannot be parsed.
+    """
+    options = conf.placement_database
+    try:
+        engine = make_engine(
+            _with_parameters(options.connection, options.connection_parameters),
+            sqlite_synchronous=options.sqlite_synchronous,
+            mysql_sql_mode=options.mysql_sql_mode,
+            pool=_pool(options),
+        )
+    except ValueError as error:
+        # A port that is no number.
+        raise exc.ArgumentError(str(error)) from error
+    _set_verbosity(options.connection_debug)
+    if options.connection_trace:
+        _trace(engine)
+    return Database(engine, attempts=lambda: conf.placement.allocation_conflict_retry_count)
+
+
+def wait_until_reachable(conf: cfg.ConfigOpts, target: Database) -> None:
+    """Connect once; try again as ``max_retries`` and ``retry_interval`` say.
+
+    What another attempt cannot mend (wrong credentials, no such database) is raised at once.
+
+    :raises sqlalchemy.exc.DBAPIError: no connection could be made.
+    """
+    options = conf.placement_database
+    retries = options.max_retries
+
+    def report(state: tenacity.RetryCallState) -> None:
+        left = "any number of" if retries < 0 else retries - state.attempt_number + 1
+        LOG.warning("The database cannot be reached. %s attempts left.", left)
+
+    tenacity.Retrying(
+        retry=tenacity.retry_if_exception(_may_become_reachable),
+        stop=tenacity.stop_never if retries < 0 else tenacity.stop_after_attempt(retries + 1),
+        wait=tenacity.wait_fixed(options.retry_interval),
+        before_sleep=report,
+        reraise=True,
+    )(lambda: target.engine.connect().close())
+
+
+def _may_become_reachable(error: BaseException) -> bool:
+    return (
+        isinstance(error, exc.DBAPIError)
+        and faults.is_disconnect(error)
+        and not faults.is_refused(error)
+    )
+
+
+def _with_parameters(connection: str, parameters: str) -> str:
+    if not parameters:
+        return connection
+    joint = "&" if make_url(connection).query else "?"
+    return connection + joint + parameters
+
+
+def _pool(options: Any) -> dict[str, Any]:
+    """Keyword arguments of ``create_engine``; what is not set keeps the library's default."""
+    given = {
+        "pool_size": options.max_pool_size,
+        "max_overflow": options.max_overflow,
+        "pool_timeout": options.pool_timeout,
+        "pool_recycle": options.connection_recycle_time,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _set_verbosity(level: int) -> None:
+    logger = logging.getLogger("sqlalchemy.engine")
+    if level >= 100:
+        logger.setLevel(logging.DEBUG)
+    elif level >= 50:
+        logger.setLevel(logging.INFO)
+    else:
+        logger.setLevel(logging.WARNING)
+
+
+def _trace(engine: Engine) -> None:
+    """Append the innermost function of the service to each statement as a comment."""
+
+    @event.listens_for(engine, "before_cursor_execute", retval=True)
+    def add_stack(
+        _connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any
+    ) -> tuple[str, Any]:
+        own = [
+            frame
+            for frame in traceback.extract_stack(limit=40)
+            if "/placement/" in frame.filename and not frame.filename.startswith(__file__)
+        ]
+        # Drivers that format parameters into the text would trip over a percent sign.
+        places = ", ".join(f"{frame.name}:{frame.lineno}" for frame in own[-3:]).replace("%", "")
+        return f"{statement} -- {places}", parameters
