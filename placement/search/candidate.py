@@ -1,0 +1,106 @@
+"""What a search returns, compact: provider indexes and shared pieces (contract 04, 4.2 and 5.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from placement.search.cloud import Cloud
+from placement.search.index_set import Indexes
+from placement.search.tally import Tally
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Combination:
+    """A candidate with positions for providers; alike candidates of alike trees share one object.
+
+    ``pieces``: (position, amounts by class) per provider that takes something.
+    ``served``: (suffix, positions) per group in query order.
+    A renderer may cache a template per ``Combination`` object and fill in uuids by position.
+    """
+
+    pieces: tuple[tuple[int, Mapping[str, int]], ...]
+    served: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One allocation request: provider indexes (``members``) for the combination's positions.
+
+    Some members may be on no position that the combination uses.
+    """
+
+    combination: Combination
+    members: Sequence[int]
+
+    @property
+    def allocations(self) -> dict[int, Mapping[str, int]]:
+        """Amounts by class by provider index."""
+        return {self.members[place]: amounts for place, amounts in self.combination.pieces}
+
+    @property
+    def mappings(self) -> dict[str, tuple[int, ...]]:
+        """Provider indexes by suffix of the group."""
+        return {
+            suffix: tuple(self.members[place] for place in places)
+            for suffix, places in self.combination.served
+        }
+
+
+@dataclass(slots=True)
+class SearchResult:
+    """The answer. Indexes are valid only while the cloud does not change (see ``cloud``).
+
+    If ``uniform`` is set, the candidates are all alike: each of these providers takes, alone,
+    what ``pattern`` says at its position 0. Otherwise they are in ``mixed``. ``complete`` is False
+    if the work limit stopped the search, so that candidates may be missing; ``work`` counts the
+    placements tried.
+    ``before_cut``: provider indexes of the candidates before ``limit`` was applied, recorded only
+    for requests with ``one_provider_per_tree`` (section 6.3).
+    """
+
+    tally: Tally
+    uniform: Indexes | None = None
+    pattern: Combination | None = None
+    mixed: list[Candidate] = field(default_factory=list)
+    before_cut: Indexes | None = None
+    complete: bool = True
+    work: int = 0
+
+    def __len__(self) -> int:
+        return len(self.mixed) if self.uniform is None else len(self.uniform)
+
+    def __iter__(self) -> Iterator[Candidate]:
+        if self.uniform is None or self.pattern is None:
+            yield from self.mixed
+            return
+        for provider in self.uniform.tolist():
+            yield Candidate(self.pattern, (provider,))
+
+    def allocated(self) -> Indexes:
+        """Return the providers that occur in some ``allocations``, each once, ascending."""
+        if self.uniform is not None:
+            return np.sort(self.uniform)
+        used = {
+            candidate.members[place]
+            for candidate in self.mixed
+            for place, _ in candidate.combination.pieces
+        }
+        return np.array(sorted(used), np.int32)
+
+    def summarised(self, cloud: Cloud, whole_trees: bool) -> Indexes:
+        """Return the providers that the summaries show, each once (section 4.3).
+
+        ``whole_trees`` is the rule since 1.29: all providers of all trees in ``allocations``.
+        """
+        allocated = self.allocated()
+        roots = cloud.roots
+        if whole_trees:
+            if not cloud.forest.nested:
+                return allocated
+            return cloud.forest.trees(np.unique(roots[allocated]))[0]
+        if self.before_cut is None:
+            return allocated
+        return self.before_cut[np.isin(roots[self.before_cut], roots[allocated])]

@@ -1,0 +1,504 @@
+"""The searchable picture of all providers, by columns over a dense provider index.
+
+Threads: a ``Cloud`` has no lock of its own. ``replace`` works in place, so the owner holds one lock
+around each of (refresh), and (search and everything that reads its result with this cloud, i.e.
+rendering). Provider indexes are reused after a removal: outside the lock an index means nothing.
+
+Names (classes, traits) and aggregate uuids are the keys; no database id but the provider's is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement.search.index_set import Indexes, IndexSet, Mask
+from placement.search.records import CloudRows, Inventory, ProviderRecord
+from placement.search.structure import Forest, Sharing
+
+SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
+BLOCK = 256
+"""Provider ids per digest block: about the square root of a large cloud."""
+
+MOST_UNUSED_NAMES = 1000
+"""Tuples of names kept beyond two for each provider."""
+
+LARGEST_AMOUNT = 2**31 - 1
+"""No larger amount fits anywhere: max_unit is at most this (contract 02)."""
+
+_INVENTORY = np.dtype(
+    [(name, "i8") for name in ("provider", "class", "total", "reserved", "min", "max", "step")]
+    + [("ratio", "f8"), ("used", "i8")]
+)
+
+
+class Digest(NamedTuple):
+    """Count, sum of ids and sum of revisions of some providers."""
+
+    providers: int = 0
+    ids: int = 0
+    revisions: int = 0
+
+
+Held = tuple[str, int, int]
+"""(class, capacity, used) as the summaries show them (section 4.3).
+
+A plain tuple: unlike a named one, the garbage collector stops visiting it.
+"""
+
+
+class ClassColumn:
+    """One resource class over all providers.
+
+    ``room[p]`` is min(icap - used, max_unit), at least 0, and 0 without inventory: the largest
+    amount that p can still take. Amounts are whole numbers, so "used + n <= the real capacity" and
+    "used + n <= its integer part" say the same (section 5.1) and one column serves both.
+    ``units`` has (min_unit, step_size) of those providers where they are not (1, 1).
+    """
+
+    __slots__ = ("_columns", "members", "room", "units")
+
+    def __init__(self, size: int) -> None:
+        self.room: Indexes = np.zeros(size, np.int32)
+        self.units: dict[int, tuple[int, int]] = {}
+        self.members = 0
+        self._columns: tuple[Indexes, Indexes, Indexes] | None = None
+
+    def set(self, index: int, inventory: Inventory) -> None:
+        """Store one provider's inventory."""
+        free = min(inventory.capacity - inventory.used, inventory.max_unit, LARGEST_AMOUNT)
+        self.room[index] = max(free, 0)
+        self.set_units(index, (max(inventory.min_unit, 1), max(inventory.step_size, 1)))
+
+    def set_units(self, index: int, units: tuple[int, int]) -> None:
+        """Store (min_unit, step_size) of one provider."""
+        if units == (1, 1):
+            if self.units.pop(index, None) is not None:
+                self._columns = None
+        elif self.units.get(index) != units:
+            self.units[index] = units
+            self._columns = None
+
+    def drop(self, index: int) -> None:
+        """Forget one provider's inventory."""
+        self.room[index] = 0
+        self.set_units(index, (1, 1))
+
+    def unit_columns(self) -> tuple[Indexes, Indexes, Indexes]:
+        """Return provider, min_unit and step_size columns of the providers in ``units``."""
+        if self._columns is None:
+            columns = np.array([(p, *units) for p, units in self.units.items()], np.int32)
+            providers, mins, steps = columns.reshape(-1, 3).T.copy()
+            self._columns = providers, mins, steps
+        return self._columns
+
+
+class Cloud:
+    """All providers. See the module's docstring for the locking rule.
+
+    Columns, all over provider index 0..size-1: ``ids`` (-1: free slot), ``revisions``, ``parents``
+    and ``roots`` (provider indexes, -1: none), ``stamps`` (grows whenever the provider is replaced:
+    a cache of rendered pieces compares it), ``uuids``, ``traits`` (sorted tuple of names, shared
+    between providers), ``aggregates`` (likewise) and ``inventories`` (tuple of ``Held``).
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.uuids: list[str | None] = []
+        self.traits: list[tuple[str, ...]] = []
+        self.aggregates: list[tuple[str, ...]] = []
+        self.inventories: list[tuple[Held, ...]] = []
+        self.index_of: dict[int, int] = {}
+        self.index_of_uuid: dict[str, int] = {}
+        self.classes: dict[str, ClassColumn] = {}
+        self._ids = np.full(0, -1, np.int64)
+        self._revisions = np.zeros(0, np.int64)
+        self._parents = np.full(0, -1, np.int32)
+        self._roots = np.full(0, -1, np.int32)
+        self._keys = np.zeros(0, np.uint64)
+        self._stamps = np.zeros(0, np.int64)
+        self._stamp = 0
+        self._free: list[int] = []
+        self._by_trait: dict[str, IndexSet] = {}
+        self._by_aggregate: dict[str, IndexSet] = {}
+        self._shared_names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._blocks: dict[int, Digest] = {}
+        self._forest: Forest | None = None
+        self._sharing: Sharing | None = None
+
+    # -- what a search reads -----------------------------------------------------------------
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Provider ids, -1 in free slots."""
+        return self._ids[: self.size]
+
+    @property
+    def revisions(self) -> NDArray[np.int64]:
+        """Revisions as last loaded."""
+        return self._revisions[: self.size]
+
+    @property
+    def parents(self) -> Indexes:
+        """Index of the parent, -1 for roots."""
+        return self._parents[: self.size]
+
+    @property
+    def roots(self) -> Indexes:
+        """Index of the root of each provider's tree, -1 in free slots."""
+        return self._roots[: self.size]
+
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """Hash of each provider's uuid: the stable order of trees and of their members."""
+        return self._keys[: self.size]
+
+    @property
+    def stamps(self) -> NDArray[np.int64]:
+        """Number of the change that last replaced each provider."""
+        return self._stamps[: self.size]
+
+    @property
+    def forest(self) -> Forest:
+        """The trees in order, rebuilt after a change of shape."""
+        if self._forest is None:
+            self._forest = Forest(self.roots, self.keys)
+        return self._forest
+
+    @property
+    def sharing(self) -> Sharing:
+        """Who shares with whom, rebuilt after a change of shape, aggregates or sharing traits."""
+        if self._sharing is None:
+            sharers = self._by_trait.get(SHARING_TRAIT, IndexSet()).indexes(self.size)
+            self._sharing = Sharing(
+                sharers,
+                self.roots,
+                self.aggregates.__getitem__,
+                self._by_aggregate.__getitem__,
+                self.keys,
+            )
+        return self._sharing
+
+    def has_trait(self, name: str) -> bool:
+        """Tell whether some provider has the trait."""
+        return name in self._by_trait
+
+    def has_class(self, name: str) -> bool:
+        """Tell whether some provider has inventory of the class."""
+        return name in self.classes
+
+    def with_trait(self, name: str) -> Mask:
+        """Return a fresh mask of the providers that have the trait."""
+        return self._by_trait.get(name, _NOBODY).mask(self.size)
+
+    def in_aggregate(self, aggregate_uuid: str) -> Mask:
+        """Return a fresh mask of the aggregate's direct members."""
+        return self._by_aggregate.get(aggregate_uuid, _NOBODY).mask(self.size)
+
+    def room(self, name: str) -> Indexes:
+        """Return the ``ClassColumn.room`` column of a class that some provider has."""
+        return self.classes[name].room[: self.size]
+
+    # -- what the loader compares ------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.index_of)
+
+    def digest(self) -> Digest:
+        """Return the digest of the whole cloud."""
+        parts = self._blocks.values()
+        return Digest(*(sum(column) for column in zip(*parts, strict=True))) if parts else Digest()
+
+    def block_digests(self) -> Mapping[int, Digest]:
+        """Return the digests by ``provider id // BLOCK``; blocks without providers are absent."""
+        return self._blocks
+
+    def block_revisions(self, block: int) -> dict[int, int]:
+        """Return revision by id of the providers of one block."""
+        ids = range(block * BLOCK, (block + 1) * BLOCK)
+        held = ((provider_id, self.index_of.get(provider_id)) for provider_id in ids)
+        return {i: int(self._revisions[index]) for i, index in held if index is not None}
+
+    # -- change ------------------------------------------------------------------------------
+
+    def replace(self, records: Iterable[ProviderRecord], removed: Iterable[int] = ()) -> None:
+        """Remove providers by id, then store the given ones whole, new or not.
+
+        Costs some 20 us a record. A parent or root must be in the cloud or among the records.
+        Searches must not run meanwhile (see the module's docstring).
+        """
+        self._stamp += 1
+        for provider_id in removed:
+            self._remove(provider_id)
+        changes = list(records)
+        indexes = [self._place(record.provider_id, record.uuid) for record in changes]
+        for index, record in zip(indexes, changes, strict=True):
+            self._store(index, record)
+
+    @classmethod
+    def load(cls, rows: CloudRows) -> Cloud:
+        """Build a cloud from database rows in bulk (section "Search" of the architecture)."""
+        cloud = cls()
+        cloud._load_providers(rows)
+        if cloud.size:
+            cloud._load_inventories(rows)
+            for pairs, names, by_name, lists in (
+                (rows.traits, rows.trait_names, cloud._by_trait, cloud.traits),
+                (rows.aggregates, rows.aggregate_uuids, cloud._by_aggregate, cloud.aggregates),
+            ):
+                cloud._load_names(pairs, names, by_name, lists)
+        return cloud
+
+    # -- one record --------------------------------------------------------------------------
+
+    def _place(self, provider_id: int, uuid: str) -> int:
+        index = self.index_of.get(provider_id)
+        if index is None:
+            index = self._free.pop() if self._free else self.size
+            if index == self.size:
+                self._grow(index + 1)
+            self.index_of[provider_id] = index
+            self._ids[index] = provider_id
+            self._revisions[index] = 0
+            self._count_in_block(provider_id, 1, 0)
+        if self.uuids[index] != uuid:
+            self._forget_uuid(index)
+            self.index_of_uuid[uuid] = index
+            self.uuids[index] = uuid
+            self._keys[index] = _order_key(uuid)
+            self._forest = self._sharing = None
+        return index
+
+    def _forget_uuid(self, index: int) -> None:
+        uuid = self.uuids[index]
+        if uuid is not None and self.index_of_uuid.get(uuid) == index:
+            del self.index_of_uuid[uuid]
+        self.uuids[index] = None
+
+    def _store(self, index: int, record: ProviderRecord) -> None:
+        self._count_in_block(record.provider_id, 0, record.revision - int(self._revisions[index]))
+        self._revisions[index] = record.revision
+        self._stamps[index] = self._stamp
+        parent = self.index_of.get(record.parent_id, -1) if record.parent_id is not None else -1
+        root = self.index_of.get(record.root_id, index)
+        if (self._parents[index], self._roots[index]) != (parent, root):
+            self._parents[index], self._roots[index] = parent, root
+            self._forest = self._sharing = None
+        self._store_inventories(index, record.inventories)
+        self._store_names(index, record.traits, self._by_trait, self.traits)
+        self._store_names(index, record.aggregates, self._by_aggregate, self.aggregates)
+
+    def _store_inventories(self, index: int, inventories: Mapping[str, Inventory]) -> None:
+        before = {name for name, _, _ in self.inventories[index]}
+        for name in before - inventories.keys():
+            column = self.classes[name]
+            column.drop(index)
+            column.members -= 1
+            if not column.members:
+                del self.classes[name]
+        for name, inventory in inventories.items():
+            column = self.classes.get(name) or self._new_class(name)
+            column.members += name not in before
+            column.set(index, inventory)
+        self.inventories[index] = tuple(
+            (name, inventory.capacity, inventory.used)
+            for name, inventory in sorted(inventories.items())
+        )
+
+    def _store_names(
+        self,
+        index: int,
+        names: Iterable[str],
+        by_name: dict[str, IndexSet],
+        lists: list[tuple[str, ...]],
+    ) -> None:
+        new = self._share(tuple(sorted(names)))
+        old = lists[index]
+        if new == old:
+            return
+        for name in set(old).difference(new):
+            by_name[name].discard(index)
+            if not by_name[name]:
+                del by_name[name]
+        for name in set(new).difference(old):
+            by_name.setdefault(name, IndexSet()).add(index)
+        lists[index] = new
+        if lists is self.aggregates or (SHARING_TRAIT in old) != (SHARING_TRAIT in new):
+            self._sharing = None
+
+    def _remove(self, provider_id: int) -> None:
+        index = self.index_of.pop(provider_id, None)
+        if index is None:
+            return
+        self._count_in_block(provider_id, -1, -int(self._revisions[index]))
+        self._forget_uuid(index)
+        self._store_inventories(index, {})
+        self._store_names(index, (), self._by_trait, self.traits)
+        self._store_names(index, (), self._by_aggregate, self.aggregates)
+        self._ids[index] = self._parents[index] = self._roots[index] = -1
+        self._stamps[index] = self._stamp
+        self._free.append(index)
+        self._forest = self._sharing = None
+
+    def _count_in_block(self, provider_id: int, count: int, revisions: int) -> None:
+        block = provider_id // BLOCK
+        before = self._blocks.get(block, Digest())
+        after = Digest(
+            before.providers + count, before.ids + count * provider_id, before.revisions + revisions
+        )
+        if after.providers:
+            self._blocks[block] = after
+        else:
+            self._blocks.pop(block, None)
+
+    def _share(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return one object for equal tuples; forget those that nobody may use any more."""
+        if len(self._shared_names) > 2 * self.size + MOST_UNUSED_NAMES:
+            self._shared_names = {held: held for held in (*self.traits, *self.aggregates)}
+        return self._shared_names.setdefault(names, names)
+
+    def _new_class(self, name: str) -> ClassColumn:
+        column = self.classes[name] = ClassColumn(len(self._ids))
+        return column
+
+    def _grow(self, size: int) -> None:
+        for lists in (self.traits, self.aggregates, self.inventories):
+            lists.extend(() for _ in range(size - self.size))
+        self.uuids.extend(None for _ in range(size - self.size))
+        self.size = size
+        spare = max(size - len(self._ids), 0)
+        if not spare:
+            return
+        spare += size // 8
+        self._ids = _longer(self._ids, spare, -1)
+        self._revisions = _longer(self._revisions, spare, 0)
+        self._parents = _longer(self._parents, spare, -1)
+        self._roots = _longer(self._roots, spare, -1)
+        self._keys = _longer(self._keys, spare, 0)
+        self._stamps = _longer(self._stamps, spare, 0)
+        for column in self.classes.values():
+            column.room = _longer(column.room, spare, 0)
+
+    # -- bulk --------------------------------------------------------------------------------
+
+    def _load_providers(self, rows: CloudRows) -> None:
+        count = len(rows.providers)
+        self._grow(count)
+        if not count:
+            return
+        ids, uuids, revisions, parents, roots = zip(*rows.providers, strict=True)
+        self.index_of = dict(zip(ids, range(count), strict=True))
+        self.index_of_uuid = dict(zip(uuids, range(count), strict=True))
+        self.uuids = list(uuids)
+        self._ids[:count] = ids
+        self._revisions[:count] = revisions
+        self._keys[:count] = [_order_key(uuid) for uuid in uuids]
+        find = self.index_of.get
+        self._parents[:count] = [find(parent, -1) for parent in parents]
+        self._roots[:count] = [find(root, own) for own, root in enumerate(roots)]
+        order = np.argsort(self.ids, kind="stable")
+        blocks = self.ids[order] // BLOCK
+        firsts = np.flatnonzero(np.diff(blocks, prepend=blocks[0] - 1))
+        columns = (
+            blocks[firsts].tolist(),
+            np.diff(firsts, append=count).tolist(),
+            np.add.reduceat(self.ids[order], firsts).tolist(),
+            np.add.reduceat(self.revisions[order], firsts).tolist(),
+        )
+        self._blocks = {block: Digest(*parts) for block, *parts in zip(*columns, strict=True)}
+
+    def _load_inventories(self, rows: CloudRows) -> None:
+        table = np.array([tuple(row) for row in rows.inventories], _INVENTORY)
+        providers = self._indexes(table["provider"])
+        table, providers = table[providers >= 0], providers[providers >= 0]
+        capacity = (table["total"] - table["reserved"]) * table["ratio"]
+        whole = list(map(int, capacity.tolist()))
+        free = np.trunc(np.minimum(capacity, 2.0**62)).astype(np.int64) - table["used"]
+        room = np.clip(np.minimum(free, table["max"]), 0, LARGEST_AMOUNT)
+        names = [rows.class_names[number] for number in table["class"].tolist()]
+        for number in np.unique(table["class"]).tolist():
+            mine = table["class"] == number
+            column = self._new_class(rows.class_names[number])
+            column.room[providers[mine]] = room[mine]
+            column.members = int(np.count_nonzero(mine))
+            odd = mine & ((table["min"] > 1) | (table["step"] > 1))
+            for index, low, step in zip(
+                providers[odd].tolist(),
+                table["min"][odd].tolist(),
+                table["step"][odd].tolist(),
+                strict=True,
+            ):
+                column.set_units(index, (max(low, 1), max(step, 1)))
+        lists: list[list[Held]] = [[] for _ in range(self.size)]
+        for index, name, amount, used in zip(
+            providers.tolist(), names, whole, table["used"].tolist(), strict=True
+        ):
+            lists[index].append((name, amount, used))
+        self.inventories = [tuple(sorted(held)) for held in lists]
+
+    def _load_names(
+        self,
+        pairs: Iterable[Iterable[int]],
+        names: Mapping[int, str],
+        by_name: dict[str, IndexSet],
+        lists: list[tuple[str, ...]],
+    ) -> None:
+        flat = np.fromiter(chain.from_iterable(pairs), np.int64)
+        if not len(flat):
+            return
+        used_numbers, numbers = np.unique(flat[1::2], return_inverse=True)
+        words = [names[number] for number in used_numbers.tolist()]
+        ranks = np.argsort(np.argsort(words))
+        words.sort()
+        providers = self._indexes(flat[0::2])
+        ranked = ranks[numbers][providers >= 0]
+        providers = providers[providers >= 0]
+        order = np.argsort(providers * len(words) + ranked)
+        providers, ranked = providers[order].astype(np.int32), ranked[order]
+        self._load_lists(providers, ranked, words, lists)
+        by_rank = np.argsort(ranked, kind="stable")
+        edges = np.searchsorted(ranked[by_rank], np.arange(len(words) + 1)).tolist()
+        for word, (low, high) in zip(words, pairwise(edges), strict=True):
+            if low < high:
+                by_name.setdefault(word, IndexSet()).add_many(providers[by_rank[low:high]])
+
+    def _load_lists(
+        self,
+        providers: Indexes,
+        ranked: NDArray[np.int64],
+        words: list[str],
+        lists: list[tuple[str, ...]],
+    ) -> None:
+        """Give each provider its tuple of names; equal sets of names become one tuple."""
+        edges = np.searchsorted(providers, np.arange(self.size + 1)).tolist()
+        known: dict[bytes, tuple[str, ...]] = {b"": ()}
+        for index, (low, high) in enumerate(pairwise(edges)):
+            part = ranked[low:high]
+            key = part.tobytes()
+            found = known.get(key)
+            if found is None:
+                found = known[key] = self._share(tuple(words[rank] for rank in part.tolist()))
+            lists[index] = found
+
+    def _indexes(self, provider_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the provider index of each id, -1 for unknown ones."""
+        order = np.argsort(self.ids)
+        ids = self.ids[order]
+        places = np.minimum(np.searchsorted(ids, provider_ids), len(ids) - 1)
+        return np.where(ids[places] == provider_ids, order[places], -1)
+
+
+_NOBODY = IndexSet()
+
+
+def _order_key(uuid: str) -> int:
+    return int.from_bytes(blake2b(uuid.encode(), digest_size=8).digest())
+
+
+def _longer(column: NDArray[Any], spare: int, value: int) -> NDArray[Any]:
+    return np.concatenate([column, np.full(spare, value, column.dtype)])

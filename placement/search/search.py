@@ -1,0 +1,233 @@
+"""From a request to its candidates: filter, group, walk, cut (contract 04, sections 5 and 6)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from placement.search.candidate import Candidate, Combination, SearchResult
+from placement.search.cloud import LARGEST_AMOUNT, Cloud
+from placement.search.combine import Rules, Work
+from placement.search.feasible import Exists, Feasible, Nothing, feasible
+from placement.search.index_set import Indexes, Mask
+from placement.search.request import CandidateRequest
+from placement.search.streams import StreamMaker
+from placement.search.tally import Tally
+from placement.search.walk import Turn, Walk
+
+WORK_LIMIT = 2_000_000
+"""Placements tried for one request before it gives up: some seconds."""
+
+PATIENCE_SHARE = 20
+"""One kind of tree may spend this part of the limit without finding anything."""
+
+
+def _anything(name: str) -> bool:
+    return True
+
+
+def search(
+    cloud: Cloud,
+    request: CandidateRequest,
+    trait_exists: Exists = _anything,
+    class_exists: Exists = _anything,
+    work_limit: int = WORK_LIMIT,
+) -> SearchResult:
+    """Return the candidates of the request, at most ``limit``.
+
+    The caller holds the cloud's lock until it has rendered the result. The two callbacks are asked
+    only for names that no provider of the cloud has; ``UnknownTrait`` and ``UnknownClass`` are
+    raised where section 5.8 says. Randomness (``seed``) means: trees in random order, one
+    candidate of each before a second of any, within a tree the choices in random order, and the
+    result shuffled. It samples trees evenly, not the set of candidates, and costs no more.
+    """
+    tally = Tally()
+
+    def has_choice(smaller: CandidateRequest) -> bool:
+        return len(search(cloud, smaller, work_limit=work_limit)) > 0
+
+    try:
+        found = feasible(cloud, request, tally, trait_exists, class_exists, has_choice)
+    except Nothing:
+        return SearchResult(tally)
+    work = Work(work_limit, patience=work_limit // PATIENCE_SHARE)
+    result = _select(cloud, request, found, work, tally)
+    result.complete, result.work = not work.cut_short, work.done
+    if not len(result):
+        tally.stop = "no combination keeps all rules" if result.complete else "work limit reached"
+    return result
+
+
+def rules_of(request: CandidateRequest, found: Feasible) -> Rules:
+    """Return the request-wide rules in terms of slots.
+
+    Before 1.29 the bound counts candidates that the rule then drops (section 6.2), so only
+    without a bound may it prune.
+    """
+    granular = {s.suffix: number for number, s in enumerate(found.slots) if s.suffix}
+    sets = ([granular[suffix] for suffix in sorted(names)] for names in request.same_subtrees)
+    return Rules(
+        amounts=tuple(slot.amounts for slot in found.slots),
+        granular=frozenset(granular.values()),
+        isolate=request.isolate,
+        subtrees=tuple(tuple(slots) for slots in sets if len(slots) > 1),
+        demands=(1 << len(found.demands)) - 1,
+        one_provider_per_tree=request.one_provider_per_tree and request.bound is None,
+    )
+
+
+def _select(
+    cloud: Cloud, request: CandidateRequest, found: Feasible, work: Work, tally: Tally
+) -> SearchResult:
+    rules = rules_of(request, found)
+    turns = _turns(cloud, request, found, rules)
+    pattern = _uniform_pattern(found)
+    if bool(turns.single.all()):
+        return _uniform_result(request, turns.provider, pattern, tally)
+    maker = StreamMaker(cloud, found, rules, work, request.seed)
+    walk = Walk(turns, maker, pattern, request.limit)
+    survivors = _survivors(request, walk)
+    if request.one_provider_per_tree:
+        survivors = (c for c in survivors if _one_provider_per_tree(cloud, c))
+        return _cut_and_remember(request, survivors, tally)
+    return SearchResult(tally, mixed=_cut(request, survivors))
+
+
+def _survivors(request: CandidateRequest, walk: Walk) -> Iterator[Candidate]:
+    """Return what the bound leaves, trees mixed (sections 6.2 and 6.4)."""
+    if request.bound is None:
+        return walk.mixed()
+    if request.strategy == "breadth-first":
+        return islice(walk.mixed(), request.bound)
+    return walk.depth_first(request.bound)
+
+
+def _cut(request: CandidateRequest, survivors: Iterator[Candidate]) -> list[Candidate]:
+    mixed = list(islice(survivors, request.limit))
+    if request.seed is not None:
+        random.Random(request.seed).shuffle(mixed)  # noqa: S311
+    return mixed
+
+
+def _cut_and_remember(
+    request: CandidateRequest, survivors: Iterator[Candidate], tally: Tally
+) -> SearchResult:
+    """Cut, but go on to see which providers take part in what is cut off (section 6.3).
+
+    Before 1.29 a tree gives few candidates: all that it takes in comes from one provider.
+    """
+    mixed = list(islice(survivors, request.limit))
+    used = {c.members[place] for c in mixed for place, _ in c.combination.pieces}
+    for candidate in survivors:
+        used.update(candidate.members[place] for place, _ in candidate.combination.pieces)
+    mixed = _cut(request, iter(mixed))
+    return SearchResult(tally, mixed=mixed, before_cut=np.array(sorted(used), np.int32))
+
+
+def _one_provider_per_tree(cloud: Cloud, candidate: Candidate) -> bool:
+    """Tell whether the allocations name no two providers of one tree (section 5.7)."""
+    pieces = candidate.combination.pieces
+    if len(pieces) == 1:
+        return True
+    roots = {int(cloud.roots[candidate.members[place]]) for place, _ in pieces}
+    return len(roots) == len(pieces)
+
+
+# -- anchors with one possible answer -----------------------------------------------------------
+
+
+def _turns(cloud: Cloud, request: CandidateRequest, found: Feasible, rules: Rules) -> Turn:
+    """Return the anchors in order, and for which of them one provider serves everything.
+
+    ``single`` anchors: exactly one provider of their tree may serve anything, no sharing provider
+    comes in question. (Nor is it one that other anchors reach: that one shares its own aggregates
+    with itself, so its own root counts as visited.) Their one combination is checked here, by
+    columns: isolate, and the sums of contested classes.
+    """
+    anchors = found.anchors
+    lone = np.full(cloud.size, -1, np.int32)
+    helpers = np.flatnonzero(np.logical_or.reduce([slot.local for slot in found.slots]))
+    helper_roots = cloud.roots[helpers]
+    lone[helper_roots] = helpers
+    single = anchors.copy()
+    if cloud.forest.nested:
+        single &= np.bincount(helper_roots, minlength=cloud.size) == 1
+    visited = _visited(cloud, found)
+    if visited is not None:
+        single &= ~visited
+    if not any(slot.amounts for slot in found.slots):
+        single[:] = False
+    anchors = anchors & ~(single & ~_holds_all(cloud, lone, rules))
+    anchors = _enough(cloud, found, rules, anchors, single, visited)
+    order = cloud.forest.roots
+    order = order[anchors[order]]
+    if request.seed is not None:
+        order = np.random.default_rng(request.seed).permutation(order)
+    return Turn(order, single[order], lone[order])
+
+
+def _visited(cloud: Cloud, found: Feasible) -> Mask | None:
+    """Mark the roots reached by some eligible sharing provider."""
+    away = [slot.away for slot in found.slots if slot.away is not None]
+    return cloud.sharing.reached(np.logical_or.reduce(away)) if away else None
+
+
+def _holds_all(cloud: Cloud, provider: Indexes, rules: Rules) -> Mask:
+    """Tell for which anchors their lone provider can serve all slots together."""
+    held = np.ones(len(provider), np.bool_)
+    if rules.isolate and len(rules.granular) > 1:
+        held[:] = False
+    for name, total in rules.contested.items():
+        held &= cloud.room(name)[provider] >= min(total, LARGEST_AMOUNT + 1)
+    return held
+
+
+def _enough(
+    cloud: Cloud,
+    found: Feasible,
+    rules: Rules,
+    anchors: Mask,
+    single: Mask,
+    visited: Mask | None,
+) -> Mask:
+    """Drop anchors that lack places or room, all at once.
+
+    The same comparisons as ``enough_in_all`` and ``enough_places`` of ``combine``, for anchors
+    that no sharing provider visits.
+    """
+    if not (anchors & ~single).any() or not (rules.contested or rules.isolate):
+        return anchors
+    lacking = np.zeros(cloud.size, np.bool_)
+    if rules.isolate and len(rules.granular) > 1:
+        own = np.flatnonzero(np.logical_or.reduce([s.local for s in found.slots if s.suffix]))
+        lacking |= np.bincount(cloud.roots[own], minlength=cloud.size) < len(rules.granular)
+    for name, total in rules.contested.items():
+        takers = [s.local for s in found.slots if name in s.amounts]
+        own = np.flatnonzero(np.logical_or.reduce(takers))
+        room = np.minimum(cloud.room(name)[own], min(total, LARGEST_AMOUNT)).astype(np.float64)
+        supply = np.bincount(cloud.roots[own], weights=room, minlength=cloud.size)
+        lacking |= supply < total
+    if visited is not None:
+        lacking &= ~visited
+    return anchors & ~lacking
+
+
+def _uniform_pattern(found: Feasible) -> Combination:
+    sums: dict[str, int] = {}
+    for slot in found.slots:
+        for name, amount in slot.amounts.items():
+            sums[name] = sums.get(name, 0) + amount
+    suffixes = dict.fromkeys(slot.suffix for slot in found.slots)
+    return Combination(((0, sums),), tuple((suffix, (0,)) for suffix in suffixes))
+
+
+def _uniform_result(
+    request: CandidateRequest, providers: Indexes, pattern: Combination, tally: Tally
+) -> SearchResult:
+    """Each anchor gives one candidate: bound and limit are prefixes."""
+    survivors = providers[: request.bound]
+    before_cut = np.sort(survivors) if request.one_provider_per_tree else None
+    return SearchResult(tally, survivors[: request.limit], pattern, before_cut=before_cut)

@@ -1,0 +1,135 @@
+"""What changes rarely in a cloud: the order of its trees, and who shares with whom.
+
+Both pictures are derived from a ``Cloud`` and thrown away when its shape changes; claims, which
+change nothing but used amounts, keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement.search.index_set import Indexes, IndexSet, Mask
+
+Keys = NDArray[np.uint64]
+
+
+def ranges(starts: Indexes, counts: Indexes) -> NDArray[np.int64]:
+    """Return start, start+1, … of each range one after another."""
+    total = int(counts.sum())
+    begins = np.cumsum(counts) - counts
+    return np.arange(total) + np.repeat(starts - begins, counts)
+
+
+class Forest:
+    """The trees in their stable order (section 6.4): by a hash of the provider's uuid.
+
+    ``roots``: root providers in order. ``members``: all providers, tree by tree in the order of
+    ``roots``, within a tree by hash; the tree of ``roots[i]`` is ``members[start[i]:start[i] +
+    count[i]]``. ``place[r]`` is that i for a root r. ``nested``: some provider is not a root.
+    """
+
+    def __init__(self, root: Indexes, keys: Keys) -> None:
+        size = len(root)
+        alive = np.flatnonzero(root >= 0)
+        is_root = root[alive] == alive
+        unsorted = alive[is_root]
+        self.roots: Indexes = unsorted[np.argsort(keys[unsorted])].astype(np.int32)
+        self.nested = not bool(is_root.all())
+        self.place: Indexes = np.full(size, -1, np.int32)
+        self.place[self.roots] = np.arange(len(self.roots), dtype=np.int32)
+        if self.nested:
+            order = np.lexsort((keys[alive], self.place[root[alive]]))
+            self.members: Indexes = alive[order].astype(np.int32)
+            self.count = np.bincount(self.place[root[alive]], minlength=len(self.roots))
+        else:
+            self.members = self.roots
+            self.count = np.ones(len(self.roots), np.int64)
+        self.start = np.cumsum(self.count) - self.count
+        self.is_root: Mask = self.place >= 0
+
+    def trees(self, roots: Indexes) -> tuple[Indexes, NDArray[np.int64]]:
+        """Return the members of the given trees one after another, and the size of each."""
+        places = self.place[roots]
+        counts = self.count[places]
+        return self.members[ranges(self.start[places], counts)], counts
+
+
+class Sharing:
+    """Which sharing providers are reached from which trees (section 5.2).
+
+    ``anchors(p)`` for many p at once is ``reached``; ``reach(a)`` without tree(a) is ``away``.
+    Size is bounded by the number of memberships, not by providers times trees.
+    """
+
+    def __init__(
+        self,
+        sharers: Indexes,
+        root: Indexes,
+        aggregates_of: Callable[[int], Iterable[str]],
+        members_of: Callable[[str], IndexSet],
+        keys: Keys,
+    ) -> None:
+        self._root = root
+        size = len(root)
+        in_order = sharers[np.argsort(keys[sharers])]
+        self.mask: Mask = np.zeros(size, np.bool_)
+        self.mask[sharers] = True
+        numbers: dict[str, int] = {}
+        self._by_aggregate: list[list[int]] = []
+        pairs: list[tuple[int, int]] = []
+        for provider in in_order.tolist():
+            for aggregate in aggregates_of(provider):
+                number = numbers.setdefault(aggregate, len(numbers))
+                if number == len(self._by_aggregate):
+                    self._by_aggregate.append([])
+                self._by_aggregate[number].append(provider)
+                pairs.append((provider, number))
+        self._sharer, self._sharer_aggregate = np.array(pairs, np.int32).reshape(-1, 2).T
+        self._order = {provider: rank for rank, provider in enumerate(in_order.tolist())}
+        self._connect(list(numbers), members_of, size)
+        self._sets: dict[bytes, tuple[int, ...]] = {}
+        self._away: dict[int, tuple[int, ...]] = {}
+
+    def _connect(
+        self, aggregates: list[str], members_of: Callable[[str], IndexSet], size: int
+    ) -> None:
+        tree_parts = [np.unique(self._root[members_of(name).indexes(size)]) for name in aggregates]
+        lengths = [len(part) for part in tree_parts]
+        self._tree: Indexes = np.concatenate([np.zeros(0, np.int32), *tree_parts])
+        self._aggregate: Indexes = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+        by_tree = np.argsort(self._tree, kind="stable")
+        self._sorted_tree = self._tree[by_tree]
+        self._sorted_aggregate = self._aggregate[by_tree]
+
+    def reached(self, providers: Mask) -> Mask:
+        """Mark every root from which one of these sharing providers is reached by an aggregate."""
+        roots = np.zeros(len(self._root), np.bool_)
+        hit = np.zeros(len(self._by_aggregate), np.bool_)
+        hit[self._sharer_aggregate[providers[self._sharer]]] = True
+        roots[self._tree[hit[self._aggregate]]] = True
+        return roots
+
+    def away(self, anchor: int) -> tuple[int, ...]:
+        """Return reach(anchor) without the anchor's own tree, in stable order.
+
+        Trees connected to the same aggregates get the very same tuple.
+        """
+        found = self._away.get(anchor)
+        if found is None:
+            found = self._away[anchor] = self._find_away(anchor)
+        return found
+
+    def _find_away(self, anchor: int) -> tuple[int, ...]:
+        low, high = np.searchsorted(self._sorted_tree, [anchor, anchor + 1])
+        connected = self._sorted_aggregate[low:high]
+        key = connected.tobytes()
+        everyone = self._sets.get(key)
+        if everyone is None:
+            union = {p for number in connected.tolist() for p in self._by_aggregate[number]}
+            everyone = self._sets[key] = tuple(sorted(union, key=self._order.__getitem__))
+        if any(self._root[provider] == anchor for provider in everyone):
+            return tuple(p for p in everyone if self._root[p] != anchor)
+        return everyone
