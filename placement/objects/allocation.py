@@ -1,0 +1,138 @@
+"""Allocations: replace the sets of some consumers, remove one, list them."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from placement import errors
+from placement.db import allocation_rows, provider_rows
+from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
+from placement.db.api import Database, Transaction
+from placement.objects import ledger
+from placement.objects.consumer import Consumer, ConsumerChange
+
+
+class UnknownClass(errors.BadRequest):
+    """An allocation is of a resource class that does not exist."""
+
+    text = "Unable to allocate inventory No such resource class {name}"
+
+
+class UnknownClassOfConsumer(errors.BadRequest):
+    """The allocations of the one consumer of a PUT have a resource class that does not exist."""
+
+    text = "Unable to allocate inventory for consumer {consumer}: No such resource class {name}"
+
+
+class NoAllocations(errors.NotFound):
+    """There is nothing to remove."""
+
+    text = "No allocations for consumer '{uuid}'"
+
+
+class ProviderNotFound(errors.NotFound):
+    """The provider whose allocations are asked for does not exist."""
+
+    text = "Resource provider '{uuid}' not found: No resource provider with uuid {uuid} found"
+
+
+class LedgerMoved(errors.ConcurrentUpdate):
+    """Others kept changing what the request was about; repeating it is the right thing to do."""
+
+    text = "Inventory and/or allocations changed while attempting to allocate: {detail}"
+
+
+def _moved() -> LedgerMoved:
+    return LedgerMoved(detail="other requests kept changing the same providers or consumers")
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationChange:
+    """The new sets of some consumers, in document order.
+
+    :param unknown_class: makes the error for a class that does not exist.
+    """
+
+    consumers: Sequence[ConsumerChange]
+    unknown_class: Callable[[str], errors.BadRequest] = lambda name: UnknownClass(name=name)
+
+    @classmethod
+    def of_one(cls, consumer: ConsumerChange) -> "AllocationChange":
+        """Return the change that a PUT makes."""
+        return cls(
+            (consumer,),
+            lambda name: UnknownClassOfConsumer(consumer=consumer.uuid, name=name),
+        )
+
+
+def replace_allocations(db: Database, change: AllocationChange) -> None:
+    """Replace the allocations of every consumer named, all or nothing (contract 03 section 7).
+
+    :raises ConsumerConflict: 409, a consumer is not of the generation sent
+    :raises ProviderMissing: 400
+    :raises BadRequest: 400, a class does not exist
+    :raises DoesNotFit: 409, no inventory, units, capacity
+    :raises LedgerMoved: 409
+    """
+    attempts = itertools.count()
+    db.write(lambda tx: _replace(tx, change, queue=next(attempts) > 0), on_conflict=_moved)
+
+
+def _replace(tx: Transaction, change: AllocationChange, queue: bool) -> None:
+    reading = ledger.read(tx, change.consumers, queue=queue)
+    consumers = ledger.checked_consumers(change.consumers, reading)
+    ledger.require_providers(change.consumers, reading)
+    unknown = ledger.unknown_class(change.consumers, reading)
+    if unknown is not None:
+        raise change.unknown_class(unknown)
+    replaced = ledger.replacement(change.consumers, consumers, reading)
+
+    owners = ledger.take_consumers(tx, replaced, reading)
+    providers, inventories = ledger.write_then_hold(tx, replaced)
+    ledger.move_used(tx, replaced, inventories)
+    provider_rows.bump(tx, [providers[id_] for id_ in replaced.named | replaced.emptied])
+    provider_rows.touch(tx, replaced.left)
+    ledger.move_owner_usages(tx, replaced, owners)
+
+
+def delete_allocations(db: Database, consumer_uuid: str) -> None:
+    """Remove a consumer with all its allocations, whatever its generation (contract 03 section 9).
+
+    The generations of the providers stay as they are.
+
+    :raises NoAllocations: 404, also for allocations that have no consumer record
+    :raises LedgerMoved: 409
+    """
+    attempts = itertools.count()
+    db.write(lambda tx: _delete(tx, consumer_uuid, queue=next(attempts) > 0), on_conflict=_moved)
+
+
+def _delete(tx: Transaction, consumer_uuid: str, queue: bool) -> None:
+    change = ConsumerChange(consumer_uuid, {}, project="", user="")
+    reading = ledger.read(tx, (change,), queue=queue)
+    consumer = Consumer.of(consumer_uuid, reading)
+    if consumer.record is None or not consumer.held:
+        raise NoAllocations(uuid=consumer_uuid)
+    replaced = ledger.replacement((change,), {consumer_uuid: consumer}, reading)
+
+    owners = ledger.take_consumers(tx, replaced, reading)
+    _, inventories = ledger.write_then_hold(tx, replaced)
+    ledger.move_used(tx, replaced, inventories)
+    provider_rows.touch(tx, replaced.emptied)
+    ledger.move_owner_usages(tx, replaced, owners)
+
+
+def consumer_allocations(db: Database, consumer_uuid: str) -> list[ConsumerAllocation]:
+    """Return the allocations of a consumer, none for an unknown one (contract 03 section 4)."""
+    return db.read(lambda tx: allocation_rows.of_consumer(tx, consumer_uuid))
+
+
+def provider_allocations(db: Database, provider_uuid: str) -> tuple[int, list[ProviderAllocation]]:
+    """Return the generation of a provider and its allocations (contract 03 section 5).
+
+    :raises ProviderNotFound: 404
+    """
+    rows = db.read(lambda tx: allocation_rows.of_provider(tx, provider_uuid))
+    if not rows:
+        raise ProviderNotFound(uuid=provider_uuid)
+    return rows[0].provider_generation, [row for row in rows if row.consumer_uuid is not None]

@@ -1,0 +1,112 @@
+"""Whether the allocations of a request fit (contract 03 section 8). Pure."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from placement import errors
+from placement.db.inventory_rows import InventoryRow
+
+Place = tuple[int, int]
+"""(provider id, resource class id)."""
+
+
+class DoesNotFit(errors.Conflict):
+    """The request is understood, and there is no room for it."""
+
+    text = "Unable to allocate inventory: {detail}"
+
+
+class NoInventory(DoesNotFit):
+    """A provider has no inventory of what is asked of it."""
+
+    text = (
+        "Unable to allocate inventory: Inventory for '{classes}' on resource provider "
+        "'{providers}' invalid."
+    )
+
+
+class UnitsViolated(DoesNotFit):
+    """An amount is outside the units in which the inventory is given out."""
+
+    text = (
+        "Unable to allocate inventory: Unable to create allocation for '{class_name}' on resource "
+        "provider '{provider}'. The requested amount would violate inventory constraints."
+    )
+
+
+class CapacityExceeded(DoesNotFit):
+    """There is not as much left as is asked for."""
+
+    text = (
+        "Unable to allocate inventory: Unable to create allocation for '{class_name}' on resource "
+        "provider '{provider}'. The requested amount would exceed the capacity."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One allocation of a request, in ids for the check and names for the error."""
+
+    consumer_uuid: str
+    place: Place
+    provider_uuid: str
+    class_name: str
+    amount: int
+
+
+def require_room(
+    demands: Sequence[Demand], inventories: Mapping[Place, InventoryRow], freed: Mapping[Place, int]
+) -> None:
+    """Check that all demands fit at once; the first that does not, in order, is reported.
+
+    :param freed: what the consumers of the request hold now and give back, by place.
+    :raises DoesNotFit: 409, one of its kinds
+    """
+    _require_any_inventory(demands, inventories)
+    wanted: dict[Place, int] = defaultdict(int)
+    for demand in demands:
+        wanted[demand.place] += demand.amount
+    for demand in demands:
+        inventory = inventories.get(demand.place)
+        if inventory is None:
+            raise NoInventory(classes=demand.class_name, providers=demand.provider_uuid)
+        if not _in_units(demand.amount, inventory):
+            raise UnitsViolated(class_name=demand.class_name, provider=demand.provider_uuid)
+        after = inventory.used - freed.get(demand.place, 0) + wanted[demand.place]
+        # An inventory may be shrunk below its usage; what does not add to it is let through then.
+        # `used` is positive where it is not below `after`, which the demand made at least 1.
+        if after > inventory.capacity and after > inventory.used:
+            raise CapacityExceeded(class_name=demand.class_name, provider=demand.provider_uuid)
+
+
+def has_room(
+    demands: Sequence[Demand], inventories: Mapping[Place, InventoryRow], freed: Mapping[Place, int]
+) -> bool:
+    """All demands fit at once, by the inventories that are known."""
+    try:
+        require_room(demands, inventories, freed)
+    except DoesNotFit:
+        return False
+    return True
+
+
+def _require_any_inventory(
+    demands: Sequence[Demand], inventories: Mapping[Place, InventoryRow]
+) -> None:
+    """Each provider has at least one of the classes named anywhere in the request."""
+    providers = {demand.place[0]: demand.provider_uuid for demand in demands}
+    classes = {demand.place[1]: demand.class_name for demand in demands}
+    stocked = {provider_id for provider_id, class_id in inventories if class_id in classes}
+    bare = [uuid for provider_id, uuid in providers.items() if provider_id not in stocked]
+    if bare:
+        raise NoInventory(classes=", ".join(classes.values()), providers=", ".join(bare))
+
+
+def _in_units(amount: int, inventory: InventoryRow) -> bool:
+    return inventory.min_unit <= amount <= inventory.max_unit and amount % inventory.step_size == 0
+
+
+def by_place(rows: Sequence[InventoryRow]) -> dict[Place, InventoryRow]:
+    """Return the inventory records by provider id and class id."""
+    return {(row.provider_id, row.class_id): row for row in rows}

@@ -1,0 +1,185 @@
+"""Traits, and which of them a provider has (contract 02 sections 6 and 7)."""
+
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+from placement import errors
+from placement.db import provider_rows, trait_rows
+from placement.db.api import Database, Transaction
+from placement.db.trait_rows import ProviderTraits, TraitRow
+from placement.objects import resource_provider
+
+CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+\Z")
+CUSTOM_PREFIX = "CUSTOM_"
+MAX_NAME_LENGTH = 255
+
+
+class TraitNotFound(errors.NotFound):
+    """No trait has the name."""
+
+    text = "No such trait(s): {name}."
+
+
+class InvalidTraitName(errors.BadRequest):
+    """Only custom traits can be created."""
+
+    text = (
+        "The trait is invalid. A valid trait must be no longer than 255 characters, start with the "
+        'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
+    )
+
+
+class StandardTraitNotDeleted(errors.BadRequest):
+    """Standard traits stay."""
+
+    text = "Cannot delete standard trait {name}."
+
+
+class TraitInUse(errors.Conflict):
+    """Some provider has the trait."""
+
+    text = "The trait {name} is in use by a resource provider."
+
+
+class UnknownTraits(errors.BadRequest):
+    """The new traits of a provider are not all traits."""
+
+    text = "No such trait {names}"
+
+
+class TraitsLost(errors.ConcurrentUpdate):
+    """Others kept changing the provider or its traits."""
+
+    text = "update conflict: the provider or its traits changed, please try again."
+
+
+class TraitQuery(NamedTuple):
+    """Which traits to list: with one of these names, with this prefix, had by a provider or not."""
+
+    names: Collection[str] | None = None
+    prefix: str | None = None
+    associated: bool | None = None
+
+
+def find(db: Database, query: TraitQuery) -> list[TraitRow]:
+    """Return the traits that the query selects. One statement."""
+    conditions = []
+    if query.names is not None:
+        conditions.append(trait_rows.name_is_one_of(query.names))
+    if query.prefix:
+        conditions.append(trait_rows.name_starts_with(query.prefix))
+    if query.associated is not None:
+        conditions.append(trait_rows.is_associated(query.associated))
+    return db.read(lambda connection: trait_rows.find(connection, conditions))
+
+
+def show(db: Database, name: str) -> TraitRow:
+    """Return the trait.
+
+    :raises TraitNotFound:
+    """
+    found = db.read(lambda connection: trait_rows.get(connection, name))
+    if found is None:
+        raise TraitNotFound(name=name)
+    return found
+
+
+def ensure(db: Database, name: str) -> tuple[TraitRow, bool]:
+    """Create a custom trait unless it exists; return it and whether it was created.
+
+    :raises InvalidTraitName: standard names included.
+    """
+    if len(name) > MAX_NAME_LENGTH or not CUSTOM_NAME.match(name):
+        raise InvalidTraitName()
+    found = db.read(lambda connection: trait_rows.get(connection, name))
+    return (found, False) if found is not None else db.write(lambda tx: _ensure(tx, name))
+
+
+def _ensure(tx: Transaction, name: str) -> tuple[TraitRow, bool]:
+    created = trait_rows.insert_trait(tx, name)
+    found = trait_rows.get(tx, name)
+    assert found is not None
+    return found, created
+
+
+def delete(db: Database, name: str) -> None:
+    """Delete a custom trait that no provider has.
+
+    :raises TraitNotFound: whatever the name is.
+    :raises StandardTraitNotDeleted:
+    :raises TraitInUse:
+    """
+    db.write(lambda tx: _delete(tx, name))
+
+
+def _delete(tx: Transaction, name: str) -> None:
+    found = trait_rows.get(tx, name, lock=True)
+    if found is None:
+        raise TraitNotFound(name=name)
+    if not name.startswith(CUSTOM_PREFIX):
+        raise StandardTraitNotDeleted(name=name)
+    if trait_rows.is_in_use(tx, found.id):
+        raise TraitInUse(name=name)
+    trait_rows.delete_trait(tx, found.id)
+
+
+def of_provider(db: Database, provider_uuid: str) -> ProviderTraits:
+    """Return the traits of a provider.
+
+    :raises resource_provider.ProviderNotFound:
+    """
+    found = db.read(lambda connection: trait_rows.of_provider(connection, provider_uuid))
+    if found is None:
+        raise resource_provider.ProviderNotFound(uuid=provider_uuid)
+    return found
+
+
+def replace_of_provider(
+    db: Database, provider_uuid: str, names: Collection[str], *, generation: int
+) -> ProviderTraits:
+    """Make these the traits of a provider; its generation grows if the set changes.
+
+    :param generation: what the client has seen.
+    :raises resource_provider.ProviderNotFound:
+    :raises resource_provider.GenerationMoved:
+    :raises UnknownTraits:
+    """
+    return db.write(
+        lambda tx: _replace_of_provider(tx, provider_uuid, names, generation),
+        on_conflict=TraitsLost,
+    )
+
+
+def _replace_of_provider(
+    tx: Transaction, provider_uuid: str, names: Collection[str], generation: int
+) -> ProviderTraits:
+    provider = resource_provider.lock_one(tx, provider_uuid)
+    if provider.generation != generation:
+        raise resource_provider.GenerationMoved()
+    wanted = set(names)
+    traits = trait_rows.named(tx, wanted)
+    unknown = wanted - {trait.name for trait in traits}
+    if unknown:
+        raise UnknownTraits(names=", ".join(sorted(unknown)))
+    new, old = {trait.id for trait in traits}, trait_rows.associated(tx, provider.id)
+    if new == old:
+        return ProviderTraits(generation, traits)
+    trait_rows.dissociate(tx, provider.id, old - new)
+    trait_rows.associate(tx, provider.id, new - old)
+    provider_rows.bump(tx, [provider])
+    return ProviderTraits(generation + 1, traits)
+
+
+def delete_of_provider(db: Database, provider_uuid: str) -> None:
+    """Take all traits from a provider; its generation grows if there was any.
+
+    :raises resource_provider.ProviderNotFound:
+    """
+    db.write(lambda tx: _delete_of_provider(tx, provider_uuid), on_conflict=TraitsLost)
+
+
+def _delete_of_provider(tx: Transaction, provider_uuid: str) -> None:
+    provider = resource_provider.lock_one(tx, provider_uuid)
+    if trait_rows.dissociate(tx, provider.id):
+        provider_rows.bump(tx, [provider])
