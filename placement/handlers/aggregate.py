@@ -1,0 +1,38 @@
+"""/resource_providers/{uuid}/aggregates (contract 02 section 5)."""
+
+from collections.abc import Sequence
+
+from webob import Response
+
+from placement.db import models
+from placement.handlers.provider_body import read_body
+from placement.objects import aggregate
+from placement.schemas import aggregate as schemas
+from placement.web.request import Request
+from placement.web.response import json_response
+
+GENERATIONS_SINCE = (1, 19)
+GENERATION = "resource_provider_generation"
+
+
+def list_aggregates(request: Request) -> Response:
+    """GET /resource_providers/{uuid}/aggregates"""
+    found = aggregate.of_provider(request.db, request.path_args["uuid"])
+    return _shown(request, found.uuids, found.generation)
+
+
+def replace_aggregates(request: Request) -> Response:
+    """PUT /resource_providers/{uuid}/aggregates"""
+    body = read_body(request, schemas.PUT.at(request.version.minor))
+    uuids, known = body, None
+    if request.version >= GENERATIONS_SINCE:
+        uuids, known = body["aggregates"], int(body[GENERATION])
+    generation = aggregate.replace(request.db, request.path_args["uuid"], uuids, generation=known)
+    return _shown(request, uuids, generation)
+
+
+def _shown(request: Request, uuids: Sequence[str], generation: int) -> Response:
+    body: dict[str, object] = {"aggregates": uuids}
+    if request.version >= GENERATIONS_SINCE:
+        body[GENERATION] = generation
+    return json_response(request, body, last_modified=models.now())

@@ -1,0 +1,116 @@
+"""/resource_providers/{uuid}/inventories and …/inventories/{class} (contract 02 section 4)."""
+
+import re
+from typing import Any
+
+from webob import Response
+
+from placement.db import models
+from placement.db.inventory_rows import Record
+from placement.handlers.provider_body import read_body
+from placement.objects import inventory
+from placement.schemas import inventory as schemas
+from placement.web.request import Request
+from placement.web.response import empty_response, json_response, link, newest
+
+MAY_BE_FULL_SINCE = (1, 26)
+CLASS_NAME = re.compile(r"[A-Z0-9_]+\Z")
+GENERATION = "resource_provider_generation"
+
+# Stands for whatever a key holds that names no class; the key is refused before this matters.
+NO_RECORD = inventory.record_from({"total": 1})
+
+
+def list_inventories(request: Request) -> Response:
+    """GET /resource_providers/{uuid}/inventories"""
+    found = inventory.of_provider(request.db, request.path_args["uuid"])
+    records = {shown.class_name: shown.record._asdict() for shown in found.records}
+    return json_response(
+        request,
+        {GENERATION: found.generation, "inventories": records},
+        last_modified=newest(shown.modified_at for shown in found.records) if records else None,
+    )
+
+
+def create_inventory(request: Request) -> Response:
+    """POST /resource_providers/{uuid}/inventories"""
+    body = read_body(request, schemas.POST)
+    record, class_name = inventory.record_from(body), body["resource_class"]
+    provider_uuid = request.path_args["uuid"]
+    generation = inventory.add(
+        request.db, provider_uuid, class_name, record, may_be_full=_may_be_full(request)
+    )
+    location = link(request, f"/resource_providers/{provider_uuid}/inventories/{class_name}")
+    return json_response(
+        request,
+        _document(generation, record),
+        status=201,
+        last_modified=models.now(),
+        location=location,
+    )
+
+
+def replace_inventories(request: Request) -> Response:
+    """PUT /resource_providers/{uuid}/inventories"""
+    body = read_body(request, schemas.PUT_ALL)
+    records = {
+        name: inventory.record_from(values) if CLASS_NAME.match(name) else NO_RECORD
+        for name, values in body["inventories"].items()
+    }
+    generation = inventory.replace_all(
+        request.db,
+        request.path_args["uuid"],
+        records,
+        generation=int(body[GENERATION]),
+        may_be_full=_may_be_full(request),
+    )
+    shown = {name: record._asdict() for name, record in records.items()}
+    return json_response(
+        request,
+        {GENERATION: generation, "inventories": shown},
+        last_modified=models.now() if records else None,
+    )
+
+
+def delete_inventories(request: Request) -> Response:
+    """DELETE /resource_providers/{uuid}/inventories"""
+    inventory.delete_all(request.db, request.path_args["uuid"])
+    return empty_response(request)
+
+
+def show_inventory(request: Request) -> Response:
+    """GET /resource_providers/{uuid}/inventories/{resource_class}"""
+    generation, shown = inventory.show(
+        request.db, request.path_args["uuid"], request.path_args["resource_class"]
+    )
+    body = _document(generation, shown.record)
+    return json_response(request, body, last_modified=newest([shown.modified_at]))
+
+
+def update_inventory(request: Request) -> Response:
+    """PUT /resource_providers/{uuid}/inventories/{resource_class}"""
+    body = read_body(request, schemas.PUT)
+    record = inventory.record_from(body)
+    generation = inventory.replace(
+        request.db,
+        request.path_args["uuid"],
+        request.path_args["resource_class"],
+        record,
+        generation=int(body[GENERATION]),
+        may_be_full=_may_be_full(request),
+    )
+    return json_response(request, _document(generation, record), last_modified=models.now())
+
+
+def delete_inventory(request: Request) -> Response:
+    """DELETE /resource_providers/{uuid}/inventories/{resource_class}"""
+    inventory.delete(request.db, request.path_args["uuid"], request.path_args["resource_class"])
+    return empty_response(request)
+
+
+def _may_be_full(request: Request) -> bool:
+    return request.version >= MAY_BE_FULL_SINCE
+
+
+def _document(generation: int, record: Record) -> dict[str, Any]:
+    return {GENERATION: generation, **record._asdict()}

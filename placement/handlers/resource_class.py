@@ -1,0 +1,62 @@
+"""/resource_classes and /resource_classes/{name} (contract 02 section 8)."""
+
+from typing import Any
+
+from webob import Response
+
+from placement.objects import resource_class
+from placement.schemas.resource_class import CUSTOM_CLASS
+from placement.web.request import InvalidBody, Request
+from placement.web.response import empty_response, json_response, link, newest
+
+
+def list_classes(request: Request) -> Response:
+    """GET /resource_classes"""
+    classes = resource_class.every(request.db)
+    body = {"resource_classes": [_document(request, each.name) for each in classes]}
+    return json_response(request, body, last_modified=newest(each.modified_at for each in classes))
+
+
+def create_class(request: Request) -> Response:
+    """POST /resource_classes"""
+    name = request.read_json(CUSTOM_CLASS)["name"]
+    resource_class.create(request.db, name)
+    return empty_response(request, status=201, location=_path(request, name))
+
+
+def show_class(request: Request) -> Response:
+    """GET /resource_classes/{name}"""
+    found = resource_class.show(request.db, request.path_args["name"])
+    body = _document(request, found.name)
+    return json_response(request, body, last_modified=newest([found.modified_at]))
+
+
+def rename_class(request: Request) -> Response:
+    """PUT /resource_classes/{name} up to 1.6"""
+    new_name = request.read_json(CUSTOM_CLASS)["name"]
+    resource_class.rename(request.db, request.path_args["name"], new_name)
+    return json_response(request, _document(request, new_name))
+
+
+def ensure_class(request: Request) -> Response:
+    """PUT /resource_classes/{name} from 1.7 on: the name in the path is all that counts."""
+    name = request.path_args["name"]
+    failure = CUSTOM_CLASS.failure({"name": name})
+    if failure is not None:
+        raise InvalidBody(detail=failure)
+    created = resource_class.ensure(request.db, name)
+    return empty_response(request, status=201 if created else 204, location=_path(request, name))
+
+
+def delete_class(request: Request) -> Response:
+    """DELETE /resource_classes/{name}"""
+    resource_class.delete(request.db, request.path_args["name"])
+    return empty_response(request)
+
+
+def _path(request: Request, name: str) -> str:
+    return link(request, f"/resource_classes/{name}")
+
+
+def _document(request: Request, name: str) -> dict[str, Any]:
+    return {"name": name, "links": [{"rel": "self", "href": _path(request, name)}]}

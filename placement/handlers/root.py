@@ -1,0 +1,27 @@
+"""The root document: which microversions there are (contract 01 section 2)."""
+
+from datetime import UTC, datetime
+
+from webob import Response
+
+from placement.web.microversion import MAXIMUM, MINIMUM
+from placement.web.request import Request
+from placement.web.response import json_response
+
+VERSIONS = {
+    "versions": [
+        {
+            "id": f"v{MINIMUM}",
+            "max_version": str(MAXIMUM),
+            "min_version": str(MINIMUM),
+            "status": "CURRENT",
+            # A relative reference to the same URL: right under every mount prefix.
+            "links": [{"rel": "self", "href": ""}],
+        }
+    ]
+}
+
+
+def get_versions(request: Request) -> Response:
+    """Tell clients the range of microversions they can negotiate in."""
+    return json_response(request, VERSIONS, last_modified=datetime.now(UTC))

@@ -1,0 +1,110 @@
+"""/traits, /traits/{name} and /resource_providers/{uuid}/traits (contract 02 sections 6 and 7)."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from webob import Response
+from webob.multidict import MultiDict
+
+from placement import errors
+from placement.db.trait_rows import ProviderTraits, TraitRow
+from placement.objects import trait
+from placement.objects.trait import TraitQuery
+from placement.schemas import trait as schemas
+from placement.web.request import Request
+from placement.web.response import empty_response, json_response, link, newest
+
+GENERATION = "resource_provider_generation"
+
+
+class MalformedName(errors.BadRequest):
+    """The filter ``name`` has no colon."""
+
+    text = (
+        "Badly formatted name parameter. Expected name query string parameter in form: "
+        '?name=[in|startswith]:[name1,name2|prefix]. Got: "{given}"'
+    )
+
+
+class MalformedAssociated(errors.BadRequest):
+    """The filter ``associated`` is neither true nor false."""
+
+    text = 'The query parameter "associated" only accepts "true" or "false", got "{given}" instead.'
+
+
+def list_traits(request: Request) -> Response:
+    """GET /traits"""
+    traits = trait.find(request.db, _trait_query(request.read_query(schemas.GET_QUERY)))
+    body = {"traits": [found.name for found in traits]}
+    return json_response(request, body, last_modified=_newest(traits))
+
+
+def _trait_query(query: MultiDict) -> TraitQuery:
+    wanted = TraitQuery()
+    if "name" in query:
+        operator, colon, operand = query["name"].partition(":")
+        if not colon:
+            raise MalformedName(given=operator)
+        if operator == "in":
+            wanted = wanted._replace(names=frozenset(operand.split(",")))
+        elif operator == "startswith":
+            wanted = wanted._replace(prefix=operand)
+    if "associated" in query:
+        given = query["associated"]
+        if given.lower() not in ("true", "false"):
+            raise MalformedAssociated(given=given)
+        wanted = wanted._replace(associated=given.lower() == "true")
+    return wanted
+
+
+def show_trait(request: Request) -> Response:
+    """GET /traits/{name}"""
+    found = trait.show(request.db, request.path_args["name"])
+    return empty_response(request, last_modified=newest([found.created_at]))
+
+
+def ensure_trait(request: Request) -> Response:
+    """PUT /traits/{name}"""
+    found, created = trait.ensure(request.db, request.path_args["name"])
+    return empty_response(
+        request,
+        status=201 if created else 204,
+        last_modified=newest([found.created_at]),
+        location=link(request, f"/traits/{found.name}"),
+    )
+
+
+def delete_trait(request: Request) -> Response:
+    """DELETE /traits/{name}"""
+    trait.delete(request.db, request.path_args["name"])
+    return empty_response(request)
+
+
+def list_provider_traits(request: Request) -> Response:
+    """GET /resource_providers/{uuid}/traits"""
+    return _shown(request, trait.of_provider(request.db, request.path_args["uuid"]))
+
+
+def replace_provider_traits(request: Request) -> Response:
+    """PUT /resource_providers/{uuid}/traits: here the body is looked at before the provider."""
+    body = request.read_json(schemas.PUT_OF_PROVIDER)
+    replaced = trait.replace_of_provider(
+        request.db, request.path_args["uuid"], body["traits"], generation=int(body[GENERATION])
+    )
+    return _shown(request, replaced)
+
+
+def delete_provider_traits(request: Request) -> Response:
+    """DELETE /resource_providers/{uuid}/traits"""
+    trait.delete_of_provider(request.db, request.path_args["uuid"])
+    return empty_response(request)
+
+
+def _shown(request: Request, found: ProviderTraits) -> Response:
+    body = {"traits": [each.name for each in found.traits], GENERATION: found.generation}
+    return json_response(request, body, last_modified=_newest(found.traits))
+
+
+def _newest(traits: Iterable[TraitRow]) -> datetime:
+    """Return when the traits themselves, not their associations, were last modified."""
+    return newest(each.modified_at for each in traits)

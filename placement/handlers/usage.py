@@ -1,0 +1,42 @@
+"""/resource_providers/{uuid}/usages and /usages (contract 02 section 9)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from webob import Response
+
+from placement.db import models
+from placement.objects import usage
+from placement.schemas import usage as schemas
+from placement.web.request import Request
+from placement.web.response import json_response
+
+GROUPS_SINCE = (1, 38)
+
+
+def show_provider_usages(request: Request) -> Response:
+    """GET /resource_providers/{uuid}/usages"""
+    found = usage.of_provider(request.db, request.path_args["uuid"])
+    body = {"resource_provider_generation": found.generation, "usages": found.used_by_class}
+    return json_response(request, body, last_modified=models.now())
+
+
+def policy_target(request: Request) -> Mapping[str, Any]:
+    """Return what the policy of GET /usages is asked about: the project as it was sent."""
+    return {"project_id": request.query_value("project_id")}
+
+
+def show_usages(request: Request) -> Response:
+    """GET /usages"""
+    query = request.read_query(schemas.GET_QUERY.at(request.version.minor))
+    project, user = query["project_id"], query.get("user_id")
+    shown: Mapping[str, Any]
+    if request.version < GROUPS_SINCE:
+        shown = usage.by_class(request.db, project, user)
+    else:
+        groups = usage.by_group(request.db, project, user, query.get("consumer_type"))
+        shown = {
+            name: {"consumer_count": group.consumer_count, **group.used_by_class}
+            for name, group in groups.items()
+        }
+    return json_response(request, {"usages": shown}, last_modified=models.now())

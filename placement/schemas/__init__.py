@@ -1,0 +1,1 @@
+"""What requests may hold, one table of schemas by microversion per resource."""

@@ -1,0 +1,160 @@
+"""May this caller do that? oslo.policy, read live (contract 01 section 14)."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg
+from oslo_policy import _checks, opts, policy
+
+from placement import errors, policies
+from placement.context import RequestContext
+from placement.policies.base import PREFIX
+
+LOG = logging.getLogger(__name__)
+
+# Role sets in use are few; the bound only stops a client of noauth2 that invents new ones.
+REMEMBERED_DECISIONS = 4096
+
+Stamp = tuple[Any, ...]
+
+
+class NotAuthorized(errors.Forbidden):
+    """The rule says no."""
+
+    text = "Policy does not allow {rule} to be performed."
+
+
+class WrongScope(errors.Forbidden):
+    """The token is for the system or a domain; everything here belongs to projects."""
+
+    text = "{rule}"
+
+
+class Authorizer:
+    """Answers policy questions from the defaults and the operator's files.
+
+    The rules are built anew, aside, whenever an option or a file they depend on has changed, and
+    never changed afterwards: a request sees the old rules or the new ones.
+
+    :raises Exception: whatever oslo.policy raises for files that cannot be read or parsed.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        opts._register(conf)
+        self._conf = conf
+        self._lock = threading.Lock()
+        self._stamp = self._present_stamp()
+        self._rules = _RuleSet(conf)
+
+    def check(self, rule: str, context: RequestContext, target: Mapping[str, Any] | None) -> None:
+        """Return if the caller may.
+
+        :param rule: name without ``placement:``.
+        :param target: None for the caller's own project and user.
+        :raises WrongScope: 403
+        :raises NotAuthorized: 403
+        """
+        name = PREFIX + rule
+        if context.system_scope or context.domain_id:
+            raise WrongScope(rule=name)
+        if not self._current_rules().allow(name, context, target):
+            raise NotAuthorized(rule=name)
+
+    def _current_rules(self) -> "_RuleSet":
+        stamp = self._present_stamp()
+        if stamp != self._stamp:
+            with self._lock:
+                if stamp != self._stamp:
+                    self._reload(stamp)
+        return self._rules
+
+    def _reload(self, stamp: Stamp) -> None:
+        try:
+            self._rules = _RuleSet(self._conf)
+        except Exception:
+            # A file that is being edited: the last good rules stay until it changes again.
+            LOG.exception("The policy files cannot be loaded; the rules stay as they were.")
+        self._stamp = stamp
+
+    def _present_stamp(self) -> Stamp:
+        """Return a value that changes whenever the rules may have changed."""
+        options = self._conf.oslo_policy
+        directories = options.policy_dirs
+        return (
+            options.enforce_new_defaults,
+            options.policy_default_rule,
+            _file_stamp(self._conf.find_file(options.policy_file)),
+            [_directory_stamp(self._conf.find_file(directory)) for directory in directories],
+        )
+
+
+class _RuleSet:
+    """The rules of one moment."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._enforcer = policy.Enforcer(conf)
+        self._enforcer.suppress_default_change_warnings = True
+        self._enforcer.suppress_deprecation_warnings = True
+        self._enforcer.register_defaults(policies.list_rules())
+        self._enforcer.load_rules()
+        # From here on the enforcer leaves files alone: whether they changed is asked outside.
+        self._enforcer.use_conf = False
+        rules = self._enforcer.rules
+        self._by_roles_alone = {name for name in rules if _asks_only_roles(rules[name], rules)}
+        self._decisions: dict[tuple[str, tuple[str, ...]], bool] = {}
+
+    def allow(self, name: str, context: RequestContext, target: Mapping[str, Any] | None) -> bool:
+        if name not in self._by_roles_alone:
+            return self._decide(name, context, target)
+        question = (name, tuple(context.roles))
+        decision = self._decisions.get(question)
+        if decision is None:
+            decision = self._decide(name, context, target)
+            if len(self._decisions) >= REMEMBERED_DECISIONS:
+                self._decisions.clear()
+            self._decisions[question] = decision
+        return decision
+
+    def _decide(self, name: str, context: RequestContext, target: Mapping[str, Any] | None) -> bool:
+        if target is None:
+            target = {"project_id": context.project_id, "user_id": context.user_id}
+        return bool(self._enforcer.enforce(name, dict(target), context.to_policy_values()))
+
+
+def _asks_only_roles(
+    check: _checks.BaseCheck, rules: policy.Rules, above: frozenset[str] = frozenset()
+) -> bool:
+    """The outcome of the check depends on nothing but the caller's roles and the rules."""
+    if isinstance(check, _checks.TrueCheck | _checks.FalseCheck):
+        return True
+    if isinstance(check, _checks.RoleCheck):
+        return "%" not in check.match
+    if isinstance(check, _checks.RuleCheck):
+        name = check.match
+        return (
+            name in rules
+            and name not in above
+            and _asks_only_roles(rules[name], rules, above | {name})
+        )
+    if isinstance(check, _checks.NotCheck):
+        return _asks_only_roles(check.rule, rules, above)
+    if isinstance(check, _checks.AndCheck | _checks.OrCheck):
+        return all(_asks_only_roles(part, rules, above) for part in check.rules)
+    return False
+
+
+def _file_stamp(path: str | None) -> Stamp | None:
+    try:
+        status = Path(path).stat() if path else None
+    except OSError:
+        status = None
+    return None if status is None else (path, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+def _directory_stamp(path: str | None) -> list[Stamp | None] | None:
+    if not path:
+        return None
+    return [_file_stamp(path), *(_file_stamp(str(entry)) for entry in sorted(Path(path).iterdir()))]

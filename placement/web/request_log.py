@@ -1,0 +1,82 @@
+"""Layer 2: request ids, the Accept default, two log lines (contract 01 section 12)."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import quote
+
+from oslo_context.context import generate_request_id
+
+from placement.context import RequestContext
+
+# The name that operators filter on (contract 06 section 5).
+LOG = logging.getLogger("placement.requestlog")
+
+GLOBAL_ID = re.compile(r"req-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}\Z")
+UNSAFE = re.compile(r"[^\x21\x23-\x7e]")
+
+Environ = dict[str, Any]
+WSGIApp = Callable[[Environ, Any], Iterable[bytes]]
+
+
+def logged(application: WSGIApp) -> WSGIApp:
+    """Return ``application`` with a request id on, and a log line for, each of its responses."""
+
+    def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
+        request_id = _identify(environ)
+        if environ.get("HTTP_ACCEPT", "") in ("", "*/*"):
+            environ["HTTP_ACCEPT"] = "application/json"
+        # The address too: a proxy's header may have put it there.
+        who, method = (_one_word(environ.get(name)) for name in ("REMOTE_ADDR", "REQUEST_METHOD"))
+        what = f'{who} "{method} {uri(environ)}"'
+        LOG.debug("Starting request: %s", what)
+
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            headers.append(("x-openstack-request-id", request_id))
+            _log_response(what, status, headers, environ)
+            return start_response(status, headers, exc_info)
+
+        return application(environ, start)
+
+    return serve
+
+
+def _identify(environ: Environ) -> str:
+    """Give the request its ids, and the thread a context that no other request left behind."""
+    request_id: str = generate_request_id()
+    environ["openstack.request_id"] = request_id
+    claimed = environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")
+    if GLOBAL_ID.match(claimed):
+        environ["openstack.global_request_id"] = claimed
+    RequestContext.anonymous(environ)
+    return request_id
+
+
+def _log_response(what: str, status: str, headers: list[tuple[str, str]], environ: Environ) -> None:
+    if not LOG.isEnabledFor(logging.INFO):
+        return
+    length = next((value for name, value in headers if name.lower() == "content-length"), "-")
+    LOG.info(
+        "%s status: %s len: %s microversion: %s",
+        what,
+        status.split(" ", 1)[0],
+        length,
+        environ.get("placement.microversion", "-"),
+    )
+
+
+def uri(environ: Environ) -> str:
+    """Return prefix, path and query as one word: nothing in it can begin a new log line."""
+    path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    shown = quote(path.encode("latin-1", "replace"), safe="/:@!$&'()*+,;=~{}%")
+    query = environ.get("QUERY_STRING")
+    return f"{shown}?{UNSAFE.sub(_escaped, query)}" if query else shown
+
+
+def _one_word(text: str | None) -> str:
+    return UNSAFE.sub(_escaped, text) if text else "-"
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return quote(match.group().encode("latin-1", "replace"))

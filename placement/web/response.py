@@ -1,0 +1,95 @@
+"""Successful responses: JSON bytes, cache headers, links (contract 01 sections 3.4, 10 and 11)."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from enum import Enum
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+from webob import Response
+
+from placement.web.request import Request
+
+CACHE_HEADERS_SINCE = (1, 15)
+SEPARATORS_OF_PATHS = "/:@!$&'()*+,;=~"
+
+
+class _Missing(Enum):
+    NOT_GIVEN = 0
+
+
+NOT_GIVEN: Final = _Missing.NOT_GIVEN
+
+
+def json_response(
+    request: Request,
+    body: Any,
+    *,
+    status: int = 200,
+    last_modified: datetime | _Missing | None = NOT_GIVEN,
+    location: str | None = None,
+) -> Response:
+    """Return a response with a JSON body.
+
+    :param body: an object for orjson, or ready bytes.
+    :param last_modified: UTC, with or without zone; gives the cache headers from 1.15 on. None: the
+        ``cache-control`` alone. Not given: neither.
+    :param location: a path as :func:`link` returns it; sent as an absolute URL.
+    """
+    content = body if isinstance(body, bytes) else orjson.dumps(body)
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
+    headers += _cache_headers(request, last_modified) + _location(request, location)
+    return Response(status=status, headerlist=headers, app_iter=[content])
+
+
+def empty_response(
+    request: Request,
+    *,
+    status: int = 204,
+    last_modified: datetime | _Missing | None = NOT_GIVEN,
+    location: str | None = None,
+) -> Response:
+    """Return a response without body and without Content-Type."""
+    headers = [] if status == 204 else [("Content-Length", "0")]
+    headers += _cache_headers(request, last_modified) + _location(request, location)
+    return Response(status=status, headerlist=headers, app_iter=[])
+
+
+def newest(moments: Iterable[datetime | None]) -> datetime:
+    """Return the newest moment that is known, or now (contract 01 section 10).
+
+    Rows of databases that are taken over need not say when they were written.
+    """
+    return max((moment for moment in moments if moment), default=datetime.now(UTC))
+
+
+def link(request: Request, path: str) -> str:
+    """Return ``path`` under the mount prefix: the form of links in bodies."""
+    return request.environ.get("SCRIPT_NAME", "") + path
+
+
+def _cache_headers(
+    request: Request, last_modified: datetime | _Missing | None
+) -> list[tuple[str, str]]:
+    if last_modified is NOT_GIVEN or request.version < CACHE_HEADERS_SINCE:
+        return []
+    headers = [("Cache-Control", "no-cache")]
+    if last_modified is not None:
+        moment = last_modified if last_modified.tzinfo else last_modified.replace(tzinfo=UTC)
+        headers.append(("Last-Modified", format_datetime(moment.astimezone(UTC), usegmt=True)))
+    return headers
+
+
+def _location(request: Request, path: str | None) -> list[tuple[str, str]]:
+    """Quoting keeps line breaks out of the header.
+
+    Host and path are joined here: a prefix of the proxy's is no scheme and no other host.
+    """
+    if path is None:
+        return []
+    scheme, _, host = request.host_url.partition("://")
+    scheme = "https" if scheme == "https" else "http"
+    target = f"{quote(host, safe=':[]%@')}/{quote(path.lstrip('/'), safe=SEPARATORS_OF_PATHS)}"
+    return [("Location", f"{scheme}://{target}")]

@@ -1,0 +1,166 @@
+"""The whole URL map on one page: path, method, microversion window, policy rule, function.
+
+``shows`` answers a GET with a body (Accept is checked), ``takes`` needs a JSON body (Content-Type
+is checked), ``acts`` does neither. ``since`` and ``until`` are minor versions, both inclusive.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from webob import Response
+
+from placement.handlers import (
+    aggregate,
+    allocation,
+    allocation_candidate,
+    inventory,
+    reshaper,
+    resource_class,
+    resource_provider,
+    root,
+    trait,
+    usage,
+)
+from placement.web.request import Request
+
+Handler = Callable[[Request], Response]
+Target = Callable[[Request], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What serves one method of one path within a window of microversions.
+
+    :param rule: the policy rule without ``placement:``; None only where everybody may.
+    :param shows_json: the answer has a body, so Accept must admit JSON.
+    :param takes_json: the request must have a body of Content-Type ``application/json``.
+    :param media_types_first: these two are looked at before the window.
+    :param below: status of an answer outside the window.
+    :param target: what the policy is asked about, if not the caller's own project and user.
+    """
+
+    handler: Handler
+    rule: str | None
+    since: int = 0
+    until: int | None = None
+    shows_json: bool = False
+    takes_json: bool = False
+    media_types_first: bool = False
+    below: int = 404
+    target: Target | None = None
+
+    def serves(self, minor: int) -> bool:
+        """The minor version lies in the window."""
+        return self.since <= minor and (self.until is None or minor <= self.until)
+
+
+Actions = tuple[Action, ...]
+
+
+def shows(handler: Handler, rule: str, **more: Any) -> Actions:
+    """Answer with a JSON body."""
+    return (Action(handler, rule, shows_json=True, **more),)
+
+
+def takes(handler: Handler, rule: str, **more: Any) -> Actions:
+    """Read a JSON body."""
+    return (Action(handler, rule, takes_json=True, **more),)
+
+
+def acts(handler: Handler, rule: str | None, **more: Any) -> Actions:
+    """Neither read a body nor promise one."""
+    return (Action(handler, rule, **more),)
+
+
+PROVIDER = "/resource_providers/{uuid}"
+
+ROUTES: dict[str, dict[str, Actions]] = {
+    "": {"GET": acts(root.get_versions, None)},
+    "/": {"GET": acts(root.get_versions, None)},
+    "/resource_classes": {
+        "GET": shows(resource_class.list_classes, "resource_classes:list", since=2),
+        "POST": takes(resource_class.create_class, "resource_classes:create", since=2),
+    },
+    "/resource_classes/{name}": {
+        "GET": shows(resource_class.show_class, "resource_classes:show", since=2),
+        "PUT": takes(resource_class.rename_class, "resource_classes:update", since=2, until=6)
+        + acts(resource_class.ensure_class, "resource_classes:update", since=7),
+        "DELETE": acts(resource_class.delete_class, "resource_classes:delete", since=2),
+    },
+    "/resource_providers": {
+        "GET": shows(resource_provider.list_providers, "resource_providers:list"),
+        "POST": takes(resource_provider.create_provider, "resource_providers:create"),
+    },
+    PROVIDER: {
+        "GET": shows(resource_provider.show_provider, "resource_providers:show"),
+        "PUT": takes(resource_provider.update_provider, "resource_providers:update"),
+        "DELETE": acts(resource_provider.delete_provider, "resource_providers:delete"),
+    },
+    PROVIDER + "/inventories": {
+        "GET": shows(inventory.list_inventories, "resource_providers:inventories:list"),
+        "POST": takes(inventory.create_inventory, "resource_providers:inventories:create"),
+        "PUT": takes(inventory.replace_inventories, "resource_providers:inventories:update"),
+        "DELETE": acts(
+            inventory.delete_inventories,
+            "resource_providers:inventories:delete",
+            since=5,
+            below=405,
+        ),
+    },
+    PROVIDER + "/inventories/{resource_class}": {
+        "GET": shows(inventory.show_inventory, "resource_providers:inventories:show"),
+        "PUT": takes(inventory.update_inventory, "resource_providers:inventories:update"),
+        "DELETE": acts(inventory.delete_inventory, "resource_providers:inventories:delete"),
+    },
+    PROVIDER + "/usages": {
+        "GET": shows(usage.show_provider_usages, "resource_providers:usages"),
+    },
+    PROVIDER + "/aggregates": {
+        "GET": shows(
+            aggregate.list_aggregates,
+            "resource_providers:aggregates:list",
+            since=1,
+            media_types_first=True,
+        ),
+        "PUT": takes(
+            aggregate.replace_aggregates,
+            "resource_providers:aggregates:update",
+            since=1,
+            media_types_first=True,
+        ),
+    },
+    PROVIDER + "/allocations": {
+        "GET": shows(allocation.show_provider_allocations, "resource_providers:allocations:list"),
+    },
+    PROVIDER + "/traits": {
+        "GET": shows(trait.list_provider_traits, "resource_providers:traits:list", since=6),
+        "PUT": takes(trait.replace_provider_traits, "resource_providers:traits:update", since=6),
+        "DELETE": acts(trait.delete_provider_traits, "resource_providers:traits:delete", since=6),
+    },
+    "/allocations": {
+        "POST": takes(allocation.replace_many_allocations, "allocations:manage", since=13),
+    },
+    "/allocations/{consumer_uuid}": {
+        "GET": shows(allocation.show_consumer_allocations, "allocations:list"),
+        "PUT": takes(allocation.replace_consumer_allocations, "allocations:update"),
+        "DELETE": acts(allocation.delete_consumer_allocations, "allocations:delete"),
+    },
+    "/allocation_candidates": {
+        "GET": shows(allocation_candidate.list_candidates, "allocation_candidates:list", since=10),
+    },
+    "/traits": {
+        "GET": shows(trait.list_traits, "traits:list", since=6),
+    },
+    "/traits/{name}": {
+        "GET": acts(trait.show_trait, "traits:show", since=6),
+        "PUT": acts(trait.ensure_trait, "traits:update", since=6),
+        "DELETE": acts(trait.delete_trait, "traits:delete", since=6),
+    },
+    "/usages": {
+        "GET": shows(usage.show_usages, "usages", since=9, target=usage.policy_target),
+    },
+    "/reshaper": {
+        "POST": takes(reshaper.reshape, "reshaper:reshape", since=30),
+    },
+}
