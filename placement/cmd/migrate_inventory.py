@@ -1,0 +1,89 @@
+"""placement-migrate-compute-inventory: reshape nodes while all services are down (05, C9)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from oslo_config import cfg
+
+from placement import conf as options
+from placement.client import drivers
+from placement.client.migrate import migrate_compute_inventory
+from placement.client.report import ReportClient
+from placement.direct import PlacementDirect
+
+DONE = 0
+FAILED = 1
+BAD_USAGE = 127
+
+
+class _Parser(argparse.ArgumentParser):
+    """Ends with 127 for bad arguments: 1 and 2 would look like results."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(BAD_USAGE, f"{self.prog}: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="placement-migrate-compute-inventory",
+        description="Move inventories and allocations to where the driver wants them, while no"
+        " service runs. To be run on every agent host at every upgrade; a second run changes"
+        " nothing.",
+    )
+    parser.add_argument(
+        "--config-file", action="append", metavar="F", help="configuration with the database"
+    )
+    parser.add_argument(
+        "--driver",
+        required=True,
+        metavar="NAME|MODULE:FACTORY",
+        help="an installed driver, or a callable that makes one from the configuration",
+    )
+    parser.add_argument(
+        "--node", action="append", metavar="NAME", help="only this node; may be given again"
+    )
+    return parser
+
+
+def load_configuration(files: Sequence[str] | None) -> cfg.ConfigOpts:
+    """Parse the configuration of the service, from the usual places if no files are given."""
+    conf = cfg.ConfigOpts()
+    options.register_opts(conf)
+    drivers.register_options(conf)
+    found = list(files) if files else options.default_config_files()
+    conf([], project=options.PROJECT, default_config_files=found)
+    return conf
+
+
+def _migrate(arguments: argparse.Namespace) -> int:
+    conf = load_configuration(arguments.config_file)
+    driver = drivers.load(arguments.driver, conf)
+    with PlacementDirect(conf) as adapter:
+        results = migrate_compute_inventory(None, ReportClient(adapter), driver, arguments.node)
+    for node, result in results.items():
+        failed = isinstance(result, Exception)
+        print(f"{node}: {f'failed: {result}' if failed else result}")
+    return FAILED if any(isinstance(one, Exception) for one in results.values()) else DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print a line per node with its result, and return the exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return _migrate(arguments)
+    except (drivers.DriverNotLoaded, ValueError, cfg.Error) as error:
+        print(f"placement-migrate-compute-inventory: {error}", file=sys.stderr)
+        return BAD_USAGE
+    except Exception as error:
+        # Nothing was done to any node: the database or the list of nodes could not be read.
+        print(f"placement-migrate-compute-inventory: {error!r}", file=sys.stderr)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""The command ``placement-status`` (contract 06 section 8)."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
+from oslo_upgradecheck import common_checks, upgradecheck
+from sqlalchemy import exists, func, inspect, select
+
+from placement import conf as configuration
+from placement import db_api, failures
+from placement.db import invariants, models
+from placement.db.api import Database, Transaction
+
+MIGRATE = 'Run the "placement-manage db online_data_migrations" command.'
+
+_providers = models.resource_providers
+_allocations = models.allocations
+_consumers = models.consumers
+
+
+class Checks(upgradecheck.UpgradeCommands):
+    """The checks, on any schema from b4ed3a175331 on."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._opened: Database | None = None
+
+    @property
+    def database(self) -> Database:
+        """The configured database, connected when it is first needed."""
+        if self._opened is None:
+            self._opened = db_api.open_database(self._conf)
+            db_api.wait_until_reachable(self._conf, self._opened)
+        return self._opened
+
+    def check(self) -> upgradecheck.Code:
+        """Run the checks and print their table.
+
+        Usage counters are younger than the three checks that scripts know: their row appears only
+        when it has something to say.
+        """
+        self._upgrade_checks = _CHECKS
+        if self._wrong_counters():
+            self._upgrade_checks = (*_CHECKS, ("Usage Counters", Checks.usage_counters))
+        return super().check()
+
+    def missing_root_provider_ids(self) -> upgradecheck.Result:
+        """Fail while a provider has no root."""
+        rootless = select(exists().where(_providers.c.root_provider_id.is_(None)))
+        if not self.database.read(lambda connection: connection.scalar(rootless)):
+            return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+        return upgradecheck.Result(
+            upgradecheck.Code.FAILURE,
+            "There is at least one resource provider table record which misses its root provider "
+            f"id. {MIGRATE}",
+        )
+
+    def incomplete_consumers(self) -> upgradecheck.Result:
+        """Warn while allocations have no consumer."""
+        counted = (
+            select(func.count(_allocations.c.consumer_id.distinct()))
+            .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
+            .where(_consumers.c.uuid.is_(None))
+        )
+        number = self.database.read(lambda connection: connection.scalar(counted))
+        if not number:
+            return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+        return upgradecheck.Result(
+            upgradecheck.Code.WARNING,
+            f"There are {number} incomplete consumers table records for existing allocations. "
+            f"{MIGRATE}",
+        )
+
+    def usage_counters(self) -> upgradecheck.Result:
+        """Warn when a counter is not the sum of its allocations."""
+        return upgradecheck.Result(
+            upgradecheck.Code.WARNING,
+            f"There are {self._wrong_counters()} usage counters that differ from the allocations. "
+            'Run the "placement-manage db check --repair" command.',
+        )
+
+    def _wrong_counters(self) -> int:
+        def work(tx: Transaction) -> int:
+            inspector = inspect(tx)
+            if not inspector.has_table("inventories"):
+                return 0
+            if not any(found["name"] == "used" for found in inspector.get_columns("inventories")):
+                return 0
+            return invariants.examine(tx, invariants.COUNTERS).count
+
+        return self.database.snapshot(work)
+
+
+_CHECKS = (
+    ("Missing Root Provider IDs", Checks.missing_root_provider_ids),
+    ("Incomplete Consumers", Checks.incomplete_consumers),
+    (
+        "Policy File JSON to YAML Migration",
+        lambda checks: common_checks.check_policy_json(checks, checks._conf),
+    ),
+)
+
+
+def main() -> int:
+    """Run the command line of this process and return its exit code."""
+    return run(sys.argv[1:])
+
+
+def run(argv: list[str], prog: str | None = None) -> int:
+    """Run one command line.
+
+    :returns: the exit code. Usage errors leave through SystemExit with 2, as argparse does.
+    """
+    conf = cfg.ConfigOpts()
+    configuration.register_opts(conf)
+    checks = Checks(conf)
+    conf.register_cli_opt(
+        cfg.SubCommandOpt("command", title="commands", handler=_add_parsers(checks))
+    )
+    try:
+        conf(argv, project=configuration.PROJECT, prog=prog)
+        _ = checks.database
+    except Exception as error:
+        message = failures.explain(error, conf)
+        if message is None:
+            raise
+        print(f"{conf.prog or 'placement-status'}: {message}", file=sys.stderr)
+        return 1
+    upgradecheck.CONF = conf
+    return int(upgradecheck.run(conf))
+
+
+def _add_parsers(checks: Checks) -> Callable[[Any], None]:
+    def add(subparsers: Any) -> None:
+        upgrade = subparsers.add_parser("upgrade", help="Questions about an upgrade")
+        upgrade.set_defaults(action_fn=checks.check)
+        upgrade.add_argument(
+            "check", choices=("check",), help="Tell whether the database is ready for the upgrade."
+        )
+        upgrade.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
+
+    return add
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,238 @@
+"""placement-tree: export, compare and apply provider trees as files."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from keystoneauth1 import adapter, loading
+from keystoneauth1 import exceptions as keystone_exceptions
+
+from placement.client.exceptions import PlacementClientError
+from placement.client.report import ReportClient
+from placement.client.tree_diff import coloured, diff_lines
+from placement.client.tree_file import TreeFile, TreeFileError, parse, render
+from placement.client.tree_plan import TreePlan, apply_file, make_plan
+
+SAME = 0
+DIFFERENT = 1
+FAILED = 1
+TROUBLE = 2
+
+_EPILOG = """exit status:
+  export, apply   0 done, 1 refused or failed, 2 bad arguments or file, or service not reached
+  diff            0 nothing would change, 1 something would, 2 trouble
+
+The file is for people: see the JSON Schema in placement/client/schemas/provider_trees.json."""
+
+
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="placement-tree",
+        description="Export provider trees as YAML, show what a file would change, apply it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=sorted(_COMMANDS))
+    parser.add_argument(
+        "subject",
+        nargs="*",
+        help="export: names or UUIDs of providers; diff, apply: one file, - for standard input",
+    )
+    _add_options(parser)
+    parser.add_argument(
+        "--direct", action="store_true", help="work on the database, while no service runs"
+    )
+    parser.add_argument(
+        "--config-file", action="append", metavar="F", help="with --direct: names the database"
+    )
+    if "--direct" not in argv:
+        _add_connection(parser, argv)
+    return parser
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="export: every tree of the service")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="export: write here, not to standard output"
+    )
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="default: auto"
+    )
+    parser.add_argument(
+        "--allow-reshape",
+        action="store_true",
+        help="apply: let allocations move as the file says",
+    )
+    parser.add_argument(
+        "--one-by-one",
+        action="store_true",
+        help="apply: write each inventory by itself, which needs no role of the reshaper but may"
+        " stop half way",
+    )
+    parser.add_argument(
+        "--debug", action="store_true", help="show where in the program a failure came from"
+    )
+
+
+def _add_connection(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    parser.add_argument(
+        "--os-cloud",
+        default=os.environ.get("OS_CLOUD"),
+        metavar="NAME",
+        help="a cloud of clouds.yaml (needs openstacksdk)",
+    )
+    loading.register_session_argparse_arguments(parser)
+    loading.register_adapter_argparse_arguments(parser, service_type="placement")
+    loading.register_auth_argparse_arguments(parser, list(argv), default="password")
+
+
+@contextlib.contextmanager
+def _connection(arguments: argparse.Namespace) -> Iterator[Any]:
+    """Connect to the service, or start one in this process."""
+    if arguments.direct:
+        # Not above: the remote commands need neither the server nor its database drivers.
+        from placement.cmd.migrate_inventory import load_configuration
+        from placement.direct import PlacementDirect
+
+        with PlacementDirect(load_configuration(arguments.config_file)) as direct:
+            yield direct
+        return
+    if arguments.os_cloud:
+        import openstack
+
+        yield openstack.connect(cloud=arguments.os_cloud).placement
+        return
+    auth = loading.load_auth_from_argparse_arguments(arguments)
+    session = loading.load_session_from_argparse_arguments(arguments, auth=auth)
+    yield adapter.Adapter(
+        session,
+        service_type=arguments.os_service_type,
+        service_name=arguments.os_service_name,
+        interface=arguments.os_interface,
+        region_name=arguments.os_region_name,
+        endpoint_override=arguments.os_endpoint_override,
+    )
+
+
+def _export(client: ReportClient, arguments: argparse.Namespace) -> int:
+    wanted = arguments.subject
+    if bool(wanted) == arguments.all:
+        raise _BadUsage("name providers to export, or give --all")
+    roots = _all_roots(client) if arguments.all else _roots_of(client, wanted)
+    text = render(client.get_provider_trees(None, roots), roots)
+    if arguments.output:
+        _write_whole(Path(arguments.output), text)
+    else:
+        sys.stdout.write(text)
+    return SAME
+
+
+def _all_roots(client: ReportClient) -> list[str]:
+    shown = client.api.all_providers(None)
+    roots = [one for one in shown if not one.get("parent_provider_uuid")]
+    return [one["uuid"] for one in sorted(roots, key=lambda one: one["name"])]
+
+
+def _roots_of(client: ReportClient, names_or_uuids: Sequence[str]) -> list[str]:
+    roots: dict[str, None] = {}
+    for name in names_or_uuids:
+        named = client.api.providers_named(None, name)
+        found = named[0] if named else client.api.provider(None, name)
+        if found is None:
+            raise _BadUsage(f"no provider has the name or UUID {name!r}")
+        roots[found["root_provider_uuid"]] = None
+    return list(roots)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Replace a file in one step, so that a full disk leaves the old one."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _read(arguments: argparse.Namespace) -> TreeFile:
+    if len(arguments.subject) != 1:
+        raise _BadUsage(f"{arguments.command} takes exactly one file")
+    name = arguments.subject[0]
+    text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    return parse(text, "<standard input>" if name == "-" else name)
+
+
+def _show(plan: TreePlan, arguments: argparse.Namespace) -> None:
+    lines = diff_lines(plan)
+    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    if arguments.color == "always" or (arguments.color == "auto" and wanted):
+        lines = list(coloured(lines))
+    for line in lines or ["Nothing to change."]:
+        print(line)
+
+
+def _diff(client: ReportClient, arguments: argparse.Namespace) -> int:
+    plan = make_plan(client, None, _read(arguments))
+    _show(plan, arguments)
+    return DIFFERENT if diff_lines(plan) else SAME
+
+
+def _apply(client: ReportClient, arguments: argparse.Namespace) -> int:
+    plan = apply_file(
+        client,
+        None,
+        _read(arguments),
+        allow_reshape=arguments.allow_reshape,
+        one_by_one=arguments.one_by_one,
+    )
+    _show(plan, arguments)
+    return SAME
+
+
+class _BadUsage(Exception):
+    """The arguments make no sense together."""
+
+
+_COMMANDS = {"export": _export, "diff": _diff, "apply": _apply}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return the exit status."""
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = _parser(argv).parse_intermixed_args(argv)
+    try:
+        with _connection(arguments) as connection:
+            return _COMMANDS[arguments.command](ReportClient(connection), arguments)
+    except Exception as error:
+        if arguments.debug:
+            raise
+        print(f"placement-tree: {_explain(error)}", file=sys.stderr)
+        return _status(error, arguments.command)
+
+
+def _explain(error: Exception) -> str:
+    if isinstance(error, keystone_exceptions.ConnectFailure):
+        return (
+            f"the connection failed: {error}. What was written before stands; check the service"
+            " and run the command again, it continues where it stopped"
+        )
+    if isinstance(error, PlacementClientError | keystone_exceptions.ClientException | _BadUsage):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def _status(error: Exception, command: str) -> int:
+    of_the_service = isinstance(error, PlacementClientError) and not isinstance(
+        error, TreeFileError
+    )
+    return FAILED if command == "apply" and of_the_service else TROUBLE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""The application object that WSGI servers import: ``placement.wsgi.api:application``."""
+
+from placement.wsgi import init_application
+
+application = init_application()
