@@ -1,0 +1,219 @@
+"""What the client knows of the service: a provider tree with refresh times (contract 05, C4).
+
+K1: the cache is the only source of provider generations. K2: only copies leave it. K3: after a
+failed write the whole tree around the provider is dropped and read again before the next attempt.
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from placement.client import exceptions as exc
+from placement.client.api import Aspect, PlacementAPI
+from placement.client.provider_tree import Inventory, Origin, ProviderTree
+
+# A provider that changes between the three reads of a refresh is read again this often at most.
+READS_PER_REFRESH = 3
+
+
+class ProviderCache:
+    """Providers as read from the service, with the time of each one's last refresh."""
+
+    def __init__(
+        self,
+        api: PlacementAPI,
+        association_refresh_s: float,
+        max_uuids_per_request: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self.api = api
+        self.tree = ProviderTree()
+        self.owner = str(uuids.uuid4())
+        self._association_refresh_s = association_refresh_s
+        self._max_uuids_per_request = max_uuids_per_request
+        self._clock = clock
+        self._refreshed: dict[str, float] = {}
+        # Sharing providers kept as roots whose own tree has not been read.
+        self._lone: set[str] = set()
+
+    # ---- knowing
+
+    def knows(self, uuid: str) -> bool:
+        """Tell whether the provider was read, or created, and not dropped since."""
+        return uuid in self._refreshed
+
+    def is_fresh(self, uuid: str) -> bool:
+        """Tell whether the last refresh is recent enough; with 0 seconds it is for ever."""
+        if uuid not in self._refreshed:
+            return False
+        age_s = self._clock() - self._refreshed[uuid]
+        return self._association_refresh_s == 0 or age_s < self._association_refresh_s
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.tree = ProviderTree()
+        self._refreshed.clear()
+        self._lone.clear()
+
+    def expire(self, uuid: str) -> None:
+        """Have a provider read again before it is written next; its place stays known."""
+        self._refreshed.pop(uuid, None)
+
+    def drop(self, name_or_uuid: str) -> None:
+        """Forget a provider with its descendants, if it is here."""
+        if not self.tree.exists(name_or_uuid):
+            return
+        for uuid in self.tree.get_provider_uuids(name_or_uuid):
+            self._refreshed.pop(uuid, None)
+            self._lone.discard(uuid)
+        self.tree.remove(name_or_uuid)
+
+    def drop_tree(self, uuid: str) -> None:
+        """Forget the whole tree around a provider, if it is here."""
+        if self.tree.exists(uuid):
+            self.drop(self.tree.get_provider_uuids_in_tree(uuid)[0])
+
+    def hand_out(self, uuids_wanted: Iterable[str]) -> ProviderTree:
+        """Copy the trees around providers, with those that share with them as lone roots.
+
+        The copy remembers what was in it, so that a flush knows what was removed from it (C6).
+        """
+        chosen = list(uuids_wanted)
+        aggregates = set().union(*(self.tree.aggregates_of_tree(uuid) for uuid in chosen))
+        copied = self.tree.copy_of(chosen, lone=self.tree.sharing_via(aggregates))
+        copied.origin = Origin(self.owner, copied.places())
+        return copied
+
+    # ---- reading
+
+    def update(self, context: Any, uuid: str) -> bool:
+        """Make a provider and what is below it fresh; False if the service has no such one."""
+        if uuid in self._lone or not self.is_fresh(uuid):
+            return self.read_tree(context, uuid)
+        stale = [one for one in self.tree.get_provider_uuids(uuid) if not self.is_fresh(one)]
+        try:
+            if stale:
+                self._refresh_all(context, stale)
+        except exc.PlacementClientError:
+            # One of them may be gone: the picture of the whole tree is wrong then.
+            return self.read_tree(context, uuid)
+        return True
+
+    def read_tree(self, context: Any, uuid: str) -> bool:
+        """Replace the tree around a provider by what the service has; False if it has none."""
+        shown = self.api.providers_in_tree(context, uuid)
+        if not shown:
+            self.drop(uuid)
+            return False
+        self.drop_tree(uuid)
+        self._populate(shown)
+        self._refresh_all(context, [one["uuid"] for one in shown])
+        return True
+
+    def create(self, context: Any, uuid: str, name: str, parent_uuid: str | None) -> None:
+        """Create a provider in the service; one created by somebody else meanwhile is used.
+
+        A new provider has nothing to refresh and counts as just refreshed.
+        """
+        shown = self.api.create_provider(context, uuid, name, parent_uuid)
+        read_from = uuid if shown is None else parent_uuid
+        if shown is not None and (parent_uuid is None or self.knows(parent_uuid)):
+            self._populate([shown])
+            self._refreshed[uuid] = self._clock()
+        elif not self.read_tree(context, str(read_from)):
+            raise exc.ResourceProviderCreationFailed(
+                "it was deleted while it was being created", name=name, uuid=uuid
+            )
+
+    def reread_inventory(self, context: Any, uuid: str) -> None:
+        """Read inventory and generation of one provider again."""
+        inventory, generation = self.api.inventories(context, uuid)
+        self.tree.update_inventory(uuid, inventory, generation)
+
+    # ---- writing one aspect of one provider
+
+    def put_inventory(self, context: Any, uuid: str, inventory: Mapping[str, Any] | None) -> None:
+        """Write a provider's inventory if it differs; custom classes are ensured."""
+        wanted: Inventory = dict(inventory or {})
+        if self.tree.has_inventory_changed(uuid, wanted):
+            self.api.ensure_resource_classes(context, wanted)
+            generation = self.tree.data(uuid).generation
+            answer = self.api.put_inventories(context, uuid, wanted, generation)
+            self.tree.update_inventory(uuid, *answer)
+
+    def put_aggregates(self, context: Any, uuid: str, aggregates: Iterable[str]) -> None:
+        """Write a provider's aggregates if they differ."""
+        wanted = set(aggregates)
+        if self.tree.have_aggregates_changed(uuid, wanted):
+            generation = self.tree.data(uuid).generation
+            answer = self.api.put_aggregates(context, uuid, wanted, generation)
+            self.tree.update_aggregates(uuid, *answer)
+
+    def put_traits(self, context: Any, uuid: str, traits: Iterable[str]) -> None:
+        """Write a provider's traits if they differ; custom traits are ensured."""
+        wanted = set(traits)
+        if self.tree.have_traits_changed(uuid, wanted):
+            self.api.ensure_traits(context, wanted)
+            generation = self.tree.data(uuid).generation
+            answer = self.api.put_traits(context, uuid, wanted, generation)
+            self.tree.update_traits(uuid, *answer)
+
+    # ---- inside
+
+    def _populate(self, shown: list[dict[str, Any]]) -> None:
+        try:
+            self.tree.populate_from_iterable(shown)
+        except ValueError as error:
+            raise exc.ResourceProviderRetrievalFailed(error, uuid=shown[0]["uuid"]) from error
+        for one in shown:
+            self._refreshed.pop(one["uuid"], None)
+            self._lone.discard(one["uuid"])
+
+    def _refresh_all(self, context: Any, members: list[str]) -> None:
+        """Refresh members of one tree, then those that share with the tree."""
+        for uuid in members:
+            self._refresh(context, uuid)
+        aggregates = self.tree.aggregates_of_tree(members[0])
+        if aggregates:
+            self._refresh_sharing(context, aggregates)
+
+    def _refresh(self, context: Any, uuid: str) -> None:
+        """Read the three aspects of one provider, all of one generation if possible.
+
+        If it never holds still they are kept under the lowest: a write then ends in a conflict
+        instead of overwriting what was not seen.
+        """
+        for _ in range(READS_PER_REFRESH):
+            aspects = self._read_aspects(context, uuid)
+            generations = {aspect.generation for aspect in aspects}
+            if len(generations) == 1:
+                break
+        inventory, aggregates, traits = (aspect.value for aspect in aspects)
+        self.tree.update_inventory(uuid, inventory)
+        self.tree.update_aggregates(uuid, aggregates)
+        self.tree.update_traits(uuid, traits, min(generations))
+        self._refreshed[uuid] = self._clock()
+
+    def _read_aspects(self, context: Any, uuid: str) -> tuple[Aspect, Aspect, Aspect]:
+        return (
+            self.api.inventories(context, uuid),
+            self.api.aggregates(context, uuid),
+            self.api.traits(context, uuid),
+        )
+
+    def _refresh_sharing(self, context: Any, aggregates: set[str]) -> None:
+        """Keep those that share via the aggregates as roots, without following their trees."""
+        shown = self.api.sharing_providers(context, aggregates, self._max_uuids_per_request)
+        listed = {one["uuid"] for one in shown}
+        for uuid in self.tree.sharing_via(aggregates):
+            if uuid in self._lone and uuid not in listed:
+                self.drop(uuid)
+        for one in shown:
+            uuid = one["uuid"]
+            if not self.tree.exists(uuid):
+                self._populate([{**one, "parent_provider_uuid": None}])
+                self._lone.add(uuid)
+            if not self.is_fresh(uuid):
+                self._refresh(context, uuid)

@@ -1,0 +1,270 @@
+"""Everything the client raises by itself (contract 05, C2).
+
+Failures of the connection or of authentication are not here: they reach the caller as the
+``keystoneauth1.exceptions.ClientException`` they are, except inside a reshape (C6).
+"""
+
+from __future__ import annotations
+
+
+class PlacementClientError(Exception):
+    """Base of every failure and signal of this library.
+
+    ``error`` is text for people; ``request_id`` names the request in the log of the service.
+    """
+
+    summary = "Placement client error"
+    hint = ""
+
+    def __init__(self, error: object = "", *, request_id: str | None = None) -> None:
+        super().__init__(error)
+        self.error = str(error)
+        self.request_id = request_id
+
+    def _subject(self) -> str:
+        """Name what failed, in the words of the summary."""
+        return ""
+
+    def __str__(self) -> str:
+        text = self.summary + self._subject()
+        if self.error:
+            text += f": {self.error}"
+        if self.request_id:
+            text += f" (request {self.request_id})"
+        return f"{text} {self.hint}".rstrip()
+
+
+class _OfProvider(PlacementClientError):
+    """A failure that belongs to one provider."""
+
+    def __init__(
+        self, error: object = "", *, uuid: str = "", request_id: str | None = None
+    ) -> None:
+        super().__init__(error, request_id=request_id)
+        self.uuid = uuid
+
+    def _subject(self) -> str:
+        return f" {self.uuid}" if self.uuid else ""
+
+
+class _OfName(PlacementClientError):
+    """A failure that belongs to one trait or one resource class."""
+
+    def __init__(
+        self, error: object = "", *, name: str = "", request_id: str | None = None
+    ) -> None:
+        super().__init__(error, request_id=request_id)
+        self.name = name
+
+    def _subject(self) -> str:
+        return f" {self.name}" if self.name else ""
+
+
+class ReshapeNeeded(PlacementClientError):
+    """A driver says: inventory must move, call me again with allocations.
+
+    A signal, not a failure.
+    """
+
+    summary = "Inventory in use has to move to another provider or resource class"
+    hint = (
+        "Reshaping happens when the agent starts, or offline with"
+        " placement-migrate-compute-inventory: restart the agent or run that command."
+    )
+
+
+class ReshapeFailed(PlacementClientError):
+    """A reshape was asked for and did not succeed, for whatever reason but a conflict."""
+
+    summary = "Reshape of the provider tree failed"
+    hint = (
+        "Inventories and allocations are as they were before the request, unless the connection"
+        " broke while it ran. Correct the cause and start again; the flow is repeatable."
+    )
+
+
+class PlacementAPIConflict(PlacementClientError):
+    """Somebody else wrote meanwhile: the view is stale, read again and start over."""
+
+    summary = "The view of the service is stale"
+    hint = "Read the provider tree again and repeat the change."
+
+
+class ReshapeConflict(PlacementAPIConflict):
+    """A provider or a consumer changed between the reading and the reshape."""
+
+    summary = "A provider or consumer changed while the reshape was prepared"
+
+
+PlacementReshapeConflict = ReshapeConflict
+
+
+class ResourceProviderUpdateConflict(PlacementAPIConflict):
+    """A generation conflict on one provider."""
+
+    summary = "Somebody else changed resource provider"
+
+    def __init__(
+        self,
+        error: object = "",
+        *,
+        uuid: str = "",
+        generation: int | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(error, request_id=request_id)
+        self.uuid = uuid
+        self.generation = generation
+
+    def _subject(self) -> str:
+        return f" {self.uuid} (generation {self.generation} was sent)"
+
+
+class ResourceProviderUpdateFailed(PlacementClientError):
+    """A provider could not be brought to the wanted state."""
+
+    summary = "Update of a resource provider failed"
+    hint = "Correct the cause and repeat; what is written already is recognised."
+
+    def __init__(self, error: object = "", *, url: str = "", request_id: str | None = None) -> None:
+        super().__init__(error, request_id=request_id)
+        self.url = url
+
+    def _subject(self) -> str:
+        return f" at {self.url}" if self.url else ""
+
+
+class ResourceProviderSyncFailed(ResourceProviderUpdateFailed):
+    """The service could not be brought to the wanted tree; the cause is chained."""
+
+    summary = "The service was not brought to the wanted provider tree"
+
+    def __init__(
+        self,
+        error: object = "",
+        *,
+        uuid: str = "",
+        url: str = "",
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(error, url=url, request_id=request_id)
+        self.uuid = uuid
+
+    def _subject(self) -> str:
+        return f" (provider {self.uuid})" if self.uuid else ""
+
+
+class InventoryInUse(ResourceProviderUpdateFailed):
+    """An inventory to be removed still has allocations."""
+
+    summary = "Inventory to be removed is in use"
+    hint = "Move its allocations with a reshape, or delete them, then repeat."
+
+    def __init__(
+        self,
+        error: object = "",
+        *,
+        uuid: str = "",
+        url: str = "",
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(error, url=url, request_id=request_id)
+        self.uuid = uuid
+
+    def _subject(self) -> str:
+        return f" (provider {self.uuid})" if self.uuid else ""
+
+
+class ResourceProviderRetrievalFailed(_OfProvider):
+    """Providers or inventories could not be read."""
+
+    summary = "Could not read resource provider"
+
+
+class ResourceProviderAggregateRetrievalFailed(_OfProvider):
+    """The aggregates of a provider could not be read."""
+
+    summary = "Could not read the aggregates of resource provider"
+
+
+class ResourceProviderTraitRetrievalFailed(_OfProvider):
+    """The traits of a provider could not be read."""
+
+    summary = "Could not read the traits of resource provider"
+
+
+class ResourceProviderAllocationRetrievalFailed(_OfProvider):
+    """The allocations against a provider could not be read."""
+
+    summary = "Could not read the allocations against resource provider"
+
+
+class ConsumerAllocationRetrievalFailed(PlacementClientError):
+    """The allocations of a consumer could not be read."""
+
+    summary = "Could not read the allocations of consumer"
+
+    def __init__(
+        self,
+        error: object = "",
+        *,
+        consumer_uuid: str = "",
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(error, request_id=request_id)
+        self.consumer_uuid = consumer_uuid
+
+    def _subject(self) -> str:
+        return f" {self.consumer_uuid}" if self.consumer_uuid else ""
+
+
+class ResourceProviderCreationFailed(PlacementClientError):
+    """A provider could not be created, for instance because its name is taken."""
+
+    summary = "Could not create resource provider"
+
+    def __init__(
+        self,
+        error: object = "",
+        *,
+        name: str = "",
+        uuid: str = "",
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(error, request_id=request_id)
+        self.name = name
+        self.uuid = uuid
+
+    def _subject(self) -> str:
+        return f" {self.name} ({self.uuid})" if self.name else ""
+
+
+class ResourceProviderDeletionFailed(_OfProvider):
+    """A provider could not be deleted."""
+
+    summary = "Could not delete resource provider"
+
+
+class ResourceProviderInUse(_OfProvider):
+    """A provider to be deleted has allocations or children."""
+
+    summary = "Resource provider to be deleted is in use"
+    hint = "Move or delete its allocations and children first."
+
+
+class TraitCreationFailed(_OfName):
+    """A trait could not be created."""
+
+    summary = "Could not create trait"
+
+
+class TraitRetrievalFailed(_OfName):
+    """Traits could not be looked up."""
+
+    summary = "Could not look up traits"
+
+
+class InvalidResourceClass(_OfName):
+    """A resource class is not known to the service and could not be created."""
+
+    summary = "Could not create resource class"

@@ -1,0 +1,175 @@
+"""The report client: reads provider trees into a cache and writes edited ones back.
+
+Contract 05, C4 to C6.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from placement.client import exceptions as exc
+from placement.client.api import PlacementAPI
+from placement.client.cache import ProviderCache
+from placement.client.flush import TreeFlush
+from placement.client.provider_tree import ProviderTree
+
+
+class ReportClient:
+    """Keeps a picture of provider trees and brings the service to the state of an edited one.
+
+    ``adapter`` is a keystoneauth1 Adapter for the placement service, or acts like one.
+    ``association_refresh`` is the age in seconds from which a provider is read again, 0 for
+    never; ``clock`` gives seconds. One update flow at a time; calls from several threads wait
+    for each other.
+    """
+
+    def __init__(
+        self,
+        adapter: Any,
+        *,
+        association_refresh: float = 300,
+        max_uuids_per_request: int = 200,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.api = PlacementAPI(adapter)
+        self._cache = ProviderCache(self.api, association_refresh, max_uuids_per_request, clock)
+        self._lock = threading.RLock()
+
+    # ---- the cache
+
+    @property
+    def cached_tree(self) -> ProviderTree:
+        """A copy of everything in the cache."""
+        with self._lock:
+            tree = self._cache.tree
+            return tree.copy_of(root.uuid for root in tree.roots)
+
+    def clear_provider_cache(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._cache.clear()
+
+    def invalidate_resource_provider(self, name_or_uuid: str) -> None:
+        """Forget one provider with its descendants; no effect if it is not in the cache."""
+        with self._lock:
+            self._cache.drop(name_or_uuid)
+
+    # ---- reading
+
+    def get_provider_tree_and_ensure_root(
+        self,
+        context: Any,
+        rp_uuid: str,
+        name: str | None = None,
+        parent_provider_uuid: str | None = None,
+    ) -> ProviderTree:
+        """Return a copy of the whole tree around a provider and of those that share with it.
+
+        A provider that does not exist is created, with its UUID as name if none is given.
+        """
+        with self._lock:
+            if not self._cache.update(context, rp_uuid):
+                self._cache.create(context, rp_uuid, name or rp_uuid, parent_provider_uuid)
+            return self._cache.hand_out([rp_uuid])
+
+    def get_provider_trees(self, context: Any, uuids: Iterable[str]) -> ProviderTree:
+        """Return one copy of the whole trees around several providers; creates nothing.
+
+        Providers that the service does not have are missing in it, too.
+        """
+        with self._lock:
+            found = [uuid for uuid in uuids if self._cache.update(context, uuid)]
+            return self._cache.hand_out(found)
+
+    def get_providers_in_tree(self, context: Any, uuid: str) -> list[dict[str, Any]]:
+        """Read the tree around a provider from the service; empty if it is unknown there."""
+        return self.api.providers_in_tree(context, uuid)
+
+    def get_provider_traits(self, context: Any, uuid: str) -> tuple[set[str], int]:
+        """Read a provider's traits and its generation from the service."""
+        value, generation = self.api.traits(context, uuid)
+        return value, generation
+
+    def get_provider_aggregates(self, context: Any, uuid: str) -> tuple[set[str], int]:
+        """Read a provider's aggregates and its generation from the service."""
+        value, generation = self.api.aggregates(context, uuid)
+        return value, generation
+
+    def get_allocs_for_consumer(self, context: Any, consumer: str) -> dict[str, Any]:
+        """Read a consumer's allocations as the service answers them."""
+        return self.api.allocations_of_consumer(context, consumer)
+
+    def get_allocations_for_resource_provider(self, context: Any, uuid: str) -> dict[str, Any]:
+        """Read who uses a provider: consumer UUID to ``{resources, consumer_generation}``."""
+        return self.api.allocations_of_provider(context, uuid)
+
+    def get_allocations_for_provider_tree(
+        self, context: Any, nodename: str
+    ) -> dict[str, dict[str, Any]]:
+        """Read all allocations of all consumers at and below a provider in the cache.
+
+        Two requests per provider and consumer, so only when a reshape is due. The result maps
+        consumer UUIDs to GET ``/allocations/{consumer}`` answers. Known limit: a consumer all
+        of whose allocations are on sharing providers is not found. ValueError if the provider
+        is not in the cache.
+        """
+        with self._lock:
+            members = self._cache.tree.get_provider_uuids(nodename)
+        consumers: dict[str, None] = {}
+        for uuid in members:
+            consumers.update(dict.fromkeys(self.api.allocations_of_provider(context, uuid)))
+        records = {
+            consumer: self.api.allocations_of_consumer(context, consumer) for consumer in consumers
+        }
+        # The empty ones vanished between the two reads: without project and generation in the
+        # answer, a reshape with them would be rejected.
+        return {consumer: record for consumer, record in records.items() if record["allocations"]}
+
+    # ---- writing
+
+    def update_from_provider_tree(
+        self,
+        context: Any,
+        new_tree: ProviderTree,
+        allocations: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        lists_unchanged: bool = True,
+    ) -> None:
+        """Bring the service to the state of ``new_tree``; repeat the call after a failure.
+
+        Without ``allocations`` in small writes. With them, even with ``{}``, inventories and
+        allocations change in one reshape; they must be the complete final picture for each
+        consumer named. Providers handed out with the tree and no longer in it are deleted.
+        Unless ``lists_unchanged``, a reshape names only providers whose inventory changes, so
+        that allocations elsewhere in a large tree are no conflict.
+        """
+        with self._lock:
+            flush = TreeFlush(self._cache, context, new_tree, allocations, lists_unchanged)
+            flush.run()
+
+    def set_inventory_for_provider(
+        self, context: Any, uuid: str, value: Mapping[str, Any] | None
+    ) -> None:
+        """Write a provider's inventory if it differs from the cache."""
+        self._write(context, uuid, lambda: self._cache.put_inventory(context, uuid, value))
+
+    def set_traits_for_provider(self, context: Any, uuid: str, value: Iterable[str]) -> None:
+        """Write a provider's traits if they differ from the cache."""
+        self._write(context, uuid, lambda: self._cache.put_traits(context, uuid, value))
+
+    def set_aggregates_for_provider(self, context: Any, uuid: str, value: Iterable[str]) -> None:
+        """Write a provider's aggregates if they differ from the cache."""
+        self._write(context, uuid, lambda: self._cache.put_aggregates(context, uuid, value))
+
+    def _write(self, context: Any, uuid: str, write: Callable[[], None]) -> None:
+        with self._lock:
+            if not self._cache.knows(uuid) and not self._cache.read_tree(context, uuid):
+                raise exc.ResourceProviderUpdateFailed(f"provider {uuid} does not exist")
+            try:
+                write()
+            except exc.PlacementClientError:
+                self._cache.drop_tree(uuid)
+                raise

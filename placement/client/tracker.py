@@ -1,0 +1,160 @@
+"""What a driver must offer, and the start-up and periodic flow around it (contract 05, C7, C8)."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from placement.client import exceptions as exc
+from placement.client.provider_tree import ProviderTree
+from placement.client.report import ReportClient
+
+LOG = logging.getLogger(__name__)
+
+# Between two attempts a random part of this, so that two agents in conflict fall out of step.
+PAUSE_AT_MOST_S = 0.05
+
+_T = TypeVar("_T")
+
+
+class Driver:
+    """Knows what the nodes of an agent should look like; plug-ins derive from it or act like it."""
+
+    def get_available_nodes(self) -> Mapping[str, str]:
+        """Map each node's name to the UUID of its root provider."""
+        raise NotImplementedError
+
+    def update_provider_tree(
+        self,
+        provider_tree: ProviderTree,
+        nodename: str,
+        allocations: dict[str, dict[str, Any]] | None = None,
+    ) -> None:
+        """Edit the tree in place so that it shows what the node should look like.
+
+        ``nodename`` is the name of the node's root provider; sharing providers are in the tree
+        as lone roots. A provider removed from the tree is deleted. Without ``allocations`` no
+        resource may move: raise ReshapeNeeded if one has to. With them, even with none, perform
+        the move: edit the tree and the allocations in place, or raise ReshapeFailed with a
+        reason. Must be repeatable: after conflicts it is called again on fresh ones.
+        """
+        raise NotImplementedError
+
+
+class ResourceTracker:
+    """Keeps the providers of an agent's nodes as its driver wants them."""
+
+    def __init__(
+        self, report_client: ReportClient, driver: Driver, *, max_attempts: int = 4
+    ) -> None:
+        self._client = report_client
+        self._driver = driver
+        self._max_attempts = max_attempts
+
+    def available_nodes(self) -> dict[str, str]:
+        """Ask the driver for its nodes: name to root provider UUID."""
+        nodes = self._driver.get_available_nodes()
+        if not isinstance(nodes, Mapping) or not all(
+            isinstance(text, str) for pair in nodes.items() for text in pair
+        ):
+            raise exc.PlacementClientError(
+                "get_available_nodes() of the driver must return a mapping of node names to"
+                f" provider UUIDs, not {nodes!r}; correct the driver"
+            )
+        return dict(nodes)
+
+    def update_available_resource(self, context: Any, startup: bool = False) -> None:
+        """Update every node; at start-up, failures to write are raised and must be fatal.
+
+        Later they are logged, and the next period tries again.
+        """
+        for nodename, uuid in self.available_nodes().items():
+            try:
+                self._update_node(context, nodename, uuid, startup)
+            except exc.ReshapeFailed as error:
+                LOG.critical("Node %s was not reshaped, do not go on: %s", nodename, error)
+                raise
+            except (exc.ResourceProviderUpdateFailed, exc.ResourceProviderUpdateConflict) as error:
+                if startup:
+                    raise
+                LOG.error("Node %s was not updated, next period again: %s", nodename, error)
+            except exc.ReshapeNeeded as error:
+                LOG.error("Node %s is left as it is. %s", nodename, error)
+            except Exception:
+                LOG.exception("Node %s was not updated, the next period tries again", nodename)
+
+    def update_node(self, context: Any, nodename: str, startup: bool = False) -> None:
+        """Bring one node to the state that the driver wants; conflicts start a new attempt.
+
+        ReshapeNeeded is raised on unless at ``startup``. ValueError for a name that the driver
+        does not have.
+        """
+        nodes = self.available_nodes()
+        if nodename not in nodes:
+            raise ValueError(f"The driver has no node {nodename}")
+        self._update_node(context, nodename, nodes[nodename], startup)
+
+    def _update_node(self, context: Any, nodename: str, uuid: str, startup: bool) -> None:
+        self.redrive(lambda: self._attempt(context, nodename, uuid, startup))
+
+    def _attempt(self, context: Any, nodename: str, uuid: str, startup: bool) -> None:
+        tree = self._client.get_provider_tree_and_ensure_root(context, uuid, name=nodename)
+        try:
+            wanted = self.wanted_tree(tree, nodename)
+        except exc.ReshapeNeeded:
+            if not startup:
+                raise
+            self.reshape(context, nodename, tree)
+        else:
+            self._client.update_from_provider_tree(context, wanted)
+
+    # ---- the parts, which the offline upgrade uses too
+
+    def wanted_tree(self, tree: ProviderTree, nodename: str) -> ProviderTree:
+        """Have the driver edit a copy of the tree; ReshapeNeeded if resources must move."""
+        wanted = copy.deepcopy(tree)
+        self._driver.update_provider_tree(wanted, nodename)
+        return wanted
+
+    def reshape(self, context: Any, nodename: str, tree: ProviderTree) -> None:
+        """Move inventories and allocations as the driver says.
+
+        Running on with the old shape would hand out resources twice. So everything that goes
+        wrong in here, faults of the driver and of the connection too, is a ReshapeFailed,
+        unless it is a conflict or a failure of the flush that names its provider.
+        """
+        LOG.info("Moving inventories and allocations of node %s to their new providers", nodename)
+        try:
+            allocations = self._client.get_allocations_for_provider_tree(context, nodename)
+            wanted = copy.deepcopy(tree)
+            self._driver.update_provider_tree(wanted, nodename, allocations=allocations)
+            self._client.update_from_provider_tree(context, wanted, allocations)
+        except exc.ReshapeNeeded as error:
+            raise exc.ReshapeFailed(
+                f"the driver asked for a reshape of node {nodename} although it was given the"
+                " allocations to perform it; this is a fault of the driver"
+            ) from error
+        except (exc.PlacementAPIConflict, exc.ResourceProviderUpdateFailed, exc.ReshapeFailed):
+            raise
+        except Exception as error:
+            raise exc.ReshapeFailed(f"node {nodename}: {error!r}") from error
+
+    def redrive(self, attempt: Callable[[], _T]) -> _T:
+        """Repeat an attempt while it ends in conflicts, ``max_attempts`` times in all."""
+        for _ in range(self._max_attempts - 1):
+            try:
+                return attempt()
+            except exc.PlacementAPIConflict as conflict:
+                LOG.info("Starting over: %s", conflict)
+                time.sleep(random.uniform(0, PAUSE_AT_MOST_S))  # noqa: S311
+        try:
+            return attempt()
+        except exc.ReshapeConflict as conflict:
+            raise exc.ReshapeFailed(
+                f"{self._max_attempts} attempts met conflicts, the last: {conflict.error}",
+                request_id=conflict.request_id,
+            ) from conflict

@@ -1,0 +1,346 @@
+"""Provider trees as YAML files: reading with line numbers, and writing.
+
+The format is ``schemas/provider_trees.json`` in this package; ``docs`` explains it by example.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, NamedTuple
+
+import jsonschema
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
+
+from placement.client.exceptions import PlacementClientError
+from placement.client.provider_tree import Inventory, ProviderData, ProviderTree
+
+FORMAT_VERSION = 1
+# Aliases may make a small file stand for a huge tree.
+NODES_AT_MOST = 500_000
+
+_INVENTORY_FIELDS = (
+    "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio",
+)  # fmt: skip
+
+
+class Problem(NamedTuple):
+    """What is wrong in a file, and in which line (from 1; 0: not known)."""
+
+    line: int
+    text: str
+
+
+class TreeFileError(PlacementClientError):
+    """A tree file cannot be used; every problem found, one a line with its place."""
+
+    def __init__(self, source: str, problems: Iterable[Problem]) -> None:
+        self.source = source
+        self.problems = sorted(problems)
+        super().__init__("\n".join(f"{source}:{p.line}: {p.text}" for p in self.problems))
+
+    def __str__(self) -> str:
+        return self.error
+
+
+class FileTakeover(NamedTuple):
+    """A ``takes_over`` entry: which allocations of whom come to the provider that has it."""
+
+    line: int
+    source: str
+    resource_class: str
+    as_class: str
+    consumers: frozenset[str] | None
+    split: bool
+
+
+@dataclass
+class FileProvider:
+    """A provider in a file; None for what the file says nothing about."""
+
+    line: int
+    name: str
+    uuid: str | None
+    parent: FileProvider | None = None
+    inventory: Inventory | None = None
+    traits: set[str] | None = None
+    aggregates: set[str] | None = None
+    takeovers: list[FileTakeover] = field(default_factory=list)
+    lines: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Lines of the entry's ("inventories", class) and ("traits", trait)."""
+
+    @property
+    def root(self) -> FileProvider:
+        """The entry at the top of this one's tree."""
+        entry = self
+        while entry.parent is not None:
+            entry = entry.parent
+        return entry
+
+
+@dataclass
+class TreeFile:
+    """What a file says: providers, parents before children, and what becomes of others."""
+
+    source: str
+    providers: list[FileProvider]
+    removes_unlisted: bool
+
+    def find(self, name_or_uuid: str) -> FileProvider | None:
+        """Find an entry by UUID, else by name."""
+        for entry in self.providers:
+            if entry.uuid == name_or_uuid:
+                return entry
+        return next((one for one in self.providers if one.name == name_or_uuid), None)
+
+    def error(self, *problems: Problem) -> TreeFileError:
+        """Make the exception that reports problems of this file."""
+        return TreeFileError(self.source, problems)
+
+
+@functools.cache
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of the files."""
+    text = resources.files("placement.client").joinpath("schemas/provider_trees.json")
+    return json.loads(text.read_text(encoding="utf-8"))
+
+
+def parse(text: str, source: str) -> TreeFile:
+    """Read a file's text; TreeFileError with line numbers if anything is wrong with it."""
+    document = _load(text, source)
+    validator = jsonschema.Draft202012Validator(schema())
+    problems = [
+        Problem(_line_at(document, error.absolute_path), _short(error))
+        for error in validator.iter_errors(document)
+    ]
+    if problems:
+        raise TreeFileError(source, problems)
+    entries = list(_entries(document["providers"], None))
+    problems = [*_duplicates(entries), *_link(entries), *_misfits(entries)]
+    if problems:
+        raise TreeFileError(source, problems)
+    return TreeFile(source, _parents_first(entries), document.get("unlisted") == "remove")
+
+
+def render(tree: ProviderTree, roots: Iterable[str]) -> str:
+    """Write the trees of these roots as a file that, applied, changes nothing."""
+    document = {
+        "placement_tree": FORMAT_VERSION,
+        "unlisted": "remove",
+        "providers": [_rendered(tree, uuid) for uuid in roots],
+    }
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.width = 4096
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    out = io.StringIO()
+    yaml.dump(document, out)
+    return out.getvalue()
+
+
+# ---- reading
+
+
+def _load(text: str, source: str) -> Any:
+    try:
+        yaml = YAML(typ="rt", pure=True)
+        if "&" in text:
+            _check_finite(yaml.compose(text), source)
+        return yaml.load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 0
+        raise TreeFileError(source, [Problem(line, str(error.problem or error))]) from error
+    except YAMLError as error:
+        raise TreeFileError(source, [Problem(0, str(error))]) from error
+    except RecursionError as error:
+        raise TreeFileError(source, [Problem(0, "nested too deeply; use `parent`")]) from error
+
+
+def _check_finite(document: Node, source: str) -> None:
+    """Refuse aliases that contain themselves, and that blow the file up."""
+    count = 0
+    waiting: list[tuple[Node, tuple[int, ...]]] = [(document, ())]
+    while waiting:
+        node, above = waiting.pop()
+        count += 1
+        line = node.start_mark.line + 1
+        if id(node) in above:
+            text = "an alias contains itself: a provider cannot be its own ancestor"
+            raise TreeFileError(source, [Problem(line, text)])
+        if count > NODES_AT_MOST:
+            raise TreeFileError(source, [Problem(line, f"more than {NODES_AT_MOST} values")])
+        if not isinstance(node, ScalarNode):
+            inside = (
+                [*itertools.chain(*node.value)] if isinstance(node, MappingNode) else node.value
+            )
+            waiting.extend((one, (*above, id(node))) for one in inside)
+
+
+def _line_at(document: Any, path: Iterable[str | int]) -> int:
+    node, line = document, getattr(getattr(document, "lc", None), "line", 0)
+    for step in path:
+        places = getattr(node, "lc", None)
+        if places is not None and places.data and step in places.data:
+            line = places.data[step][0]
+        node = node[step]
+    return int(line or 0) + 1
+
+
+def _short(error: jsonschema.ValidationError) -> str:
+    where = ".".join(str(step) for step in error.absolute_path)
+    text = error.message if len(error.message) <= 200 else f"{error.message[:200]}..."
+    return f"{where}: {text}" if where else text
+
+
+def _entries(shown: Any, parent: FileProvider | None) -> Iterator[FileProvider]:
+    """Walk the nested providers, parents first."""
+    for index, one in enumerate(shown):
+        line = _line_at(shown, [index])
+        entry = FileProvider(line, str(one["name"]), _text(one.get("uuid")), parent)
+        entry.lines = {
+            (part, str(name)): _line_at(one, [part, key])
+            for part in ("inventories", "traits")
+            for key, name in _keyed(one.get(part, ()))
+        }
+        if "inventories" in one:
+            entry.inventory = {str(k): _plain(v) for k, v in one["inventories"].items()}
+        if "traits" in one:
+            entry.traits = {str(trait) for trait in one["traits"]}
+        if "aggregates" in one:
+            entry.aggregates = {str(aggregate) for aggregate in one["aggregates"]}
+        entry.takeovers = [
+            _takeover(takeover, _line_at(one, ["takes_over", index]))
+            for index, takeover in enumerate(one.get("takes_over", ()))
+        ]
+        if "parent" in one:
+            entry.lines["parent", str(one["parent"])] = _line_at(one, ["parent"])
+        yield entry
+        yield from _entries(one.get("children", ()), entry)
+
+
+def _keyed(part: Any) -> Iterable[tuple[Any, Any]]:
+    return ((key, key) for key in part) if isinstance(part, dict) else enumerate(part)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Undo the number types of the YAML library, which remember how they were written."""
+    return {
+        str(name): float(value) if isinstance(value, float) else int(value)
+        for name, value in record.items()
+    }
+
+
+def _takeover(shown: Mapping[str, Any], line: int) -> FileTakeover:
+    consumers = shown.get("consumers")
+    return FileTakeover(
+        line,
+        str(shown["from"]),
+        str(shown["class"]),
+        str(shown.get("as", shown["class"])),
+        None if consumers is None else frozenset(str(one) for one in consumers),
+        bool(shown.get("split", False)),
+    )
+
+
+# ---- what the schema cannot say
+
+
+def _duplicates(entries: list[FileProvider]) -> Iterator[Problem]:
+    for attribute in ("name", "uuid"):
+        first: dict[str, int] = {}
+        for entry in entries:
+            value = getattr(entry, attribute)
+            if value is not None and value in first:
+                yield Problem(
+                    entry.line, f"{attribute} {value!r} is in line {first[value]} already"
+                )
+            first.setdefault(value, entry.line)
+
+
+def _link(entries: list[FileProvider]) -> Iterator[Problem]:
+    """Resolve ``parent`` keys, and find cycles."""
+    by_name = {entry.name: entry for entry in entries}
+    by_uuid = {entry.uuid: entry for entry in entries if entry.uuid}
+    for entry in entries:
+        for (part, reference), line in entry.lines.items():
+            if part != "parent":
+                continue
+            entry.parent = by_uuid.get(reference) or by_name.get(reference)
+            if entry.parent is None:
+                yield Problem(line, f"parent {reference!r} is not in this file: list it too")
+    for entry in entries:
+        above, seen = entry.parent, {id(entry)}
+        while above is not None and id(above) not in seen:
+            seen.add(id(above))
+            above = above.parent
+        if above is entry:
+            yield Problem(entry.line, f"provider {entry.name!r} is its own ancestor (a cycle)")
+    # An entry below a cycle that is not in it has a line above that reports it.
+
+
+def _misfits(entries: list[FileProvider]) -> Iterator[Problem]:
+    for entry in entries:
+        for takeover in entry.takeovers:
+            yield from _takeover_misfits(entry, takeover)
+
+
+def _takeover_misfits(entry: FileProvider, takeover: FileTakeover) -> Iterator[Problem]:
+    if takeover.as_class not in (entry.inventory or {}):
+        yield Problem(
+            takeover.line,
+            f"{entry.name} takes over {takeover.as_class} and has none in its inventories",
+        )
+    same_place = takeover.source in (entry.name, entry.uuid)
+    if same_place and takeover.as_class == takeover.resource_class:
+        yield Problem(takeover.line, f"{entry.name} takes over {takeover.as_class} from itself")
+
+
+def _parents_first(entries: list[FileProvider]) -> list[FileProvider]:
+    depths: dict[int, int] = {}
+    for entry in entries:
+        depth, above = 0, entry.parent
+        while above is not None:
+            depth, above = depth + 1, above.parent
+        depths[id(entry)] = depth
+    return sorted(entries, key=lambda entry: depths[id(entry)])
+
+
+# ---- writing
+
+
+def _rendered(tree: ProviderTree, root_uuid: str) -> dict[str, Any]:
+    """Nest a tree's providers, siblings by name."""
+    rendered: dict[str, dict[str, Any]] = {}
+    for uuid in tree.get_provider_uuids(root_uuid):
+        data = tree.data(uuid)
+        rendered[uuid] = _rendered_provider(data)
+        if uuid != root_uuid and data.parent_uuid is not None:
+            siblings = rendered[data.parent_uuid].setdefault("children", [])
+            siblings.append(rendered[uuid])
+            siblings.sort(key=lambda one: one["name"])
+    return rendered[root_uuid]
+
+
+def _rendered_provider(data: ProviderData) -> dict[str, Any]:
+    return {
+        "name": data.name,
+        "uuid": data.uuid,
+        "inventories": {
+            name: {key: record[key] for key in _INVENTORY_FIELDS if key in record}
+            for name, record in sorted(data.inventory.items())
+        },
+        "traits": sorted(data.traits),
+        "aggregates": sorted(data.aggregates),
+    }

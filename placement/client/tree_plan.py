@@ -1,0 +1,262 @@
+"""What applying a tree file would change, checked in full before anything is written."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from placement.client import exceptions as exc
+from placement.client.provider_tree import ProviderTree
+from placement.client.relocation import Move, Records, Relocation
+from placement.client.report import ReportClient
+from placement.client.tree_edit import TreeEdit
+from placement.client.tree_file import FileProvider, Problem, TreeFile
+
+ATTEMPTS = 4
+
+
+class Refused(exc.PlacementClientError):
+    """Applying the file would destroy inventory in use, or needs a permission not given."""
+
+    summary = "Nothing was changed"
+
+
+@dataclass
+class TreePlan:
+    """The trees before and after, and the allocations that move."""
+
+    before: ProviderTree
+    wanted: ProviderTree
+    moves: list[Move] = field(default_factory=list)
+    allocations: Records = field(default_factory=dict)
+    """Final records of the consumers that move."""
+    refusals: list[str] = field(default_factory=list)
+    """Why the file cannot be applied, one reason each."""
+
+    def changed_inventories(self) -> list[str]:
+        """List the providers whose inventory changes, those to be removed included."""
+        found = []
+        for uuid in {**dict.fromkeys(_uuids(self.before)), **dict.fromkeys(_uuids(self.wanted))}:
+            was, will = _inventory(self.before, uuid), _inventory(self.wanted, uuid)
+            if was != will:
+                found.append(uuid)
+        return found
+
+
+def make_plan(client: ReportClient, context: Any, file: TreeFile) -> TreePlan:
+    """Read what the file is about and work out what has to change; writes nothing.
+
+    TreeFileError, with line numbers, for what is wrong with the file as the service is now.
+    """
+    before = client.get_provider_trees(context, _existing_roots(client, context, file))
+    plan = TreePlan(before, copy.deepcopy(before))
+    edit = TreeEdit(file, plan.wanted, file.providers)
+    takeovers = edit.run()
+    problems = [*_taken(client, context, edit, before), *_unknown(client, context, edit, before)]
+    if problems:
+        raise file.error(*problems)
+    losses = _losses(plan)
+    if losses:
+        records = _records(client, context, before, losses)
+        original = copy.deepcopy(records)
+        try:
+            plan.moves = Relocation(plan.wanted, records, takeovers).run()
+        except exc.ReshapeFailed as error:
+            plan.refusals.append(error.error)
+            return plan
+        plan.allocations = {c: r for c, r in records.items() if r != original[c]}
+        plan.refusals.extend(_still_used(before, losses, records))
+    return plan
+
+
+def apply_plan(
+    client: ReportClient,
+    context: Any,
+    plan: TreePlan,
+    *,
+    allow_reshape: bool = False,
+    one_by_one: bool = False,
+) -> None:
+    """Carry a plan out; inventories of several providers change in one request or not at all.
+
+    That request needs the role of the reshaper. ``one_by_one`` does without, if no allocations
+    move, and may then stop half way. Raises Refused before anything is written.
+    """
+    if plan.refusals:
+        raise Refused("; ".join(plan.refusals))
+    if plan.moves and not allow_reshape:
+        raise Refused(
+            f"{len(plan.moves)} allocations would have to move to other providers or classes."
+            " Look at the diff, then allow it with --allow-reshape"
+        )
+    several = len(plan.changed_inventories()) > 1 and not one_by_one
+    allocations = plan.allocations if plan.moves or several else None
+    try:
+        client.update_from_provider_tree(context, plan.wanted, allocations, lists_unchanged=False)
+    except (exc.ReshapeFailed, exc.ReshapeConflict) as error:
+        if error.__cause__ is None:  # the service refused it; else it may have gone through
+            _take_back(client, context, plan)
+        client.clear_provider_cache()
+        raise
+
+
+def _take_back(client: ReportClient, context: Any, plan: TreePlan) -> None:
+    """Delete the empty providers created for a reshape that changed nothing, if possible."""
+    for uuid in reversed(_uuids(plan.wanted)):
+        if plan.before.exists(uuid):
+            continue
+        with contextlib.suppress(Exception):
+            shown = client.api.provider(context, uuid)
+            if shown and shown["generation"] == 0:  # nobody has used it since
+                client.api.delete_provider(context, uuid)
+
+
+def apply_file(client: ReportClient, context: Any, file: TreeFile, **permissions: bool) -> TreePlan:
+    """Plan and apply, starting over on conflicts; returns the plan that went through."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return _applied(client, context, file, permissions)
+        except exc.PlacementAPIConflict:
+            client.clear_provider_cache()
+    return _applied(client, context, file, permissions)
+
+
+def _applied(
+    client: ReportClient, context: Any, file: TreeFile, permissions: dict[str, bool]
+) -> TreePlan:
+    plan = make_plan(client, context, file)
+    apply_plan(client, context, plan, **permissions)
+    return plan
+
+
+# ---- what the service has
+
+
+def _existing_roots(client: ReportClient, context: Any, file: TreeFile) -> list[str]:
+    """Find the roots of the file in the service, by UUID or else by name."""
+    found, problems = [], []
+    for entry in file.providers:
+        if entry.parent is not None:
+            continue
+        shown = _shown(client, context, entry)
+        if shown is None:
+            continue
+        if shown.get("parent_provider_uuid"):
+            root = shown.get("root_provider_uuid")
+            problems.append(
+                Problem(
+                    entry.line,
+                    f"{entry.name!r} is no root in the service: list its tree from {root} down",
+                )
+            )
+        found.append(shown["uuid"])
+    if problems:
+        raise file.error(*problems)
+    return found
+
+
+def _shown(client: ReportClient, context: Any, entry: FileProvider) -> dict[str, Any] | None:
+    shown = client.api.provider(context, entry.uuid) if entry.uuid else None
+    return shown or next(iter(client.api.providers_named(context, entry.name)), None)
+
+
+def _taken(
+    client: ReportClient, context: Any, edit: TreeEdit, before: ProviderTree
+) -> Iterator[Problem]:
+    """Find new providers whose UUID or name somebody else has, outside the trees of the file."""
+    for entry in edit.entries:
+        uuid = edit.uuid_of(entry)
+        if before.exists(uuid):
+            continue
+        other = client.api.provider(context, uuid) or next(
+            iter(client.api.providers_named(context, entry.name)), None
+        )
+        if other is not None and not before.exists(other["uuid"]):
+            yield Problem(
+                entry.line,
+                f"name {entry.name!r} or its UUID belongs to provider {other['uuid']}"
+                f" ({other['name']!r}) in another tree",
+            )
+
+
+def _unknown(
+    client: ReportClient, context: Any, edit: TreeEdit, before: ProviderTree
+) -> Iterator[Problem]:
+    """Find classes and traits that the service does not have and that cannot be created."""
+    new: dict[str, list[tuple[str, int]]] = {"inventories": [], "traits": []}
+    for entry in edit.entries:
+        uuid = edit.uuid_of(entry)
+        stored: set[str] = set()
+        if before.exists(uuid):
+            data = before.data(uuid)
+            stored = {*data.inventory, *data.traits}
+        for (part, name), line in entry.lines.items():
+            if part in new and name not in stored and not _is_custom(name):
+                new[part].append((name, line))
+    known_classes = client.api.known_resource_classes(context) if new["inventories"] else set()
+    known_traits = client.api.known_traits(context, {name for name, _ in new["traits"]})
+    for what, part, known in (
+        ("resource class", "inventories", known_classes),
+        ("trait", "traits", known_traits),
+    ):
+        for name, line in new[part]:
+            if name not in known:
+                yield Problem(
+                    line, f"no such {what}: {name}. Only names that start with CUSTOM_ are created"
+                )
+
+
+def _is_custom(name: str) -> bool:
+    return name.startswith("CUSTOM_") and name != "CUSTOM_"
+
+
+# ---- what would be lost
+
+
+def _losses(plan: TreePlan) -> dict[str, set[str]]:
+    """Map providers to the classes that they lose; all of them if they are removed."""
+    lost = {}
+    for uuid in _uuids(plan.before):
+        classes = set(_inventory(plan.before, uuid)) - set(_inventory(plan.wanted, uuid))
+        if classes:
+            lost[uuid] = classes
+    return lost
+
+
+def _records(
+    client: ReportClient, context: Any, before: ProviderTree, losses: Iterable[str]
+) -> Records:
+    records: Records = {}
+    for root in dict.fromkeys(before.get_provider_uuids_in_tree(uuid)[0] for uuid in losses):
+        records.update(client.get_allocations_for_provider_tree(context, root))
+    return records
+
+
+def _still_used(
+    before: ProviderTree, losses: dict[str, set[str]], records: Records
+) -> Iterator[str]:
+    for uuid, classes in losses.items():
+        for name in sorted(classes):
+            users = sorted(
+                consumer
+                for consumer, record in records.items()
+                if name in record["allocations"].get(uuid, {}).get("resources", {})
+            )
+            if users:
+                more = f" and {len(users) - 3} more" if len(users) > 3 else ""
+                yield (
+                    f"{name} of provider {before.data(uuid).name} ({uuid}) would be destroyed and"
+                    f" is in use by {', '.join(users[:3])}{more}. Let a provider take it over"
+                    " (takes_over), or delete these allocations"
+                )
+
+
+def _uuids(tree: ProviderTree) -> list[str]:
+    return tree.get_provider_uuids()
+
+
+def _inventory(tree: ProviderTree, uuid: str) -> dict[str, Any]:
+    return tree.data(uuid).inventory if tree.exists(uuid) else {}
