@@ -1,0 +1,105 @@
+"""A real service for the client's tests: over HTTP, behind a faulty proxy, and in process."""
+
+import contextlib
+import threading
+
+import pytest
+import waitress
+from keystoneauth1 import adapter, session
+from oslo_config import cfg
+from waitress import wasyncore
+
+from placement import conf as options
+from placement import db_api, deploy
+from placement.client import drivers
+from placement.direct import PlacementDirect
+from tests.client.proxy import FaultyProxy
+from tests.client.world import Recorder, World
+
+
+def make_conf(folder):
+    conf = cfg.ConfigOpts()
+    options.register_opts(conf)
+    drivers.register_options(conf)
+    path = folder / "placement.conf"
+    path.write_text(
+        "[api]\nauth_strategy = noauth2\n[placement_database]\nsync_on_startup = true\n"
+        f"connection = sqlite:///{folder / 'placement.sqlite'}\n"
+    )
+    conf([], project="placement", default_config_files=[str(path)])
+    return conf
+
+
+@pytest.fixture(scope="package")
+def conf(tmp_path_factory):
+    """Configuration of the one database that all tests here share; names keep them apart."""
+    db_api.reset()
+    yield make_conf(tmp_path_factory.mktemp("client"))
+    db_api.reset()
+
+
+@contextlib.contextmanager
+def serving(application):
+    """Serve a WSGI application on a free port; yields its URL."""
+    sockets = {}
+    server = waitress.create_server(
+        application, map=sockets, host="127.0.0.1", port=0, threads=4, asyncore_loop_timeout=0.2
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.effective_port}"
+    finally:
+        server.task_dispatcher.shutdown()
+        # In the loop's own thread, and kept-alive connections too, or it would go on.
+        server.trigger.pull_trigger(lambda: wasyncore.close_all(sockets, ignore_all=True))
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def http_adapter(url, **more):
+    headers = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
+    return adapter.Adapter(
+        session.Session(),
+        service_type="placement",
+        endpoint_override=url,
+        additional_headers=headers,
+        raise_exc=False,
+        **more,
+    )
+
+
+@pytest.fixture(scope="package")
+def url(conf):
+    with serving(deploy.loadapp(conf)) as url:
+        yield url
+
+
+@pytest.fixture(params=["http", "direct"])
+def connection(request, conf):
+    """An adapter, over HTTP and in process."""
+    if request.param == "http":
+        made = http_adapter(request.getfixturevalue("url"))
+        yield made
+        made.session.session.close()
+    else:
+        with PlacementDirect(conf) as made:
+            yield made
+
+
+@pytest.fixture
+def recorder(connection):
+    """The adapter, noting each request and letting others write in between."""
+    return Recorder(connection)
+
+
+@pytest.fixture
+def world(connection):
+    """Somebody else who reads and writes the same service."""
+    return World(connection)
+
+
+@pytest.fixture
+def proxy(url):
+    with FaultyProxy(url) as proxy:
+        yield proxy

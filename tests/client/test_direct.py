@@ -1,0 +1,133 @@
+"""PlacementDirect: contract 05, part B."""
+
+import uuid
+
+import pytest
+import requests
+from keystoneauth1 import adapter, session
+from keystoneauth1 import exceptions as keystone_exceptions
+
+from placement import deploy
+from placement.direct import PlacementDirect
+from tests.client.world import World, new_uuid
+
+
+def test_it_is_an_adapter_for_placement(conf):
+    with PlacementDirect(conf) as client:
+        assert isinstance(client, adapter.Adapter)
+        assert client.service_type == "placement"
+        assert client.raise_exc is False
+        host = requests.utils.urlparse(client.get_endpoint()).hostname
+        assert uuid.UUID(host)
+        assert client.get_endpoint() == f"http://{host}/placement"
+
+
+def test_the_version_document_and_its_microversions(conf):
+    with PlacementDirect(conf) as client:
+        versions = client.get("/").json()["versions"][0]
+        assert versions["min_version"] == "1.0"
+        assert client.get("/resource_providers").headers["openstack-api-version"] == (
+            "placement 1.0"
+        )
+        shown = client.get("/resource_providers", microversion="1.14")
+        assert shown.headers["openstack-api-version"] == "placement 1.14"
+    with PlacementDirect(conf, latest_microversion=True) as client:
+        shown = client.get("/resource_providers")
+        assert shown.headers["openstack-api-version"] == f"placement {versions['max_version']}"
+        shown = client.get("/resource_providers", microversion="1.14")
+        assert shown.headers["openstack-api-version"] == "placement 1.14"
+
+
+def test_links_start_with_the_prefix_and_failures_are_falsy(conf):
+    with PlacementDirect(conf) as client:
+        key = new_uuid()
+        made = client.post("/resource_providers", json={"name": key, "uuid": key})
+        assert made
+        assert made.headers["location"].endswith(f"/placement/resource_providers/{key}")
+        links = client.get(f"/resource_providers/{key}").json()["links"]
+        assert all(link["href"].startswith("/placement/resource_providers/") for link in links)
+        assert not client.get("/resource_providers/nowhere")
+        assert client.delete(f"/resource_providers/{key}").status_code == 204
+
+
+def test_the_reshaper_is_allowed_without_saying_who_one_is(conf):
+    with PlacementDirect(conf) as client:
+        root = World(client).provider()
+        body = {
+            "inventories": {root: {"resource_provider_generation": 0, "inventories": {}}},
+            "allocations": {},
+        }
+
+        def reshape(**headers):
+            return client.post(
+                "/reshaper", json=body, headers=headers, microversion="1.30"
+            ).status_code
+
+        assert reshape(**{"X-Roles": "admin"}) == 403
+        assert reshape(**{"X-Auth-Token": "admin"}) == 403
+        assert reshape(**{"X-Auth-Token": "user"}) == 403
+        assert reshape(**{"X-Auth-Token": "user", "X-Roles": "service"}) == 204
+        body["inventories"][root]["resource_provider_generation"] = 1
+        assert reshape() == 204
+
+
+def test_a_caller_of_its_own_has_the_roles_it_says(conf):
+    with PlacementDirect(conf) as client:
+        listed = client.get("/resource_providers", headers={"X-Auth-Token": "user"})
+        assert listed.status_code == 403
+        assert client.get("/resource_providers").status_code == 200
+
+
+def test_several_on_one_database_nested_and_in_a_row(conf):
+    with PlacementDirect(conf) as outer:
+        key = World(outer).provider()
+        with PlacementDirect(conf) as inner:
+            assert World(inner).exists(key)
+        assert World(outer).exists(key)
+    with PlacementDirect(conf) as later:
+        assert World(later).exists(key)
+
+
+def test_after_the_block_the_service_is_out_of_reach(conf):
+    with PlacementDirect(conf) as client:
+        client.get("/")
+    with pytest.raises(keystone_exceptions.ClientException):
+        client.get("/")
+
+
+def test_exceptions_pass_through_and_end_the_intercept(conf):
+    with pytest.raises(ZeroDivisionError), PlacementDirect(conf) as client:
+        client.get("/")
+        raise ZeroDivisionError
+    with pytest.raises(keystone_exceptions.ClientException):
+        client.get("/")
+
+
+def test_the_application_is_built_once(conf, monkeypatch):
+    built, loadapp = [], deploy.loadapp
+    monkeypatch.setattr(deploy, "loadapp", lambda c: built.append(c) or loadapp(c))
+    with PlacementDirect(conf) as client:
+        for _ in range(3):
+            client.get("/resource_providers")
+            client.session.session.close()
+    assert built == [conf]
+
+
+def test_other_sessions_keep_their_endpoints(conf, url):
+    elsewhere = adapter.Adapter(
+        session.Session(), service_type="placement", endpoint_override=url, raise_exc=False
+    )
+    with PlacementDirect(conf) as client:
+        assert elsewhere.get("/").json()["versions"]
+        assert elsewhere.get_endpoint() == url != client.get_endpoint()
+    elsewhere.session.session.close()
+
+
+def test_it_sets_the_authentication_on_the_configuration(conf):
+    conf.set_override("auth_strategy", "keystone", group="api")
+    try:
+        with PlacementDirect(conf) as client:
+            assert conf.api.auth_strategy == "noauth2"
+            assert client.get("/resource_providers").status_code == 200
+    finally:
+        conf.set_override("auth_strategy", "noauth2", group="api")

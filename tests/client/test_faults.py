@@ -1,0 +1,265 @@
+"""A server that answers 409 or 500, or drops the connection, at every single request.
+
+A real proxy stands between the client and the service. Whatever breaks, the exceptions are those of
+contract 05 part C, allocations are never lost or torn, and repeating the flow completes it.
+"""
+
+import pytest
+from keystoneauth1 import exceptions as keystone_exceptions
+
+from placement.client import exceptions as exc
+from placement.client.drivers.split import Node, Part, VgpuDriver
+from placement.client.report import ReportClient
+from placement.client.tracker import ResourceTracker
+from placement.client.tree_file import parse
+from placement.client.tree_plan import apply_file
+from tests.client.conftest import http_adapter
+from tests.client.world import World, new_uuid
+
+CONFLICT = (
+    b'{"errors": [{"status": 409, "title": "Conflict", "detail": "elsewhere",'
+    b' "code": "placement.concurrent_update"}]}'
+)
+
+
+@pytest.fixture
+def world(url):
+    world = World(http_adapter(url))
+    yield world
+    world.adapter.session.session.close()
+
+
+@pytest.fixture
+def client(proxy):
+    adapter = http_adapter(proxy.url)
+    yield ReportClient(adapter)
+    adapter.session.session.close()
+
+
+def test_connection_failure_during_deletion(client, proxy, world):
+    """C11 9."""
+    root = world.provider()
+    child = world.provider(parent=root)
+    tree = client.get_provider_tree_and_ensure_root(None, root)
+    tree.remove(child)
+    proxy.fail("DELETE", child, "refuse")
+    with pytest.raises(keystone_exceptions.ClientException):
+        client.update_from_provider_tree(None, tree)
+    assert world.exists(child)
+    assert client.cached_tree.exists(child), "the cache is kept"
+    client.update_from_provider_tree(None, tree)
+    assert not world.exists(child)
+
+
+def test_a_deletion_whose_answer_is_lost_is_recognised(client, proxy, world):
+    root = world.provider()
+    child = world.provider(parent=root)
+    tree = client.get_provider_tree_and_ensure_root(None, root)
+    tree.remove(child)
+    proxy.fail("DELETE", child, "lose")
+    with pytest.raises(keystone_exceptions.ClientException):
+        client.update_from_provider_tree(None, tree)
+    assert not world.exists(child)
+    client.update_from_provider_tree(None, tree)
+
+
+def test_a_write_whose_answer_is_lost_ends_in_a_conflict_then_in_success(client, proxy, world):
+    root = world.provider()
+    tree = client.get_provider_tree_and_ensure_root(None, root)
+    tree.update_inventory(root, {"VCPU": {"total": 4}})
+    proxy.fail("PUT", "inventories", "lose")
+    with pytest.raises(keystone_exceptions.ClientException):
+        client.update_from_provider_tree(None, tree)
+    with pytest.raises(exc.ResourceProviderUpdateConflict):
+        client.update_from_provider_tree(None, tree)
+    client.update_from_provider_tree(None, tree)
+    assert world.totals(root) == {"VCPU": 4}
+
+
+@pytest.mark.parametrize(
+    ("method", "part", "raised"),
+    [
+        ("GET", "in_tree", exc.ResourceProviderRetrievalFailed),
+        ("GET", "inventories", exc.ResourceProviderRetrievalFailed),
+        ("GET", "aggregates", exc.ResourceProviderAggregateRetrievalFailed),
+        ("GET", "/traits$", exc.ResourceProviderTraitRetrievalFailed),
+        ("GET", "member_of", exc.ResourceProviderRetrievalFailed),
+    ],
+)
+@pytest.mark.parametrize(("status", "body"), [(500, b"<html>"), (200, b"no json"), (200, b"{}")])
+def test_reads_that_fail(client, proxy, world, method, part, raised, status, body):
+    root = world.provider(aggregates=[new_uuid()])
+    proxy.fail(method, part, "status", status=status, body=body)
+    with pytest.raises(raised):
+        client.get_provider_tree_and_ensure_root(None, root)
+    tree = client.get_provider_tree_and_ensure_root(None, root)
+    assert tree.data(root).aggregates == world.aggregates(root)
+
+
+@pytest.mark.parametrize(
+    ("method", "part", "cause"),
+    [
+        ("POST", "/resource_providers", exc.ResourceProviderCreationFailed),
+        ("DELETE", "/resource_providers", exc.ResourceProviderDeletionFailed),
+        ("PUT", "/resource_classes", exc.InvalidResourceClass),
+        ("PUT", "/inventories", exc.ResourceProviderUpdateFailed),
+        ("PUT", "/aggregates", exc.ResourceProviderUpdateFailed),
+        ("GET", r"/traits\?name", exc.TraitRetrievalFailed),
+        ("PUT", "/traits/CUSTOM_X", exc.TraitCreationFailed),
+        ("PUT", "/resource_providers/[^/]+/traits", exc.ResourceProviderUpdateFailed),
+    ],
+)
+def test_writes_that_fail_are_sync_failures_and_repeatable(
+    client, proxy, world, method, part, cause
+):
+    root = world.provider()
+    gone = world.provider(parent=root)
+    tree = client.get_provider_tree_and_ensure_root(None, root)
+    tree.remove(gone)
+    new = tree.new_child(f"new-{root}", root)
+    trait = f"CUSTOM_X{new_uuid().replace('-', '_').upper()}"
+    tree.update_traits(new, [trait])
+    tree.update_aggregates(new, [new_uuid()])
+    tree.update_inventory(new, {"CUSTOM_Y": {"total": 1}})
+    proxy.fail(method, part, "status", status=500)
+    with pytest.raises(exc.ResourceProviderSyncFailed, match="500") as caught:
+        client.update_from_provider_tree(None, tree)
+    assert isinstance(caught.value.__cause__, cause)
+    assert not client.cached_tree.exists(root)
+    client.update_from_provider_tree(None, tree)
+    assert (world.traits(new), world.totals(new)) == ({trait}, {"CUSTOM_Y": 1})
+    assert not world.exists(gone)
+
+
+@pytest.fixture
+def host(world):
+    root = new_uuid()
+    name = f"host-{root}"
+    world.provider(name, None, {"VCPU": 8, "VGPU": 4}, key=root)
+    consumer = world.claim({root: {"VCPU": 1, "VGPU": 2}})
+    driver = VgpuDriver(
+        {name: Node(root, {"gpu0": Part({"VGPU": {"total": 4}}, frozenset(["CUSTOM_GPU"]))})}
+    )
+    return driver, name, root, consumer
+
+
+@pytest.mark.parametrize("kind", ["refuse", "lose", "status"])
+def test_a_reshape_that_breaks_is_a_failed_reshape(client, proxy, world, host, kind):
+    driver, _, root, consumer = host
+    proxy.fail("POST", "/reshaper", kind, status=500)
+    with pytest.raises(exc.ReshapeFailed) as caught:
+        ResourceTracker(client, driver).update_available_resource(None, startup=True)
+    if kind != "status":
+        assert isinstance(caught.value.__cause__, keystone_exceptions.ClientException)
+    assert not client.cached_tree.exists(root)
+    done = kind == "lose"
+    assert world.totals(root) == ({"VCPU": 8} if done else {"VCPU": 8, "VGPU": 4})
+    assert sum(place.get("VGPU", 0) for place in world.used(consumer).values()) == 2
+    ResourceTracker(client, driver).update_available_resource(None, startup=True)
+    assert world.totals(root) == {"VCPU": 8}
+
+
+def test_a_409_without_a_code_is_no_conflict(client, proxy, world, host):
+    driver, name, *_ = host
+    proxy.fail("POST", "/reshaper", "status", status=409)
+    with pytest.raises(exc.ReshapeFailed, match="gateway trouble"):
+        ResourceTracker(client, driver).update_node(None, name, startup=True)
+
+
+def test_a_service_that_cannot_be_reached_keeps_no_agent_from_starting(client, proxy, host):
+    driver, *_ = host
+    proxy.fail("GET", "in_tree", "refuse")
+    ResourceTracker(client, driver).update_available_resource(None, startup=True)
+
+
+@pytest.mark.parametrize("kind", ["refuse", "lose", "status"])
+def test_a_file_whose_reshape_breaks_is_applied_by_the_next_run(client, proxy, world, host, kind):
+    _, name, root, consumer = host
+    file = parse(
+        f"""placement_tree: 1
+providers:
+  - name: {name}
+    inventories: {{VCPU: {{total: 8}}}}
+    children:
+      - name: {name}_a
+        inventories: {{VGPU: {{total: 2}}}}
+        takes_over: [{{from: {name}, class: VGPU}}]
+      - name: {name}_b
+        inventories: {{VGPU: {{total: 2}}}}
+""",
+        "tree.yaml",
+    )
+    proxy.fail("POST", "/reshaper", kind, status=500)
+    with pytest.raises(exc.ReshapeFailed):
+        apply_file(client, None, file, allow_reshape=True)
+    names = {one["name"] for one in client.get_providers_in_tree(None, root)}
+    made = {name, f"{name}_a", f"{name}_b"}
+    assert names == ({name} if kind == "status" else made)
+    assert world.totals(root) == ({"VCPU": 8} if kind == "lose" else {"VCPU": 8, "VGPU": 4})
+    apply_file(client, None, file, allow_reshape=True)
+    found = {one["name"]: one["uuid"] for one in client.get_providers_in_tree(None, root)}
+    assert set(found) == made
+    assert world.used(consumer) == {root: {"VCPU": 1}, found[f"{name}_a"]: {"VGPU": 2}}
+    assert world.totals(found[f"{name}_b"]) == {"VGPU": 2}
+
+
+REQUESTS = 40
+
+
+@pytest.mark.parametrize("kind", ["refuse", "lose", "500", "409"])
+def test_whichever_request_breaks_the_next_start_completes_the_work(proxy, world, kind):
+    """Break the first request, then the second, and so on, until nothing broke."""
+
+    class Nth:
+        """A fault for the n-th request that passes."""
+
+        def __init__(self, number):
+            self.left = number
+            self.kind = {"500": "status", "409": "status"}.get(kind, kind)
+            self.status = int(kind) if kind.isdigit() else 0
+            self.body = CONFLICT
+
+        def __call__(self, method, path):
+            self.left -= 1
+            return self if self.left == 0 else None
+
+    for number in range(1, REQUESTS):
+        root = new_uuid()
+        name = f"host-{root}"
+        world.provider(name, None, {"VCPU": 8, "VGPU": 4}, key=root)
+        consumer = world.claim({root: {"VCPU": 1, "VGPU": 2}})
+        gone = world.provider(parent=root)
+        part = Part({"VGPU": {"total": 4}}, frozenset(["CUSTOM_GPU"]))
+        driver = VgpuDriver({name: Node(root, {"gpu0": part})})
+        edit = driver.update_provider_tree
+
+        def removing_too(tree, node, allocations=None, edit=edit, gone=gone):
+            edit(tree, node, allocations)
+            if tree.exists(gone):
+                tree.remove(gone)
+
+        driver.update_provider_tree = removing_too
+        proxy.take_fault = fault = Nth(number)
+        adapter = http_adapter(proxy.url)
+        tracker = ResourceTracker(ReportClient(adapter), driver)
+        try:
+            tracker.update_node(None, name, startup=True)
+        except (exc.PlacementClientError, keystone_exceptions.ClientException) as error:
+            assert str(error)
+            used = world.used(consumer)
+            assert sum(place.get("VGPU", 0) for place in used.values()) == 2
+            assert world.totals(root) in ({"VCPU": 8}, {"VCPU": 8, "VGPU": 4})
+            assert (root in used and "VGPU" in used[root]) == ("VGPU" in world.totals(root))
+        for _ in range(2):  # the first may meet the conflict with a write whose answer was lost
+            tracker.update_available_resource(None, startup=fault.left > 0)
+            if "VGPU" in world.totals(root):
+                tracker.update_node(None, name, startup=True)
+        adapter.session.session.close()
+        assert world.totals(root) == {"VCPU": 8}
+        assert not world.exists(gone)
+        (gpu,) = set(world.used(consumer)) - {root}
+        assert world.traits(gpu) == {"CUSTOM_GPU"}
+        if fault.left > 0:
+            assert number > 10
+            return
+    pytest.fail(f"the flow takes more than {REQUESTS} requests")

@@ -1,0 +1,327 @@
+"""Reshapes through the client: contract 05, C5, C6, C11 10 to 19."""
+
+import copy
+
+import pytest
+
+from placement.client import exceptions as exc
+from placement.client.provider_tree import ProviderTree
+from placement.client.report import ReportClient
+from tests.client.world import new_uuid
+
+SHARING = "MISC_SHARES_VIA_AGGREGATE"
+
+
+@pytest.fixture
+def client(recorder):
+    return ReportClient(recorder)
+
+
+def read(client, root):
+    """The tree and the allocations as a driver gets them."""
+    tree = client.get_provider_tree_and_ensure_root(None, root)
+    return tree, client.get_allocations_for_provider_tree(None, root)
+
+
+def move(allocations, consumer, source, target):
+    """Put all that a consumer has on one provider on another."""
+    places = allocations[consumer]["allocations"]
+    resources = places.pop(source)["resources"]
+    there = places.setdefault(target, {"resources": {}})["resources"]
+    for name, amount in resources.items():
+        there[name] = there.get(name, 0) + amount
+
+
+@pytest.fixture
+def host(world):
+    """A host with two children in use, and a sharing provider that others use, too."""
+    aggregate = new_uuid()
+
+    class Host:
+        root = world.provider(inventory={"DISK_GB": 100}, aggregates=[aggregate])
+        one = world.provider(parent=root, inventory={"VCPU": 8})
+        two = world.provider(parent=root, inventory={"CUSTOM_A": {"total": 4, "max_unit": 2}})
+        sharing = world.provider(
+            inventory={"CUSTOM_SHARED": 100}, traits=[SHARING], aggregates=[aggregate]
+        )
+        other = world.provider(inventory={"VCPU": 8}, aggregates=[aggregate])
+        small = world.claim({one: {"VCPU": 2}, sharing: {"CUSTOM_SHARED": 10}})
+        large = world.claim({root: {"DISK_GB": 5}, one: {"VCPU": 3}, two: {"CUSTOM_A": 2}})
+        neighbour = world.claim({other: {"VCPU": 1}, sharing: {"CUSTOM_SHARED": 7}})
+        all = (root, one, two, sharing, other)
+
+    return Host
+
+
+def collapse(tree, host):
+    """Put everything on the root."""
+    inventory = {}
+    for key in (host.root, host.one, host.two):
+        inventory.update(tree.data(key).inventory)
+    tree.update_inventory(host.root, inventory)
+    tree.remove(host.one)
+    tree.remove(host.two)
+
+
+def test_allocations_of_a_node_are_found_with_all_their_places(client, world, host):
+    """C11 10."""
+    empty = world.provider()
+    client.get_provider_tree_and_ensure_root(None, empty)
+    assert client.get_allocations_for_provider_tree(None, empty) == {}
+    _, allocations = read(client, host.root)
+    assert set(allocations) == {host.small, host.large}
+    for consumer in (host.small, host.large):
+        assert allocations[consumer] == client.get_allocs_for_consumer(None, consumer)
+        held = allocations[consumer]["allocations"]
+        assert {key: place["resources"] for key, place in held.items()} == world.used(consumer)
+    assert host.sharing in allocations[host.small]["allocations"]
+    name = world.get(f"/resource_providers/{host.one}")["name"]
+    below = client.get_allocations_for_provider_tree(None, name)
+    assert set(below) == {host.small, host.large}
+
+
+def test_allocations_of_an_unknown_node_are_a_value_error(client, recorder):
+    """C11 11."""
+    with pytest.raises(ValueError, match="nowhere"):
+        client.get_allocations_for_provider_tree(None, "nowhere")
+    assert recorder.requests == []
+
+
+@pytest.mark.parametrize("with_allocations", [False, True])
+def test_a_reshape_that_changes_nothing(client, recorder, world, host, with_allocations):
+    """C11 12."""
+    tree, allocations = read(client, host.root)
+    before = world.state(*host.all)
+    recorder.clear()
+    client.update_from_provider_tree(None, tree, allocations if with_allocations else {})
+    assert ("post", "/reshaper") in recorder.writes()
+    assert len([one for one in recorder.writes() if "resource_classes" not in one[1]]) == 1
+    assert _without_generations(world.state(*host.all)) == _without_generations(before)
+
+
+def _without_generations(shown):
+    """Drop what every write moves: generations of providers and consumers."""
+    if isinstance(shown, dict):
+        return {k: _without_generations(v) for k, v in shown.items() if "generation" not in k}
+    return [_without_generations(one) for one in shown] if isinstance(shown, list) else shown
+
+
+def test_a_class_is_added_everywhere_with_allocations_of_it(client, recorder, world, host):
+    """C11 13."""
+    tree, allocations = read(client, host.root)
+    for key in (host.root, host.one, host.two):
+        inventory = tree.data(key).inventory
+        tree.update_inventory(key, {**inventory, "CUSTOM_NEW": {"total": 5}})
+    for record in allocations.values():
+        record["allocations"][host.one]["resources"]["CUSTOM_NEW"] = 1
+    recorder.clear()
+    client.update_from_provider_tree(None, tree, allocations)
+    assert recorder.writes().count(("post", "/reshaper")) == 1
+    assert not any("inventories" in url for _, url in recorder.writes())
+    assert world.totals(host.two) == {"CUSTOM_A": 4, "CUSTOM_NEW": 5}
+    assert world.used(host.small)[host.one] == {"VCPU": 2, "CUSTOM_NEW": 1}
+
+
+def test_collapsing_without_the_allocations_changes_nothing(client, world, host):
+    """C11 14."""
+    tree, allocations = read(client, host.root)
+    before = world.state(*host.all)
+    collapse(tree, host)
+    with pytest.raises(exc.ReshapeFailed, match=r"placement\.inventory\.inuse") as caught:
+        client.update_from_provider_tree(None, tree, allocations)
+    assert caught.value.request_id.startswith("req-")
+    assert world.state(*host.all) == before
+    assert not client.cached_tree.exists(host.root)
+
+
+def test_there_and_back_again(client, world, host):
+    """C11 15 and 16."""
+    tree, allocations = read(client, host.root)
+    original, held = copy.deepcopy(tree), {c: world.used(c) for c in allocations}
+    collapse(tree, host)
+    for consumer in (host.small, host.large):
+        move(allocations, consumer, host.one, host.root)
+    move(allocations, host.large, host.two, host.root)
+    client.update_from_provider_tree(None, tree, allocations)
+    assert not world.exists(host.one) and not world.exists(host.two)
+    assert world.totals(host.root) == {"DISK_GB": 100, "VCPU": 8, "CUSTOM_A": 4}
+    assert world.used(host.large) == {host.root: {"DISK_GB": 5, "VCPU": 3, "CUSTOM_A": 2}}
+    assert world.used(host.small) == {host.root: {"VCPU": 2}, host.sharing: {"CUSTOM_SHARED": 10}}
+
+    tree, allocations = read(client, host.root)
+    for key in (host.one, host.two):
+        data = original.data(key)
+        tree.new_child(data.name, host.root, key)
+        tree.update_inventory(key, data.inventory)
+    tree.update_inventory(host.root, original.data(host.root).inventory)
+    for consumer, places in held.items():
+        allocations[consumer]["allocations"] = {
+            key: {"resources": dict(resources)} for key, resources in places.items()
+        }
+    client.update_from_provider_tree(None, tree, allocations)
+    assert {consumer: world.used(consumer) for consumer in held} == held
+    for key in (host.root, host.one, host.two):
+        assert world.totals(key) == {
+            name: record["total"] for name, record in original.data(key).inventory.items()
+        }
+    assert world.used(host.neighbour) == {
+        host.other: {"VCPU": 1},
+        host.sharing: {"CUSTOM_SHARED": 7},
+    }
+
+
+@pytest.mark.parametrize("writer", ["new consumer", "changed consumer", "vanished consumer"])
+def test_allocations_written_meanwhile_are_a_conflict(client, recorder, world, host, writer):
+    """C11 17."""
+    tree, allocations = read(client, host.root)
+    collapse(tree, host)
+    for consumer in (host.small, host.large):
+        move(allocations, consumer, host.one, host.root)
+    move(allocations, host.large, host.two, host.root)
+
+    def write():
+        if writer == "new consumer":
+            world.claim({host.one: {"VCPU": 1}})
+        elif writer == "changed consumer":
+            world.claim({host.other: {"VCPU": 1}}, host.small, generation=1)
+        else:
+            world.release(host.large)
+
+    recorder.before("post", "/reshaper", write)
+    with pytest.raises(exc.ReshapeConflict):
+        client.update_from_provider_tree(None, tree, allocations)
+    assert client.cached_tree.roots == []
+    assert world.exists(host.one) and world.totals(host.one) == {"VCPU": 8}
+
+    tree, allocations = read(client, host.root)
+    collapse(tree, host)
+    for consumer, record in allocations.items():
+        for key in (host.one, host.two):
+            if key in record["allocations"]:
+                move(allocations, consumer, key, host.root)
+    client.update_from_provider_tree(None, tree, allocations)
+    assert not world.exists(host.one)
+
+
+def test_a_consumer_deleted_between_the_two_reads_is_left_out(client, recorder, world, host):
+    """C11 18."""
+    client.get_provider_tree_and_ensure_root(None, host.root)
+    recorder.before("get", f"/allocations/{host.small}", lambda: world.release(host.small))
+    allocations = client.get_allocations_for_provider_tree(None, host.root)
+    assert set(allocations) == {host.large}
+
+
+def test_the_type_of_a_consumer_survives(client, world, host):
+    """C11 19."""
+    consumer = world.claim(
+        {host.one: {"VCPU": 1}}, microversion="1.38", consumer_type="INSTANCE_OF_X"
+    )
+    tree, allocations = read(client, host.root)
+    client.update_from_provider_tree(None, tree, allocations)
+    shown = world.get(f"/allocations/{consumer}", microversion="1.38")
+    assert shown["consumer_type"] == "INSTANCE_OF_X"
+    assert shown["consumer_generation"] == 2
+
+
+def test_records_of_later_versions_are_reduced_to_1_30(client, world, host):
+    tree, allocations = read(client, host.root)
+    record = allocations[host.large]
+    record["consumer_type"], record["mappings"] = "X", {"": [host.one]}
+    record["allocations"][host.two]["resources"] = {}
+    client.update_from_provider_tree(None, tree, allocations)
+    assert host.two not in world.used(host.large)
+
+
+def test_a_record_that_became_empty_deletes_the_consumer(client, world, host):
+    tree, allocations = read(client, host.root)
+    allocations[host.large]["allocations"] = {}
+    client.update_from_provider_tree(None, tree, allocations)
+    assert world.used(host.large) == {}
+
+
+def test_removed_providers_take_part_so_that_nobody_gets_in(client, recorder, world, host):
+    tree, allocations = read(client, host.root)
+    collapse(tree, host)
+    for consumer in (host.small, host.large):
+        move(allocations, consumer, host.one, host.root)
+    move(allocations, host.large, host.two, host.root)
+    refused = []
+
+    def claim_late():
+        body = {
+            "allocations": {host.one: {"resources": {"VCPU": 1}}},
+            "project_id": "p",
+            "user_id": "u",
+            "consumer_generation": None,
+        }
+        refused.append(world.call("put", f"/allocations/{new_uuid()}", body, expect=(409,)))
+
+    recorder.before("delete", host.one, claim_late)
+    client.update_from_provider_tree(None, tree, allocations)
+    assert refused and not world.exists(host.one)
+
+
+def test_a_busy_sharing_provider_is_no_conflict(client, recorder, world, host):
+    tree, allocations = read(client, host.root)
+    recorder.before(
+        "post",
+        "/reshaper",
+        lambda: world.claim({host.sharing: {"CUSTOM_SHARED": 1}, host.other: {"VCPU": 1}}),
+    )
+    client.update_from_provider_tree(None, tree, allocations)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda records, key: records.update({key: None}),
+        lambda records, key: records.update({key: {}}),
+        lambda records, key: records[key].update(allocations=[1]),
+        lambda records, key: records[key].update(allocations={"x": {"resources": {"VCPU": "y"}}}),
+        lambda records, key: records[key].update(
+            allocations={1: {"resources": {"VCPU": object()}}}
+        ),
+        lambda records, key: records[key].update(project_id=7),
+        lambda records, key: records.update({"not a uuid": records[key]}),
+        lambda records, key: next(iter(records[key]["allocations"].values()))["resources"].update(
+            VCPU=-1
+        ),
+    ],
+)
+def test_nonsense_in_the_allocations_fails_the_reshape(client, world, host, spoil):
+    tree, allocations = read(client, host.root)
+    before = world.state(*host.all)
+    spoil(allocations, host.small)
+    with pytest.raises(exc.ReshapeFailed):
+        client.update_from_provider_tree(None, tree, allocations)
+    assert world.state(*host.all) == before
+
+
+def test_an_unknown_class_fails_the_reshape(client, world, host):
+    tree, allocations = read(client, host.root)
+    tree.update_inventory(host.root, {**tree.data(host.root).inventory, "BANANAS": {"total": 1}})
+    with pytest.raises(exc.ReshapeFailed, match="No such resource class BANANAS"):
+        client.update_from_provider_tree(None, tree, allocations)
+    tree.update_inventory(host.root, {"CUSTOM_bad": {"total": 1}})
+    with pytest.raises(exc.ReshapeFailed) as caught:
+        client.update_from_provider_tree(None, tree, allocations)
+    assert isinstance(caught.value.__cause__, exc.InvalidResourceClass)
+
+
+def test_fields_the_driver_does_not_mention_survive_a_reshape(client, world, host):
+    """A driver that builds its records from scratch leaves units and ratios alone."""
+    tree = ProviderTree()
+    client.get_provider_tree_and_ensure_root(None, host.two)
+    known = client.cached_tree
+    for key in known.get_provider_uuids():
+        data = known.data(key)
+        place = (data.name, data.parent_uuid, key)
+        tree.new_child(*place) if data.parent_uuid else tree.new_root(data.name, key)
+        tree.update_inventory(key, data.inventory)
+        tree.update_traits(key, data.traits)
+        tree.update_aggregates(key, data.aggregates)
+    tree.update_inventory(host.two, {})
+    tree.update_inventory(host.two, {"CUSTOM_A": {"total": 4}})
+    client.update_from_provider_tree(None, tree, {})
+    shown = world.get(f"/resource_providers/{host.two}/inventories")["inventories"]
+    assert shown["CUSTOM_A"]["max_unit"] == 2

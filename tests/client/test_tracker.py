@@ -1,0 +1,347 @@
+"""The start-up and periodic flow, and offline: contract 05, C8, C9, C11 20 to 22."""
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from placement.client import exceptions as exc
+from placement.client.migrate import migrate_compute_inventory
+from placement.client.report import ReportClient
+from placement.client.tracker import Driver, ResourceTracker
+from placement.cmd import migrate_inventory
+from tests.client.world import new_uuid
+
+
+class GpuDriver(Driver):
+    """Wants VGPU on a child; faults by node name for the tests."""
+
+    def __init__(self, nodes):
+        self.nodes = nodes
+        self.calls = []
+        self.faults = {}
+
+    def get_available_nodes(self):
+        return self.nodes
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        self.calls.append((nodename, allocations is not None))
+        provider_tree.add_traits(nodename, "CUSTOM_SEEN")
+        fault = self.faults.get((nodename, allocations is not None))
+        if fault:
+            fault(provider_tree, allocations)
+        root = provider_tree.data(nodename)
+        if "VGPU" not in root.inventory:
+            return
+        if allocations is None:
+            raise exc.ReshapeNeeded("VGPU")
+        name = f"{nodename}_gpu"
+        if not provider_tree.exists(name):  # an attempt that met a conflict created it
+            provider_tree.new_child(name, nodename)
+        child = provider_tree.data(name).uuid
+        inventory = root.inventory
+        provider_tree.update_inventory(child, {"VGPU": inventory.pop("VGPU")})
+        provider_tree.update_inventory(nodename, inventory)
+        for record in allocations.values():
+            place = record["allocations"].get(root.uuid, {"resources": {}})["resources"]
+            if "VGPU" in place:
+                record["allocations"][child] = {"resources": {"VGPU": place.pop("VGPU")}}
+
+
+@pytest.fixture
+def nodes(world):
+    """Two nodes with VGPU in use on the root: name to root UUID."""
+    found = {}
+    for _ in range(2):
+        key = new_uuid()
+        name = f"node-{key}"
+        found[name] = world.provider(name, None, {"VCPU": 8, "VGPU": 4}, key=key)
+        world.claim({key: {"VCPU": 1, "VGPU": 2}})
+    return found
+
+
+@pytest.fixture
+def driver(nodes):
+    return GpuDriver(nodes)
+
+
+@pytest.fixture
+def client(recorder):
+    return ReportClient(recorder)
+
+
+@pytest.fixture
+def tracker(client, driver):
+    return ResourceTracker(client, driver)
+
+
+def is_reshaped(world, root):
+    shown = world.get(f"/resource_providers?in_tree={root}")["resource_providers"]
+    children = [one["uuid"] for one in shown if one["uuid"] != root]
+    return world.totals(root) == {"VCPU": 8} and [world.totals(c) for c in children] == [
+        {"VGPU": 4}
+    ]
+
+
+def test_reshaping_happens_at_start_up(tracker, driver, world, nodes):
+    """C11 20."""
+    tracker.update_available_resource(None, startup=True)
+    assert all(is_reshaped(world, root) for root in nodes.values())
+    assert all(world.traits(root) == {"CUSTOM_SEEN"} for root in nodes.values())
+    assert driver.calls == [(name, late) for name in nodes for late in (False, True)]
+    driver.calls.clear()
+    tracker.update_available_resource(None)
+    assert driver.calls == [(name, False) for name in nodes]
+
+
+def test_a_reshape_needed_later_is_logged_and_left(tracker, world, nodes, recorder, caplog):
+    """C11 20: in a period; the edits of the driver are discarded."""
+    tracker.update_available_resource(None)
+    assert recorder.writes() == []
+    assert [one.levelno for one in caplog.records if "left as it is" in one.message] == [
+        logging.ERROR
+    ] * 2
+    assert "restart the agent" in caplog.text
+    with pytest.raises(exc.ReshapeNeeded, match="VGPU"):
+        tracker.update_node(None, next(iter(nodes)))
+
+
+def again(tree, allocations):
+    raise exc.ReshapeNeeded
+
+
+def broken(tree, allocations):
+    raise ZeroDivisionError("driver fault")
+
+
+def test_asking_twice_is_a_failed_reshape(tracker, driver, world, nodes, recorder):
+    """C11 20: twice at start-up."""
+    first, second = nodes
+    driver.faults[first, True] = again
+    with pytest.raises(exc.ReshapeFailed, match="fault of the driver") as caught:
+        tracker.update_available_resource(None, startup=True)
+    assert isinstance(caught.value.__cause__, exc.ReshapeNeeded)
+    assert recorder.writes() == []
+    assert (second, False) not in driver.calls
+
+
+def test_a_driver_that_breaks_during_a_reshape_stops_the_agent(tracker, driver, nodes, recorder):
+    driver.faults[next(iter(nodes)), True] = broken
+    with pytest.raises(exc.ReshapeFailed, match="driver fault"):
+        tracker.update_available_resource(None, startup=True)
+    assert recorder.writes() == []
+
+
+@pytest.mark.parametrize("startup", [False, True])
+def test_a_driver_that_breaks_otherwise_stops_nothing(
+    tracker, driver, world, nodes, startup, caplog
+):
+    first, second = nodes
+    driver.faults[first, False] = broken
+    world.set_inventory(new := world.provider(f"fine-{second}"), {"VCPU": 1})
+    driver.nodes = {first: nodes[first], f"fine-{second}": new}
+    tracker.update_available_resource(None, startup=startup)
+    assert world.traits(new) == {"CUSTOM_SEEN"}
+    assert "ZeroDivisionError" in caplog.text
+
+
+def unknown_class(tree, allocations):
+    root = tree.roots[0].uuid
+    tree.update_inventory(root, {"VCPU": {"total": 8}, "BANANAS": {"total": 1}})
+
+
+def test_a_failed_update_is_fatal_at_start_up_only(tracker, driver, world, caplog):
+    """C11 21."""
+    names = [f"plain-{new_uuid()}" for _ in range(2)]
+    driver.nodes = {name: world.provider(name) for name in names}
+    driver.faults[names[0], False] = unknown_class
+    tracker.update_available_resource(None)
+    assert world.traits(driver.nodes[names[1]]) == {"CUSTOM_SEEN"}
+    assert "BANANAS" in caplog.text and "next period again" in caplog.text
+    world.set_traits(driver.nodes[names[1]], [])
+    with pytest.raises(exc.ResourceProviderSyncFailed):
+        tracker.update_available_resource(None, startup=True)
+    assert world.traits(driver.nodes[names[1]]) == set()
+
+
+def test_a_failed_reshape_of_the_driver_is_raised_in_a_period_too(tracker, driver, nodes):
+    def cannot(tree, allocations):
+        raise exc.ReshapeFailed("no")
+
+    driver.faults[next(iter(nodes)), False] = cannot
+    with pytest.raises(exc.ReshapeFailed):
+        tracker.update_available_resource(None)
+
+
+def test_conflicts_start_over(tracker, driver, recorder, world, nodes):
+    """A second writer claims between the reading and each of the first three reshapes."""
+    name, root = next(iter(nodes.items()))
+    recorder.before("post", "/reshaper", lambda: world.claim({root: {"VCPU": 1}}), times=3)
+    tracker.update_node(None, name, startup=True)
+    assert is_reshaped(world, root)
+    assert driver.calls.count((name, True)) == 4
+
+
+def test_endless_conflicts_end(tracker, driver, recorder, world, nodes):
+    name, root = next(iter(nodes.items()))
+    consumer = world.claim({root: {"VCPU": 1}})
+    generations = iter(range(1, 99))
+    recorder.before(
+        "post",
+        "/reshaper",
+        lambda: world.claim({root: {"VCPU": 1}}, consumer, next(generations)),
+        times=99,
+    )
+    with pytest.raises(exc.ReshapeFailed, match="4 attempts") as caught:
+        tracker.update_node(None, name, startup=True)
+    assert isinstance(caught.value.__cause__, exc.ReshapeConflict)
+    assert driver.calls.count((name, True)) == 4
+    assert world.totals(root) == {"VCPU": 8, "VGPU": 4}
+
+
+def test_endless_conflicts_on_one_provider_are_raised_as_they_are(client, driver, recorder, world):
+    name = f"plain-{new_uuid()}"
+    driver.nodes = {name: (root := world.provider(name))}
+    traits = iter(f"CUSTOM_{n}" for n in range(99))
+    recorder.before(
+        "put", f"{root}/traits", lambda: world.set_traits(root, [next(traits)]), times=99
+    )
+    with pytest.raises(exc.ResourceProviderUpdateConflict):
+        ResourceTracker(client, driver, max_attempts=2).update_node(None, name)
+    assert driver.calls == [(name, False)] * 2
+
+
+def test_a_consumer_that_comes_at_the_last_moment_is_moved_too(tracker, recorder, world, nodes):
+    name, root = next(iter(nodes.items()))
+    late = new_uuid()
+    recorder.before("post", "/reshaper", lambda: world.claim({root: {"VGPU": 1}}, late))
+    tracker.update_node(None, name, startup=True)
+    assert root not in world.used(late)
+
+
+@pytest.mark.parametrize("nonsense", [None, ["node"], {"node": 5}, {3: "x"}])
+def test_nonsense_for_nodes_names_the_driver(tracker, driver, nonsense):
+    driver.nodes = nonsense
+    with pytest.raises(exc.PlacementClientError, match="correct the driver"):
+        tracker.update_available_resource(None)
+
+
+def test_a_node_the_driver_does_not_have(tracker, client, driver):
+    with pytest.raises(ValueError, match="elsewhere"):
+        tracker.update_node(None, "elsewhere")
+    with pytest.raises(ValueError, match="elsewhere"):
+        migrate_compute_inventory(None, client, driver, ["elsewhere"])
+
+
+def test_the_base_driver_does_nothing():
+    for call in (Driver().get_available_nodes, lambda: Driver().update_provider_tree(None, "")):
+        with pytest.raises(NotImplementedError):
+            call()
+
+
+# ---- offline
+
+
+def test_offline(client, driver, recorder, world, nodes):
+    """C11 22: needed, again, unknown to the service, one failing."""
+    first, second = nodes
+    absent = f"absent-{new_uuid()}"
+    driver.nodes = {**nodes, absent: new_uuid()}
+    driver.faults[second, True] = broken
+    results = migrate_compute_inventory(None, client, driver)
+    assert list(results) == [first, second, absent]
+    assert (results[first], results[absent]) == ("reshaped", "absent")
+    assert isinstance(results[second], exc.ReshapeFailed)
+    assert is_reshaped(world, nodes[first]) and not is_reshaped(world, nodes[second])
+    assert not world.exists(driver.nodes[absent])
+
+    driver.faults.clear()
+    recorder.clear()
+    assert migrate_compute_inventory(None, client, driver, [first]) == {first: "unchanged"}
+    assert recorder.writes() == []
+    assert migrate_compute_inventory(None, client, driver, [second, second]) == {second: "reshaped"}
+
+
+def test_offline_ordinary_changes_are_not_written(client, driver, recorder, world):
+    name = f"plain-{new_uuid()}"
+    driver.nodes = {name: (root := world.provider(name))}
+    assert migrate_compute_inventory(None, client, driver) == {name: "unchanged"}
+    assert recorder.writes() == []
+    assert world.traits(root) == set()
+
+
+def test_offline_conflicts_start_over_and_finish(client, driver, recorder, world, nodes):
+    name, root = next(iter(nodes.items()))
+    recorder.before("post", "/reshaper", lambda: world.claim({root: {"VCPU": 1}}))
+    recorder.before("put", f"{root}/traits", lambda: world.set_traits(root, ["CUSTOM_OTHER"]))
+    assert migrate_compute_inventory(None, client, driver, [name]) == {name: "reshaped"}
+    assert world.traits(root) == {"CUSTOM_OTHER", "CUSTOM_SEEN"}
+
+
+# ---- the command
+
+DRIVER = None
+
+
+def make_driver(conf):
+    return DRIVER
+
+
+@pytest.fixture
+def command(conf, driver, monkeypatch, capsys):
+    monkeypatch.setattr(sys.modules[__name__], "DRIVER", driver)
+
+    def run(*arguments):
+        name = f"{__name__}:make_driver"
+        argv = ["--config-file", conf.config_file[0], "--driver", name, *arguments]
+        try:
+            status = migrate_inventory.main(argv)
+        except SystemExit as ended:
+            status = ended.code
+        return status, capsys.readouterr()
+
+    return run
+
+
+def test_the_command_reshapes_and_says_so(command, driver, world, nodes):
+    first, second = nodes
+    driver.faults[second, True] = broken
+    status, said = command()
+    assert status == 1
+    assert said.out.splitlines()[0] == f"{first}: reshaped"
+    assert said.out.splitlines()[1].startswith(f"{second}: failed: ")
+    assert is_reshaped(world, nodes[first])
+    driver.faults.clear()
+    assert command("--node", second)[0] == 0
+    assert command("--node", first, "--node", second)[1].out == (
+        f"{first}: unchanged\n{second}: unchanged\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--node", "nowhere"),
+        ("--driver", "no.such.module:x"),
+        ("--driver", "nosuchdriver"),
+        ("--driver", "vgpu"),
+        ("--nonsense",),
+        ("--config-file", "/nonexistent/placement.conf"),
+    ],
+)
+def test_bad_arguments_end_with_127(command, arguments):
+    status, said = command(*arguments)
+    assert status == 127
+    assert "placement-migrate-compute-inventory: " in said.err
+
+
+def test_the_client_imports_nothing_of_the_server():
+    program = (
+        "import sys, placement.client.migrate, placement.client.drivers.file,"
+        " placement.client.drivers.split, placement.client.tree_diff\n"
+        "print([n for n in sys.modules if n.startswith('placement.')"
+        " and not n.startswith('placement.client')])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.stdout == "[]\n", ran.stderr

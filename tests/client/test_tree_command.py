@@ -1,0 +1,351 @@
+"""placement-tree: export, diff and apply, over HTTP and offline."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from placement import db_api, deploy
+from placement.client import drivers
+from placement.client.drivers.split import read_layout
+from placement.client.migrate import migrate_compute_inventory
+from placement.client.report import ReportClient
+from placement.client.tree_diff import printable
+from placement.client.tree_file import parse
+from placement.cmd import tree as command
+from placement.direct import PlacementDirect
+from tests.client.conftest import http_adapter, make_conf, serving
+from tests.client.world import World, new_uuid
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "provider-trees"
+HOST1 = "6f7a0c54-1111-4222-8333-944445555666"
+
+
+@pytest.fixture(params=["http", "direct"])
+def how(request, conf):
+    if request.param == "direct":
+        return ["--direct", "--config-file", conf.config_file[0]]
+    url = request.getfixturevalue("url")
+    return ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
+
+
+@pytest.fixture
+def world(url):
+    world = World(http_adapter(url))
+    yield world
+    world.adapter.session.session.close()
+
+
+@pytest.fixture
+def run(how, capsys):
+    def run(*arguments):
+        status = command.main([*how, *(str(one) for one in arguments)])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def host(world):
+    """A host with VGPU in use on the root, and a child: name, root, child, consumer."""
+    root = new_uuid()
+    name = f"host {root}"
+    world.provider(
+        name,
+        None,
+        {"VCPU": {"total": 8, "allocation_ratio": 1.5}, "VGPU": 4},
+        ["CUSTOM_A", "HW_CPU_X86_AVX"],
+        [new_uuid()],
+        key=root,
+    )
+    child = world.provider(f"{name}_0", root, {"CUSTOM_X": 3})
+    return name, root, child, world.claim({root: {"VCPU": 1, "VGPU": 2}})
+
+
+def moved(name, extra=""):
+    """A file that gives the VGPU of the host to a new child."""
+    return f"""placement_tree: 1
+providers:
+  - name: {name}
+    inventories:
+      VCPU: {{total: 9}}
+    children:
+      - name: {name}_gpu
+        inventories:
+          VGPU: {{total: 4}}
+        traits: [CUSTOM_GPU]
+        takes_over:
+          - {{from: {name}, class: VGPU}}
+{extra}"""
+
+
+def test_an_export_applied_changes_nothing(run, host, world, tmp_path):
+    name, root, child, _ = host
+    before, path = world.state(root, child), tmp_path / "out.yaml"
+    assert run("export", name, "-o", path) == (0, "", "")
+    assert run("export", child)[1] == path.read_text()
+    assert run("diff", path) == (0, "Nothing to change.\n", "")
+    assert run("apply", path) == (0, "Nothing to change.\n", "")
+    assert world.state(root, child) == before
+
+
+def test_everything_exported_and_applied_changes_nothing(tmp_path, capsys):
+    """On a service of its own: what other tests leave behind would take its time."""
+    conf = make_conf(tmp_path)
+    database = db_api.open_database(conf)
+    with serving(deploy.loadapp(conf, database=database)) as url:
+        adapter = http_adapter(url)
+        world = World(adapter)
+        shared = new_uuid()
+        keys = [world.provider(f"host{n}", None, {"VCPU": n + 1}) for n in range(5)]
+        keys += [world.provider(f"gpu{n}", keys[n], traits=["CUSTOM_GPU"]) for n in range(3)]
+        keys.append(
+            world.provider("nfs", None, {"DISK_GB": 9}, ["MISC_SHARES_VIA_AGGREGATE"], [shared])
+        )
+        world.set_aspect(keys[0], "aggregates", [shared])
+        before, path = world.state(*keys), tmp_path / "all.yaml"
+        how = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
+        assert command.main([*how, "export", "--all", "-o", str(path)]) == 0
+        assert len(parse(path.read_text(), "all.yaml").providers) == len(keys)
+        assert command.main([*how, "apply", str(path)]) == 0
+        assert capsys.readouterr().out == "Nothing to change.\n"
+        assert world.state(*keys) == before
+        adapter.session.session.close()
+    database.dispose()
+
+
+def test_a_reshape_from_a_file(how, run, host, world, url, tmp_path):
+    name, root, child, consumer = host
+    path = tmp_path / "tree.yaml"
+    path.write_text(moved(name))
+    before = world.state(root, child)
+
+    status, out, _ = run("diff", path)
+    assert status == 1
+    assert "~ VCPU: total 8 -> 9\n" in out
+    assert "- VGPU: total 4" in out
+    assert f"+ provider {name}_gpu" in out
+    assert "+ trait CUSTOM_GPU" in out
+    assert f"> consumer {consumer}: 2 VGPU from {name} to {name}_gpu\n" in out
+
+    status, out, err = run("apply", path)
+    assert status == 1
+    assert "--allow-reshape" in err
+    assert world.state(root, child) == before
+
+    # The plain admin of the trial authentication may not reshape, and is told so.
+    if "--direct" not in how:
+        status, _, err = run("apply", path, "--allow-reshape")
+        assert status == 1 and "403" in err
+        assert world.state(root, child) == before
+        assert len(world.get(f"/resource_providers?in_tree={root}")["resource_providers"]) == 2
+        return
+    assert run("apply", path, "--allow-reshape")[0] == 0
+    shown = world.get(f"/resource_providers?in_tree={root}")["resource_providers"]
+    (gpu,) = [one["uuid"] for one in shown if one["name"] == f"{name}_gpu"]
+    assert world.used(consumer) == {root: {"VCPU": 1}, gpu: {"VGPU": 2}}
+    assert world.totals(root) == {"VCPU": 9}
+    shown = world.get(f"/resource_providers/{root}/inventories")["inventories"]
+    assert shown["VCPU"]["allocation_ratio"] == 1.5, "what the file does not say stays"
+    assert world.exists(child), "unlisted providers are kept"
+
+    after = world.state(root, child, gpu)
+    assert run("apply", path, "--allow-reshape") == (0, "Nothing to change.\n", "")
+    assert run("diff", path)[0] == 0
+    assert world.state(root, child, gpu) == after
+
+
+def test_a_new_tree_is_created(run, world, tmp_path):
+    name, path = f"new {new_uuid()}", tmp_path / "tree.yaml"
+    path.write_text(
+        f"placement_tree: 1\nproviders:\n  - name: {name}\n    inventories: {{VCPU: {{total: 2}}}}\n"
+        f"  - name: {name} below\n    parent: {name}\n    traits: [CUSTOM_Z]\n"
+    )
+    status, out, _ = run("apply", path)
+    assert status == 0 and f"+ provider {name} below" in out
+    (root,) = world.get(f"/resource_providers?name={name}")["resource_providers"]
+    assert world.totals(root["uuid"]) == {"VCPU": 2}
+    assert run("apply", path)[1] == "Nothing to change.\n"
+
+
+@pytest.mark.parametrize("what", ["class", "provider", "no room"])
+def test_inventory_in_use_is_not_destroyed(run, host, world, tmp_path, what):
+    name, root, child, consumer = host
+    path = tmp_path / "tree.yaml"
+    text = f"placement_tree: 1\nproviders:\n  - name: {name}\n    inventories: {{VCPU: {{total: 8}}}}\n"
+    if what == "provider":
+        world.claim({child: {"CUSTOM_X": 1}})
+        text = f"placement_tree: 1\nunlisted: remove\nproviders:\n  - name: {name}\n"
+    if what == "no room":
+        text = moved(name).replace("{total: 4}", "{total: 1}")
+    path.write_text(text)
+    before = world.state(root, child)
+    status, out, _ = run("diff", path)
+    assert status == 1 and "\n! " in out
+    status, out, err = run("apply", path, "--allow-reshape")
+    assert status == 1 and out == ""
+    assert "Nothing was changed" in err
+    assert ("takes_over" in err) or (consumer in err)
+    assert world.state(root, child) == before
+
+
+def test_what_is_unlisted_is_removed_if_the_file_says_so(run, host, world, tmp_path):
+    name, root, child, _ = host
+    path = tmp_path / "tree.yaml"
+    path.write_text(f"placement_tree: 1\nunlisted: remove\nproviders:\n  - name: {name}\n")
+    assert f"- provider {name}_0 ({child}) under {name}" in run("diff", path)[1]
+    assert run("apply", path)[0] == 0
+    assert not world.exists(child) and world.exists(root)
+
+
+BAD = {
+    "unknown class": ("    inventories: {BANANAS: {total: 1}}\n", 4, "no such resource class"),
+    "unknown trait": ("    traits:\n      - HW_BANANAS\n", 5, "no such trait: HW_BANANAS"),
+    "capacity": ("    inventories:\n      VCPU: {total: 1, reserved: 2}\n", 5, "more than total"),
+    "rename": ("    uuid: {root}\n", 3, "renaming is not supported"),
+    "other uuid": ("    uuid: 11111111-1111-4111-8111-111111111111\n", 3, "belongs to provider"),
+    "re-parenting": ("  - name: {child}\n", 4, "is no root in the service"),
+    "foreign name": ("    children:\n      - name: {other}\n", 5, "in another tree"),
+    "cycle": ("    parent: {name}\n", 3, "its own ancestor"),
+    "duplicate": ("  - name: {name}\n", 4, "is in line 3 already"),
+    "keeps": (
+        "    inventories: {{VCPU: {{total: 8}}, VGPU: {{total: 4}}}}\n    children:\n"
+        "      - name: {name}_gpu\n        inventories: {{VGPU: {{total: 4}}}}\n"
+        "        takes_over:\n          - {{from: {name}, class: VGPU}}\n",
+        9,
+        "keeps its VGPU",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_bad_files_are_refused_with_the_line(run, host, world, tmp_path, fault):
+    name, root, child, _ = host
+    other = world.get(f"/resource_providers/{world.provider()}")["name"]
+    text, line, words = BAD[fault]
+    if "{{" in text or fault not in ("unknown class", "capacity"):
+        text = text.format(name=name, root=root, child=f"{name}_0", other=other)
+    path = tmp_path / "tree.yaml"
+    shown = f"x{name}" if fault == "rename" else name
+    path.write_text(f"placement_tree: 1\nproviders:\n  - name: {shown}\n{text}")
+    before = world.state(root, child)
+    for verb in ("diff", "apply"):
+        status, out, err = run(verb, path)
+        assert (status, out) == (2, "")
+        assert f"tree.yaml:{line}: " in err and words in err
+    assert world.state(root, child) == before
+
+
+def test_inventories_of_several_providers_change_together_or_not(run, how, host, world, tmp_path):
+    """All or nothing: the second writer comes between, and the whole starts over."""
+    name, root, child, _ = host
+    path = tmp_path / "tree.yaml"
+    path.write_text(
+        f"placement_tree: 1\nproviders:\n  - name: {name}\n"
+        "    inventories: {VCPU: {total: 10}, VGPU: {total: 5}}\n    children:\n"
+        f"      - name: {name}_0\n        inventories: {{CUSTOM_X: {{total: 7}}}}\n"
+    )
+    before = world.state(root, child)
+    if "--direct" not in how:
+        status, _, err = run("apply", path)
+        assert status == 1 and "403" in err
+        assert world.state(root, child) == before
+        assert run("apply", path, "--one-by-one")[0] == 0
+    else:
+        assert run("apply", path)[0] == 0
+    assert world.totals(root) == {"VCPU": 10, "VGPU": 5}
+    assert world.totals(child) == {"CUSTOM_X": 7}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export",),
+        ("export", "--all", "x"),
+        ("export", "nowhere"),
+        ("diff",),
+        ("apply", "a", "b"),
+        ("apply", "/nonexistent/tree.yaml"),
+    ],
+)
+def test_bad_usage(run, arguments):
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("placement-tree: ")
+
+
+def test_a_service_that_is_not_there(capsys, tmp_path):
+    path = tmp_path / "tree.yaml"
+    path.write_text("placement_tree: 1\nproviders:\n  - name: a\n")
+    how = ["--os-auth-type", "none", "--os-endpoint", "http://127.0.0.1:1"]
+    assert command.main([*how, "apply", str(path)]) == 2
+    assert "run the command again" in capsys.readouterr().err
+
+
+def test_a_file_from_standard_input(run, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("placement_tree: 1\nproviders: []\n"))
+    assert run("apply", "-")[:2] == (0, "Nothing to change.\n")
+
+
+def test_colour_on_a_terminal_only(run, host, tmp_path, conf):
+    name, *_ = host
+    path = tmp_path / "tree.yaml"
+    path.write_text(moved(name))
+    assert "\x1b[" not in run("diff", path)[1]
+    assert "\x1b[32m+ provider" in run("diff", path, "--color", "always")[1]
+
+    leader, follower = pty.openpty()
+    argv = [sys.executable, "-m", "placement.cmd.tree", "--direct", "--config-file",
+            conf.config_file[0], "diff", str(path)]  # fmt: skip
+    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    subprocess.run(argv, stdout=follower, env=environment, timeout=60)
+    os.close(follower)
+    shown = os.read(leader, 65536).decode()
+    os.close(leader)
+    assert "\x1b[32m+ provider" in shown
+
+
+def test_the_examples_are_what_the_guide_says(conf, capsys):
+    """vgpu-before, then vgpu-after with a consumer in place; offline, on a node of its own."""
+    how = ["--direct", "--config-file", conf.config_file[0]]
+    assert command.main([*how, "apply", str(EXAMPLES / "vgpu-before.yaml")]) == 0
+    with PlacementDirect(conf) as direct:
+        world = World(direct)
+        consumer = world.claim({HOST1: {"VCPU": 1, "VGPU": 3}})
+        apply = [*how, "apply", "--allow-reshape", str(EXAMPLES / "vgpu-after.yaml")]
+        assert command.main(apply) == 0
+        (gpu,) = set(world.used(consumer)) - {HOST1}
+        assert world.totals(gpu) == {"VGPU": 4}
+        layout = str(EXAMPLES / "vgpu-layout.yaml")
+        conf.set_override("layout_file", layout, group="tree_driver")
+        driver = drivers.load("placement.client.drivers.split:vgpu_from_conf", conf)
+        conf.clear_override("layout_file", group="tree_driver")
+        done = migrate_compute_inventory(None, ReportClient(direct), driver)
+        assert done == {"host1": "unchanged"}
+        world.release(consumer)
+    assert read_layout(EXAMPLES / "numa-layout.yaml")["host1"].uuid == HOST1
+
+
+def test_names_cannot_steer_the_terminal():
+    assert printable("a\x1b[2Jb\n\u202e") == "a\\x1b[2Jb\\n\\u202e"
+    assert printable("schön") == "schön"
+
+
+def test_a_second_writer_makes_apply_start_over(connection, tmp_path):
+    from placement.client.tree_plan import apply_file
+    from tests.client.world import Recorder
+
+    world, recorder = World(connection), Recorder(connection)
+    root = new_uuid()
+    world.provider(f"h-{root}", None, {"VCPU": 8, "VGPU": 4}, key=root)
+    late = new_uuid()
+    recorder.before("post", "/reshaper", lambda: world.claim({root: {"VGPU": 1}}, late))
+    file = parse(moved(f"h-{root}"), "tree.yaml")
+    plan = apply_file(ReportClient(recorder), None, file, allow_reshape=True)
+    assert [move.consumer_uuid for move in plan.moves] == [late]
+    assert root not in world.used(late)

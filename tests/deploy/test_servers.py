@@ -1,0 +1,118 @@
+"""The service answers alike under each web server and reloads without losing a request."""
+
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.deploy import conversation
+from tests.support import deployment
+from tests.support.deployment import Site, shipped
+from tests.support.processes import lacking, wait_until
+
+pytestmark = pytest.mark.deploy
+
+PROXY = ("proxy", "proxy_uwsgi")
+
+
+def apache_on_uwsgi(folder: Path) -> str:
+    return shipped("apache/placement-uwsgi.conf", folder)
+
+
+def mod_wsgi_site(folder: Path) -> str:
+    """The shipped site, with the packages of this environment on Debian's own interpreter."""
+    module = deployment.APACHE_MODULES / "mod_wsgi.so"
+    if not module.exists():
+        lacking("libapache2-mod-wsgi-py3")
+    made_for = re.search(rb"libpython(3\.\d+)", module.read_bytes())
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if made_for is None or made_for[1].decode() != version:
+        pytest.skip(f"mod_wsgi is made for another Python than {version}")
+    (folder / "placement.wsgi").write_text(shipped("apache/placement.wsgi", folder))
+    packages = Path(sys.prefix) / f"lib/python{version}/site-packages"
+    return shipped(
+        "apache/placement-mod-wsgi.conf",
+        folder,
+        **{
+            "user=placement group=placement": "user=www-data group=www-data",
+            "python-home=/opt/placement": f"python-path={deployment.ROOT}:{packages}",
+        },
+    )
+
+
+class Daemons(Site):
+    """The processes of mod_wsgi, which begin anew, each between two requests, when their script is
+    touched. At a graceful restart of Apache they are stopped together and may leave a 503."""
+
+    def workers(self) -> set[int]:
+        return {
+            process
+            for process in super().workers()
+            if b"wsgi:placement" in Path(f"/proc/{process}/cmdline").read_bytes()
+        }
+
+
+def reload_under_load(site: Site, server: Site) -> None:
+    """Reload ``server`` while clients of ``site`` work; all its workers are new afterwards."""
+    before = server.workers()
+    with conversation.Load(site) as load:
+        wait_until("the load has begun", lambda: load.claimed > 20 or load.failures)
+        server.reload()
+        wait_until(
+            "every worker is new",
+            lambda: len(server.workers()) >= len(before) and not before & server.workers(),
+            40,
+        )
+        after = load.claimed
+        wait_until("the load goes on", lambda: load.claimed > after + 20 or load.failures)
+    load.check()
+
+
+def test_uwsgi(folder: Path, environment: dict[str, str]) -> None:
+    with deployment.uwsgi(folder, environment, http=True) as site:
+        conversation.check(site)
+        reload_under_load(site, site)
+        site.master.send(signal.SIGTERM)
+        assert site.master.popen.wait(20) == 0
+
+
+def test_gunicorn(folder: Path, environment: dict[str, str]) -> None:
+    with deployment.gunicorn(folder, environment, http=True) as site:
+        conversation.check(site)
+        reload_under_load(site, site)
+
+
+def test_apache_with_uwsgi_under_a_prefix(folder: Path, environment: dict[str, str]) -> None:
+    with (
+        deployment.uwsgi(folder, environment) as service,
+        deployment.apache(folder, {}, apache_on_uwsgi(folder), *PROXY) as site,
+    ):
+        conversation.check(site)
+        reload_under_load(site, service)
+        reload_under_load(site, site)
+
+
+def test_apache_with_mod_wsgi_under_a_prefix(folder: Path, environment: dict[str, str]) -> None:
+    with deployment.apache(folder, environment, mod_wsgi_site(folder), "wsgi", "alias") as site:
+        conversation.check(site)
+        reload_under_load(site, Daemons(site.url, site.master, (folder / "placement.wsgi").touch))
+
+
+def test_nginx_with_uwsgi_under_a_prefix(folder: Path, environment: dict[str, str]) -> None:
+    with (
+        deployment.uwsgi(folder, environment) as service,
+        deployment.nginx(folder, shipped("nginx/placement-uwsgi.conf", folder)) as site,
+    ):
+        conversation.check(site)
+        reload_under_load(site, service)
+
+
+def test_nginx_with_gunicorn_under_a_prefix(folder: Path, environment: dict[str, str]) -> None:
+    with (
+        deployment.gunicorn(folder, environment) as service,
+        deployment.nginx(folder, shipped("nginx/placement-gunicorn.conf", folder)) as site,
+    ):
+        conversation.check(site)
+        reload_under_load(site, service)

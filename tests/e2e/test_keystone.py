@@ -1,0 +1,218 @@
+"""Real tokens of a real Keystone against auth_strategy=keystone (contract 01 sections 13.1, 14.2)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.e2e.openstack_cli import Shell
+from tests.support import deployment
+from tests.support.deployment import Site
+from tests.support.keystone import PASSWORD, Keystone, running_keystone
+from tests.support.processes import free_port, public_folder, wait_until
+
+pytestmark = [pytest.mark.deploy, pytest.mark.xdist_group("keystone")]
+
+OWN, OTHER = "own", "other"
+
+MIDDLEWARE = """
+[keystone_authtoken]
+www_authenticate_uri = http://identity.example.com/v3
+auth_url = {url}
+auth_type = password
+username = placement
+password = {password}
+project_name = service
+user_domain_id = default
+project_domain_id = default
+service_token_roles_required = true
+http_request_max_retries = 0
+"""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A Keystone with people in it, and the service that asks it."""
+
+    keystone: Keystone
+    site: Site
+    projects: dict[str, str]
+
+    def request(
+        self, token: str | None, method: str, path: str, *, json: object = None, **headers: str
+    ) -> requests.Response:
+        """Send a request at the newest microversion; header names have underscores for dashes."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent["OpenStack-API-Version"] = "placement latest"
+        if token is not None:
+            sent["X-Auth-Token"] = token
+        return requests.request(method, self.site.url + path, headers=sent, json=json, timeout=30)
+
+    def row(self, token: str) -> tuple[int, int, int, int]:
+        """Return the statuses of the columns of the table in contract 01 section 14.2.
+
+        A reshape that says nothing is 400, once the policy has let it through.
+        """
+        return (
+            self.request(token, "POST", "/reshaper", json={}).status_code,
+            self.request(token, "GET", f"/usages?project_id={self.projects[OWN]}").status_code,
+            self.request(token, "GET", f"/usages?project_id={self.projects[OTHER]}").status_code,
+            self.request(token, "GET", "/resource_providers").status_code,
+        )
+
+
+def serve(folder: Path, identity_url: str, more: str = "") -> dict[str, str]:
+    settings = MIDDLEWARE.format(url=identity_url, password=PASSWORD)
+    database = f"sqlite:///{folder}/placement.sqlite"
+    return deployment.prepare(folder, database, settings + more, auth="keystone")
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    with running_keystone() as keystone, public_folder("placement-e2e-") as folder:
+        projects = {name: keystone.create_project(name) for name in (OWN, OTHER, "service")}
+        keystone.call("POST", "/roles", {"role": {"name": "stranger"}})
+        keystone.create_user("placement", {projects["service"]: "service"})
+        for role in ("admin", "service", "reader", "member", "stranger"):
+            keystone.create_user(f"the {role}", {projects[OWN]: role})
+        chief = keystone.create_user("the chief", {projects[OWN]: "admin"})
+        for scope in ("system", "domains/default"):
+            keystone.call("PUT", f"/{scope}/users/{chief}/roles/{keystone.role('admin')}")
+        with deployment.builtin(folder, serve(folder, keystone.url)) as site:
+            keystone.create_endpoint("placement", site.url)
+            yield Cloud(keystone, site, projects)
+
+
+@pytest.mark.parametrize(
+    ("role", "row"),
+    [
+        ("admin", (403, 200, 200, 200)),
+        ("service", (400, 200, 200, 200)),
+        ("reader", (403, 200, 403, 403)),
+        # A real token of a member implies reader.
+        ("member", (403, 200, 403, 403)),
+        ("stranger", (403, 403, 403, 403)),
+    ],
+)
+def test_what_a_role_may_do(cloud: Cloud, role: str, row: tuple[int, ...]) -> None:
+    assert cloud.row(cloud.keystone.token(f"the {role}", project=OWN)) == row
+
+
+@pytest.mark.parametrize("scope", ["system", "domain", "none"])
+def test_only_tokens_of_a_project_are_good(cloud: Cloud, scope: str) -> None:
+    """The chief may do everything in a project, and nothing in any other scope."""
+    chief = "the chief"
+    token = {
+        "system": lambda: cloud.keystone.token(chief, system=True),
+        "domain": lambda: cloud.keystone.token(chief, domain="default"),
+        "none": lambda: cloud.keystone.token(chief),
+    }[scope]()
+    assert cloud.row(token) == (403, 403, 403, 403)
+    assert cloud.row(cloud.keystone.token(chief, project=OWN)) == (403, 200, 200, 200)
+
+
+def test_an_admin_may_reshape_under_the_deprecated_defaults(cloud: Cloud) -> None:
+    more = "[oslo_policy]\nenforce_new_defaults = false\n"
+    with public_folder("placement-e2e-") as folder:
+        environment = serve(folder, cloud.keystone.url, more)
+        with deployment.builtin(folder, environment) as site:
+            lenient = Cloud(cloud.keystone, site, cloud.projects)
+            assert lenient.row(cloud.keystone.token("the admin", project=OWN))[0] == 400
+
+
+def check_unauthorized(answer: requests.Response) -> None:
+    """The answer is the 401 of keystonemiddleware."""
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == 'Keystone uri="http://identity.example.com/v3"'
+    assert answer.json() == {
+        "error": {
+            "code": 401,
+            "title": "Unauthorized",
+            "message": "The request you have made requires authentication.",
+        }
+    }
+
+
+@pytest.mark.parametrize("token", [None, "", "garbage", "admin", "gAAAAAB" + "x" * 180, "é"])
+def test_what_is_no_token_is_refused(cloud: Cloud, token: str | None) -> None:
+    sent = token.encode().decode("latin-1") if token else token
+    check_unauthorized(cloud.request(sent, "GET", "/resource_providers"))
+
+
+def test_a_token_that_is_altered_is_refused(cloud: Cloud) -> None:
+    token = cloud.keystone.token("the admin", project=OWN)
+    middle = len(token) // 2
+    other = "A" if token[middle] != "A" else "B"
+    altered = token[:middle] + other + token[middle + 1 :]
+    check_unauthorized(cloud.request(altered, "GET", "/resource_providers"))
+
+
+def test_a_revoked_token_is_refused(cloud: Cloud) -> None:
+    token = cloud.keystone.token("the admin", project=OWN)
+    requests.delete(
+        f"{cloud.keystone.url}/auth/tokens",
+        headers={"X-Auth-Token": token, "X-Subject-Token": token},
+        timeout=20,
+    )
+    check_unauthorized(cloud.request(token, "GET", "/resource_providers"))
+
+
+def test_a_token_ends_with_its_lifetime(cloud: Cloud) -> None:
+    """Also one that the service has seen, and remembers as valid."""
+    with cloud.keystone.issuing_short_tokens(lifetime_s=4) as hasty:
+        token = hasty.token("the admin", project=OWN)
+        assert cloud.request(token, "GET", "/resource_providers").status_code == 200
+        wait_until(
+            "the token has ended",
+            lambda: cloud.request(token, "GET", "/resource_providers").status_code != 200,
+        )
+    check_unauthorized(cloud.request(token, "GET", "/resource_providers"))
+
+
+def test_identity_headers_of_a_client_count_for_nothing(cloud: Cloud) -> None:
+    smuggled = {
+        "X_Roles": "admin,service", "X_Role": "admin", "X_User_Id": "root",
+        "X_Project_Id": cloud.projects[OTHER], "X_Identity_Status": "Confirmed",
+        "OpenStack_System_Scope": "all", "X_Is_Admin_Project": "True",
+    }  # fmt: skip
+    reader = cloud.keystone.token("the reader", project=OWN)
+    path = f"/usages?project_id={cloud.projects[OTHER]}"
+    check_unauthorized(cloud.request(None, "GET", "/resource_providers", **smuggled))
+    assert cloud.request(reader, "GET", "/resource_providers", **smuggled).status_code == 403
+    assert cloud.request(reader, "GET", path, **smuggled).status_code == 403
+    admin = cloud.keystone.token("the admin", project=OWN)
+    demoted = {"OpenStack_System_Scope": "all", "X_Roles": "reader"}
+    assert cloud.request(admin, "GET", "/resource_providers", **demoted).status_code == 200
+
+
+def test_the_command_finds_the_service_in_the_catalogue(cloud: Cloud) -> None:
+    """Users and passwords as in a cloud: the token, the catalogue and the endpoint are real."""
+    environment = {
+        "OS_AUTH_TYPE": "password",
+        "OS_AUTH_URL": cloud.keystone.url,
+        "OS_USERNAME": "the admin",
+        "OS_PASSWORD": PASSWORD,
+        "OS_PROJECT_NAME": OWN,
+        "OS_USER_DOMAIN_ID": "default",
+        "OS_PROJECT_DOMAIN_ID": "default",
+        "OS_PLACEMENT_API_VERSION": "1.39",
+    }
+    Shell(environment).run("openstack resource provider create found-in-the-catalogue")
+    reader = Shell({**environment, "OS_USERNAME": "the reader"})
+    assert "Policy does not allow" in reader.fail("openstack resource provider list")
+
+
+def test_the_root_asks_for_no_token(cloud: Cloud) -> None:
+    answer = cloud.request(None, "GET", "/")
+    assert answer.json()["versions"][0]["id"] == "v1.0"
+
+
+def test_a_keystone_that_is_gone_is_503(cloud: Cloud) -> None:
+    token = cloud.keystone.token("the admin", project=OWN)
+    with public_folder("placement-e2e-") as folder:
+        environment = serve(folder, f"http://127.0.0.1:{free_port()}/v3")
+        with deployment.builtin(folder, environment) as site:
+            lonely = Cloud(cloud.keystone, site, cloud.projects)
+            assert lonely.request(token, "GET", "/resource_providers").status_code == 503

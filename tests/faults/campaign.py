@@ -1,0 +1,350 @@
+"""Servers under load, one fault after another, and the books compared with the database at the end."""
+
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from placement.db import invariants, models
+from placement.db.api import Database
+from placement.db.engine import make_engine
+from tests.faults.clients import CAPACITY, Actor, Answer, Caller, crew, entry
+from tests.faults.history import Books
+from tests.faults.proxy import Proxy
+from tests.faults.servers import MariaDB, PostgreSQL, Server, SQLite, server
+from tests.support.processes import Process, answers, free_ports, public_folder, wait_until
+
+WORKERS = 3
+HOSTS = 6
+FAULT_S = 1.5
+PAUSE_S = 0.7
+RECOVERS_S = 20.0
+"""After the fault is over (and a killed database answers again) a write succeeds within this time."""
+
+API = Path(sys.executable).parent / "placement-api"
+SETTINGS = """\
+[api]
+auth_strategy = noauth2
+[placement_database]
+connection = {url}
+sync_on_startup = true
+retry_interval = 1
+max_retries = -1
+{pool}
+"""
+SMALL_POOL = "max_pool_size = 1\nmax_overflow = 0\npool_timeout = 1\n"
+"""For the last worker: under a slow database its threads run out of connections."""
+
+
+class Workers:
+    """The processes that serve, each on its port; what is killed is started again."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder
+        self.ports = free_ports(WORKERS)
+        for number, port in enumerate(self.ports):
+            pool = SMALL_POOL if number == WORKERS - 1 else ""
+            (folder / f"{port}.conf").write_text(SETTINGS.format(url=url, pool=pool))
+        self.processes = {port: self._launch(port) for port in self.ports}
+        for port, process in self.processes.items():
+            process.wait_until("it answers", lambda port=port: self._serves(port), 60)
+
+    def _launch(self, port: int) -> Process:
+        command = [
+            API,
+            "--port",
+            port,
+            "--threads",
+            6,
+            "--config-file",
+            self.folder / f"{port}.conf",
+        ]
+        return Process(f"worker-{port}", command, folder=self.folder)
+
+    def _serves(self, port: int) -> bool:
+        return answers(f"http://127.0.0.1:{port}/")
+
+    def restart(self, port: int) -> None:
+        """Start a killed worker again and wait until it serves."""
+        self.processes[port] = self._launch(port)
+        self.processes[port].wait_until("it answers", lambda: self._serves(port), 60)
+
+    def stop(self) -> None:
+        """Let all of them finish what they are doing, and end."""
+        for process in self.processes.values():
+            process.thaw()
+            process.send(signal.SIGTERM)
+        for process in self.processes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.popen.wait(40)
+            process.stop()
+
+
+@dataclass
+class Report:
+    """What a campaign did. ``recovery_s``: by fault, the longest time until a write succeeded."""
+
+    kind: str
+    seed: int
+    faults: dict[str, int] = field(default_factory=dict)
+    recovery_s: dict[str, float] = field(default_factory=dict)
+    books: Books = field(default_factory=Books)
+    left_out: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report for a person."""
+        counts = self.books.counts
+        written = sum(n for what, n in counts.items() if what.split()[-1] in ("204", "200", "201"))
+        yield f"{self.kind}, seed {self.seed}: {self.seconds:.0f} s, {written} requests acknowledged"
+        for name, times in sorted(self.faults.items()):
+            yield f"  {name}: {times} times, recovered within {self.recovery_s[name]:.1f} s"
+        yield "  " + ", ".join(f"{what}: {n}" for what, n in sorted(counts.items()))
+        for each in self.left_out:
+            yield f"  left out: {each}"
+        yield f"  violations: {len(self.books.violations)}"
+        yield from (f"    {each}" for each in self.books.violations)
+
+
+class Campaign:
+    """One database, its proxy, the workers and the clients."""
+
+    def __init__(self, database: Server, proxy: Proxy | None, workers: Workers, seed: int) -> None:
+        self.database = database
+        self.proxy = proxy
+        self.workers = workers
+        self.random = random.Random(seed)
+        self.report = Report(database.kind, seed)
+        self.books = self.report.books
+        # Errors before the campaign are failures; the probe's are expected.
+        self.caller = Caller(workers.ports, self.books)
+        self.start_generations: dict[str, int] = {}
+        self.actors: list[Actor] = crew(workers.ports, self.books, seed, self._world())
+
+    def _world(self) -> dict[str, list[str]]:
+        """Make hosts with room for ``CAPACITY`` of each class, and what the others need."""
+        uuids = {
+            "hosts": [f"10000000-0000-4000-8000-{n:012}" for n in range(HOSTS)],
+            "pair": [f"20000000-0000-4000-8000-{n:012}" for n in range(2)],
+            "exchange": ["30000000-0000-4000-8000-000000000000"],
+            "probe": ["40000000-0000-4000-8000-000000000000"],
+            "moved": ["50000000-0000-4000-8000-000000000000"],
+            "partners": [f"60000000-0000-4000-8000-{n:012}" for n in range(2)],
+        }
+        for each in (u for group in ("hosts", "pair", "exchange", "probe") for u in uuids[group]):
+            self._must("POST", "/resource_providers", {"uuid": each, "name": each})
+        both = {"VCPU": {"total": CAPACITY}, "MEMORY_MB": {"total": CAPACITY}}
+        for each in uuids["hosts"]:
+            self._stock(each, both)
+        for each in (uuids["pair"][0], uuids["exchange"][0], uuids["probe"][0]):
+            self._stock(each, {"VCPU": both["VCPU"]})
+        self._claim(uuids["moved"][0], {uuids["pair"][0]: {"VCPU": 2}})
+        for each in uuids["partners"]:
+            self._claim(each, {uuids["exchange"][0]: {"VCPU": CAPACITY // 2}})
+        self.probe = uuids["probe"][0]
+        self.start_generations = dict.fromkeys(uuids["hosts"], 1)
+        return uuids
+
+    def _must(self, method: str, path: str, body: Any) -> Answer:
+        answer = self.caller.send(method, path, body)
+        assert 200 <= answer.status < 300, answer
+        return answer
+
+    def _stock(self, uuid: str, records: Any) -> None:
+        body = {"resource_provider_generation": 0, "inventories": records}
+        self._must("PUT", f"/resource_providers/{uuid}/inventories", body)
+
+    def _claim(self, uuid: str, sets: Any) -> None:
+        self._must("PUT", f"/allocations/{uuid}", entry(sets, None))
+
+    def run(self, seconds: float) -> Report:
+        """Play faults for so long, then settle and compare."""
+        began = time.monotonic()
+        faults = self.faults()
+        queue: list[str] = []
+        for actor in self.actors:
+            actor.start()
+        while time.monotonic() - began < seconds and not self.books.violations:
+            # Each fault once before any comes twice.
+            queue = queue or self.random.sample(sorted(faults), len(faults))
+            self._one(queue[-1], faults[queue.pop()])
+        self._finish()
+        self.report.seconds = time.monotonic() - began
+        return self.report
+
+    def _one(self, name: str, fault: Callable[[], None]) -> None:
+        print(f"{time.strftime('%H:%M:%S')} {name}", flush=True)
+        fault()
+        began = time.monotonic()
+        path = f"/resource_providers/{self.probe}/aggregates"
+
+        def works() -> bool:
+            body = self.caller.sure(path)
+            return self.caller.send("PUT", path, body).status == 200
+
+        wait_until(f"a write succeeds after {name}", works, RECOVERS_S)
+        took = time.monotonic() - began
+        self.report.faults[name] = self.report.faults.get(name, 0) + 1
+        self.report.recovery_s[name] = max(took, self.report.recovery_s.get(name, 0.0))
+        time.sleep(PAUSE_S)
+
+    def _finish(self) -> None:
+        for actor in self.actors:
+            actor.stopping.set()
+        for actor in self.actors:
+            actor.join(60)
+            if actor.is_alive():
+                self.books.blame(f"{actor.name} hangs")
+        # What a frozen or slow worker still has in hand happens now or never.
+        self.workers.stop()
+        for port in self.workers.ports:
+            self.workers.restart(port)
+        for actor in self.actors:
+            try:
+                actor.settle()
+            except AssertionError as violation:
+                self.books.blame(f"{actor.name}: {violation}")
+        self._compare()
+
+    def _compare(self) -> None:
+        db = Database(make_engine(self.database.url(self.database.port)))
+        for found in invariants.check(db):
+            # Nobody makes an inventory smaller here: nothing may be over.
+            if found.count:
+                self.books.blame(f"{found.invariant.name}: {found.count}, {found.examples}")
+        providers = models.resource_providers
+        rows = db.read(lambda c: c.execute(select(providers.c.uuid, providers.c.generation)).all())
+        actual = dict(map(tuple, rows))
+        for uuid, first in self.start_generations.items():
+            known = first + self.books.steps[uuid]
+            if actual[uuid] != known:
+                self.books.blame(f"generation of {uuid} is {actual[uuid]}, by the books {known}")
+        db.dispose()
+
+    # Faults
+
+    def faults(self) -> dict[str, Callable[[], None]]:
+        """Return what can be done to this database, by name."""
+        common = {"worker killed": self.kill_worker, "worker frozen": self.freeze_worker}
+        disk = {"disk full": self.fill_disk}
+        if not self.database.own_disk:
+            self.report.left_out.append("disk full: needs root, for a file system of its own")
+            disk = {}
+        if isinstance(self.database, SQLite):
+            self.report.left_out.append("read-only: nothing stops root from writing a file")
+            return common | disk | {"locked by another program": self.lock_file}
+        moments = {
+            f"cut {moment} COMMIT": lambda moment=moment: self.cut_commits(moment)
+            for moment in ("before", "during", "after")
+        }
+        more: dict[str, Callable[[], None]] = {
+            "database killed": self.kill_database,
+            "connections cut": self.cut_all,
+            "database refuses": self.refuse,
+            "database silent": self.hold,
+            "database slow": self.slow,
+            "database read-only": self.read_only,
+        }
+        return common | disk | moments | more
+
+    def kill_worker(self) -> None:
+        """SIGKILL; its process manager starts it again."""
+        port = self.random.choice(self.workers.ports)
+        self.workers.processes[port].kill()
+        self.workers.restart(port)
+
+    def freeze_worker(self) -> None:
+        """SIGSTOP for longer than clients wait, so that it finishes what nobody waits for."""
+        process = self.workers.processes[self.random.choice(self.workers.ports)]
+        process.freeze()
+        time.sleep(FAULT_S)
+        process.thaw()
+
+    def kill_database(self) -> None:
+        """SIGKILL and start again."""
+        self.database.kill()
+        self.database.start()
+
+    def fill_disk(self) -> None:
+        """No room for anything, for a while."""
+        self.database.fill_disk()
+        time.sleep(FAULT_S)
+        self.database.free_disk()
+
+    def lock_file(self) -> None:
+        """Somebody else holds the write lock for a while."""
+        assert isinstance(self.database, SQLite)
+        with contextlib.closing(self.database.lock()):
+            time.sleep(FAULT_S)
+
+    def cut_commits(self, moment: Any) -> None:
+        """Cut the connections of the next COMMITs."""
+        assert self.proxy is not None
+        before = self.proxy.cuts
+        self.proxy.traps = [moment] * 5
+        proxy = self.proxy
+        wait_until("five COMMITs were cut", lambda: proxy.cuts >= before + 5)
+
+    def cut_all(self) -> None:
+        """Cut every connection, three times."""
+        assert self.proxy is not None
+        for _ in range(3):
+            self.proxy.cut_all()
+            time.sleep(FAULT_S / 5)
+
+    def refuse(self) -> None:
+        """No connection is to be had."""
+        assert self.proxy is not None
+        self.proxy.refuses = True
+        self.proxy.cut_all()
+        time.sleep(FAULT_S)
+        self.proxy.flow()
+
+    def hold(self) -> None:
+        """The database neither answers nor hangs up."""
+        assert self.proxy is not None
+        self.proxy.hold()
+        time.sleep(FAULT_S)
+        self.proxy.flow()
+
+    def slow(self) -> None:
+        """Each statement takes a tenth of a second more: connections run out."""
+        assert self.proxy is not None
+        self.proxy.delay_s = 0.05
+        time.sleep(2 * FAULT_S)
+        self.proxy.flow()
+
+    def read_only(self) -> None:
+        """The server takes no writes."""
+        assert isinstance(self.database, PostgreSQL | MariaDB)
+        self.database.read_only(True)
+        time.sleep(FAULT_S)
+        self.database.read_only(False)
+
+
+def run(kind: str, seconds: float, seed: int) -> Report:
+    """Run a campaign on a database of this kind; everything it starts ends with it."""
+    assert threading.current_thread() is threading.main_thread()
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(server(kind))
+        proxy = Proxy(database.port) if database.port else None
+        if proxy is not None:
+            stack.callback(proxy.close)
+        folder = stack.enter_context(public_folder("placement-faults-workers-"))
+        workers = Workers(folder, database.url(proxy.port if proxy else 0))
+        stack.callback(workers.stop)
+        return Campaign(database, proxy, workers, seed).run(seconds)
+
+
+def passed(reports: Sequence[Report]) -> bool:
+    """No promise was broken."""
+    return not any(report.books.violations for report in reports)

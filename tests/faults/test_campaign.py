@@ -1,0 +1,56 @@
+"""The short version of ``python -m tests.faults``: every fault once or twice, on every database.
+
+PROMISE 1, 3 to 5, 7 and 8. ``PLACEMENT_FAULT_SECONDS`` (default 40) and ``PLACEMENT_SEED`` as the command's
+options; the report with its seed is printed.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from placement.db import schema
+from placement.db.api import Database
+from placement.db.engine import make_engine
+from tests.faults import campaign
+from tests.faults.servers import KINDS, PostgreSQL, server
+from tests.support.service import Service, configure
+
+SECONDS = float(os.environ.get("PLACEMENT_FAULT_SECONDS", "40"))
+SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
+PROVIDER = {"name": "a"}
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_faults_break_no_promise(kind: str) -> None:
+    report = campaign.run(kind, SECONDS, SEED)
+
+    print("\n".join(report.lines()))
+    assert not report.books.violations, "\n".join(report.lines())
+    written = report.books.counts["PUT 204"]
+    assert written > 100, f"only {written} writes got through"
+    assert len(report.faults) >= 4
+
+
+@pytest.fixture
+def standby() -> Iterator[Service]:
+    """The service on a PostgreSQL server that is in recovery: a cluster failed over without us."""
+    with server("postgresql") as made:
+        assert isinstance(made, PostgreSQL)
+        url = made.url(made.port)
+        db = Database(make_engine(url))
+        schema.sync(db)
+        service = Service(configure("sqlite", placement_database__connection=url), db)
+        made.become_standby()
+        yield service
+        db.dispose()
+
+
+def test_a_standby_serves_reads_and_says_that_it_takes_no_writes(standby: Service) -> None:
+    """It is 503, not 500: another server may take them."""
+    refused = standby.request("POST", "/resource_providers", json=PROVIDER, version="1.39")
+
+    assert refused.status_int == 503, refused.text
+    assert "takes no writes" in refused.json["errors"][0]["detail"]
+    assert standby.request("GET", "/resource_providers").status_int == 200

@@ -1,0 +1,151 @@
+"""The command placement-api: starts with a hint, serves, stops cleanly, refuses with one line."""
+
+import http.client
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "bin" / "placement-api"
+STOP_S = 20
+HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement latest"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, str]:
+    """The environment of a service on a new SQLite file."""
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(tmp_path),
+        "OS_PLACEMENT_DATABASE__CONNECTION": f"sqlite:///{tmp_path}/placement.sqlite",
+        "OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true",
+        "OS_API__AUTH_STRATEGY": "noauth2",
+        "OS_DEFAULT__LOG_FILE": str(tmp_path / "log"),
+    }
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, str(SCRIPT), *arguments]
+
+
+@pytest.fixture
+def server(settings: dict[str, str]) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
+    """Yield the process, its port and what it printed."""
+    with subprocess.Popen(
+        command("--port", "0", "--threads", "2"), env=settings, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        lines = [process.stdout.readline() for _ in range(4)]
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", lines[0])
+        assert found, lines
+        try:
+            yield process, int(found[1]), "".join(lines)
+        finally:
+            process.kill()
+
+
+def get(port: int, path: str) -> tuple[int, bytes]:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request("GET", path, headers=HEADERS)
+        with connection.getresponse() as response:
+            return response.status, response.read()
+
+
+def test_says_what_to_call_first_and_stops_on_sigterm(
+    server: tuple[subprocess.Popen[str], int, str],
+) -> None:
+    process, port, printed = server
+    assert get(port, "/resource_providers") == (200, b'{"resource_providers":[]}')
+    for path in ("/", "/resource_providers"):
+        assert f"http://127.0.0.1:{port}{path}" in printed
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(STOP_S) == 0
+
+
+def test_request_under_way_is_answered_before_it_stops(
+    server: tuple[subprocess.Popen[str], int, str], tmp_path: Path
+) -> None:
+    """A write that waits for the database while SIGTERM comes still gets its answer."""
+    process, port, _ = server
+    database = sqlite3.connect(tmp_path / "placement.sqlite", isolation_level=None)
+    waiting = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    with closing(database), closing(waiting):
+        database.execute("BEGIN IMMEDIATE")
+        waiting.request("PUT", "/traits/CUSTOM_A", headers=HEADERS)
+        # Sent later and answered: so the server has read the first one.
+        assert get(port, "/traits/HW_CPU_X86_VMX")[0] == 204
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        with pytest.raises(ConnectionRefusedError):
+            get(port, "/")
+        database.execute("COMMIT")
+        with waiting.getresponse() as response:
+            assert response.status == 201
+        assert process.wait(STOP_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "overrides", "fragment"),
+    [
+        (["--config-file", "/nonexistent.conf"], {}, "/nonexistent.conf"),
+        ([], {"OS_PLACEMENT_DATABASE__CONNECTION": "sqlite:////nonexistent/x"}, "connection"),
+        ([], {"OS_API__AUTH_STRATEGY": "pony"}, "pony"),
+        ([], {"OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "false"}, "placement-manage db sync"),
+    ],
+)
+def test_start_that_fails_says_why_in_one_line(
+    settings: dict[str, str], arguments: list[str], overrides: dict[str, str], fragment: str
+) -> None:
+    done = subprocess.run(
+        command("--port", "0", *arguments),
+        env=settings | overrides,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert fragment in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("placement-api: ")
+
+
+def test_port_must_be_one() -> None:
+    done = subprocess.run(
+        command("--port", "99999"),
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "must be from 0 to 65535" in done.stderr
+
+
+def test_script_is_a_wsgi_script(settings: dict[str, str]) -> None:
+    """What a web server does with the file: run it under another name, take ``application``."""
+    program = (
+        "import runpy, webob\n"
+        f"made = runpy.run_path({str(SCRIPT)!r}, run_name='_wsgi_script')['application']\n"
+        "print(webob.Request.blank('/').get_response(made).status_int)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=settings,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "200"

@@ -1,0 +1,76 @@
+"""The options of the allocation candidates, read for each request (contract 04 section 6.1)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.service import Service, running
+
+HOSTS = 7
+PATH = "/allocation_candidates?resources=VCPU:1"
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    """Seven equal hosts."""
+    with running() as made:
+        for number in range(HOSTS):
+            uuid = f"{number:08x}-0000-4000-8000-000000000000"
+            body = {"uuid": uuid, "name": f"host{number}"}
+            made.request("POST", "/resource_providers", version="1.39", json=body)
+            path = f"/resource_providers/{uuid}/inventories"
+            record = {"resource_class": "VCPU", "total": 4}
+            assert made.request("POST", path, version="1.39", json=record).status_int == 201
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(service: Service) -> Iterator[None]:
+    """Take back what a test sets."""
+    yield
+    for name in (
+        "max_allocation_candidates",
+        "randomize_allocation_candidates",
+        "allocation_candidates_generation_strategy",
+    ):
+        service.conf.clear_override(name, "placement")
+
+
+def hosts(service: Service, more: str = "") -> list[str]:
+    """Return the hosts of the answer in its order."""
+    answer = service.request("GET", PATH + more, version="1.39")
+    assert answer.status_int == 200, answer.text
+    return [uuid for each in answer.json["allocation_requests"] for uuid in each["allocations"]]
+
+
+@pytest.mark.parametrize(("bound", "left"), [(-5, 7), (-1, 7), (0, 1), (1, 1), (3, 3), (100, 7)])
+@pytest.mark.parametrize("strategy", ["depth-first", "breadth-first"])
+def test_bound(service: Service, strategy: str, bound: int, left: int) -> None:
+    """Any negative number is none; 0 is taken for 1."""
+    set_option(service, "allocation_candidates_generation_strategy", strategy)
+    set_option(service, "max_allocation_candidates", bound)
+
+    assert len(set(hosts(service))) == left
+    assert len(hosts(service, "&limit=2")) == min(left, 2)
+
+
+def test_same_order_without_randomising(service: Service) -> None:
+    """The same query on unchanged data has the same answer, byte for byte."""
+    answers = {service.request("GET", PATH, version="1.39").body for _ in range(10)}
+
+    assert len(answers) == 1
+
+
+def test_random_samples_and_random_order(service: Service) -> None:
+    """Thirty of the 35 samples, or ten of the 5040 orders, are hardly ever all the same."""
+    set_option(service, "randomize_allocation_candidates", True)
+
+    assert len({frozenset(hosts(service, "&limit=3")) for _ in range(30)}) > 1
+    assert len({tuple(hosts(service)) for _ in range(10)}) > 1
+    assert len(hosts(service)) == HOSTS
+
+
+def set_option(service: Service, name: str, value: Any) -> None:
+    """Change an option of the running service."""
+    service.conf.set_override(name, value, "placement")

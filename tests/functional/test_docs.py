@@ -1,0 +1,153 @@
+"""The documentation builds, and says what is so."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from docs import api_examples, api_story, live_pages
+from placement.cmd import manage
+from placement.db import invariants, schema
+from placement.db.api import Database, Transaction
+from placement.db.engine import make_engine
+from placement.web.routes import ROUTES
+from tests.support.databases import KINDS, scratch_database
+from tests.support.processes import require_program
+
+DOCS = Path(__file__).parents[2] / "docs"
+OLD_HEAD = "a082b8bb98d0"
+HOST = "11111111-1111-4111-8111-111111111111"
+
+
+def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
+    """Every page is in a table of contents, every link leads somewhere, every directive works."""
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+    built = subprocess.run(
+        [*command, "-d", tmp_path / "trees", DOCS, tmp_path / "html"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.stderr == ""
+    assert built.returncode == 0
+    errors = (tmp_path / "html/reference/errors.html").read_text()
+    assert "placement.resource_provider.cannot_delete_parent" in errors
+    assert "max_request_body_size" in (tmp_path / "html/reference/options.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def answered() -> dict[str, str]:
+    """The pages of the API reference, made now."""
+    return api_examples.pages()
+
+
+@pytest.mark.parametrize("name", [f"{page.name}.rst" for page in api_story.PAGES])
+def test_the_api_reference_is_what_the_service_answers(name: str, answered: dict[str, str]) -> None:
+    """``python -m docs.api_examples`` writes the pages anew."""
+    assert (DOCS / "api" / name).read_text() == answered[name]
+
+
+def test_the_api_reference_has_every_operation() -> None:
+    described = {(each.path, each.method) for page in api_story.PAGES for each in page.operations}
+    assert described == {(path, method) for path in ROUTES for method in ROUTES[path]}
+
+
+@pytest.mark.parametrize("story", live_pages.STORIES, ids=lambda story: story[0])
+def test_commands_print_what_the_pages_show(story: tuple[str, ...]) -> None:
+    """``python -m docs.live_pages`` writes the output anew."""
+    require_program("curl")
+    with live_pages.service() as shell:
+        for name in story:
+            shown = (DOCS / name).read_text()
+            assert live_pages.rewritten(shown, shell) == shown
+
+
+# -- docs/howto/switch-over.rst ----------------------------------------------------------------
+
+
+def _inventory(total: int, provider_id: int) -> str:
+    return (
+        "INSERT INTO inventories (resource_provider_id, resource_class_id, total, reserved, min_unit,"
+        f" max_unit, step_size, allocation_ratio) VALUES ({provider_id}, 1, {total}, 0, 1, 99, 1, 1.0)"
+    )
+
+
+def _claim(number: int, amount: int, provider_id: int) -> tuple[str, str]:
+    uuid = f"66666666-6666-4666-8666-{number:012}"
+    return (
+        f"INSERT INTO consumers (uuid, project_id, user_id, generation) VALUES ('{uuid}', 1, 1, 1)",
+        "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) "
+        f"VALUES ({provider_id}, '{uuid}', 1, {amount})",
+    )
+
+
+OLD_DATA = (
+    "INSERT INTO resource_classes (id, name) VALUES (1, 'MEMORY_MB')",
+    "INSERT INTO projects (id, external_id) VALUES (1, 'demo')",
+    "INSERT INTO users (id, external_id) VALUES (1, 'alice')",
+    "INSERT INTO resource_providers (id, uuid, name, generation, root_provider_id) "
+    f"VALUES (1000, '{HOST}', 'host1', 3, 1000)",
+    _inventory(10, 1000),
+    *_claim(1, 4, 1000),
+)
+"""Written by the old service before the switch. It names no column that we add."""
+
+MORE_OLD_DATA = (
+    "INSERT INTO resource_providers (id, uuid, name, generation, root_provider_id) "
+    "VALUES (1001, '22222222-2222-4222-8222-222222222222', 'host2', 0, 1001)",
+    _inventory(20, 1001),
+    *_claim(2, 5, 1000),
+    *_claim(3, 7, 1001),
+    "DELETE FROM allocations WHERE used = 4",
+    "DELETE FROM consumers WHERE uuid = '66666666-6666-4666-8666-000000000001'",
+)
+"""Written by the old service after the way back."""
+
+
+def _write(database: Database, statements: tuple[str, ...]) -> None:
+    def work(tx: Transaction) -> None:
+        for statement in statements:
+            tx.execute(text(statement))
+
+    database.write(work)
+
+
+def _used(database: Database) -> dict[int, int]:
+    query = text("SELECT resource_provider_id, used FROM inventories")
+    return {
+        row[0]: row[1] for row in database.read(lambda connection: connection.execute(query).all())
+    }
+
+
+@pytest.mark.parametrize("stamped", [True, False], ids=["stamped", "not stamped"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_way_to_this_service_and_back_and_here_again(
+    kind: str, stamped: bool, tmp_path: Path
+) -> None:
+    """The counters are right in the end, whatever the old service wrote in between."""
+    with scratch_database(kind) as url:
+        settings = tmp_path / "placement.conf"
+        settings.write_text(f"[placement_database]\nconnection = {url}\n")
+        run = ["--config-file", str(settings), "db"]
+        database = Database(make_engine(url))
+        schema.sync(database, target=OLD_HEAD)
+        _write(database, OLD_DATA)
+
+        assert manage.run([*run, "sync"]) == 0
+        assert manage.run([*run, "check"]) == 0
+        assert _used(database) == {1000: 4}
+
+        if stamped:
+            assert manage.run([*run, "stamp", OLD_HEAD]) == 0
+            assert schema.current(database) == OLD_HEAD
+        _write(database, MORE_OLD_DATA)
+
+        assert manage.run([*run, "sync"]) == 0
+        if not stamped:
+            assert manage.run([*run, "check"]) == 1
+            manage.run([*run, "check", "--repair"])
+        assert _used(database) == {1000: 5, 1001: 7}
+        assert invariants.violations(database) == []
+        database.dispose()

@@ -1,0 +1,50 @@
+"""Every YAML file in tests/gabbits is a test on every database: requests that run in order.
+
+A suite begins on an empty database (tests/support/gabbi_fixtures.py).
+"""
+
+import unittest
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gabbi import handlers, suitemaker
+
+from tests.support import databases, gabbi_fixtures
+
+SUITES = Path(__file__).parents[1] / "gabbits"
+PATHS = sorted(SUITES.glob("*.yaml"))
+
+def build(path: Path) -> unittest.TestSuite:
+    """Make a suite of one file; the service is there without being named."""
+    content: dict[str, Any] = yaml.safe_load(path.read_text())
+    content.setdefault("fixtures", ["APIFixture"])
+    return suitemaker.test_suite_from_dict(
+        unittest.TestLoader(),
+        path.stem,
+        content,
+        str(SUITES),
+        str(uuid.uuid4()),
+        None,
+        gabbi_fixtures,
+        gabbi_fixtures.application,
+        handlers=[handler() for handler in handlers.RESPONSE_HANDLERS],
+        test_loader_name="gabbi",
+    )
+
+
+@pytest.mark.parametrize("kind", databases.KINDS)
+@pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
+def test_suite(path: Path, kind: str) -> None:
+    """Every request of the file is answered as the file says."""
+    databases.require(kind)
+    gabbi_fixtures.kind = kind
+    result = unittest.TestResult()
+    build(path).run(result)
+    assert result.testsRun, "the suite is empty"
+    failed = [f"{test.id()}\n{text}" for test, text in result.failures + result.errors]
+    assert not failed, "\n".join(failed)
+    if result.skipped:
+        pytest.skip(str(result.skipped[0][1]))

@@ -1,0 +1,355 @@
+"""Writes of the ledger that lose a race inside the database: repeated from nothing, or refused whole.
+
+Contract 03 section 11, DA4 to DA6, and 05 section A8. What others do in between is done for real, by a
+second connection, at a chosen statement of the first.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import event, select, update
+
+from placement import errors
+from placement.db import invariants, models, schema, standard_names
+from placement.db.api import Database, StaleRead
+from placement.db.engine import make_engine
+from placement.db.inventory_rows import Record
+from placement.objects import allocation, inventory, reshaper, resource_provider
+from placement.objects.allocation import AllocationChange, LedgerMoved
+from placement.objects.consumer import ConsumerChange, ConsumerConflict
+from placement.objects.inventory import record_from
+from placement.objects.reshaper import InventoryChange, Reshape
+from tests.support.databases import KINDS, scratch_database
+
+
+class Ledger:
+    """One scratch database, seen by the writer under test and by somebody else."""
+
+    def __init__(self, url: str) -> None:
+        self.attempts = 10
+        self.db = Database(make_engine(url), attempts=lambda: self.attempts)
+        self.other = Database(make_engine(url))
+        schema.sync(self.db)
+        standard_names.synchronise(self.db)
+        # Project and user exist from here on: what one writer has inserted and not committed, the
+        # other would wait for, and both are this thread.
+        self.put(str(uuid.uuid4()), self.host(), 1)
+
+    def host(self, total: int = 10) -> str:
+        """Create a provider with VCPU and return its uuid."""
+        made = str(uuid.uuid4())
+        resource_provider.create(self.db, uuid=made, name=made, parent_uuid=None)
+        inventory.add(self.db, made, "VCPU", record_from({"total": total}), may_be_full=True)
+        return made
+
+    def put(self, consumer: str, host: str, amount: int, **given: Any) -> None:
+        """Replace the set of one consumer."""
+        self.put_by(self.db, consumer, host, amount, **given)
+
+    @staticmethod
+    def put_by(db: Database, consumer: str, host: str, amount: int, **given: Any) -> None:
+        """Replace the set of one consumer through a database object."""
+        held = {host: {"VCPU": amount}} if amount else {}
+        change = ConsumerChange(consumer, held, "project", "user", **given)
+        allocation.replace_allocations(db, AllocationChange.of_one(change))
+
+    def held(self, consumer: str) -> dict[str, int]:
+        """Return what a consumer holds by provider."""
+        rows = allocation.consumer_allocations(self.db, consumer)
+        return {row.provider_uuid: row.used for row in rows}
+
+    def generation(self, consumer: str) -> int:
+        """Return the generation of a consumer."""
+        return allocation.consumer_allocations(self.db, consumer)[0].generation
+
+    @contextmanager
+    def before(self, words: str, act: Callable[[], Any], times: int = 1) -> Iterator[list[str]]:
+        """Act just before the next statements of the writer that contain ``words``.
+
+        Yields the list of the writer's statements, which grows.
+        """
+        left = [times]
+        seen: list[str] = []
+
+        def listen(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            seen.append(statement)
+            if words in statement and left[0]:
+                left[0] -= 1
+                act()
+
+        event.listen(self.db.engine, "before_cursor_execute", listen)
+        try:
+            yield seen
+        finally:
+            event.remove(self.db.engine, "before_cursor_execute", listen)
+        assert not left[0] or times > 100, f"no statement contains {words}"
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """A ledger on each kind of database."""
+    with scratch_database(request.param) as url:
+        made = Ledger(url.replace("mysql+pymysql", "mysql"))
+        yield made
+        made.db.dispose()
+        made.other.dispose()
+
+
+# On SQLite nobody else can write while a write is under way.
+interrupted = pytest.mark.parametrize(
+    "ledger", [kind for kind in KINDS if kind != "sqlite"], indirect=True
+)
+
+
+@pytest.fixture(autouse=True)
+def sound(ledger: Ledger) -> Iterator[None]:
+    """The invariants hold after each test."""
+    ledger.attempts = 10
+    yield
+    assert invariants.violations(ledger.db) == []
+
+
+def new() -> str:
+    """Return a uuid nobody has used."""
+    return str(uuid.uuid4())
+
+
+def lose() -> None:
+    """Be told that something moved."""
+    raise StaleRead("somebody else was faster")
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 3])
+def test_what_keeps_losing_is_refused_with_the_words_for_a_blind_retry(
+    ledger: Ledger, attempts: int
+) -> None:
+    """As many attempts as configured, 0 read as 1; nothing is written."""
+    host, consumer = ledger.host(), new()
+    ledger.attempts = attempts
+
+    with (
+        ledger.before("UPDATE resource_providers", lose, times=1000) as seen,
+        pytest.raises(LedgerMoved) as refusal,
+    ):
+        ledger.put(consumer, host, 1)
+
+    assert refusal.value.code == errors.CONCURRENT_UPDATE
+    words = "Inventory and/or allocations changed while attempting to allocate:"
+    assert str(refusal.value).startswith(words)
+    assert "consumer generation conflict" not in str(refusal.value)
+    assert sum("BEGIN" in each or "START" in each for each in seen) == max(1, attempts)
+    assert ledger.held(consumer) == {}
+
+
+def test_a_write_repeated_at_any_statement_is_written_once(ledger: Ledger) -> None:
+    """Every attempt starts from the committed state (DA6)."""
+    host, consumer = ledger.host(), new()
+    ledger.put(consumer, host, 2)
+    with ledger.before("SELECT", lambda: None) as seen:
+        ledger.put(consumer, host, 2, generation=1)
+    statements = len(seen)
+
+    for place in range(1, statements - 1):
+        generation = ledger.generation(consumer)
+        count = iter(range(1000))
+
+        def listen(*_: Any, count: Any = count, place: int = place) -> None:
+            if next(count) == place:
+                lose()
+
+        event.listen(ledger.db.engine, "before_cursor_execute", listen)
+        try:
+            ledger.put(consumer, host, 2, generation=generation)
+        finally:
+            event.remove(ledger.db.engine, "before_cursor_execute", listen)
+        assert next(count) > place
+        assert ledger.generation(consumer) == generation + 1
+        assert ledger.held(consumer) == {host: 2}
+
+
+@interrupted
+def test_a_consumer_created_meanwhile_is_a_conflict_for_who_expected_none(ledger: Ledger) -> None:
+    """Exactly one 204 (DA4); the words are those of a consumer conflict, not of a blind retry."""
+    host, consumer = ledger.host(), new()
+
+    def create() -> None:
+        ledger.put_by(ledger.other, consumer, host, 3, generation=None)
+
+    with (
+        ledger.before("INTO consumers", create),
+        pytest.raises(ConsumerConflict, match="expected 1 but got None"),
+    ):
+        ledger.put(consumer, host, 1, generation=None)
+
+    assert ledger.held(consumer) == {host: 3}
+
+
+@interrupted
+def test_a_consumer_created_meanwhile_is_overwritten_by_an_old_client(ledger: Ledger) -> None:
+    """Below 1.28 both succeed in turn."""
+    host, consumer = ledger.host(), new()
+
+    def create() -> None:
+        ledger.put_by(ledger.other, consumer, host, 3)
+
+    with ledger.before("INTO consumers", create):
+        ledger.put(consumer, host, 1)
+
+    assert ledger.held(consumer) == {host: 1}
+    assert ledger.generation(consumer) == 2
+
+
+@interrupted
+def test_a_consumer_created_and_deleted_meanwhile_is_new_again(ledger: Ledger) -> None:
+    """What was read of it is not what is freed."""
+    host, consumer = ledger.host(), new()
+
+    def come_and_go() -> None:
+        ledger.put_by(ledger.other, consumer, host, 3)
+        allocation.delete_allocations(ledger.other, consumer)
+
+    with ledger.before("INTO consumers", come_and_go):
+        ledger.put(consumer, host, 1, generation=None)
+
+    assert ledger.held(consumer) == {host: 1}
+    assert ledger.generation(consumer) == 1
+
+
+@interrupted
+def test_a_consumer_replaced_meanwhile_is_a_conflict(ledger: Ledger) -> None:
+    """The compare-and-set of the record is what notices."""
+    host, consumer = ledger.host(), new()
+    ledger.put(consumer, host, 1)
+
+    def replace() -> None:
+        ledger.put_by(ledger.other, consumer, host, 3, generation=1)
+
+    with (
+        ledger.before("UPDATE consumers", replace),
+        pytest.raises(ConsumerConflict, match="expected 2 but got 1"),
+    ):
+        ledger.put(consumer, host, 2, generation=1)
+
+    assert ledger.held(consumer) == {host: 3}
+
+
+@interrupted
+def test_a_consumer_replaced_during_its_deletion_is_deleted_whole(ledger: Ledger) -> None:
+    """Either the old or the new set goes."""
+    host, other_host, consumer = ledger.host(), ledger.host(), new()
+    ledger.put(consumer, host, 1)
+
+    def replace() -> None:
+        ledger.put_by(ledger.other, consumer, other_host, 3)
+
+    with ledger.before("DELETE FROM consumers", replace):
+        allocation.delete_allocations(ledger.db, consumer)
+
+    assert ledger.held(consumer) == {}
+
+
+@interrupted
+def test_room_taken_meanwhile_is_seen(ledger: Ledger) -> None:
+    """Capacity is judged on what the locks show, not on what was there before."""
+    host, consumer = ledger.host(total=10), new()
+
+    def fill() -> None:
+        ledger.put_by(ledger.other, new(), host, 10)
+
+    with (
+        ledger.before("FOR UPDATE", fill),
+        pytest.raises(errors.Conflict, match="would exceed the capacity"),
+    ):
+        ledger.put(consumer, host, 1)
+
+    assert ledger.held(consumer) == {}
+
+
+@interrupted
+def test_inventory_that_comes_meanwhile_is_seen(ledger: Ledger) -> None:
+    """A record that was inserted just before the lock counts."""
+    host, consumer = ledger.host(), new()
+    inventory.delete_all(ledger.db, host)
+
+    def stock() -> None:
+        record = record_from({"total": 4})
+        inventory.add(ledger.other, host, "VCPU", record, may_be_full=True)
+
+    with ledger.before("FOR UPDATE", stock):
+        ledger.put(consumer, host, 4)
+
+    assert ledger.held(consumer) == {host: 4}
+
+
+@interrupted
+def test_a_provider_deleted_meanwhile_does_not_exist(ledger: Ledger) -> None:
+    """The fresh attempt says so."""
+    host = ledger.host()
+
+    def delete() -> None:
+        resource_provider.delete(ledger.other, host)
+
+    with (
+        ledger.before("FOR UPDATE", delete),
+        pytest.raises(errors.BadRequest, match="that does not exist"),
+    ):
+        ledger.put(new(), host, 1)
+
+
+@interrupted
+def test_a_reshape_is_not_repeated_over_a_moved_provider(ledger: Ledger) -> None:
+    """The generation that was sent is binding until the commit."""
+    host = ledger.host()
+    generation = resource_provider.show(ledger.db, host).generation
+
+    def claim() -> None:
+        ledger.put_by(ledger.other, new(), host, 1)
+
+    change = Reshape([InventoryChange(host, generation, {"VCPU": _record(20)})], [])
+    with (
+        ledger.before("FOR UPDATE", claim),
+        pytest.raises(reshaper.ListedProviderMoved, match=f"actual: {generation + 1}"),
+    ):
+        reshaper.reshape(ledger.db, change)
+
+    shown = inventory.of_provider(ledger.db, host)
+    assert shown.records[0].record.total == 10
+
+
+def _record(total: int) -> Record:
+    return Record(total, 0, 1, 2147483647, 1, 1.0)
+
+
+def test_a_lost_reshape_is_refused_as_a_conflict(ledger: Ledger) -> None:
+    """With words of its own."""
+    host = ledger.host()
+    generation = resource_provider.show(ledger.db, host).generation
+    ledger.attempts = 2
+    change = Reshape([InventoryChange(host, generation, {"VCPU": _record(20)})], [])
+
+    with (
+        ledger.before("UPDATE resource_providers", lose, times=1000),
+        pytest.raises(errors.ConcurrentUpdate, match=r"^update conflict:"),
+    ):
+        reshaper.reshape(ledger.db, change)
+
+    assert resource_provider.show(ledger.db, host).generation == generation
+
+
+def test_a_counter_is_the_sum_of_the_ledger_whoever_wrote_it(ledger: Ledger) -> None:
+    """A counter that was wrong stays wrong by as much, and the check sees it."""
+    host, consumer = ledger.host(), new()
+    ledger.put(consumer, host, 2)
+    used = update(models.inventories).where(
+        models.inventories.c.resource_provider_id
+        == select(models.resource_providers.c.id)
+        .where(models.resource_providers.c.uuid == host)
+        .scalar_subquery()
+    )
+    ledger.db.write(lambda tx: tx.execute(used.values(used=5)))
+    found = {each.invariant.name for each in invariants.violations(ledger.db)}
+    assert found == {"usage counters equal the sums of the ledger"}
+    ledger.db.write(lambda tx: tx.execute(used.values(used=2)))

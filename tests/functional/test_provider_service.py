@@ -1,0 +1,414 @@
+"""What the YAML suites cannot say about the provider side: cost, times, revisions, odd input."""
+
+import io
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import pytest
+import webob
+from sqlalchemy import select, update
+
+from placement.db import models
+from tests.support.databases import KINDS, require
+from tests.support.recorder import recorded
+from tests.support.service import Service, running
+
+HOST = "11110000-0000-4000-8000-000000000001"
+CHILD = "11110000-0000-4000-8000-000000000002"
+OTHER = "11110000-0000-4000-8000-000000000003"
+LONG_AGO = datetime(2020, 2, 29, 12, 0, 0)
+
+
+class Client:
+    """Sends requests at the newest version unless told otherwise, and wants them to succeed."""
+
+    def __init__(self, service: Service) -> None:
+        self.db = service.db
+        self._service = service
+
+    def send(
+        self, method: str, path: str, body: Any = None, version: str = "1.39"
+    ) -> webob.Response:
+        """Return the answer, whatever it is."""
+        headers: dict[str, Any] = {}
+        if isinstance(body, bytes):
+            headers = {"environ": {"wsgi.input": _stream(body), "CONTENT_LENGTH": str(len(body))}}
+        elif body is not None:
+            headers = {"json": body}
+        return self._service.request(
+            method, path, version=version, content_type="application/json", **headers
+        )
+
+    def done(
+        self, method: str, path: str, body: Any = None, version: str = "1.39"
+    ) -> webob.Response:
+        """Return an answer of success."""
+        answer = self.send(method, path, body, version)
+        assert answer.status_int < 300, answer.text
+        return answer
+
+    def provider(self, uuid: str, parent: str | None = None) -> None:
+        """Create a provider."""
+        body = {"name": uuid, "uuid": uuid, "parent_provider_uuid": parent}
+        self.done("POST", "/resource_providers", body)
+
+    def generation(self, uuid: str) -> int:
+        """Return the generation of a provider."""
+        return int(self.done("GET", f"/resource_providers/{uuid}").json["generation"])
+
+    def revisions(self) -> dict[str, int]:
+        """Return the revisions of all providers by uuid."""
+        table = models.resource_providers
+        rows = self.db.read(lambda c: c.execute(select(table.c.uuid, table.c.revision)).all())
+        return {row[0]: row[1] for row in rows}
+
+    def moved(self, method: str, path: str, body: Any = None, version: str = "1.39") -> set[str]:
+        """Send a request and return the providers whose revision it moved."""
+        before = self.revisions()
+        self.done(method, path, body, version)
+        after = self.revisions()
+        assert all(after[uuid] >= before[uuid] for uuid in before.keys() & after.keys())
+        return {uuid for uuid in before.keys() & after.keys() if after[uuid] != before[uuid]}
+
+
+def _stream(body: bytes) -> Any:
+    return io.BytesIO(body)
+
+
+@pytest.fixture(params=KINDS)
+def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+    """A client of the service on an empty database of each kind."""
+    require(request.param)
+    with running(request.param) as service:
+        yield Client(service)
+
+
+RECORD = {"total": 10}
+COSTS = {
+    # operation: statements between BEGIN and COMMIT
+    "GET /resource_providers": 1,
+    f"GET /resource_providers?name=x&in_tree={HOST}&member_of={HOST}": 1,
+    "GET /resource_providers?required=HW_CPU_X86_AVX,!HW_CPU_X86_AVX2": 2,
+    "GET /resource_providers?resources=VCPU:1,DISK_GB:1": 2,
+    "GET /resource_providers?resources=VCPU:1&required=HW_CPU_X86_AVX": 3,
+    f"GET /resource_providers/{HOST}": 1,
+    f"GET /resource_providers/{HOST}/inventories": 1,
+    f"GET /resource_providers/{HOST}/inventories/VCPU": 1,
+    f"GET /resource_providers/{HOST}/usages": 1,
+    f"GET /resource_providers/{HOST}/aggregates": 1,
+    f"GET /resource_providers/{HOST}/traits": 1,
+    "GET /traits?name=startswith:HW&associated=true": 1,
+    "GET /traits/HW_CPU_X86_AVX": 1,
+    "GET /resource_classes": 1,
+    "GET /resource_classes/VCPU": 1,
+    "GET /usages?project_id=p": 1,
+    "GET /usages?project_id=p&user_id=u&consumer_type=all": 1,
+}
+
+
+@pytest.mark.parametrize("operation", COSTS)
+def test_statements_of_reads(client: Client, operation: str) -> None:
+    """The number does not depend on how many rows there are."""
+    for uuid, parent in ((HOST, None), (CHILD, HOST), (OTHER, None)):
+        client.provider(uuid, parent)
+        path = f"/resource_providers/{uuid}/inventories"
+        client.done("PUT", path, inventories(0, VCPU=RECORD, DISK_GB=RECORD))
+    method, path = operation.split(" ")
+
+    with recorded(client.db) as statements:
+        client.done(method, path)
+
+    assert len(statements) == COSTS[operation], statements
+
+
+def inventories(generation: int, **records: Any) -> dict[str, Any]:
+    """Return the body of a replacement."""
+    return {"resource_provider_generation": generation, "inventories": records}
+
+
+def traits(generation: int, *names: str) -> dict[str, Any]:
+    """Return the body of a replacement."""
+    return {"resource_provider_generation": generation, "traits": names}
+
+
+def aggregates(generation: int, *uuids: str) -> dict[str, Any]:
+    """Return the body of a replacement."""
+    return {"resource_provider_generation": generation, "aggregates": uuids}
+
+
+def test_statements_of_writes(client: Client) -> None:
+    """In this order; a record, trait or aggregate more costs no statement more."""
+    host = f"/resource_providers/{HOST}"
+    root = {"name": "host", "uuid": HOST}
+    below = {"name": "child", "uuid": CHILD, "parent_provider_uuid": HOST}
+    moved = {"name": "child", "parent_provider_uuid": None}
+    three = {"VCPU": RECORD, "DISK_GB": RECORD, "MEMORY_MB": RECORD}
+    other = {"PCPU": RECORD, "VCPU": {"total": 9}, "DISK_GB": {"total": 8}}
+    steps: list[tuple[int, str, str, Any]] = [
+        (3, "POST", "/resource_providers", root),
+        (4, "POST", "/resource_providers", below),
+        (4, "PUT", host, {"name": "renamed"}),
+        (6, "PUT", f"/resource_providers/{CHILD}", moved),
+        (5, "PUT", f"{host}/inventories", inventories(0, **three)),
+        (8, "PUT", f"{host}/inventories", inventories(1, **other)),
+        (4, "PUT", f"{host}/inventories", inventories(2, **other)),
+        (4, "PUT", f"{host}/inventories/VCPU", {**RECORD, "resource_provider_generation": 3}),
+        (4, "DELETE", f"{host}/inventories/VCPU", None),
+        (4, "POST", f"{host}/inventories", {**RECORD, "resource_class": "VCPU"}),
+        (4, "DELETE", f"{host}/inventories", None),
+        (7, "PUT", f"{host}/aggregates", aggregates(7, HOST, CHILD)),
+        (8, "PUT", f"{host}/aggregates", aggregates(8, OTHER)),
+        (5, "PUT", f"{host}/traits", traits(9, "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2")),
+        (3, "PUT", f"{host}/traits", traits(10, "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2")),
+        (3, "DELETE", f"{host}/traits", None),
+        (3, "PUT", "/traits/CUSTOM_A", None),
+        (1, "PUT", "/traits/CUSTOM_A", None),
+        (3, "DELETE", "/traits/CUSTOM_A", None),
+        (4, "PUT", "/resource_classes/CUSTOM_A", None),
+        (1, "PUT", "/resource_classes/CUSTOM_A", None),
+        (3, "DELETE", "/resource_classes/CUSTOM_A", None),
+        (7, "DELETE", host, None),
+    ]
+    sent = []
+    for _, method, path, body in steps:
+        with recorded(client.db) as statements:
+            client.done(method, path, body)
+        sent.append((len(statements), method, path, body))
+
+    assert sent == steps
+
+
+def test_a_thousand_providers_are_one_statement(client: Client) -> None:
+    """With all their links."""
+    rows = [{"uuid": f"{n:08x}-0000-4000-8000-000000000000", "name": f"n{n}"} for n in range(1000)]
+    client.db.write(lambda tx: tx.execute(models.resource_providers.insert().values(rows)))
+
+    with recorded(client.db) as statements:
+        answer = client.done("GET", "/resource_providers")
+
+    assert len(statements) == 1
+    assert len(answer.json["resource_providers"]) == 1000
+    assert len(answer.json["resource_providers"][999]["links"]) == 6
+
+
+def test_revisions_follow_what_the_search_reads(client: Client) -> None:
+    """The search keeps its picture by them: whom a write concerns, it reads again."""
+    host = f"/resource_providers/{HOST}"
+    for uuid, parent in ((HOST, None), (CHILD, HOST), (OTHER, None)):
+        client.provider(uuid, parent)
+    client.done("PUT", "/resource_classes/CUSTOM_A")
+    only_host = {HOST}
+
+    assert client.moved("PUT", f"{host}/inventories", inventories(0, VCPU=RECORD)) == only_host
+    one = {**RECORD, "resource_class": "CUSTOM_A"}
+    assert client.moved("POST", f"{host}/inventories", one) == only_host
+    replacement = {"total": 5, "resource_provider_generation": 2}
+    assert client.moved("PUT", f"{host}/inventories/VCPU", replacement) == only_host
+    assert client.moved("DELETE", f"{host}/inventories/VCPU") == only_host
+    renamed = {"name": "CUSTOM_B"}
+    assert client.moved("PUT", "/resource_classes/CUSTOM_A", renamed, "1.2") == only_host
+    assert client.moved("DELETE", f"{host}/inventories") == only_host
+    assert client.moved("PUT", f"{host}/aggregates", [HOST], "1.18") == only_host
+    assert client.moved("PUT", f"{host}/aggregates", [HOST], "1.18") == set()
+    assert client.moved("PUT", f"{host}/aggregates", aggregates(5, OTHER)) == only_host
+    assert client.moved("PUT", f"{host}/traits", traits(6, "HW_CPU_X86_AVX")) == only_host
+    assert client.moved("PUT", f"{host}/traits", traits(7, "HW_CPU_X86_AVX")) == set()
+    assert client.moved("DELETE", f"{host}/traits") == only_host
+    assert client.moved("DELETE", f"{host}/traits") == set()
+    below = {"name": HOST, "parent_provider_uuid": OTHER}
+    # The new parent's row is written too, which other nodes of a cluster then see.
+    assert client.moved("PUT", host, below) == {HOST, CHILD, OTHER}
+    alone = {"name": CHILD, "parent_provider_uuid": None}
+    assert client.moved("PUT", f"/resource_providers/{CHILD}", alone) == {CHILD}
+
+
+def last_modified(answer: webob.Response) -> datetime:
+    """Return the time of the header, without zone."""
+    return parsedate_to_datetime(answer.headers["Last-Modified"]).replace(tzinfo=None)
+
+
+def is_recent(answer: webob.Response) -> bool:
+    """The header tells of this test."""
+    return abs(models.now() - last_modified(answer)) < timedelta(minutes=1)
+
+
+def age(client: Client, *tables: Any) -> None:
+    """Let everything in the tables have happened long ago."""
+    for table in tables:
+        client.db.write(
+            lambda tx, table=table: tx.execute(
+                update(table).values(created_at=LONG_AGO, updated_at=None)
+            )
+        )
+
+
+def test_times_of_providers(client: Client) -> None:
+    """Renames, moves of the provider or of what is above it, and generations are modifications."""
+    host, child = f"/resource_providers/{HOST}", f"/resource_providers/{CHILD}"
+    for uuid, parent in ((HOST, None), (CHILD, HOST), (OTHER, None)):
+        client.provider(uuid, parent)
+
+    def old() -> None:
+        age(client, models.resource_providers)
+        assert last_modified(client.done("GET", host)) == LONG_AGO
+        assert last_modified(client.done("GET", "/resource_providers")) == LONG_AGO
+
+    old()
+    assert is_recent(client.done("PUT", host, {"name": "renamed"}))
+    assert is_recent(client.done("GET", host))
+    assert is_recent(client.done("GET", "/resource_providers"))
+    assert last_modified(client.done("GET", child)) == LONG_AGO
+    old()
+    client.done("PUT", host, {"name": "renamed", "parent_provider_uuid": OTHER})
+    assert is_recent(client.done("GET", child))
+    old()
+    client.done("PUT", f"{host}/inventories", inventories(0))
+    assert is_recent(client.done("GET", host))
+    old()
+    client.done("PUT", f"{host}/aggregates", [OTHER], "1.18")
+    assert last_modified(client.done("GET", host)) == LONG_AGO
+    assert is_recent(client.done("GET", f"{host}/aggregates"))
+    assert is_recent(client.done("GET", f"{host}/usages"))
+    assert is_recent(client.done("GET", "/resource_providers?name=nobody"))
+
+
+def test_times_of_inventories_traits_and_classes(client: Client) -> None:
+    """Of the records and the traits themselves; a claim modifies no record."""
+    host = f"/resource_providers/{HOST}"
+    client.provider(HOST)
+    client.done("PUT", f"{host}/inventories", inventories(0, VCPU=RECORD, DISK_GB=RECORD))
+    client.done("PUT", f"{host}/traits", traits(1, "HW_CPU_X86_AVX"))
+    age(client, models.inventories, models.traits, models.resource_classes)
+
+    assert last_modified(client.done("GET", f"{host}/inventories")) == LONG_AGO
+    assert last_modified(client.done("GET", f"{host}/traits")) == LONG_AGO
+    assert last_modified(client.done("GET", "/traits")) == LONG_AGO
+    assert last_modified(client.done("GET", "/traits/HW_CPU_X86_AVX")) == LONG_AGO
+    assert last_modified(client.done("GET", "/resource_classes")) == LONG_AGO
+    assert last_modified(client.done("GET", "/resource_classes/VCPU")) == LONG_AGO
+    assert is_recent(client.done("GET", "/traits?name=in:CUSTOM_NO"))
+    claim = {
+        "allocations": {HOST: {"resources": {"VCPU": 1}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    client.done("PUT", f"/allocations/{OTHER}", claim)
+    assert last_modified(client.done("GET", f"{host}/inventories")) == LONG_AGO
+    one = {"total": 5, "resource_provider_generation": 3}
+    assert is_recent(client.done("PUT", f"{host}/inventories/VCPU", one))
+    assert is_recent(client.done("GET", f"{host}/inventories/VCPU"))
+    assert last_modified(client.done("GET", f"{host}/inventories/DISK_GB")) == LONG_AGO
+    assert is_recent(client.done("GET", f"{host}/inventories"))
+    assert is_recent(client.done("PUT", "/traits/CUSTOM_A"))
+    assert is_recent(client.done("GET", "/traits"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"name": "\\u0000"}',
+        b'{"name": "a\\u0000b"}',
+        b'{"name": "\\ud800"}',
+        b'{"name": "\xff"}',
+        b'\xef\xbb\xbf{"name": "x"}',
+        b'{"name": "x"} {}',
+        b'{"name": ' + b"[" * 100_000,
+        b'{"name": 1' + b"0" * 5000 + b"}",
+        b"NaN",
+        b"",
+    ],
+)
+def test_text_that_no_database_takes_is_refused(client: Client, body: bytes) -> None:
+    """With a clear answer and nothing written."""
+    answer = client.send("POST", "/resource_providers", body)
+
+    assert answer.status_int == 400
+    assert "JSON" in answer.json["errors"][0]["detail"]
+    assert client.done("GET", "/resource_providers").json == {"resource_providers": []}
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/resource_providers/%00", 404),
+        ("/resource_providers/%F0%9F%90%8D/inventories", 404),
+        (f"/resource_providers/{HOST}/inventories/%00", 404),
+        (f"/resource_providers/{HOST}/inventories/{'A' * 1000}", 404),
+        ("/traits/%00", 404),
+        ("/resource_classes/%00", 404),
+        ("/resource_providers?name=%00", 400),
+        ("/resource_providers?name=" + "x" * 300, 200),
+        ("/resource_providers?required=%00", 400),
+        ("/resource_providers?required=%F0%9F%90%8D", 400),
+        ("/resource_providers?resources=%F0%9F%90%8D:1", 400),
+        ("/resource_providers?resources=VCPU:" + "9" * 5000, 200),
+        (f"/resource_providers?member_of=urn:uuid:{HOST}", 200),
+        ("/traits?name=in:%F0%9F%90%8D", 200),
+        ("/traits?name=startswith:%F0%9F%90%8D", 200),
+        ("/traits?name=in:%00", 400),
+        ("/usages?project_id=%F0%9F%90%8D", 200),
+        ("/usages?project_id=%00", 400),
+    ],
+)
+def test_odd_names_in_paths_and_queries(client: Client, path: str, status: int) -> None:
+    """They name nothing; no database is asked what it cannot understand."""
+    client.provider(HOST)
+
+    assert client.send("GET", path).status_int == status
+
+
+def test_long_lists_of_traits_and_aggregates(client: Client) -> None:
+    """Longer than the number of parameters that SQLite takes by default."""
+    client.provider(HOST)
+    host = f"/resource_providers/{HOST}"
+    many = [f"{n:032x}" for n in range(40_000)]
+
+    answer = client.send("PUT", f"{host}/aggregates", aggregates(0, *many[:3000]))
+    assert answer.status_int == 200, answer.text
+    answer = client.send("PUT", f"{host}/aggregates", aggregates(1, *many))
+    assert answer.status_int in (200, 400, 413), answer.text
+    answer = client.send("PUT", f"{host}/traits", traits(client.generation(HOST), *many))
+    assert answer.status_int in (400, 413), answer.text
+
+
+CONSUMER = "22220000-0000-4000-8000-000000000001"
+TIMED_READS = (
+    "/resource_providers",
+    f"/resource_providers/{HOST}",
+    f"/resource_providers/{HOST}/inventories",
+    f"/resource_providers/{HOST}/inventories/VCPU",
+    f"/resource_providers/{HOST}/traits",
+    f"/resource_providers/{HOST}/allocations",
+    f"/allocations/{CONSUMER}",
+    "/traits",
+    "/traits/HW_CPU_X86_AVX",
+    "/resource_classes",
+    "/resource_classes/VCPU",
+)
+
+
+def test_rows_without_times_are_of_now(client: Client) -> None:
+    """The columns may be empty in a database that is taken over (contract 01 section 10)."""
+    host = f"/resource_providers/{HOST}"
+    client.provider(HOST)
+    client.provider(OTHER)
+    client.done("PUT", f"{host}/inventories", inventories(0, VCPU=RECORD, DISK_GB=RECORD))
+    client.done("PUT", f"{host}/traits", traits(1, "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"))
+    allocated = {HOST: {"resources": {"VCPU": 1, "DISK_GB": 1}}}
+    owned = {"allocations": allocated, "project_id": "p", "user_id": "u"}
+    client.done("PUT", f"/allocations/{CONSUMER}", owned, version="1.12")
+    for table in models.metadata.tables.values():
+        if "updated_at" in table.c:
+            never = update(table).values(created_at=None, updated_at=None)
+            client.db.write(lambda tx, never=never: tx.execute(never))
+
+    before = models.now().replace(microsecond=0)
+    for path in TIMED_READS:
+        answer = client.done("GET", path)
+        assert answer.headers["cache-control"] == "no-cache"
+        shown = parsedate_to_datetime(answer.headers["last-modified"]).replace(tzinfo=None)
+        assert shown >= before, path

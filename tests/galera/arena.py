@@ -1,0 +1,66 @@
+"""Server processes that each prefer another node of the cluster."""
+
+import contextlib
+from collections.abc import Iterator
+
+from placement.db import schema
+from placement.db.api import Database
+from placement.db.engine import make_engine
+from tests.support import deployment
+from tests.support.deployment import Site
+from tests.support.galera import Cluster, Node
+from tests.support.processes import public_folder
+from tests.support.racing import Arena
+
+READ_YOUR_WRITES = "init_command=SET SESSION wsrep_sync_wait=1"
+PATIENCE = "connect_timeout=2&read_timeout=10&write_timeout=10"
+
+
+def url_of(nodes: list[Node], database: str, *parameters: str) -> str:
+    """Return a URL that prefers the first of the nodes, as docs/galera.rst shows it."""
+    hosts = [f"host=127.0.0.1:{node.port}" for node in nodes]
+    return f"mysql+pymysql://root@/{database}?{'&'.join([*hosts, *parameters])}"
+
+
+def rotated(nodes: list[Node], first: int) -> list[Node]:
+    """Return the nodes beginning with the one at ``first``."""
+    return nodes[first:] + nodes[:first]
+
+
+def make_schema(cluster: Cluster, database: str) -> str:
+    """Make the database with our tables; return a URL of it that reads what was written."""
+    cluster.create_database(database)
+    url = url_of(cluster.nodes, database, READ_YOUR_WRITES, PATIENCE)
+    db = Database(make_engine(url))
+    schema.sync(db)
+    db.dispose()
+    return url
+
+
+@contextlib.contextmanager
+def servers(urls: list[str]) -> Iterator[list[Site]]:
+    """Serve each URL by a process of its own."""
+    with contextlib.ExitStack() as stack:
+        sites = []
+        for url in urls:
+            folder = stack.enter_context(public_folder("placement-on-galera-"))
+            environment = deployment.prepare(folder, url)
+            sites.append(stack.enter_context(deployment.builtin(folder, environment)))
+        yield sites
+
+
+@contextlib.contextmanager
+def arena_on(cluster: Cluster, database: str) -> Iterator[Arena]:
+    """Serve through all nodes; the races of tests/races run on this."""
+    url = make_schema(cluster, database)
+    urls = [
+        url_of(rotated(cluster.nodes, first), database, READ_YOUR_WRITES, PATIENCE)
+        for first in range(len(cluster.nodes))
+    ]
+    with servers(urls) as sites:
+        ports = [int(site.url.rpartition(":")[2]) for site in sites]
+        made = Arena(ports, Database(make_engine(url)))
+        try:
+            yield made
+        finally:
+            made.close()

@@ -1,0 +1,28 @@
+"""One cluster for all tests of this folder, whole again before each of them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.galera import Cluster, galera_cluster
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test here, and keep them in one process: there is one cluster."""
+    for item in items:
+        if "/tests/galera/" in str(item.path):
+            item.add_marker(pytest.mark.galera)
+            item.add_marker(pytest.mark.xdist_group("galera"))
+
+
+@pytest.fixture(scope="session")
+def running_cluster() -> Iterator[Cluster]:
+    with galera_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(running_cluster: Cluster) -> Cluster:
+    """Three nodes that see one another."""
+    running_cluster.wait_complete()
+    return running_cluster

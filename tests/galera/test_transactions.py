@@ -1,0 +1,147 @@
+"""What the database floor makes of a cluster's own errors."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from placement import errors
+from placement.db.api import Database, StaleRead
+from placement.db.engine import make_engine
+from tests.galera.arena import PATIENCE, READ_YOUR_WRITES, rotated, url_of
+from tests.support.galera import Cluster, Node
+from tests.support.processes import free_port, wait_until
+
+DATABASE = "transactions"
+
+
+@pytest.fixture
+def table(cluster: Cluster) -> Iterator[None]:
+    """One row with a number in it."""
+    cluster.create_database(DATABASE)
+    cluster.nodes[0].execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, n INT NOT NULL)")
+    cluster.nodes[0].execute(f"INSERT INTO {DATABASE}.t VALUES (1, 0)")
+    for node in cluster.nodes:
+        wait_until("the row is everywhere", lambda node=node: _number(node) == 0)
+    return None
+
+
+def _number(node: Node) -> Any:
+    return node.execute(f"SELECT n FROM {DATABASE}.t")[0][0]
+
+
+def connect(nodes: list[Node], *parameters: str) -> Database:
+    return Database(make_engine(url_of(nodes, DATABASE, PATIENCE, *parameters)))
+
+
+def add_one(tx: Connection) -> None:
+    """Lock, read, and write by compare-and-set, as the service does."""
+    n = tx.scalar(text("SELECT n FROM t WHERE id = 1 FOR UPDATE"))
+    done = tx.execute(text("UPDATE t SET n = n + 1 WHERE id = 1 AND n = :n"), {"n": n})
+    if done.rowcount != 1:
+        raise StaleRead
+
+
+@pytest.mark.usefixtures("table")
+def test_conflicting_commits_of_two_nodes_are_tried_again(cluster: Cluster) -> None:
+    """Both have written the row before either commits: the cluster lets one of them win (1213)."""
+    both_wrote = threading.Barrier(2, timeout=10)
+    attempts = [0, 0]
+
+    def write(place: int) -> None:
+        def work(tx: Connection) -> None:
+            attempts[place] += 1
+            add_one(tx)
+            if attempts[place] == 1:
+                both_wrote.wait()
+
+        connect([cluster.nodes[place]]).write(work)
+
+    threads = [threading.Thread(target=write, args=(place,)) for place in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sum(attempts) >= 3
+    wait_until("the third node has both", lambda: _number(cluster.nodes[2]) == 2)
+
+
+@pytest.mark.usefixtures("table")
+def test_many_writers_through_all_nodes_lose_nothing(cluster: Cluster) -> None:
+    turns, threads = 10, 6
+    dbs = [connect([cluster.nodes[place % 3]]) for place in range(threads)]
+    for db in dbs:
+        db._attempts = lambda: 1000
+
+    def write(db: Database) -> None:
+        for _ in range(turns):
+            db.write(add_one)
+
+    running = [threading.Thread(target=write, args=(db,)) for db in dbs]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join(60)
+    wait_until("all are counted", lambda: _number(cluster.nodes[2]) == turns * threads)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_read_after_a_write_elsewhere_sees_it(cluster: Cluster) -> None:
+    """With wsrep_sync_wait a read waits for what other nodes have committed."""
+    writer = connect([cluster.nodes[0]])
+    reader = connect([cluster.nodes[1]], READ_YOUR_WRITES)
+    for turn in range(1, 101):
+        writer.write(add_one)
+        assert reader.read(lambda c: c.scalar(text("SELECT n FROM t"))) == turn
+
+
+@pytest.mark.usefixtures("table")
+def test_a_node_that_was_cut_off_is_left_for_another(cluster: Cluster) -> None:
+    """Pooled connections to it still work, and every statement is refused with 1047."""
+    lonely = cluster.nodes[2]
+    flexible = connect(rotated(cluster.nodes, 2))
+    faithful = connect([lonely])
+    for db in (flexible, faithful):
+        db.write(add_one)
+    lonely.cut_off()
+    try:
+        wait_until("it notices", lambda: lonely.status("wsrep_ready") == "OFF")
+        began = time.monotonic()
+        assert flexible.read(lambda c: c.scalar(text("SELECT n FROM t"))) == 2
+        flexible.write(add_one)
+        assert time.monotonic() - began < 5
+        with pytest.raises(errors.DatabaseUnavailable):
+            faithful.write(add_one)
+    finally:
+        lonely.reconnect()
+    cluster.wait_complete()
+    faithful.write(add_one)
+    wait_until("all are counted", lambda: _number(cluster.nodes[0]) == 4)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_dead_host_is_passed_over(cluster: Cluster) -> None:
+    nobody = f"host=127.0.0.1:{free_port()}"
+    url = url_of(cluster.nodes, DATABASE).replace("?", f"?{nobody}&")
+    db = Database(make_engine(url))
+    db.write(add_one)
+    assert _number(cluster.nodes[0]) == 1
+
+
+@pytest.mark.usefixtures("table")
+def test_a_frozen_node_is_left_after_the_read_timeout(cluster: Cluster) -> None:
+    frozen = cluster.nodes[1]
+    url = url_of(rotated(cluster.nodes, 1), DATABASE, "connect_timeout=1", "read_timeout=2")
+    db = Database(make_engine(url))
+    db.write(add_one)
+    frozen.freeze()
+    try:
+        frozen.wait_given_up()
+        db.write(add_one)
+        assert _number(cluster.nodes[0]) == 2
+    finally:
+        frozen.thaw()
+    cluster.wait_complete()

@@ -1,0 +1,590 @@
+"""The console commands as an operator runs them (contract 06 sections 6 to 8)."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placement.db import schema
+from placement.db.api import Database
+from placement.db.engine import make_engine
+from placement.version import VERSION
+from tests.ops import clouds
+from tests.ops.conftest import Command
+
+MISSING_ROOT = "which is missing its root provider id."
+MISSING_CONSUMER = "which is missing a consumer record."
+
+
+def opened(url: str) -> Database:
+    return Database(make_engine(url))
+
+
+def execute(url: str, *statements: str) -> None:
+    database = opened(url)
+    with database.engine.connect() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    database.dispose()
+
+
+@pytest.fixture
+def synced(sqlite_url: str) -> str:
+    database = opened(sqlite_url)
+    schema.sync(database)
+    database.dispose()
+    return sqlite_url
+
+
+def with_gaps(url: str) -> None:
+    database = opened(url)
+    schema.sync(database, target="b4ed3a175331")
+    clouds.load(database, clouds.with_gaps())
+    database.dispose()
+
+
+def is_one_line(result: "subprocess.CompletedProcess[str]", code: int = 1) -> bool:
+    assert result.returncode == code, result
+    assert "Traceback" not in result.stderr + result.stdout
+    lines = [line for line in result.stderr.splitlines() if "attempts left" not in line]
+    assert len(lines) == 1, result.stderr
+    return True
+
+
+# placement-manage
+
+
+def test_without_command_there_is_help(command: Command, synced: str) -> None:
+    result = command("placement-manage", url=synced)
+
+    assert (result.returncode, result.stderr) == (1, "")
+    assert result.stdout.startswith("usage: placement-manage")
+    assert "--config-file" in result.stdout
+
+
+def test_db_alone_is_help_and_fine(command: Command, synced: str) -> None:
+    result = command("placement-manage", "db", url=synced)
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "{sync,version,stamp,online_data_migrations}" in result.stdout
+    assert "check" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["dib"], ["db", "snyc"], ["db", "sync", "more"], ["db", "stamp"], ["--nothing"]]
+)
+def test_usage_errors(command: Command, synced: str, arguments: list[str]) -> None:
+    result = command("placement-manage", *arguments, url=synced)
+
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert "usage: placement-manage" in result.stderr
+
+
+def test_version_of_the_program(command: Command) -> None:
+    result = command("placement-manage", "--version")
+
+    assert (result.returncode, result.stdout) == (0, f"{VERSION}\n")
+
+
+def test_sync_version_and_stamp(command: Command, url: str) -> None:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        result = command("placement-manage", "db", *arguments, url=url)
+        return result.returncode, result.stdout, result.stderr
+
+    assert run("version") == (0, "None\n", "")
+    assert run("sync") == (0, "", "")
+    assert run("version") == (0, f"{schema.HEAD}\n", "")
+    assert run("sync") == (0, "", "")
+    assert run("stamp", "a08") == (0, "", "")
+    assert run("version") == (0, "a082b8bb98d0\n", "")
+    assert run("sync") == (0, "", "")
+    assert run("stamp", "base") == (0, "", "")
+    assert run("version") == (0, "None\n", "")
+
+
+def test_unknown_stamp(command: Command, synced: str) -> None:
+    result = command("placement-manage", "db", "stamp", "zzz", url=synced)
+
+    assert is_one_line(result)
+    assert "a082b8bb98d0" in result.stderr
+
+
+def test_blockers_name_the_way_out(command: Command, url: str) -> None:
+    with_gaps(url)
+
+    first = command("placement-manage", "db", "sync", url=url)
+    assert is_one_line(first)
+    assert MISSING_ROOT in first.stderr
+    assert "placement-manage db online_data_migrations" in first.stderr
+    migrated = command("placement-manage", "db", "online_data_migrations", url=url)
+    assert migrated.returncode == 0
+    assert command("placement-manage", "db", "sync", url=url).returncode == 0
+    assert command("placement-manage", "db", "check", url=url).returncode == 0
+
+
+# Online data migrations
+
+TABLE = """\
++-----------------------------+-------------+-----------+
+|          Migration          | Total Found | Completed |
++-----------------------------+-------------+-----------+
+|    set_root_provider_ids    |      {0}      |     {0}     |
+| create_incomplete_consumers |      {1}      |     {1}     |
++-----------------------------+-------------+-----------+
+"""
+FIRST_ONLY = """\
++-----------------------+-------------+-----------+
+|       Migration       | Total Found | Completed |
++-----------------------+-------------+-----------+
+| set_root_provider_ids |      2      |     2     |
++-----------------------+-------------+-----------+
+"""
+
+
+def migrate(command: Command, url: str, *arguments: str, **more: str) -> tuple[int, str]:
+    result = command(
+        "placement-manage", "db", "online_data_migrations", *arguments, url=url, **more
+    )
+    return result.returncode, result.stdout
+
+
+def test_migrations_until_complete(command: Command, url: str) -> None:
+    with_gaps(url)
+
+    assert migrate(command, url) == (
+        0,
+        "Running batches of 50 until complete\n"
+        "2 rows matched query set_root_provider_ids, 2 migrated\n"
+        "5 rows matched query create_incomplete_consumers, 5 migrated\n" + TABLE.format(2, 5),
+    )
+    assert migrate(command, url) == (
+        0,
+        "Running batches of 50 until complete\n" + TABLE.format(0, 0),
+    )
+
+
+def test_one_batch_at_a_time(command: Command, sqlite_url: str) -> None:
+    """A batch that the first migration uses up never calls, nor lists, the second."""
+    with_gaps(sqlite_url)
+    roots = "2 rows matched query set_root_provider_ids, 2 migrated\n"
+    consumers = "{0} rows matched query create_incomplete_consumers, {0} migrated\n"
+
+    assert migrate(command, sqlite_url, "--max-count", "2") == (1, roots + FIRST_ONLY)
+    assert migrate(command, sqlite_url, "--max-count", "3") == (
+        1,
+        consumers.format(3) + TABLE.format(0, 3),
+    )
+    assert migrate(command, sqlite_url, "--max-count", "3") == (
+        1,
+        consumers.format(2) + TABLE.format(0, 2),
+    )
+    assert migrate(command, sqlite_url, "--max-count", "3") == (0, TABLE.format(0, 0))
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "many", "1.5", ""])
+def test_bad_count(command: Command, synced: str, count: str) -> None:
+    assert migrate(command, synced, f"--max-count={count}") == (
+        127,
+        "Must supply a positive value for max_count\n",
+    )
+
+
+def test_owners_of_incomplete_consumers(command: Command, sqlite_url: str) -> None:
+    """Project and user appear also when there is nothing to do; the options name them."""
+    named = {
+        "OS_PLACEMENT__INCOMPLETE_CONSUMER_PROJECT_ID": "lost-project",
+        "OS_PLACEMENT__INCOMPLETE_CONSUMER_USER_ID": "lost-user",
+    }
+    database = opened(sqlite_url)
+    schema.sync(database)
+
+    assert migrate(command, sqlite_url, **named)[0] == 0
+
+    rows = clouds.dump(database)
+    assert [row["external_id"] for row in rows["projects"]] == ["lost-project"]
+    assert [row["external_id"] for row in rows["users"]] == ["lost-user"]
+    assert rows["consumers"] == []
+
+
+def test_migration_that_fails(command: Command, sqlite_url: str) -> None:
+    """It is reported and the other one runs; the exit code says whether to call again."""
+    with_gaps(sqlite_url)
+    execute(sqlite_url, "ALTER TABLE projects RENAME TO gone")
+    failure = "Error attempting to run <create_incomplete_consumers>\n"
+    unexpected = "Some migrations failed unexpectedly. Check log for details.\n"
+    roots = "2 rows matched query set_root_provider_ids, 2 migrated\n"
+
+    assert migrate(command, sqlite_url, "--max-count", "5") == (
+        1,
+        roots + failure + TABLE.format(2, 0),
+    )
+    assert migrate(command, sqlite_url, "--max-count", "5") == (
+        2,
+        failure + TABLE.format(0, 0) + unexpected,
+    )
+    result = command("placement-manage", "db", "online_data_migrations", url=sqlite_url)
+    assert result.returncode == 2
+    assert "no such table: projects" in result.stderr
+
+
+# Check and repair
+
+
+def violations(result: "subprocess.CompletedProcess[str]") -> dict[str, tuple[str, int]]:
+    """Return result and number by invariant, for those that are violated."""
+    rows = [line.split("|")[1:4] for line in result.stdout.splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in row] for row in rows[1:]]
+    return {name: (verdict, int(number)) for name, verdict, number in cells if number != "0"}
+
+
+def test_check_finds_and_repairs(command: Command, url: str) -> None:
+    database = opened(url)
+    schema.sync(database)
+    clouds.load(database, clouds.complete())
+    idle = {"id": 99, "uuid": clouds.uuid(2, 99), "project_id": 1, "user_id": 1, "generation": 3}
+    clouds.load(database, {"consumers": [idle]})
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql(
+            "UPDATE resource_providers SET root_provider_id = 1 WHERE id = 103"
+        )
+    before = {row["id"]: row["revision"] for row in clouds.dump(database)["resource_providers"]}
+
+    found = command("placement-manage", "db", "check", url=url)
+    repaired = command("placement-manage", "db", "check", "--repair", url=url)
+    again = command("placement-manage", "db", "check", url=url)
+
+    assert (found.returncode, repaired.returncode, again.returncode) == (1, 1, 0)
+    wrong = violations(found)
+    assert wrong["usage counters equal the sums of the ledger"] == ("WRONG", 8)
+    assert wrong["consumers have allocations"] == ("WRONG", 1)
+    assert wrong["every provider names the root of its tree"] == ("WRONG", 1)
+    assert f"consumer {clouds.uuid(2, 99)}" in found.stdout
+    assert "WRONG" not in again.stdout
+    rows = clouds.dump(database)
+    assert {row["id"]: row["root_provider_id"] for row in rows["resource_providers"]}[103] == 3
+    # A searching worker must read again what was repaired.
+    assert all(row["revision"] > before[row["id"]] for row in rows["resource_providers"])
+    assert len(rows["consumers"]) == clouds.CONSUMERS
+    database.dispose()
+
+
+def test_check_reports_what_it_cannot_repair(command: Command, synced: str) -> None:
+    database = opened(synced)
+    clouds.load(database, clouds.complete())
+    database.dispose()
+    execute(
+        synced,
+        "DELETE FROM inventories WHERE resource_provider_id = 101",
+        "UPDATE resource_providers SET parent_provider_id = 102 WHERE id = 2",
+        "UPDATE inventories SET step_size = 500 WHERE resource_provider_id = 3",
+    )
+    command("placement-manage", "db", "check", "--repair", url=synced)
+
+    result = command("placement-manage", "db", "check", url=synced)
+
+    assert result.returncode == 1
+    assert violations(result) == {
+        "allocations have a provider with inventory of their class": ("WRONG", 3),
+        "every provider hangs on a root": ("WRONG", 2),
+        "allocations fit min_unit, max_unit and step_size": ("note", 3),
+    }
+
+
+# placement-status
+
+HEALTHY = """\
++-------------------------------------------+
+| Upgrade Check Results                     |
++-------------------------------------------+
+| Check: Missing Root Provider IDs          |
+| Result: Success                           |
+| Details: None                             |
++-------------------------------------------+
+| Check: Incomplete Consumers               |
+| Result: Success                           |
+| Details: None                             |
++-------------------------------------------+
+| Check: Policy File JSON to YAML Migration |
+| Result: Success                           |
+| Details: None                             |
++-------------------------------------------+
+"""
+ROOTS_MISSING = """\
+| Check: Missing Root Provider IDs                                     |
+| Result: Failure                                                      |
+| Details: There is at least one resource provider table record which  |
+|   misses its root provider id. Run the "placement-manage db          |
+|   online_data_migrations" command.                                   |
++----------------------------------------------------------------------+
+"""
+CONSUMERS_MISSING = """
+| Check: Incomplete Consumers                                          |
+| Result: Warning                                                      |
+| Details: There are 5 incomplete consumers table records for existing |
+|   allocations. Run the "placement-manage db                          |
+|   online_data_migrations" command.                                   |
++----------------------------------------------------------------------+
+"""
+
+
+def status(command: Command, url: str, *more: str) -> tuple[int, str]:
+    result = command("placement-status", "upgrade", "check", *more, url=url)
+    return result.returncode, result.stdout
+
+
+@pytest.mark.parametrize("revision", ["b4ed3a175331", "a082b8bb98d0", "head"])
+def test_healthy_status(command: Command, sqlite_url: str, revision: str) -> None:
+    database = opened(sqlite_url)
+    schema.sync(database, target=schema.HEAD if revision == "head" else revision)
+
+    assert status(command, sqlite_url) == (0, HEALTHY)
+
+
+def test_status_of_old_data(command: Command, url: str) -> None:
+    with_gaps(url)
+
+    code, output = status(command, url)
+    assert code == 2
+    assert ROOTS_MISSING in output
+    assert CONSUMERS_MISSING in output
+    execute(url, "UPDATE resource_providers SET root_provider_id = id")
+    code, output = status(command, url)
+    assert code == 1
+    assert CONSUMERS_MISSING in output
+
+
+def test_status_as_json(command: Command, synced: str) -> None:
+    code, output = status(command, synced, "--json")
+
+    assert code == 0
+    assert [check["result"] for check in json.loads(output)["checks"]] == [0, 0, 0]
+
+
+def test_status_of_a_json_policy(command: Command, synced: str, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"a": "b"}')
+
+    result = command(
+        "placement-status", "upgrade", "check", url=synced, OS_OSLO_POLICY__POLICY_FILE=str(policy)
+    )
+
+    assert result.returncode == 2
+    assert "Your policy file is JSON-formatted" in result.stdout
+
+
+def test_status_of_wrong_counters(command: Command, synced: str) -> None:
+    database = opened(synced)
+    clouds.load(database, clouds.complete())
+    database.dispose()
+
+    code, output = status(command, synced)
+
+    assert code == 1
+    assert "Check: Usage Counters" in output
+    assert "db check --repair" in output
+
+
+@pytest.mark.parametrize("arguments", [[], ["upgrade"], ["upgrade", "chekc"]])
+def test_status_usage_errors(command: Command, synced: str, arguments: list[str]) -> None:
+    assert command("placement-status", *arguments, url=synced).returncode == 2
+
+
+def test_status_without_schema(command: Command, sqlite_url: str) -> None:
+    code, output = status(command, sqlite_url)
+
+    assert code == 255
+    assert output.startswith("Error:\nTraceback")
+
+
+# What an operator gets wrong
+
+
+@pytest.mark.parametrize(
+    "arguments", [["placement-manage", "db", "sync"], ["placement-status", "upgrade", "check"]]
+)
+class TestMistakes:
+    """One line that says what to do, and exit code 1."""
+
+    def test_no_connection_configured(self, command: Command, arguments: list[str]) -> None:
+        result = command(*arguments)
+
+        assert is_one_line(result)
+        assert "value required for option connection in group [placement_database]" in result.stderr
+        assert "OS_PLACEMENT_DATABASE__CONNECTION" in result.stderr
+
+    def test_missing_configuration_file(self, command: Command, arguments: list[str]) -> None:
+        result = command(arguments[0], "--config-file", "/nowhere/x.conf", *arguments[1:])
+
+        assert is_one_line(result)
+        assert "/nowhere/x.conf" in result.stderr
+
+    @pytest.mark.parametrize("wrong", ["nonsense", "oracle9://host/x", "postgresql://h:port/x"])
+    def test_wrong_url(self, command: Command, arguments: list[str], wrong: str) -> None:
+        assert is_one_line(command(*arguments, url=wrong))
+
+    def test_bad_value(self, command: Command, arguments: list[str], synced: str) -> None:
+        result = command(*arguments, url=synced, OS_PLACEMENT_DATABASE__MAX_RETRIES="ten")
+
+        assert is_one_line(result)
+        assert "max_retries" in result.stderr
+
+    @pytest.mark.parametrize(
+        "unreachable",
+        [
+            "postgresql://placement:s3cret@127.0.0.1:9/placement",
+            "mysql+pymysql://placement:s3cret@127.0.0.1:9/placement",
+        ],
+    )
+    def test_unreachable_server(
+        self, command: Command, arguments: list[str], unreachable: str
+    ) -> None:
+        retries = {
+            "OS_PLACEMENT_DATABASE__MAX_RETRIES": "2",
+            "OS_PLACEMENT_DATABASE__RETRY_INTERVAL": "0",
+        }
+        result = command(*arguments, url=unreachable, **retries)
+
+        assert is_one_line(result)
+        assert "cannot be reached" in result.stderr
+        assert "2 attempts left" in result.stderr
+        assert "s3cret" not in result.stderr
+
+    @pytest.mark.mysql
+    @pytest.mark.postgresql
+    @pytest.mark.parametrize("url", ["mysql", "postgresql"], indirect=True)
+    def test_wrong_credentials(self, command: Command, arguments: list[str], url: str) -> None:
+        result = command(*arguments, url=url.replace("root", "nobody:s3cret"))
+
+        assert is_one_line(result)
+        assert "refused" in result.stderr
+        assert "s3cret" not in result.stderr
+
+    def test_no_such_database(self, command: Command, arguments: list[str], url: str) -> None:
+        result = command(*arguments, url=f"{url.rpartition('/')[0]}/no/such")
+
+        assert is_one_line(result)
+        assert "refused" in result.stderr
+
+
+def test_read_only_file(command: Command, sqlite_url: str) -> None:
+    database = opened(sqlite_url)
+    schema.sync(database, target="a082b8bb98d0")
+    clouds.load(database, clouds.complete())
+    database.dispose()
+    read_only = sqlite_url.replace("sqlite:///", "sqlite:///file:") + "?mode=ro&uri=true"
+
+    for arguments in (["sync"], ["online_data_migrations"], ["stamp", "head"]):
+        result = command("placement-manage", "db", *arguments, url=read_only)
+
+        assert result.returncode in (1, 2)
+        if arguments != ["online_data_migrations"]:
+            assert is_one_line(result)
+            assert "takes no writes" in result.stderr
+    assert schema.current(opened(sqlite_url)) == "a082b8bb98d0"
+    assert command("placement-manage", "db", "version", url=read_only).returncode == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 300 kB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(place)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip("only root may mount a small file system")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_full_disk(command: Command, small_disk: Path) -> None:
+    """What was completed stays, and the rest follows when there is room."""
+    url = f"sqlite:///{small_disk / 'placement.sqlite'}"
+
+    result = command("placement-manage", "db", "sync", url=url)
+
+    assert is_one_line(result)
+    assert "full disk" in result.stderr
+    reached = command("placement-manage", "db", "version", url=url).stdout.strip()
+    assert reached in schema.REVISIONS[:-1]
+    subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
+    assert command("placement-manage", "db", "sync", url=url).returncode == 0
+    assert schema.current(opened(url)) == schema.HEAD
+
+
+def test_progress_is_shown_on_terminals_only(environment: dict[str, str], sqlite_url: str) -> None:
+    terminal, end = pty.openpty()
+    termios.tcsetwinsize(end, (24, 100))
+    result = subprocess.run(
+        [str(Path(sys.executable).parent / "placement-manage"), "db", "sync"],
+        env={**environment, "OS_PLACEMENT_DATABASE__CONNECTION": sqlite_url},
+        stdout=subprocess.PIPE,
+        stderr=end,
+        timeout=60,
+        check=True,
+    )
+    os.write(end, b".")  # so that reading ends, whatever was written
+    shown = os.read(terminal, 10000).decode()
+    for side in (end, terminal):
+        os.close(side)
+
+    assert result.stdout == b""
+    assert f"/{len(schema.REVISIONS)} " in shown
+
+
+def test_not_a_database(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("no database at all, but long enough to have a header" * 100)
+
+    assert is_one_line(command("placement-manage", "db", "sync", url=f"sqlite:///{file}"))
+    assert file.read_text().startswith("no database")
+
+
+def test_newer_schema(command: Command, synced: str) -> None:
+    execute(synced, "UPDATE alembic_version SET version_num = 'fedcba987654'")
+
+    result = command("placement-manage", "db", "sync", url=synced)
+
+    assert is_one_line(result)
+    assert "newer release" in result.stderr
+
+
+def test_configuration_directory_is_for_the_web_only(
+    command: Command, sqlite_url: str, tmp_path: Path
+) -> None:
+    """OS_PLACEMENT_CONFIG_DIR does not steer the commands; --config-file and --config-dir do."""
+    file = tmp_path / "etc" / "placement.conf"
+    file.parent.mkdir()
+    file.write_text(f"[placement_database]\nconnection = {sqlite_url}\n")
+    directory = {"OS_PLACEMENT_CONFIG_DIR": str(file.parent)}
+
+    assert command("placement-manage", "db", "version", **directory).returncode == 1
+    for option, value in (("--config-file", str(file)), ("--config-dir", str(file.parent))):
+        assert command("placement-manage", option, value, "db", "version").stdout == "None\n"
+
+
+def test_command_line_beats_environment_beats_file(command: Command, tmp_path: Path) -> None:
+    urls = {name: f"sqlite:///{tmp_path / name}.sqlite" for name in ("file", "env")}
+    schema.sync(opened(urls["env"]))
+    schema.sync(opened(urls["file"]), target="a082b8bb98d0")
+    file = tmp_path / "placement.conf"
+    file.write_text(f"[placement_database]\nconnection = {urls['file']}\n")
+
+    def version(**more: Any) -> str:
+        return command(
+            "placement-manage", "--config-file", str(file), "db", "version", **more
+        ).stdout
+
+    assert version() == "a082b8bb98d0\n"
+    assert version(url=urls["env"]) == f"{schema.HEAD}\n"

@@ -1,0 +1,91 @@
+"""The sample files say what the code does (contract 06 section 11)."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from placement import conf as configuration
+from placement import policies
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def generated(*arguments: str) -> str:
+    result = subprocess.run(
+        [str(BIN / arguments[0]), *arguments[1:]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return result.stdout
+
+
+def blocks(text: str) -> set[str]:
+    """Split a sample into its paragraphs; comments between them are of no namespace."""
+    return {block.strip() for block in text.split("\n\n") if re.search(r"^#\w+ =", block, re.M)}
+
+
+def test_configuration_sample_is_current() -> None:
+    """Ours to the letter; the libraries' parts may be of another release of theirs."""
+    sample = (ROOT / "etc" / "placement.conf.sample").read_text()
+
+    ours = blocks(
+        generated("oslo-config-generator", "--namespace", "placement.conf", "--wrap-width", "79")
+    )
+
+    count = sum(len(options) for _, options in configuration.list_opts())
+    assert len(ours) == count
+    assert ours - blocks(sample) == set()
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        "DEFAULT",
+        "api",
+        "cors",
+        "keystone_authtoken",
+        "oslo_middleware",
+        "oslo_policy",
+        "placement",
+        "placement_database",
+        "profiler",
+        "workarounds",
+    ],
+)
+def test_configuration_sample_has_every_group(group: str) -> None:
+    sample = (ROOT / "etc" / "placement.conf.sample").read_text()
+
+    assert sample.count(f"[{group}]\n") == 1
+
+
+def test_configuration_sample_shows_the_defaults_of_the_service() -> None:
+    sample = (ROOT / "etc" / "placement.conf.sample").read_text()
+
+    assert "#allow_methods = GET,PUT,POST,DELETE,PATCH\n" in sample
+    assert ",routes=INFO," in sample
+    assert str(ROOT) not in sample
+
+
+def test_policy_sample_is_current() -> None:
+    sample = (ROOT / "etc" / "policy.yaml.sample").read_text()
+    rule = re.compile(r'^#"([^"]+)": "([^"]*)"$', re.M)
+
+    expected = {found.name: found.check_str for found in policies.list_rules()}
+    assert dict(rule.findall(sample)) == expected
+    assert (
+        dict(rule.findall(generated("oslopolicy-sample-generator", "--namespace", "placement")))
+        == expected
+    )
+
+
+def test_policy_commands_find_the_service() -> None:
+    assert generated("oslopolicy-list-redundant", "--namespace", "placement") == ""
+    merged = generated("oslopolicy-policy-generator", "--namespace", "placement")
+    assert '"placement:reshaper:reshape": "rule:service_api"' in merged

@@ -1,0 +1,250 @@
+"""A database at any revision is upgraded in place and loses nothing (contract 06 section 7)."""
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import event, text
+
+from placement.db import invariants, models, online_migrations, schema
+from placement.db.api import Database
+from placement.db.migrations.steps import MigrationBlocked
+from tests.ops import clouds
+
+RELEASED = ("b4ed3a175331", "611cd6dffd7b", "b5c396305c25", "422ece571366", "a082b8bb98d0")
+BEFORE_BLOCKERS = schema.REVISIONS[: schema.REVISIONS.index("611cd6dffd7b")]
+COUNTERS = "c5d20b9e4f18"
+COMPUTED: defaultdict[str, set[str]] = defaultdict(set, inventories={"used"})
+IDS = online_migrations.IncompleteIds("nobody", "nobody")
+
+
+def differences(database: Database) -> list[Any]:
+    """What Alembic would still change to make the database what the models say."""
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        return list(compare_metadata(context, models.metadata))
+
+
+def test_chain_is_linear_and_keeps_the_released_ids() -> None:
+    scripts = ScriptDirectory.from_config(schema._config())
+    chain = [script.revision for script in scripts.walk_revisions()][::-1]
+
+    assert tuple(chain) == schema.REVISIONS
+    first = chain.index(RELEASED[0])
+    assert tuple(chain[first : first + len(RELEASED)]) == RELEASED
+
+
+def test_migrations_lead_to_the_models(database: Database) -> None:
+    schema.sync(database)
+
+    assert differences(database) == []
+    assert schema.current(database) == schema.HEAD
+
+
+@pytest.mark.parametrize("revision", schema.REVISIONS)
+def test_upgrade_keeps_every_row_and_computes_what_is_new(
+    database: Database, revision: str
+) -> None:
+    schema.sync(database, target=revision)
+    clouds.load(database, clouds.complete())
+    before = clouds.dump(database)
+
+    schema.sync(database)
+
+    after = clouds.dump(database)
+    for table, rows in before.items():
+        columns = set(rows[0] if rows else ()) - COMPUTED[table]
+        assert clouds.project(after[table], columns) == clouds.project(rows, columns), table
+    had_counters = schema.REVISIONS.index(revision) >= schema.REVISIONS.index(COUNTERS)
+    check_counters(after, unknown=had_counters)
+    had_generations = revision != schema.REVISIONS[0]
+    assert {row["generation"] for row in after["consumers"]} == {int(had_generations)}
+    assert differences(database) == []
+
+
+def test_upgrade_gives_every_provider_a_generation(database: Database) -> None:
+    schema.sync(database, target=RELEASED[-1])
+    clouds.load(database, clouds.complete())
+    database.write(lambda tx: tx.execute(text("UPDATE resource_providers SET generation = NULL")))
+
+    schema.sync(database)
+
+    assert {row["generation"] for row in clouds.dump(database)["resource_providers"]} == {0}
+
+
+def check_counters(rows: clouds.Rows, *, unknown: bool) -> None:
+    """Where the schema had counters already, the rows were written behind their back."""
+    ledger: Counter[tuple[int, int]] = Counter()
+    for row in rows["allocations"]:
+        ledger[row["resource_provider_id"], row["resource_class_id"]] += row["used"]
+    for row in rows["inventories"]:
+        used = ledger[row["resource_provider_id"], row["resource_class_id"]]
+        assert row["used"] == (0 if unknown else used)
+        assert row["updated_at"] == clouds.CHANGED
+    assert sum(ledger.values()) == clouds.CONSUMERS * (512 + 2)
+
+
+@pytest.mark.parametrize("revision", BEFORE_BLOCKERS)
+def test_gaps_block_until_the_data_is_migrated(database: Database, revision: str) -> None:
+    """The operator's way: sync is refused twice, and the data migrations clear the way."""
+    schema.sync(database, target=revision)
+    clouds.load(database, clouds.with_gaps())
+    before = clouds.dump(database)
+
+    with pytest.raises(MigrationBlocked, match=r"missing its root provider id.*online_data_migr"):
+        schema.sync(database)
+    assert schema.current(database) == "b4ed3a175331"
+    assert online_migrations.set_root_provider_ids(database, IDS, 50) == (2, 2)
+
+    with pytest.raises(MigrationBlocked, match=r"missing a consumer record.*online_data_migr"):
+        schema.sync(database)
+    assert schema.current(database) == "611cd6dffd7b"
+    assert online_migrations.create_incomplete_consumers(database, IDS, 50) == (5, 5)
+
+    schema.sync(database)
+    after = clouds.dump(database)
+    assert after["allocations"] == before["allocations"]
+    assert len(after["consumers"]) == clouds.CONSUMERS
+    assert invariants.violations(database) == []
+
+
+def test_sync_at_head_changes_nothing(database: Database) -> None:
+    schema.sync(database)
+    clouds.load(database, clouds.complete())
+    before = clouds.dump(database)
+
+    schema.sync(database)
+
+    assert clouds.dump(database) == before
+
+
+class Interruption(Exception):
+    """The process dies here."""
+
+
+def interrupt(database: Database, statement_number: int) -> Any:
+    """Let the n-th statement from now be the last one."""
+    seen = 0
+
+    def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        nonlocal seen
+        if statement.split()[0] in ("SELECT", "PRAGMA", "SHOW", "DESCRIBE", "ROLLBACK"):
+            return
+        seen += 1
+        if seen >= statement_number:
+            raise Interruption(statement)
+
+    event.listen(database.engine, "after_cursor_execute", count)
+    return count
+
+
+@pytest.mark.parametrize("cut", [1, 4, 8, 12, 15])
+def test_interrupted_upgrade_is_finished_by_the_next(database: Database, cut: int) -> None:
+    schema.sync(database, target=schema.REVISIONS[0])
+    clouds.load(database, clouds.complete())
+    before = clouds.dump(database)
+    sync_until(database, cut)
+
+    schema.sync(database)
+
+    assert differences(database) == []
+    after = clouds.dump(database)
+    assert after["allocations"] == before["allocations"]
+    check_counters(after, unknown=False)
+
+
+def sync_until(database: Database, statement_number: int) -> None:
+    """Sync, and die after so many statements that may have changed something."""
+    hook = interrupt(database, statement_number)
+    try:
+        with pytest.raises(Interruption):
+            schema.sync(database)
+    finally:
+        event.remove(database.engine, "after_cursor_execute", hook)
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("url", ["mysql"], indirect=True)
+@pytest.mark.parametrize("cut", [1, 9, 25, 41, 52, 60])
+def test_cuts_of_a_first_sync_on_mysql_are_mended(database: Database, cut: int) -> None:
+    """MySQL keeps half a revision."""
+    sync_until(database, cut)
+
+    schema.sync(database)
+
+    assert differences(database) == []
+    assert schema.current(database) == schema.HEAD
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("url", ["mysql"], indirect=True)
+def test_names_compare_byte_for_byte_on_mysql(database: Database) -> None:
+    """Also after an upgrade of tables that another character set was the default of."""
+    schema.sync(database, target="a082b8bb98d0")
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql(
+            "ALTER TABLE resource_providers ROW_FORMAT=COMPACT, "
+            "CONVERT TO CHARACTER SET utf8mb3 COLLATE utf8mb3_general_ci"
+        )
+
+    schema.sync(database)
+
+    def work(tx: Any) -> int:
+        for number, name in enumerate(("host", "Host", "host ", "hôst", "h\N{OX}")):
+            tx.execute(
+                text("INSERT INTO resource_providers (uuid, name) VALUES (:uuid, :name)"),
+                {"uuid": clouds.uuid(1, number), "name": name},
+            )
+        statement = "SELECT COUNT(*) FROM resource_providers WHERE name = 'host'"
+        return int(tx.scalar(text(statement)))
+
+    assert database.write(work) == 1
+
+
+def test_newer_schema_is_not_touched(database: Database) -> None:
+    schema.sync(database)
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'fedcba987654'")
+
+    for act in (schema.sync, schema.require_head):
+        with pytest.raises(schema.SchemaError, match=r"fedcba987654.*newer release"):
+            act(database)
+    assert schema.current(database) == "fedcba987654"
+
+
+def test_tables_without_revision_are_not_touched(database: Database) -> None:
+    """A copy from nova that was not stamped."""
+    schema.sync(database, target="b4ed3a175331")
+    clouds.load(database, clouds.complete())
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("DROP TABLE alembic_version")
+
+    with pytest.raises(schema.SchemaError, match="stamp b4ed3a175331"):
+        schema.sync(database)
+    schema.stamp(database, "b4ed3a175331")
+    schema.sync(database)
+
+    assert differences(database) == []
+    assert len(clouds.dump(database)["allocations"]) == 2 * clouds.CONSUMERS
+
+
+@pytest.mark.parametrize("name", ["a082b8bb98d0", "a0", "head", "base"])
+def test_stamp(database: Database, name: str) -> None:
+    schema.stamp(database, name)
+
+    assert schema.current(database) == {
+        "a0": "a082b8bb98d0",
+        "head": schema.HEAD,
+        "base": None,
+    }.get(name, name)
+
+
+@pytest.mark.parametrize("name", ["b", "", "zzz", "A082", "a082b8bb98d0x"])
+def test_unknown_stamp_is_refused(name: str) -> None:
+    with pytest.raises(schema.SchemaError):
+        schema.resolve(name)

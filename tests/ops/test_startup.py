@@ -1,0 +1,347 @@
+"""How the application starts (contract 06 sections 1 to 3 and 7.5)."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import os_resource_classes
+import os_traits
+import pytest
+from oslo_config import cfg
+from sqlalchemy import select
+
+from placement import conf as configuration
+from placement import db_api, deploy
+from placement.db import models, schema, standard_names
+from placement.db.api import Database, Transaction
+from placement.db.engine import make_engine
+from tests.ops import clouds
+from tests.ops.test_schema_history import differences
+
+START = """
+from placement.wsgi.api import application
+import webob
+status = webob.Request.blank("/").get_response(application).status_int
+print("STARTED", status)
+"""
+
+Starter = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def start(environment: dict[str, str], tmp_path: Path) -> Starter:
+    """Import the application in a new process whose command line means nothing to us."""
+
+    def run(url: str | None = None, **more: str) -> "subprocess.CompletedProcess[str]":
+        return begin(environment, url, **more)[0]
+
+    return run
+
+
+def begin(
+    environment: dict[str, str], url: str | None, processes: int = 1, **more: str
+) -> list["subprocess.CompletedProcess[str]"]:
+    """Start so many processes at once and wait for all."""
+    named = {"OS_PLACEMENT_DATABASE__CONNECTION": url} if url else {}
+    common = {"OS_API__AUTH_STRATEGY": "noauth2", "OS_PLACEMENT_DATABASE__MAX_RETRIES": "0"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", START, "--config-file", "/no/option/of/ours", "--bogus"],
+            env={**environment, **common, **named, **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(processes)
+    ]
+    results = []
+    for process in started:
+        output, errors = process.communicate(timeout=120)
+        results.append(
+            subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+        )
+    return results
+
+
+def sync(url: str, target: str = schema.HEAD) -> None:
+    database = Database(make_engine(url))
+    schema.sync(database, target=target)
+    database.dispose()
+
+
+SYNC = {"OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
+
+
+# Finding the configuration
+
+
+def test_environment_alone_is_enough(start: Starter, sqlite_url: str) -> None:
+    result = start(sqlite_url, **SYNC)
+
+    assert "STARTED 200" in result.stdout, result.stderr
+
+
+def write_configuration(folder: Path, url: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "placement.conf").write_text(f"[placement_database]\nconnection = {url}\n")
+
+
+def test_named_directory_is_the_only_one(start: Starter, sqlite_url: str, tmp_path: Path) -> None:
+    sync(sqlite_url)
+    write_configuration(tmp_path / "etc", sqlite_url)
+    write_configuration(tmp_path / ".placement", "sqlite:////not/this/one")
+
+    assert "STARTED" in start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path / "etc")).stdout
+    missing = start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path / "nothing"))
+    assert missing.returncode == 1
+    assert "ConfigFilesNotFoundError" in missing.stderr
+    assert str(tmp_path / "nothing" / "placement.conf") in critical(missing)
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_default_search(start: Starter, sqlite_url: str, tmp_path: Path, blank: str) -> None:
+    sync(sqlite_url)
+    write_configuration(tmp_path / ".placement", "sqlite:////not/this/one")
+    later = tmp_path / ".placement" / "placement.conf.d"
+    later.mkdir()
+    (later / "10-db.conf").write_text(f"[placement_database]\nconnection = {sqlite_url}\n")
+
+    assert "STARTED" in start(OS_PLACEMENT_CONFIG_DIR=blank).stdout
+
+
+# Misconfiguration
+
+
+def critical(result: "subprocess.CompletedProcess[str]") -> str:
+    """Return the one line that says why there is no application."""
+    log = (result.stdout + result.stderr).splitlines()
+    lines = [line for line in log if "The service does not start: " in line]
+    assert len(lines) == 1, log
+    return lines[0]
+
+
+def test_connection_is_required(start: Starter) -> None:
+    result = start()
+
+    assert result.returncode == 1
+    assert "RequiredOptError" in result.stderr
+    assert "option connection in group [placement_database]" in critical(result)
+
+
+def test_wrong_strategy(start: Starter, sqlite_url: str) -> None:
+    sync(sqlite_url)
+
+    result = start(sqlite_url, OS_API__AUTH_STRATEGY="trust")
+
+    assert result.returncode == 1
+    assert "auth_strategy" in result.stdout + result.stderr
+
+
+def test_deprecated_place_of_the_strategy(sqlite_url: str, tmp_path: Path) -> None:
+    file = tmp_path / "placement.conf"
+    file.write_text(
+        f"[DEFAULT]\nauth_strategy = noauth2\n[placement_database]\nconnection = {sqlite_url}\n"
+        "[oslo_policy]\nenforce_scope = false\n"
+    )
+    conf = cfg.ConfigOpts()
+    configuration.register_opts(conf)
+
+    conf([], default_config_files=[str(file)], default_config_dirs=[])
+
+    assert conf.api.auth_strategy == "noauth2"
+
+
+@pytest.mark.parametrize("revision", [None, "a082b8bb98d0"])
+def test_schema_must_be_at_head(start: Starter, sqlite_url: str, revision: str | None) -> None:
+    if revision:
+        sync(sqlite_url, revision)
+
+    result = start(sqlite_url)
+
+    assert result.returncode == 1
+    assert 'Run the "placement-manage db sync" command.' in critical(result)
+
+
+def test_secrets_are_masked(start: Starter, sqlite_url: str) -> None:
+    result = start(
+        sqlite_url, **SYNC, OS_DEFAULT__DEBUG="true", OS_PLACEMENT_DATABASE__SLAVE_CONNECTION="s3c"
+    )
+
+    assert "STARTED" in result.stdout
+    log = result.stdout + result.stderr
+    assert "placement_database.sync_on_startup = True" in log
+    assert "s3c" not in log
+    assert sqlite_url not in log
+
+
+def test_start_with_a_synced_database_runs_no_migration(start: Starter, sqlite_url: str) -> None:
+    assert "Upgraded the database schema" in start(sqlite_url, **SYNC).stdout
+
+    again = start(sqlite_url, **SYNC)
+
+    assert "STARTED" in again.stdout
+    assert "Upgraded the database schema" not in again.stdout
+
+
+# Standard names
+
+
+def test_standard_names(database: Database) -> None:
+    schema.sync(database)
+    standard_names.synchronise(database)
+    standard_names.synchronise(database)
+
+    rows = clouds.dump(database)
+    classes = {row["id"]: row["name"] for row in rows["resource_classes"]}
+    assert classes == dict(enumerate(os_resource_classes.STANDARDS))
+    assert classes[0] == "VCPU"
+    assert classes[20] == "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC"
+    assert {row["name"] for row in rows["traits"]} == set(os_traits.get_traits())
+    assert all(row["created_at"] and not row["updated_at"] for row in rows["traits"])
+
+
+def test_missing_names_are_added_and_others_stay(database: Database) -> None:
+    schema.sync(database)
+    standard_names.synchronise(database)
+    before = clouds.dump(database)
+
+    def disturb(tx: Transaction) -> None:
+        classes, traits = models.resource_classes, models.traits
+        tx.execute(classes.delete().where(classes.c.id.in_([0, 7])))
+        tx.execute(classes.insert().values(id=10000, name="CUSTOM_X"))
+        tx.execute(traits.delete().where(traits.c.name == "HW_CPU_X86_AVX"))
+
+    database.write(disturb)
+    standard_names.synchronise(database)
+
+    after = clouds.dump(database)
+    ids = {row["name"]: row["id"] for row in after["resource_classes"]}
+    assert ids == {row["name"]: row["id"] for row in before["resource_classes"]} | {
+        "CUSTOM_X": 10000
+    }
+    assert len(after["traits"]) == len(before["traits"])
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("url", ["mysql"], indirect=True)
+def test_session_mode_is_put_back(database: Database) -> None:
+    schema.sync(database)
+
+    standard_names.synchronise(database)
+
+    mode = database.read(
+        lambda connection: connection.exec_driver_sql("SELECT @@SESSION.sql_mode").scalar_one()
+    )
+    assert "TRADITIONAL" in mode
+    assert "NO_AUTO_VALUE_ON_ZERO" not in mode
+
+
+# Several at once
+
+
+def test_workers_start_at_once_on_an_empty_database(
+    environment: dict[str, str], url: str, database: Database
+) -> None:
+    results = begin(environment, url, processes=4, **SYNC)
+
+    for result in results:
+        assert "STARTED 200" in result.stdout, result.stderr
+    assert differences(database) == []
+    names = database.read(
+        lambda connection: sorted(connection.scalars(select(models.resource_classes.c.name)))
+    )
+    assert names == sorted(os_resource_classes.STANDARDS)
+
+
+# One process, several databases
+
+
+def load(url: str) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    configuration.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("connection", url, group="placement_database")
+    return conf
+
+
+@pytest.fixture
+def unconfigured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite://")
+    db_api.reset()
+
+
+@pytest.mark.usefixtures("unconfigured")
+def test_database_is_configured_once(caplog: pytest.LogCaptureFixture) -> None:
+    db_api.configure(load("sqlite://"))
+    first = db_api.database()
+
+    db_api.configure(load("sqlite:///other"))
+
+    assert caplog.messages == ["TransactionFactory already started, not reconfiguring."]
+    assert db_api.database() is first
+    db_api.reset()
+    with pytest.raises(RuntimeError, match="configure"):
+        db_api.database()
+
+
+@pytest.mark.usefixtures("unconfigured")
+def test_options_of_the_database(sqlite_url: str) -> None:
+    conf = load(sqlite_url)
+    given = {
+        "connection_parameters": "timeout=7",
+        "max_pool_size": 3,
+        "max_overflow": 4,
+        "pool_timeout": 5,
+        "connection_recycle_time": 6,
+        "sqlite_synchronous": False,
+        "connection_trace": True,
+    }
+    for name, value in given.items():
+        conf.set_override(name, value, group="placement_database")
+
+    opened = db_api.open_database(conf)
+
+    assert opened.engine.url.query["timeout"] == "7"
+    assert opened.engine.pool.size() == 3
+    assert opened.engine.pool._max_overflow == 4
+    assert opened.engine.pool._timeout == 5
+    assert opened.engine.pool._recycle == 6
+    synchronous = opened.read(
+        lambda connection: connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
+    )
+    assert synchronous == 0
+    opened.dispose()
+
+
+@pytest.mark.usefixtures("unconfigured")
+def test_an_application_may_have_a_database_of_its_own() -> None:
+    applications = []
+    for _ in range(2):
+        conf = load("sqlite://")
+        conf.set_override("sync_on_startup", True, group="placement_database")
+        conf.set_override("auth_strategy", "noauth2", group="api")
+        own = db_api.open_database(conf)
+        applications.append((deploy.loadapp(conf, database=own), own))
+
+    assert all(schema.current(own) == schema.HEAD for _, own in applications)
+    with pytest.raises(RuntimeError):
+        db_api.database()
+
+
+def test_every_option_is_declared_with_help() -> None:
+    for group, options in configuration.list_opts():
+        for option in options:
+            assert option.help, (group, option.name)
+
+
+def test_option_defaults() -> None:
+    """Contract 06 section 4, as a table."""
+    conf = cfg.ConfigOpts()
+    configuration.register_opts(conf)
+    expected = json.loads((Path(__file__).parent / "defaults.json").read_text())
+
+    found = {group: {name: conf[group][name] for name in expected[group]} for group in expected}
+
+    assert found == expected

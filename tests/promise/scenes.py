@@ -1,0 +1,258 @@
+"""What is there before, and the requests that meet: pairs, and triples, of writes that touch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.promise.stage import Order
+
+HOST = "10000000-0000-4000-8000-000000000001"
+CHILD = "10000000-0000-4000-8000-000000000002"
+OTHER = "10000000-0000-4000-8000-000000000003"
+NEW = "10000000-0000-4000-8000-000000000004"
+HOLDER = "20000000-0000-4000-8000-000000000001"
+ANN = "20000000-0000-4000-8000-000000000002"
+BOB = "20000000-0000-4000-8000-000000000003"
+RED = "30000000-0000-4000-8000-000000000001"
+BLUE = "30000000-0000-4000-8000-000000000002"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The orders that make the state before, and those that are played against one another.
+
+    ``wins``: how many of them get a 2xx in every order, if that is known.
+    """
+
+    name: str
+    before: Sequence[Order]
+    orders: Sequence[Order]
+    wins: int | None = None
+
+
+def provider(uuid: str, parent: str | None = None, name: str | None = None) -> Order:
+    """Create a provider."""
+    body = {"uuid": uuid, "name": name or uuid, "parent_provider_uuid": parent}
+    return Order("POST", "/resource_providers", body)
+
+
+def adopt(uuid: str, parent: str | None) -> Order:
+    """Give a provider a parent."""
+    return Order(
+        "PUT", f"/resource_providers/{uuid}", {"name": uuid, "parent_provider_uuid": parent}
+    )
+
+
+def stock(uuid: str, generation: int, **totals: int) -> Order:
+    """Give a provider these totals by class and no others."""
+    records = {name: {"total": total} for name, total in totals.items()}
+    body = {"resource_provider_generation": generation, "inventories": records}
+    return Order("PUT", f"/resource_providers/{uuid}/inventories", body)
+
+
+def stock_one(uuid: str, generation: int, name: str, total: int) -> Order:
+    """Change the total of one class."""
+    body = {"resource_provider_generation": generation, "total": total}
+    return Order("PUT", f"/resource_providers/{uuid}/inventories/{name}", body)
+
+
+def entry(sets: Mapping[str, Mapping[str, int]], generation: Any = None, **more: Any) -> Any:
+    """Return what a body says of one consumer."""
+    return {
+        "allocations": {uuid: {"resources": dict(held)} for uuid, held in sets.items()},
+        "project_id": "red",
+        "user_id": "ann",
+        "consumer_generation": generation,
+        "consumer_type": "INSTANCE",
+        **more,
+    }
+
+
+def claim(consumer: str, uuid: str = HOST, generation: Any = None, **resources: int) -> Order:
+    """Replace a consumer's allocations by some of one provider."""
+    sets = {uuid: resources} if resources else {}
+    return Order("PUT", f"/allocations/{consumer}", entry(sets, generation))
+
+
+def blind_claim(consumer: str, **resources: int) -> Order:
+    """Replace a consumer's allocations, whatever they are (before 1.28)."""
+    body = entry({HOST: resources})
+    body = {key: body[key] for key in ("allocations", "project_id", "user_id")}
+    return Order("PUT", f"/allocations/{consumer}", body, "1.12")
+
+
+def release(consumer: str) -> Order:
+    """Delete a consumer's allocations."""
+    return Order("DELETE", f"/allocations/{consumer}")
+
+
+def many(entries: Mapping[str, Any]) -> Order:
+    """Replace the allocations of several consumers at once."""
+    return Order("POST", "/allocations", dict(entries))
+
+
+def delete(uuid: str, what: str = "") -> Order:
+    """Delete a provider, or something of it."""
+    return Order("DELETE", f"/resource_providers/{uuid}{what}")
+
+
+def aggregates(generation: int, *uuids: str) -> Order:
+    """Replace the aggregates of the host."""
+    body = {"resource_provider_generation": generation, "aggregates": list(uuids)}
+    return Order("PUT", f"/resource_providers/{HOST}/aggregates", body)
+
+
+def traits(generation: int, *names: str) -> Order:
+    """Replace the traits of the host."""
+    body = {"resource_provider_generation": generation, "traits": list(names)}
+    return Order("PUT", f"/resource_providers/{HOST}/traits", body)
+
+
+def reshape(host_generation: int, child_generation: int, **held: tuple[int, int]) -> Order:
+    """Move the host's VCPU to the child, with consumers: by name (generation, amount)."""
+    consumers = {"holder": HOLDER, "ann": ANN}
+    return Order(
+        "POST",
+        "/reshaper",
+        {
+            "inventories": {
+                HOST: {"resource_provider_generation": host_generation, "inventories": {}},
+                CHILD: {
+                    "resource_provider_generation": child_generation,
+                    "inventories": {"VCPU": {"total": 4}},
+                },
+            },
+            "allocations": {
+                consumers[name]: entry({CHILD: {"VCPU": amount}}, generation)
+                for name, (generation, amount) in held.items()
+            },
+        },
+    )
+
+
+TRAIT = Order("PUT", "/traits/CUSTOM_A")
+NO_TRAIT = Order("DELETE", "/traits/CUSTOM_A")
+CLASS = Order("PUT", "/resource_classes/CUSTOM_C")
+NO_CLASS = Order("DELETE", "/resource_classes/CUSTOM_C")
+
+EMPTY_HOST = (provider(HOST),)
+FREE = (*EMPTY_HOST, stock(HOST, 0, VCPU=4))
+HELD = (*FREE, claim(HOLDER, VCPU=2))
+FULL = (*EMPTY_HOST, stock(HOST, 0, VCPU=2), claim(HOLDER, VCPU=2))
+TREE = (*HELD, provider(CHILD, HOST))
+
+PAIRS = (
+    Scene("claim-claim", HELD, (claim(ANN, VCPU=2), claim(BOB, VCPU=2)), 1),
+    Scene("claim-claim-room", FREE, (claim(ANN, VCPU=2), claim(BOB, VCPU=2)), 2),
+    Scene("claim-release", FULL, (claim(ANN, VCPU=1), release(HOLDER))),
+    Scene(
+        "replace-replace",
+        HELD,
+        (claim(HOLDER, generation=1, VCPU=3), claim(HOLDER, generation=1, VCPU=4)),
+        1,
+    ),
+    Scene("replace-release", HELD, (claim(HOLDER, generation=1, VCPU=3), release(HOLDER))),
+    Scene(
+        "replace-empty",
+        HELD,
+        (claim(HOLDER, generation=1, VCPU=3), claim(HOLDER, generation=1)),
+        1,
+    ),
+    Scene("blind-blind", HELD, (blind_claim(HOLDER, VCPU=3), blind_claim(HOLDER, VCPU=4)), 2),
+    Scene("blind-release", HELD, (blind_claim(HOLDER, VCPU=3), release(HOLDER)), 2),
+    Scene("release-release", HELD, (release(HOLDER), release(HOLDER)), 1),
+    Scene("claim-reshape", TREE, (claim(ANN, VCPU=1), reshape(2, 0, holder=(1, 2)))),
+    Scene("reshape-reshape", TREE, (reshape(2, 0, holder=(1, 2)),) * 2, 1),
+    Scene("release-reshape", TREE, (release(HOLDER), reshape(2, 0, holder=(1, 2)))),
+    Scene("claim-shrink", HELD, (claim(ANN, VCPU=2), stock(HOST, 2, VCPU=2)), 1),
+    Scene("claim-shrink-one", HELD, (claim(ANN, VCPU=2), stock_one(HOST, 2, "VCPU", 2)), 1),
+    Scene("claim-no-inventory", FREE, (claim(ANN, VCPU=1), delete(HOST, "/inventories/VCPU")), 1),
+    Scene("claim-no-provider", FREE, (claim(ANN, VCPU=1), delete(HOST)), 1),
+    Scene(
+        "owners",
+        FREE,
+        (
+            many({ANN: entry({HOST: {"VCPU": 1}}, project_id="new", user_id="new")}),
+            many({BOB: entry({HOST: {"VCPU": 1}}, project_id="new", user_id="new")}),
+        ),
+        2,
+    ),
+    Scene("same-consumer", FREE, (claim(ANN, VCPU=1), claim(ANN, VCPU=2)), 1),
+    Scene(
+        "exchange",
+        (*HELD, claim(ANN, VCPU=1)),
+        (
+            many({HOLDER: entry({HOST: {"VCPU": 1}}, 1), ANN: entry({HOST: {"VCPU": 3}}, 1)}),
+            many({ANN: entry({HOST: {"VCPU": 2}}, 1), HOLDER: entry({HOST: {"VCPU": 2}}, 1)}),
+        ),
+        1,
+    ),
+    Scene(
+        "two-hosts",
+        (*FREE, provider(OTHER), stock(OTHER, 0, VCPU=1)),
+        (
+            Order("PUT", f"/allocations/{ANN}", entry({HOST: {"VCPU": 1}, OTHER: {"VCPU": 1}})),
+            Order("PUT", f"/allocations/{BOB}", entry({OTHER: {"VCPU": 1}, HOST: {"VCPU": 1}})),
+        ),
+        1,
+    ),
+    Scene("aggregates-aggregates", EMPTY_HOST, (aggregates(0, RED), aggregates(0, RED, BLUE)), 1),
+    Scene(
+        "traits-traits",
+        (*EMPTY_HOST, TRAIT),
+        (traits(0, "CUSTOM_A"), traits(0, "HW_CPU_X86_VMX")),
+        1,
+    ),
+    Scene("stock-stock", FREE, (stock(HOST, 1, VCPU=8), stock(HOST, 1, DISK_GB=9)), 1),
+    Scene("aggregates-traits", EMPTY_HOST, (aggregates(0, RED), traits(0, "HW_CPU_X86_VMX")), 1),
+    Scene("stock-claim-grow", FULL, (stock(HOST, 2, VCPU=4), claim(ANN, VCPU=2))),
+    Scene("trait-deleted", (*EMPTY_HOST, TRAIT), (traits(0, "CUSTOM_A"), NO_TRAIT), 1),
+    Scene("trait-made", EMPTY_HOST, (TRAIT, TRAIT), 2),
+    Scene("class-deleted", (*EMPTY_HOST, CLASS), (stock(HOST, 0, CUSTOM_C=1), NO_CLASS), 1),
+    Scene("class-made", EMPTY_HOST, (CLASS, CLASS), 2),
+    Scene("same-name", (), (provider(HOST, name="n"), provider(OTHER, name="n")), 1),
+    Scene("child-orphan", EMPTY_HOST, (provider(CHILD, HOST), delete(HOST)), 1),
+    Scene("ring", (*EMPTY_HOST, provider(OTHER)), (adopt(HOST, OTHER), adopt(OTHER, HOST)), 1),
+    Scene("child-moved", (*TREE, provider(OTHER)), (provider(NEW, CHILD), adopt(HOST, OTHER)), 2),
+)
+
+TRIPLES = (
+    Scene("claims-release", FULL, (claim(ANN, VCPU=2), claim(BOB, VCPU=1), release(HOLDER))),
+    Scene(
+        "claim-reshape-shrink",
+        TREE,
+        (claim(ANN, VCPU=1), reshape(2, 0, holder=(1, 2)), stock(HOST, 2, VCPU=2)),
+    ),
+    Scene(
+        "replaces-release",
+        HELD,
+        (
+            claim(HOLDER, generation=1, VCPU=1),
+            blind_claim(HOLDER, VCPU=4),
+            release(HOLDER),
+        ),
+    ),
+    Scene(
+        "generation-of-all",
+        FREE,
+        (aggregates(1, RED), traits(1, "HW_CPU_X86_VMX"), claim(ANN, VCPU=4)),
+    ),
+    Scene(
+        "round",
+        (*FREE, claim(HOLDER, VCPU=1), claim(ANN, VCPU=1), claim(BOB, VCPU=1)),
+        (
+            many({HOLDER: entry({HOST: {"VCPU": 2}}, 1), ANN: entry({}, 1)}),
+            many({ANN: entry({HOST: {"VCPU": 2}}, 1), BOB: entry({}, 1)}),
+            many({BOB: entry({HOST: {"VCPU": 2}}, 1), HOLDER: entry({}, 1)}),
+        ),
+    ),
+    Scene(
+        "new-owners",
+        FREE,
+        tuple(
+            many({each: entry({HOST: {"VCPU": 2}}, project_id="new", consumer_type="NEW")})
+            for each in (ANN, BOB, HOLDER)
+        ),
+        2,
+    ),
+)

@@ -1,0 +1,252 @@
+"""Requests as threads, of which exactly one proceeds at a time, from statement to statement.
+
+Every player has an engine of its own; a hook before each of its statements (BEGIN, COMMIT and ROLLBACK
+included) stops the thread until the conductor gives it the next turn. A statement that waits for a lock
+of another player is noticed by asking the database, and the turn goes on; the waiting one is let
+through to its next statement as soon as the database grants the lock.
+
+A run is named by its schedule: one letter per turn, of the player who had it.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import event
+
+from tests.promise.stage import Order, Stage, connection_id
+
+LETTERS = "ABC"
+HANGS_S = 30.0
+PATIENCE_S = 0.002
+"""After this the database is asked whether a statement waits for a lock."""
+
+NO_TURN = ("BEGIN ISOLATION", "START TRANSACTION", "SET ")
+"""Statements that read and lock nothing: no turn of their own."""
+
+FREES = ("COMMIT", "ROLLBACK")
+
+
+class Hang(AssertionError):
+    """The players wait for one another, and the database does not end it."""
+
+
+@dataclass
+class Player:
+    """One request on its way. ``state``: waiting for its turn, playing, blocked, done."""
+
+    number: int
+    stage: Stage
+    order: Order
+    state: str = "playing"
+    statement: str = ""
+    connection: int = 0
+    answer: Any = None
+    go: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def letter(self) -> str:
+        """The player's name in a schedule."""
+        return LETTERS[self.number]
+
+
+Choose = Callable[[Sequence[Player], Player, int], Player]
+"""From those who can go on, the one who had the last turn, and the number of the turn."""
+
+
+@dataclass
+class Run:
+    """What happened: the schedule, at which turns another could have been chosen, the answers."""
+
+    schedule: str
+    choices: list[int]
+    answers: tuple[tuple[int, str], ...]
+
+
+class Conductor:
+    """One run of some orders on a stage."""
+
+    def __init__(self, stage: Stage, orders: Sequence[Order]) -> None:
+        self._stage = stage
+        self._changed = threading.Condition()
+        self._players = [Player(n, stage, order) for n, order in enumerate(orders)]
+        self._schedule = ""
+        self._choices: list[int] = []
+
+    def run(self, choose: Choose, first: int = 0) -> Run:
+        """Play to the end; ``choose`` decides wherever the one who had the turn could go on."""
+        hooks = [self._hook(player) for player in self._players]
+        threads = [threading.Thread(target=self._play, args=(p,)) for p in self._players]
+        try:
+            for player, thread in zip(self._players, threads, strict=True):
+                thread.start()
+                self._await(player)
+            self._conduct(choose, self._players[first])
+        finally:
+            for player, hook in zip(self._players, hooks, strict=True):
+                event.remove(self._engine(player), "before_cursor_execute", hook)
+                player.go.set()
+            for thread in threads:
+                thread.join(HANGS_S)
+        return Run(self._schedule, self._choices, tuple(_outcome(p) for p in self._players))
+
+    def _conduct(self, choose: Choose, current: Player) -> None:
+        while any(player.state != "done" for player in self._players):
+            able = self._able()
+            if current in able:
+                chosen = choose(able, current, len(self._schedule))
+                if len(able) > 1 and self._schedule:
+                    self._choices.append(len(self._schedule))
+                current = chosen
+            else:
+                current = able[0] if len(able) == 1 else choose(able, able[0], len(self._schedule))
+            self._turn(current)
+
+    def _able(self) -> list[Player]:
+        """Return who can go on; wait for the database where all wait for it."""
+        deadline = time.monotonic() + HANGS_S
+        while True:
+            able = [p for p in self._players if p.state == "waiting" and not self._locked_out(p)]
+            if able or time.monotonic() > deadline:
+                break
+            self._settle()
+        if not able:
+            states = [(p.letter, p.state, p.statement) for p in self._players]
+            raise Hang(f"nobody can go on after {self._schedule}: {states}")
+        return able
+
+    def _locked_out(self, player: Player) -> bool:
+        """SQLite has one writer; a second one would only poll."""
+        others = (p for p in self._players if p is not player)
+        return player.statement == "BEGIN IMMEDIATE" and any(
+            p.state == "waiting" and p.connection < 0 for p in others
+        )
+
+    def _turn(self, player: Player) -> None:
+        self._schedule += player.letter
+        ends = player.statement in FREES
+        with self._changed:
+            player.state = "playing"
+            player.go.set()
+        self._await(player)
+        if ends or player.state == "done":
+            self._settle()
+
+    def _await(self, player: Player) -> None:
+        """Return when the player has come to its next statement, or waits for a lock."""
+        deadline = time.monotonic() + HANGS_S
+        while True:
+            with self._changed:
+                if self._changed.wait_for(lambda: player.state != "playing", PATIENCE_S):
+                    return
+            if player.connection in self._stage.blocked():
+                with self._changed:
+                    if player.state == "playing":
+                        player.state = "blocked"
+                        return
+            if time.monotonic() > deadline:
+                raise Hang(f"{player.letter} hangs after {self._schedule} in {player.statement}")
+
+    def _settle(self) -> None:
+        """Let those who have got their lock come to their next statement."""
+        waiting = [player for player in self._players if player.state == "blocked"]
+        if not waiting:
+            return
+        still = self._stage.blocked()
+        for player in waiting:
+            if player.connection not in still:
+                with self._changed:
+                    if player.state == "blocked":
+                        player.state = "playing"
+                self._await(player)
+
+    def _engine(self, player: Player) -> Any:
+        return self._stage.players[player.number].db.engine
+
+    def _hook(self, player: Player) -> Any:
+        def stop(connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            if statement.startswith(NO_TURN):
+                return
+            writes = player.statement == "BEGIN IMMEDIATE" or player.connection < 0
+            with self._changed:
+                player.statement = statement
+                player.connection = connection_id(self._stage.kind, connection)
+                if self._stage.kind == "sqlite" and writes:
+                    player.connection = -1
+                player.go.clear()
+                player.state = "waiting"
+                self._changed.notify_all()
+            player.go.wait(HANGS_S)
+            if statement in FREES:
+                player.connection = 0
+                player.statement = ""
+
+        event.listen(self._engine(player), "before_cursor_execute", stop)
+        return stop
+
+    def _play(self, player: Player) -> None:
+        try:
+            player.answer = player.order.send(self._stage.players[player.number])
+        except BaseException as failure:
+            player.answer = failure
+        with self._changed:
+            player.state = "done"
+            self._changed.notify_all()
+
+
+def _outcome(player: Player) -> tuple[int, str]:
+    """Return status and code; what is no answer of the service is raised."""
+    if not hasattr(player.answer, "status_int"):
+        raise AssertionError(f"{player.letter} did not answer") from player.answer
+    answer = player.answer
+    code = answer.json["errors"][0].get("code", "") if answer.status_int >= 400 else ""
+    return answer.status_int, code
+
+
+def at_turns(turns: Sequence[int]) -> Choose:
+    """Return the choice to go on with who had the last turn, but for these turns."""
+
+    def choose(able: Sequence[Player], current: Player, turn: int) -> Player:
+        if turn not in turns:
+            return current
+        return next((player for player in able if player is not current), current)
+
+    return choose
+
+
+def by_chance(random: Any, often: float = 0.4) -> Choose:
+    """Return the choice that switches so often, to whom chance says."""
+
+    def choose(able: Sequence[Player], current: Player, _turn: int) -> Player:
+        return random.choice(able) if random.random() < often else current
+
+    return choose
+
+
+def as_written(schedule: str) -> Choose:
+    """Return the choice that repeats a schedule as far as the database lets it."""
+
+    def choose(able: Sequence[Player], current: Player, turn: int) -> Player:
+        wanted = schedule[turn : turn + 1]
+        return next((player for player in able if player.letter == wanted), current)
+
+    return choose
+
+
+def interleavings(
+    play: Callable[[Choose, int], Run], switches: int, players: int = 2
+) -> Iterator[Run]:
+    """Run everything that differs by at most so many switches; yield each run.
+
+    A switch that the database forces, because the player waits or is done, is not counted.
+    """
+    todo: list[tuple[int, tuple[int, ...]]] = [(first, ()) for first in range(players)]
+    while todo:
+        first, turns = todo.pop()
+        run = play(at_turns(turns), first)
+        yield run
+        if len(turns) < switches:
+            last = turns[-1] if turns else 0
+            todo += [(first, (*turns, turn)) for turn in run.choices if turn > last]

@@ -1,0 +1,147 @@
+"""Every interleaving of two writes with at most three switches does what one of the two orders does.
+
+PROMISE 1, 3, 4 and 7. What is compared: the answers, and the whole state afterwards. A failure prints the
+schedule; ``PLACEMENT_SCHEDULE=AABB... pytest -k '<scene> and <database>'`` plays it again.
+Triples are sampled; ``PLACEMENT_SEED`` repeats a sample, ``PLACEMENT_SAMPLES`` (runs of each triple)
+makes it larger.
+"""
+
+import itertools
+import os
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import or_, select, update
+
+from placement.db import models, provider_rows
+from tests.promise.scenes import PAIRS, TRIPLES, Scene
+from tests.promise.scheduler import (
+    Choose,
+    Conductor,
+    Run,
+    as_written,
+    by_chance,
+    interleavings,
+)
+from tests.promise.stage import Rows, Stage, stage
+from tests.support.databases import KINDS
+
+SWITCHES = int(os.environ.get("PLACEMENT_SWITCHES", "3"))
+SAMPLES = int(os.environ.get("PLACEMENT_SAMPLES", "60"))
+SCHEDULE = os.environ.get("PLACEMENT_SCHEDULE")
+SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
+
+Outcome = tuple[tuple[tuple[int, str], ...], str]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def place(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    with stage(request.param, players=3) as made:
+        yield made
+
+
+class Theatre:
+    """One scene on a stage: its serial outcomes, and runs that are held against them."""
+
+    def __init__(self, place: Stage, scene: Scene) -> None:
+        self.place = place
+        self.scene = scene
+        self.before: Rows = place.prepare(scene.before)
+        self.serial = {self._in_turn(order) for order in self._orders()}
+        self.runs = 0
+
+    def _orders(self) -> Iterator[tuple[int, ...]]:
+        return itertools.permutations(range(len(self.scene.orders)))
+
+    def _in_turn(self, order: tuple[int, ...]) -> Outcome:
+        self.place.put_back(self.before)
+        answers: dict[int, tuple[int, str]] = {}
+        for number in order:
+            answer = self.scene.orders[number].send(self.place.players[number])
+            code = answer.json["errors"][0]["code"] if answer.status_int >= 400 else ""
+            answers[number] = (answer.status_int, code)
+        self.place.assert_sound()
+        return tuple(answers[n] for n in sorted(answers)), self.place.picture()
+
+    def play(self, choose: Choose, first: int = 0) -> Run:
+        """Play once and judge."""
+        self.place.put_back(self.before)
+        run = Conductor(self.place, self.scene.orders).run(choose, first)
+        self.runs += 1
+        said = f"{self.scene.name} on {self.place.kind}, schedule {run.schedule}, seed {SEED}"
+        outcome = run.answers, self.place.picture()
+        # What a serial outcome says of the state was sound when it was made.
+        assert outcome in self.serial, f"{said}: {outcome} is none of {self.serial}"
+        if self.scene.wins is not None:
+            won = sum(status < 300 for status, _ in run.answers)
+            assert won == self.scene.wins, f"{said}: {run.answers}"
+        return run
+
+
+def _named(scene: Scene) -> str:
+    return scene.name
+
+
+@pytest.mark.parametrize("scene", PAIRS, ids=_named)
+def test_a_pair(place: Stage, scene: Scene, record_property: Any) -> None:
+    theatre = Theatre(place, scene)
+    if SCHEDULE:
+        theatre.play(as_written(SCHEDULE), "ABC".index(SCHEDULE[0]))
+        return
+    seen = {run.schedule for run in interleavings(theatre.play, SWITCHES)}
+    record_property("runs", theatre.runs)
+    print(f"{scene.name} on {place.kind}: {theatre.runs} runs, {len(seen)} interleavings")
+    assert theatre.runs >= 2
+
+
+@pytest.mark.parametrize("scene", TRIPLES, ids=_named)
+def test_a_triple(place: Stage, scene: Scene, record_property: Any) -> None:
+    theatre = Theatre(place, scene)
+    if SCHEDULE:
+        theatre.play(as_written(SCHEDULE), "ABC".index(SCHEDULE[0]))
+        return
+    chance = random.Random(f"{SEED} {scene.name}")
+    seen = set()
+    for _ in range(SAMPLES):
+        seen.add(theatre.play(by_chance(chance), chance.randrange(3)).schedule)
+    record_property("runs", theatre.runs)
+    print(f"{scene.name} on {place.kind}: {len(seen)} interleavings, seed {SEED}")
+
+
+def _read_without_lock(tx: Any, uuids: Any, ids: Any = ()) -> Any:
+    providers = models.resource_providers
+    rows = tx.execute(
+        select(providers.c.id, providers.c.uuid, providers.c.generation).where(
+            or_(providers.c.uuid.in_(list(uuids)), providers.c.id.in_(list(ids)))
+        )
+    )
+    return {uuid: provider_rows.LockedProvider(id_, uuid, old) for id_, uuid, old in rows}
+
+
+def _blind_bump(tx: Any, providers: Any, steps: int = 1) -> None:
+    table = models.resource_providers
+    ids = [provider.id for provider in providers]
+    step = {"generation": table.c.generation + steps, "revision": table.c.revision + 1}
+    tx.execute(update(table).where(table.c.id.in_(ids)).values(**step))
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+def test_a_service_without_locks_is_found_out(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge can find against: without lock and comparison both writers of one generation win.
+
+    The schedule that it prints shows the same again.
+    """
+    monkeypatch.setattr(provider_rows, "lock", _read_without_lock)
+    monkeypatch.setattr(provider_rows, "bump", _blind_bump)
+    scene = next(scene for scene in PAIRS if scene.name == "stock-stock")
+    with stage(kind, players=2) as place:
+        theatre = Theatre(place, scene)
+        with pytest.raises(AssertionError, match="is none of") as failure:
+            list(interleavings(theatre.play, SWITCHES))
+        found = re.search("schedule ([AB]+)", str(failure.value))
+        assert found is not None
+        with pytest.raises(AssertionError, match="is none of"):
+            theatre.play(as_written(found.group(1)), "AB".index(found.group(1)[0]))

@@ -1,0 +1,249 @@
+"""What is too much is refused at once, what is legal is answered within bounds, and memory stays flat.
+
+PROMISE 9. The corpus in ``corpus.json`` holds requests that once looked dangerous; each is sent at every
+microversion.
+"""
+
+import gc
+import io
+import json
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import webob
+
+from tests.support.databases import KINDS
+from tests.support.service import Service, running
+
+HOSTS = 40
+MEGABYTE = 1 << 20
+SOON_S = 5.0
+"""Generous for a shared machine: what is meant is neither minutes nor for ever."""
+
+CORPUS = json.loads((Path(__file__).parent / "corpus.json").read_text())
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+    """A small cloud: hosts with two classes and traits, each with two children of another class."""
+    with running(request.param) as made:
+        for number in range(HOSTS):
+            host = uuid(number, 0)
+            _provider(made, host, None, {"VCPU": 64, "MEMORY_MB": 4096})
+            for child in (1, 2):
+                _provider(made, uuid(number, child), host, {"SRIOV_NET_VF": 64})
+        yield made
+
+
+def uuid(number: int, child: int) -> str:
+    """Return the uuid of a host, or of one of its children."""
+    return f"10000000-0000-4000-8000-{number:06}{child:06}"
+
+
+def _provider(service: Service, own: str, parent: str | None, totals: dict[str, int]) -> None:
+    body: Any = {"uuid": own, "name": own, "parent_provider_uuid": parent}
+    made = service.request("POST", "/resource_providers", json=body, version="1.20")
+    assert made.status_int == 200, made.text
+    records = {name: {"total": total} for name, total in totals.items()}
+    body = {"resource_provider_generation": 0, "inventories": records}
+    path = f"/resource_providers/{own}/inventories"
+    assert service.request("PUT", path, json=body).status_int == 200
+
+
+def send(
+    service: Service, method: str, path: str, body: bytes = b"", **more: str
+) -> webob.Response:
+    """Send a request as it is and see that the answer comes soon and is not 500."""
+    sent = webob.Request.blank("/", method=method)
+    sent.environ["PATH_INFO"], _, sent.environ["QUERY_STRING"] = path.partition("?")
+    sent.body = body
+    sent.environ |= {
+        "HTTP_X_AUTH_TOKEN": "admin",
+        "HTTP_X_ROLES": "admin,service",
+        "HTTP_OPENSTACK_API_VERSION": "placement 1.39",
+        "CONTENT_TYPE": "application/json",
+        **more,
+    }
+    began = time.monotonic()
+    response = sent.get_response(service.application)
+    text = response.body
+    assert time.monotonic() - began < SOON_S, (method, path[:100])
+    assert response.status_int < 500, (method, path[:100], text[:500])
+    return response
+
+
+def nested(depth: int, opening: str, closing: str) -> bytes:
+    """Return JSON of this depth."""
+    return (opening * depth + "1" + closing * depth).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b" " * (8 * MEGABYTE + 1), 413),
+        (b'{"name": "' + b"x" * (8 * MEGABYTE) + b'"}', 413),
+        (b'{"name": "' + b"x" * (7 * MEGABYTE) + b'"}', 400),
+        (nested(100_000, "[", "]"), 400),
+        (nested(800_000, '{"name":', "}"), 400),
+        (nested(900, '{"name":', "}"), 400),
+        (b'{"name": ' + b"9" * MEGABYTE + b"}", 400),
+        (b'{"name": -1e' + b"9" * 1000 + b"}", 400),
+        (b'{"name": 1' + b"0" * 5000 + b"}", 400),
+        (b'{"name": "a", ' + b",".join(b'"k%d": 1' % n for n in range(200_000)) + b"}", 400),
+        (b'{"name": "a", ' + b'"name": "a", ' * 200_000 + b'"name": "a"}', 200),
+        (b'{"name": "\\ud83d"}', 400),
+        (b"\xff\xfe" * MEGABYTE, 400),
+        (b'["' + b"\\u0000" * 500_000 + b'"]', 400),
+    ],
+    ids=range(14),
+)
+def test_a_body_that_is_too_much_is_refused(service: Service, body: bytes, status: int) -> None:
+    response = send(service, "POST", "/resource_providers", body)
+
+    assert response.status_int == status, response.text[:300]
+    assert len(response.body) < 5000
+    if status == 200:
+        send(service, "DELETE", f"/resource_providers/{response.json['uuid']}")
+
+
+def test_a_body_without_end_is_read_no_further_than_allowed(service: Service) -> None:
+    """Chunked bodies announce no length."""
+
+    class Endless(io.RawIOBase):
+        given = 0
+
+        def read(self, size: int = -1) -> bytes:
+            assert size >= 0, "somebody reads to the end"
+            self.given += size
+            return b" " * size
+
+    endless = Endless()
+    more: Any = {"wsgi.input": endless, "wsgi.input_terminated": True}
+    sent = webob.Request.blank("/resource_providers", method="POST")
+    sent.environ |= {"HTTP_X_AUTH_TOKEN": "admin", "CONTENT_TYPE": "application/json", **more}
+    sent.environ.pop("CONTENT_LENGTH", None)
+
+    assert sent.get_response(service.application).status_int == 413
+    assert endless.given <= 8 * MEGABYTE + 1
+
+
+def groups(count: int, text: str = "VCPU:1") -> str:
+    """Return a query of so many groups."""
+    return "&".join(f"resources{number}={text}" for number in range(1, count + 1))
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("x" * 1_000_000, 414),
+        ("name=" + "%41" * 333_333, 414),
+        ("&" * 1_000_000, 414),
+        ("name=" + "a" * 60_000, 200),
+        ("name=a" + "&name=a" * 9000, 200),
+        ("member_of=in:" + ",".join([uuid(1, 1)] * 1700), 200),
+        ("resources=VCPU:" + "9" * 60_000, 200),
+        ("required=in:" + ",".join(["HW_CPU_X86_VMX"] * 4000), 200),
+        ("&".join(f"required=!CUSTOM_{n}" for n in range(3000)), 400),
+    ],
+    ids=range(9),
+)
+def test_a_long_query_is_refused_or_answered(service: Service, query: str, status: int) -> None:
+    response = send(service, "GET", f"/resource_providers?{query}")
+
+    assert response.status_int == status, response.text[:300]
+    assert len(response.body) < 70_000
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        (groups(10_000) + "&group_policy=none", 414),
+        (groups(3000, "VCPU:1") + "&group_policy=none", 400),
+        (groups(257) + "&group_policy=none", 400),
+        (groups(256) + "&group_policy=isolate&limit=1", 200),
+        (groups(256, "SRIOV_NET_VF:1") + "&group_policy=none&limit=10", 200),
+        (groups(64, "SRIOV_NET_VF:1") + "&group_policy=isolate&limit=10", 200),
+        (groups(16, "SRIOV_NET_VF:1") + "&group_policy=none&limit=1000", 200),
+        (groups(40, "SRIOV_NET_VF:2") + "&resources=VCPU:64&group_policy=none&limit=1", 200),
+        ("resources=VCPU:1&" + "&".join(f"same_subtree=_{n},_{n + 1}" for n in range(2000)), 400),
+        ("resources=VCPU:1&limit=" + "9" * 4000, 200),
+        ("resources=" + ",".join(["VCPU:1"] * 5000), 200),
+        ("resources=VCPU:1&required=" + ",".join(["!HW_CPU_X86_VMX"] * 3000), 200),
+    ],
+    ids=range(12),
+)
+def test_pathological_candidate_requests_end(service: Service, query: str, status: int) -> None:
+    """Some are refused for their size; the legal ones are answered without trying everything."""
+    response = send(service, "GET", f"/allocation_candidates?{query}")
+
+    assert response.status_int in (status, 400), response.text[:300]
+    if status >= 400:
+        assert response.status_int == status, response.text[:300]
+
+
+def test_a_very_large_claim_is_answered(service: Service) -> None:
+    """Thousands of entries that name what does not exist cost one look, not thousands."""
+    sets = {f"20000000-0000-4000-8000-{n:012}": {"resources": {"VCPU": 1}} for n in range(20_000)}
+    body = {
+        "allocations": sets,
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    response = send(service, "PUT", f"/allocations/{uuid(9, 9)}", json.dumps(body).encode())
+
+    assert response.status_int == 400, response.text[:300]
+
+
+@pytest.mark.parametrize("number", range(len(CORPUS)))
+def test_the_corpus_at_every_microversion(service: Service, number: int) -> None:
+    """``repeat``: a word of the body or path that is written so many times."""
+    case = CORPUS[number]
+    body, path = case.get("body", ""), case["path"]
+    for word, times in case.get("repeat", {}).items():
+        body, path = body.replace(word, word[1:-1] * times), path.replace(word, word[1:-1] * times)
+    for minor in range(40):
+        version = f"placement 1.{minor}"
+        response = send(
+            service, case["method"], path, body.encode(), HTTP_OPENSTACK_API_VERSION=version
+        )
+        if response.status_int >= 400:
+            [error] = response.json["errors"]
+            assert error["status"] == response.status_int
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / MEGABYTE
+
+
+def test_memory_stays_flat_under_refused_and_odd_requests(service: Service) -> None:
+    """Names, versions, roles and queries that never come twice fill no cache for good."""
+
+    def burst(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            more = {
+                "HTTP_ACCEPT": f"text/x{number}, application/json",
+                "HTTP_X_ROLES": f"role{number},admin",
+            }
+            send(service, "GET", f"/traits/CUSTOM_{number}", **more)
+            send(
+                service,
+                "GET",
+                f"/resource_providers?name=n{number}&required=CUSTOM_{number}",
+                **more,
+            )
+            send(service, "GET", f"/allocation_candidates?resources_{number}=VCPU:1", **more)
+            send(service, "POST", "/resource_classes", f'{{"name": "x{number}"}}'.encode(), **more)
+
+    burst(0, 300)
+    gc.collect()
+    before = _resident_mb()
+    burst(1000, 900)
+    gc.collect()
+    assert _resident_mb() - before < 15

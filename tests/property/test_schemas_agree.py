@@ -1,0 +1,74 @@
+"""What the fast validator accepts, the explaining one accepts too, for every schema of the service."""
+
+import importlib
+import pkgutil
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement import schemas
+from placement.schemas.windows import Windows
+from placement.web.validation import Schema
+from tests.property import test_http_fuzz as vocabulary
+
+
+def every_schema() -> dict[str, Schema]:
+    found = {}
+    for info in pkgutil.iter_modules(schemas.__path__):
+        module = importlib.import_module(f"placement.schemas.{info.name}")
+        for name, value in vars(module).items():
+            if isinstance(value, Schema):
+                found[f"{info.name}.{name}"] = value
+            elif isinstance(value, Windows):
+                for minor in range(40):
+                    try:
+                        found[f"{info.name}.{name}-{minor}"] = value.at(minor)
+                    except LookupError:
+                        continue
+    return {name: schema for name, schema in found.items() if isinstance(schema, Schema)}
+
+
+# One name for each distinct schema.
+SCHEMAS = {id(schema): (name, schema) for name, schema in every_schema().items()}
+instances = st.one_of(*vocabulary.BODIES.values(), vocabulary.trees) | st.dictionaries(
+    st.sampled_from(vocabulary.PARAMETERS + vocabulary.MEMBERS),
+    st.sampled_from(vocabulary.QUERY_VALUES) | vocabulary.words,
+    max_size=3,
+)
+
+
+def test_schemas_are_found() -> None:
+    assert len(SCHEMAS) >= 20
+
+
+@settings(
+    max_examples=1500,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+@given(instance=instances, pick=st.sampled_from(sorted(SCHEMAS)))
+def test_both_validators_agree(instance: Any, pick: int) -> None:
+    name, schema = SCHEMAS[pick]
+    explained = next(schema._validator.iter_errors(instance), None) is None
+    assert schema._accepts(instance) is explained, (name, instance)
+
+
+@pytest.mark.parametrize("value", [10.0, 10**30, -(10**30), 1e300, True, "A\n", None, 2**63, 0.5])
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"type": "integer"},
+        {"type": "number", "maximum": 3.40282e38},
+        {"type": "integer", "minimum": 1, "maximum": 2147483647},
+        {"type": ["string", "null"], "pattern": "^[A-Z]+$", "maxLength": 1},
+        {"enum": ["none", "isolate"]},
+    ],
+)
+def test_both_validators_agree_on_the_edges(document: dict[str, Any], value: Any) -> None:
+    schema = Schema(document)
+    explained = next(schema._validator.iter_errors(value), None) is None
+    assert schema._accepts(value) is explained

@@ -1,0 +1,199 @@
+"""Builders of clouds and questions, and the engine's answer in the oracle's words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from placement.search import (
+    CandidateRequest,
+    Cloud,
+    CloudRows,
+    Group,
+    Inventory,
+    ProviderRecord,
+    SearchResult,
+)
+
+EXAMPLES = json.loads((Path(__file__).parent / "data" / "examples.json").read_text())
+
+
+class World:
+    """``World().host("a", VCPU=4).device("gpu0", parent="a", PGPU=1)``; ids count from 1."""
+
+    def __init__(self):
+        self.records: dict[str, ProviderRecord] = {}
+
+    def host(self, name, traits=(), aggregates=(), **inventories):
+        return self.add(name, None, traits, aggregates, inventories)
+
+    def device(self, name, parent, traits=(), aggregates=(), **inventories):
+        return self.add(name, parent, traits, aggregates, inventories)
+
+    def pool(self, name, aggregates, traits=(), **inventories):
+        traits = {*traits, "MISC_SHARES_VIA_AGGREGATE"}
+        return self.add(name, None, traits, aggregates, inventories)
+
+    def add(self, name, parent, traits, aggregates, inventories):
+        number = len(self.records) + 1
+        above = self.records[parent] if parent else None
+        self.records[name] = ProviderRecord(
+            provider_id=number,
+            uuid=f"uuid-of-{name}",
+            revision=1,
+            parent_id=above.provider_id if above else None,
+            root_id=above.root_id if above else number,
+            inventories={
+                c: i if isinstance(i, Inventory) else Inventory(i) for c, i in inventories.items()
+            },
+            traits=frozenset(traits),
+            aggregates=frozenset(aggregates),
+        )
+        return self
+
+    def cloud(self):
+        return load(self.records.values())
+
+
+def rows_of(records) -> CloudRows:
+    """The same content as database rows."""
+    records = list(records)
+    classes = sorted({c for r in records for c in r.inventories})
+    traits = sorted({t for r in records for t in r.traits})
+    aggregates = sorted({a for r in records for a in r.aggregates})
+    return CloudRows(
+        [(r.provider_id, r.uuid, r.revision, r.parent_id, r.root_id) for r in records],
+        [(r.provider_id, classes.index(c), *i) for r in records for c, i in r.inventories.items()],
+        [(r.provider_id, traits.index(t)) for r in records for t in r.traits],
+        [(r.provider_id, aggregates.index(a)) for r in records for a in r.aggregates],
+        dict(enumerate(classes)),
+        dict(enumerate(traits)),
+        dict(enumerate(aggregates)),
+    )
+
+
+def load(records) -> Cloud:
+    return Cloud.load(rows_of(records))
+
+
+def group(suffix="", *, required=(), in_tree=None, forbidden=(), member_of=(), avoid=(), **amounts):
+    """A group; each item of ``required`` and ``member_of`` is a name or a set of names."""
+    return Group(
+        suffix,
+        amounts,
+        tuple(frozenset([r]) if isinstance(r, str) else frozenset(r) for r in required),
+        frozenset(forbidden),
+        tuple(frozenset([m]) if isinstance(m, str) else frozenset(m) for m in member_of),
+        frozenset(avoid),
+        in_tree,
+    )
+
+
+def ask(*groups, **rules) -> CandidateRequest:
+    return CandidateRequest(tuple(groups), **rules)
+
+
+def ids(cloud: Cloud, result: SearchResult) -> list[tuple[frozenset, frozenset]]:
+    """The answer as the oracle puts it, one item per candidate, in order."""
+    number = cloud.ids.tolist()
+    return [
+        (
+            frozenset((number[p], c, n) for p, a in x.allocations.items() for c, n in a.items()),
+            frozenset((s, frozenset(number[p] for p in ps)) for s, ps in x.mappings.items()),
+        )
+        for x in result
+    ]
+
+
+def summarised(cloud: Cloud, result: SearchResult, whole_trees: bool) -> set[int]:
+    providers = cloud.ids[result.summarised(cloud, whole_trees)].tolist()
+    assert len(set(providers)) == len(providers)
+    return set(providers)
+
+
+def parse(query: str, version: tuple[int, int]) -> CandidateRequest:
+    """Just enough of section 3 for the examples."""
+    keys: dict[str, dict] = {}
+    rules: dict = {"one_provider_per_tree": version < (1, 29)}
+    subtrees = []
+    for key, value in parse_qsl(query):
+        kind = next(
+            (k for k in ("resources", "required", "member_of", "in_tree") if key.startswith(k)), ""
+        )
+        if key == "group_policy":
+            rules["isolate"] = value == "isolate"
+        elif key == "same_subtree":
+            subtrees.append(frozenset(value.split(",")))
+        elif key == "root_required":
+            names = value.split(",")
+            rules["root_required"] = frozenset(n for n in names if n[0] != "!")
+            rules["root_forbidden"] = frozenset(n[1:] for n in names if n[0] == "!")
+        elif key == "limit":
+            rules["limit"] = int(value)
+        else:
+            parts = keys.setdefault(key[len(kind) :], {})
+            several = kind in ("member_of", "required") and version >= (1, 39)
+            several = several or kind == "member_of"
+            parts[kind] = [*parts.get(kind, []), value] if several else [value]
+    groups = [_group(suffix, parts) for suffix, parts in keys.items()]
+    return CandidateRequest(tuple(groups), same_subtrees=tuple(subtrees), **rules)
+
+
+def _group(suffix, parts):
+    amounts = {}
+    for item in ",".join(parts.get("resources", [])).split(","):
+        if item:
+            name, amount = item.split(":")
+            amounts[name] = int(amount)
+    required, forbidden = [], set()
+    for value in parts.get("required", []):
+        if value.startswith("in:"):
+            required.append(frozenset(value[3:].split(",")))
+            continue
+        for name in value.split(","):
+            if name[0] == "!":
+                forbidden.add(name[1:])
+            else:
+                required.append(frozenset([name]))
+    wanted, unwanted = [], set()
+    for value in parts.get("member_of", []):
+        names = value.removeprefix("!").removeprefix("in:").split(",")
+        if value[0] == "!":
+            unwanted.update(names)
+        else:
+            wanted.append(frozenset(names))
+    return Group(
+        suffix,
+        amounts,
+        tuple(required),
+        frozenset(forbidden),
+        tuple(wanted),
+        frozenset(unwanted),
+        parts.get("in_tree", [None])[-1],
+    )
+
+
+def example_records(cloud: dict) -> list[ProviderRecord]:
+    """The providers of one invented cloud of section 9."""
+    number = {p["uuid"]: i for i, p in enumerate(cloud["providers"], 1)}
+    parent = {p["uuid"]: p["parent"] for p in cloud["providers"]}
+
+    def root(uuid):
+        while parent[uuid]:
+            uuid = parent[uuid]
+        return uuid
+
+    return [
+        ProviderRecord(
+            number[p["uuid"]],
+            p["uuid"],
+            1,
+            number[p["parent"]] if p["parent"] else None,
+            number[root(p["uuid"])],
+            {c: Inventory(**i, used=p["used"].get(c, 0)) for c, i in p["inventories"].items()},
+            frozenset(p["traits"]),
+            frozenset(p["aggregates"]),
+        )
+        for p in cloud["providers"]
+    ]

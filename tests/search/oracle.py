@@ -1,0 +1,165 @@
+"""Brute force straight from contract 04, sections 5.1 to 5.7: enumerate, check, collect.
+
+A world is a dict of ``ProviderRecord`` by id. Nothing here is shared with the engine but the shapes
+of question and provider.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+from placement.search.records import ProviderRecord
+from placement.search.request import CandidateRequest, Group
+
+World = dict[int, ProviderRecord]
+SHARES = "MISC_SHARES_VIA_AGGREGATE"
+
+
+class Oracle:
+    def __init__(self, records):
+        self.world: World = {r.provider_id: r for r in records}
+
+    # 5.1
+    def ancestors(self, p):
+        line = []
+        while p is not None:
+            line.append(p)
+            p = self.world[p].parent_id
+        return line
+
+    def root(self, p):
+        return self.ancestors(p)[-1]
+
+    def fits(self, p, name, n):
+        inv = self.world[p].inventories.get(name)
+        if inv is None:
+            return False
+        cap = (inv.total - inv.reserved) * inv.allocation_ratio
+        return inv.used + n <= cap and inv.min_unit <= n <= inv.max_unit and n % inv.step_size == 0
+
+    def holds(self, p, name, n):
+        inv = self.world[p].inventories[name]
+        icap = int((inv.total - inv.reserved) * inv.allocation_ratio)
+        return inv.used + n <= icap and n <= inv.max_unit
+
+    # 5.2
+    def anchors(self, p):
+        found = {self.root(p)}
+        if SHARES in self.world[p].traits:
+            mine = self.world[p].aggregates
+            found |= {self.root(q) for q, r in self.world.items() if r.aggregates & mine}
+        return found
+
+    def reach(self, a):
+        return [p for p in self.world if a in self.anchors(p)]
+
+    def tree_of(self, uuid):
+        for p, record in self.world.items():
+            if record.uuid == uuid:
+                return self.root(p)
+        return None
+
+    # 5.4
+    def choices(self, g: Group, a):
+        if not g.amounts and not g.required and not g.member_of:
+            return []
+        found = []
+        for p in self.reach(a):
+            r = self.world[p]
+            if not all(self.fits(p, c, n) for c, n in g.amounts.items()):
+                continue
+            if not meets(r.traits, g.required) or g.forbidden & r.traits:
+                continue
+            if not meets(r.aggregates, g.member_of) or g.forbidden_aggregates & r.aggregates:
+                continue
+            if g.amounts and g.in_tree is not None and self.root(p) != self.tree_of(g.in_tree):
+                continue
+            found.append(p)
+        return found
+
+    # 5.5
+    def functions(self, g: Group, a):
+        at_anchor = self.world[a].aggregates
+        options = []
+        for c, n in g.amounts.items():
+            options.append([])
+            for p in self.reach(a):
+                own = self.world[p].aggregates
+                local = self.root(p) == a
+                if not self.fits(p, c, n):
+                    continue
+                if g.in_tree is not None and not (local and self.tree_of(g.in_tree) == a):
+                    continue
+                if not (meets(own, g.member_of) or (local and meets(at_anchor, g.member_of))):
+                    continue
+                if g.forbidden_aggregates & own or g.forbidden_aggregates & at_anchor:
+                    continue
+                options[-1].append(p)
+        for f in product(*options):
+            traits = frozenset().union(*(self.world[p].traits for p in f))
+            if meets(traits, g.required) and not g.forbidden & traits:
+                yield dict(zip(g.amounts, f, strict=True))
+
+    # 5.6
+    def same_subtree(self, chosen):
+        return any(all(q in self.ancestors(p) for p in chosen) for q in chosen)
+
+    def combinations(self, request: CandidateRequest, a):
+        groups = [g for g in request.groups if g.suffix]
+        unsuffixed = next((g for g in request.groups if not g.suffix), None)
+        functions = list(self.functions(unsuffixed, a)) if unsuffixed else [{}]
+        for picks in product(*(self.choices(g, a) for g in groups)):
+            serves = dict(zip((g.suffix for g in groups), picks, strict=True))
+            if request.isolate and any(p == q for p, q in combinations(picks, 2)):
+                continue
+            if not all(self.same_subtree({serves[s] for s in x}) for x in request.same_subtrees):
+                continue
+            for f in functions:
+                sums = {}
+                for g in groups:
+                    for c, n in g.amounts.items():
+                        sums[serves[g.suffix], c] = sums.get((serves[g.suffix], c), 0) + n
+                for c, p in f.items():
+                    sums[p, c] = sums.get((p, c), 0) + unsuffixed.amounts[c]
+                if all(self.holds(p, c, n) for (p, c), n in sums.items()):
+                    mappings = {s: frozenset([p]) for s, p in serves.items()}
+                    if unsuffixed:
+                        mappings[""] = frozenset(f.values())
+                    yield frozenset((p, c, n) for (p, c), n in sums.items()), freeze(mappings)
+
+    # 5.3, 5.7
+    def candidates(self, request: CandidateRequest):
+        """Return the set of (allocations, mappings), both frozen, of provider ids."""
+        named = [g.in_tree for g in request.groups if g.in_tree is not None]
+        if any(self.tree_of(uuid) is None for uuid in named):
+            return set()
+        found = set()
+        for a, record in self.world.items():
+            if record.parent_id is not None or not request.root_required <= record.traits:
+                continue
+            if not request.root_forbidden & record.traits:
+                found |= set(self.combinations(request, a))
+        if request.one_provider_per_tree:
+            found = {c for c in found if self.spread(c)}
+        return found
+
+    def spread(self, candidate):
+        providers = {p for p, _, _ in candidate[0]}
+        return len({self.root(p) for p in providers}) == len(providers)
+
+    # 4.3
+    def summarised(self, candidates, before_cut, whole_trees):
+        """Return the ids of the providers that the summaries of ``candidates`` show."""
+        trees = {self.root(p) for allocations, _ in candidates for p, _, _ in allocations}
+        if whole_trees:
+            return {p for p in self.world if self.root(p) in trees}
+        used = {p for allocations, _ in before_cut for p, _, _ in allocations}
+        return {p for p in used if self.root(p) in trees}
+
+
+def meets(have, demands):
+    return all(d & have for d in demands)
+
+
+def freeze(mappings):
+    return frozenset(mappings.items())

@@ -1,0 +1,140 @@
+"""Engine against brute force on random small clouds (contract 04, section 8).
+
+PLACEMENT_EXAMPLES=100000 pytest tests/search runs as many examples as you like.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from random import Random
+
+from placement.search import search
+from tests.search.builders import World, ask, group, ids, load, summarised
+from tests.search.oracle import Oracle
+from tests.search.worlds import device_hosts, question, seeds, shrinkable
+
+
+def check_whole(records, request):
+    """Without bound, limit and seed the answer is exactly the set, and so are the summaries."""
+    cloud, oracle = load(records), Oracle(records)
+    expected = oracle.candidates(request)
+    result = search(cloud, request)
+    answer = ids(cloud, result)
+    assert result.complete
+    assert len(answer) == len(set(answer))
+    assert set(answer) == expected
+    for whole in (True, False):
+        assert summarised(cloud, result, whole) == oracle.summarised(expected, expected, whole)
+    return answer
+
+
+@seeds(1500)
+def test_the_answer_is_the_set(random):
+    check_whole(*question(random, options=False))
+
+
+@seeds(1000)
+def test_the_answer_is_the_set_where_combining_is_hard(random):
+    check_whole(*device_hosts(random))
+
+
+@shrinkable(150)
+def test_the_answer_is_the_set_shrinkable(random):
+    check_whole(*question(random, options=False))
+
+
+def test_the_random_questions_are_worth_asking():
+    """Many of the questions have answers, and some have many."""
+    sizes = []
+    for seed in range(200):
+        records, request = question(Random(seed), options=False)
+        sizes.append(len(Oracle(records).candidates(request)))
+    assert sum(size > 0 for size in sizes) > 80
+    assert sum(size > 10 for size in sizes) > 10
+
+
+@seeds(1500)
+def test_bound_limit_and_order(random):
+    """Sizes, membership, and the summaries that the returned part implies."""
+    records, request = question(random)
+    cloud, oracle = load(records), Oracle(records)
+    free = dataclasses.replace(request, one_provider_per_tree=False)
+    unfiltered, possible = oracle.candidates(free), oracle.candidates(request)
+
+    result = search(cloud, request)
+    answer = ids(cloud, result)
+
+    assert len(answer) == len(set(answer))
+    assert set(answer) <= possible
+    bound = request.bound
+    uncut = dataclasses.replace(request, limit=None)
+    survivors = ids(cloud, search(cloud, uncut))
+    if bound is None or bound >= len(unfiltered):
+        assert set(survivors) == possible
+    elif not request.one_provider_per_tree:
+        assert len(survivors) == bound
+    else:
+        assert len(survivors) <= bound
+    assert len(answer) == min(request.limit or len(survivors), len(survivors))
+    assert set(answer) <= set(survivors)
+    assert ids(cloud, search(cloud, request)) == answer
+    assert summarised(cloud, result, True) == oracle.summarised(answer, answer, True)
+    if request.one_provider_per_tree:
+        shown = summarised(cloud, result, False)
+        assert shown == oracle.summarised(answer, survivors, False)
+
+
+def trees(oracle, candidate):
+    return frozenset(oracle.root(p) for p, _, _ in candidate[0])
+
+
+@seeds(400)
+def test_depth_first_exhausts_a_tree_before_the_next(random):
+    """With trees that share nothing, at most one tree contributes a part of its candidates."""
+    records, request = question(random, most_groups=2)
+    records = [dataclasses.replace(r, aggregates=frozenset()) for r in records]
+    request = dataclasses.replace(
+        request, limit=None, maximum=3, strategy="depth-first", one_provider_per_tree=False
+    )
+    cloud, oracle = load(records), Oracle(records)
+    possible = oracle.candidates(request)
+
+    answer = ids(cloud, search(cloud, request))
+
+    parts = 0
+    for tree in {trees(oracle, c) for c in answer}:
+        mine = sum(trees(oracle, c) == tree for c in answer)
+        parts += mine < sum(trees(oracle, c) == tree for c in possible)
+    assert parts <= 1
+
+
+@seeds(400)
+def test_the_first_candidates_cover_as_many_trees_as_they_can(random):
+    """Section 6.4, for trees that share nothing: limit n gives min(n, trees) trees."""
+    records, request = question(random, most_groups=2)
+    records = [dataclasses.replace(r, aggregates=frozenset()) for r in records]
+    request = dataclasses.replace(request, maximum=-1)
+    cloud, oracle = load(records), Oracle(records)
+    possible = {trees(oracle, c) for c in oracle.candidates(request)}
+
+    answer = ids(cloud, search(cloud, request))
+
+    assert len({trees(oracle, c) for c in answer}) == min(len(answer), len(possible))
+
+
+def test_a_subtree_of_sharing_providers_serves_another_tree():
+    """Pool and nested pool lie above each other, also as seen from a host that reaches both."""
+    world = World().host("h", VCPU=4, aggregates=["a"]).pool("p", ["a"], DISK=10)
+    world.device("q", "p", VF=2, aggregates=["a"], traits=["MISC_SHARES_VIA_AGGREGATE"])
+    world.device("r", "q", VF=2, aggregates=["a"], traits=["MISC_SHARES_VIA_AGGREGATE"])
+    groups = group("_V", VCPU=1), group("_D", DISK=1), group("_F", VF=1)
+    request = ask(*groups, same_subtrees=(frozenset(["_D", "_F"]),))
+    answer = check_whole(list(world.records.values()), request)
+    assert len(answer) == 2
+
+
+def test_a_lone_pool_counts_once():
+    """Its own tree and every host that reaches it give the same candidate."""
+    world = World().host("h", VCPU=4, aggregates=["a"]).host("i", VCPU=4, aggregates=["a"])
+    world.pool("p", ["a"], DISK=10)
+    assert len(check_whole(list(world.records.values()), ask(group(DISK=1)))) == 1

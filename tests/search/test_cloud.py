@@ -1,0 +1,178 @@
+"""A cloud kept current by ``replace`` equals one loaded afresh; digests are those of the content."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from placement.search import BLOCK, Cloud, Digest, Inventory, ProviderRecord, search
+from placement.search.index_set import FEW, IndexSet
+from tests.search.builders import World, ask, group, ids, load, summarised
+from tests.search.worlds import cloud as random_cloud
+from tests.search.worlds import one_in, request, seeds
+
+
+def content(cloud: Cloud):
+    """Everything a search or a renderer can read, by provider id."""
+    number = [*cloud.ids.tolist(), None]
+    return {
+        provider_id: (
+            cloud.uuids[i],
+            int(cloud.revisions[i]),
+            number[cloud.parents[i]],
+            number[cloud.roots[i]],
+            cloud.traits[i],
+            cloud.aggregates[i],
+            cloud.inventories[i],
+            {name: int(cloud.room(name)[i]) for name in cloud.classes},
+            {name: column.units.get(i) for name, column in cloud.classes.items()},
+        )
+        for provider_id, i in cloud.index_of.items()
+    }
+
+
+def digests(records):
+    blocks = {}
+    for r in records:
+        blocks.setdefault(r.provider_id // BLOCK, []).append(r)
+    return {
+        block: Digest(len(rs), sum(r.provider_id for r in rs), sum(r.revision for r in rs))
+        for block, rs in blocks.items()
+    }
+
+
+@seeds(80)
+def test_replace_equals_a_fresh_load(random):
+    """Grow, shrink, move and change a cloud step by step; each time compare with a new one."""
+    cloud = Cloud()
+    world: dict[int, ProviderRecord] = {}
+    for step in range(6):
+        records = random_cloud(random, 12)
+        if one_in(random, 2):
+            records = [dataclasses.replace(r, revision=r.revision + step) for r in records]
+        now = {r.provider_id: r for r in records}
+        removed = set(world) - set(now)
+        changed = [r for i, r in now.items() if world.get(i) != r]
+        random.shuffle(changed)
+        cloud.replace(changed, removed)
+        world = now
+        fresh = load(records)
+        assert content(cloud) == content(fresh)
+        assert cloud.digest() == fresh.digest()
+        assert cloud.block_digests() == fresh.block_digests() == digests(records)
+        for _ in range(4):
+            question = request(random, records)
+            question = dataclasses.replace(question, seed=None)
+            expected, found = search(fresh, question), search(cloud, question)
+            assert ids(cloud, found) == ids(fresh, expected)
+            for whole in (True, False):
+                assert summarised(cloud, found, whole) == summarised(fresh, expected, whole)
+
+
+def test_block_revisions():
+    cloud = load(
+        [ProviderRecord(i, f"u{i}", i + 5, None, i) for i in (1, BLOCK - 1, BLOCK, 3 * BLOCK)]
+    )
+    assert cloud.block_revisions(0) == {1: 6, BLOCK - 1: BLOCK + 4}
+    assert cloud.block_revisions(1) == {BLOCK: BLOCK + 5}
+    assert cloud.block_revisions(2) == {}
+    assert set(cloud.block_digests()) == {0, 1, 3}
+    assert cloud.digest() == Digest(4, 5 * BLOCK, 5 * BLOCK + 20)
+    assert Cloud().digest() == Digest(0, 0, 0)
+
+
+def test_stamps_tell_what_changed():
+    world = World().host("a", VCPU=4).host("b", VCPU=4)
+    cloud = world.cloud()
+    before = cloud.stamps.copy()
+    cloud.replace([dataclasses.replace(world.records["b"], revision=2)])
+    changed = (cloud.stamps != before).tolist()
+    assert changed == [False, True]
+
+
+def test_names_vanish_with_their_last_provider():
+    world = World().host("a", VCPU=4, traits=["T1"]).host("b", VCPU=4)
+    cloud = world.cloud()
+    cloud.replace([dataclasses.replace(world.records["a"], traits=frozenset())])
+    assert not cloud.has_trait("T1")
+    cloud.replace([], removed=[1, 2])
+    assert not cloud.has_class("VCPU")
+    assert len(cloud) == 0
+    assert len(search(cloud, ask(group(VCPU=1)))) == 0
+
+
+def test_an_empty_cloud_has_no_candidates():
+    for cloud in (Cloud(), load([])):
+        assert len(search(cloud, ask(group(VCPU=1)))) == 0
+
+
+def test_the_order_does_not_depend_on_the_history_of_the_cloud():
+    records = list(World().host("a", VCPU=1).host("b", VCPU=1).host("c", VCPU=1).records.values())
+    one, other = load(records), Cloud()
+    other.replace(records[::-1])
+    other.replace([], removed=[2])
+    other.replace([records[1]])
+    question = ask(group(VCPU=1))
+    assert ids(one, search(one, question)) == ids(other, search(other, question))
+
+
+@pytest.mark.parametrize(
+    ("total", "reserved", "ratio", "used", "amount", "found"),
+    [
+        (8, 0, 0.3, 0, 2, True),
+        (8, 0, 0.3, 0, 3, False),
+        (10, 0, 0.7, 0, 7, True),  # 7.0 in doubles
+        (10, 0, 1.1, 0, 11, True),  # 11.000000000000002
+        (100, 0, 1.15, 0, 115, False),  # 114.99999999999999
+        (100, 0, 1.15, 0, 114, True),
+        (8, 8, 4.0, 0, 1, False),
+        (8, 0, 1.0, 20, 1, False),
+        (2**31 - 1, 0, 1.0, 0, 2**31 - 1, True),
+        (2**31 - 1, 0, 3.0e38, 2**40, 1, True),
+    ],
+)
+def test_capacity_is_exact(total, reserved, ratio, used, amount, found):
+    held = Inventory(total, reserved, allocation_ratio=ratio, used=used)
+    world = World().host("a", VCPU=held)
+    copied = Cloud()
+    copied.replace(world.records.values())
+    for cloud in (world.cloud(), copied):
+        assert len(search(cloud, ask(group(VCPU=amount)))) == found
+        assert cloud.inventories[0] == (("VCPU", int((total - reserved) * ratio), used),)
+
+
+@seeds(50)
+def test_an_index_set_is_a_set(random):
+    mirror: set[int] = set()
+    members = IndexSet()
+    top = random.choice([10, 300, 5000])
+    for _ in range(random.choice([20, 3 * FEW])):
+        index = random.randrange(top)
+        if one_in(random, 3):
+            members.discard(index)
+            mirror.discard(index)
+        else:
+            members.add(index)
+            mirror.add(index)
+    assert len(members) == len(mirror)
+    assert members.indexes(top).tolist() == sorted(mirror)
+    assert members.mask(top).nonzero()[0].tolist() == sorted(mirror)
+    assert all((i in members) == (i in mirror) for i in range(top + 9))
+
+
+def test_who_shares_with_whom_follows_each_change_alone():
+    """Aggregates and the sharing trait leave the shape of the trees alone."""
+    world = World().host("h", VCPU=4, aggregates=["a"]).pool("p", ["b"], DISK=10)
+    cloud, question = world.cloud(), ask(group(VCPU=1, DISK=1))
+    pool, host = world.records["p"], world.records["h"]
+    steps = [
+        (pool, 0),
+        (dataclasses.replace(pool, aggregates=frozenset(["a"])), 1),
+        (dataclasses.replace(pool, aggregates=frozenset(["a"]), traits=frozenset()), 0),
+        (dataclasses.replace(pool, aggregates=frozenset(["a"])), 1),
+        (dataclasses.replace(host, aggregates=frozenset()), 0),
+    ]
+    for record, expected in steps:
+        cloud.replace([record])
+        assert len(search(cloud, question)) == expected

@@ -1,0 +1,220 @@
+"""The service under real web servers, with the configuration files that we ship in ``etc/``.
+
+Each context manager yields a :class:`Site`. The shipped files are used as they are but for paths,
+ports and users.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.processes import Process, answers, free_port, require_program
+
+ROOT = Path(__file__).resolve().parents[2]
+ETC = ROOT / "etc"
+PROGRAMS = Path(sys.executable).parent
+APACHE_MODULES = Path("/usr/lib/apache2/modules")
+
+SETTINGS = """\
+[api]
+auth_strategy = {auth}
+[placement_database]
+connection = {database}
+[oslo_middleware]
+enable_proxy_headers_parsing = true
+"""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A running deployment.
+
+    :param url: where clients find it, with the prefix, without a slash at the end.
+    :param workers: the processes of the master that serve.
+    :param reload: asks for a graceful reload.
+    """
+
+    url: str
+    master: Process
+    reload: Callable[[], None]
+
+    @property
+    def prefix(self) -> str:
+        """The path under which the service is mounted; empty at the root of the host."""
+        return "/" + self.url.split("/", 3)[3] if self.url.count("/") > 2 else ""
+
+    def workers(self) -> set[int]:
+        """Return the process ids of the master's children."""
+        children = Path(f"/proc/{self.master.pid}/task/{self.master.pid}/children").read_text()
+        return {int(each) for each in children.split()}
+
+
+def prepare(
+    folder: Path, database: str, more: str = "", *, auth: str = "noauth2"
+) -> dict[str, str]:
+    """Write placement.conf, make the schema, and return the environment that names them."""
+    text = SETTINGS.format(database=database, auth=auth) + more
+    (folder / "placement.conf").write_text(text)
+    manage = [PROGRAMS / "placement-manage", "--config-file", folder / "placement.conf"]
+    done = subprocess.run(
+        [*manage, "db", "sync"], check=False, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    # The unprivileged servers write the database, its journals and the log.
+    folder.chmod(0o777)
+    for each in folder.glob("*.sqlite*"):
+        each.chmod(0o666)
+    return {"OS_PLACEMENT_CONFIG_DIR": str(folder)}
+
+
+def shipped(name: str, folder: Path, **words: str) -> str:
+    """Return the text of a file in ``etc/`` with the folder for its run and configuration paths.
+
+    :param words: further replacements; a text that the file does not have is an error.
+    """
+    text = (ETC / name).read_text()
+    for path in ("/run/placement", "/etc/placement"):
+        text = text.replace(path, str(folder))
+    for old, new in words.items():
+        assert old in text, f"{name} has no {old}"
+        text = text.replace(old, new)
+    return text
+
+
+@contextlib.contextmanager
+def uwsgi(folder: Path, environment: dict[str, str], http: bool = False) -> Iterator[Site]:
+    """Serve with etc/uwsgi/placement.ini, on its socket or directly over HTTP."""
+    program = require_program("uwsgi", str(PROGRAMS))
+    port = free_port()
+    text = shipped("uwsgi/placement.ini", folder).replace("processes = %k", "processes = 2")
+    if http:
+        socket = f"socket = {folder}/uwsgi.sock\nchmod-socket = 666"
+        assert socket in text
+        text = text.replace(socket, f"http-socket = 127.0.0.1:{port}")
+    (folder / "uwsgi.ini").write_text(text)
+    command = [program, "--ini", folder / "uwsgi.ini"]
+    with Process("uwsgi", command, folder=folder, environment=environment) as master:
+
+        def loaded() -> int:
+            return master.log.read_text().count("ready in")
+
+        def chain_reload() -> None:
+            served = loaded()
+            (folder / "uwsgi.fifo").write_text("c")
+            master.wait_until("two new workers serve", lambda: loaded() >= served + 2, 60)
+
+        master.wait_until("two workers serve", lambda: loaded() >= 2)
+
+        yield Site(f"http://127.0.0.1:{port}", master, chain_reload)
+
+
+@contextlib.contextmanager
+def gunicorn(folder: Path, environment: dict[str, str], http: bool = False) -> Iterator[Site]:
+    """Serve with etc/gunicorn/gunicorn.conf.py, on its socket or directly over HTTP."""
+    program = require_program("gunicorn", str(PROGRAMS))
+    port = free_port()
+    text = shipped("gunicorn/gunicorn.conf.py", folder, **{"multiprocessing.cpu_count()": "2"})
+    if http:
+        text = text.replace(f"unix:{folder}/gunicorn.sock", f"127.0.0.1:{port}")
+    (folder / "gunicorn.conf.py").write_text(text.replace("import multiprocessing\n", ""))
+    command = [program, "--config", folder / "gunicorn.conf.py"]
+    with Process("gunicorn", command, folder=folder, environment=environment) as master:
+        site = Site(f"http://127.0.0.1:{port}", master, lambda: master.send(signal.SIGHUP))
+        master.wait_until("its workers run", lambda: len(site.workers()) == 2)
+        if http:
+            master.wait_until("it answers", lambda: answers(site.url))
+        yield site
+
+
+APACHE = """\
+ServerRoot {folder}
+PidFile {folder}/apache.pid
+Listen 127.0.0.1:{port}
+ServerName 127.0.0.1
+ErrorLog {folder}/apache-error.log
+DefaultRuntimeDir {folder}
+{user}
+{modules}
+StartServers 2
+ServerLimit 4
+MaxRequestWorkers 100
+GracefulShutdownTimeout 30
+"""
+
+
+@contextlib.contextmanager
+def apache(folder: Path, environment: dict[str, str], site: str, *modules: str) -> Iterator[Site]:
+    """Serve under /placement with the text ``site`` as Apache's configuration."""
+    program = require_program("apache2")
+    port = free_port()
+    wanted = ("mpm_event", "authz_core", *modules)
+    loads = [
+        f"LoadModule {name}_module {APACHE_MODULES}/mod_{name}.so"
+        for name in wanted
+        if (APACHE_MODULES / f"mod_{name}.so").exists()
+    ]
+    user = "User www-data\nGroup www-data" if os.geteuid() == 0 else ""
+    base = APACHE.format(folder=folder, port=port, user=user, modules="\n".join(loads))
+    (folder / "apache.conf").write_text(base + site)
+    command = [program, "-d", folder, "-f", folder / "apache.conf", "-DFOREGROUND"]
+    with Process("apache", command, folder=folder, environment=environment) as master:
+        url = f"http://127.0.0.1:{port}/placement"
+        master.wait_until("it answers", lambda: answers(url))
+        yield Site(url, master, lambda: master.send(signal.SIGUSR1))
+
+
+NGINX = """\
+daemon off;
+{user}
+pid {folder}/nginx.pid;
+error_log {folder}/nginx-error.log;
+worker_processes 2;
+events {{ worker_connections 512; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/nginx-body;
+    proxy_temp_path {folder}/nginx-proxy;
+    fastcgi_temp_path {folder}/nginx-fastcgi;
+    uwsgi_temp_path {folder}/nginx-uwsgi;
+    scgi_temp_path {folder}/nginx-scgi;
+    large_client_header_buffers 4 64k;
+    server {{
+        listen 127.0.0.1:{port};
+        include {folder}/site.conf;
+    }}
+}}
+"""
+
+
+@contextlib.contextmanager
+def nginx(folder: Path, site: str) -> Iterator[Site]:
+    """Serve under /placement with the text ``site`` in nginx's server block."""
+    program = require_program("nginx")
+    port = free_port()
+    user = "user www-data;" if os.geteuid() == 0 else ""
+    (folder / "site.conf").write_text(site)
+    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, user=user))
+    command = [program, "-p", folder, "-c", folder / "nginx.conf"]
+    with Process("nginx", command, folder=folder) as master:
+        url = f"http://127.0.0.1:{port}/placement"
+        master.wait_until("it answers", lambda: answers(url))
+        yield Site(url, master, lambda: master.send(signal.SIGHUP))
+
+
+@contextlib.contextmanager
+def builtin(folder: Path, environment: dict[str, str]) -> Iterator[Site]:
+    """Serve with the service's own command, placement-api."""
+    port = free_port()
+    command = [
+        PROGRAMS / "placement-api",
+        *("--config-file", folder / "placement.conf", "--port", str(port)),
+    ]
+    with Process("placement-api", command, folder=folder, environment=environment) as master:
+        url = f"http://127.0.0.1:{port}"
+        master.wait_until("it answers", lambda: answers(url))
+        yield Site(url, master, lambda: None)

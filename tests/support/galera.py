@@ -1,0 +1,320 @@
+"""A three-node MariaDB Galera cluster on loopback, from Debian's mariadb-server, galera-4 and rsync.
+
+    with galera_cluster() as cluster:
+        cluster.nodes[0].url("placement")     # a SQLAlchemy URL; each node has its own port
+        cluster.nodes[1].kill()               # SIGKILL
+        cluster.nodes[1].rejoin()             # start again on what the disk holds, catch up
+        cluster.nodes[2].cut_off()            # no packet to or from the others; clients still reach it
+
+Timeouts of the group communication are short (a lost node is evicted after some 2 s, not 5 to 15),
+which makes tests quick and changes nothing else.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from tests.support.processes import (
+    Process,
+    as_user,
+    free_ports,
+    lacking,
+    public_folder,
+    require_program,
+    wait_until,
+)
+
+PROVIDERS = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
+JOIN_S = 60.0
+
+GROUP_OPTIONS = {
+    "gcache.size": "32M",
+    # After a crash the node finds its own history again and needs only what it missed (IST).
+    "gcache.recover": "yes",
+    "evs.keepalive_period": "PT0.3S",
+    "evs.inactive_check_period": "PT0.2S",
+    "evs.suspect_timeout": "PT1.5S",
+    "evs.inactive_timeout": "PT3S",
+    "evs.install_timeout": "PT3S",
+    "gmcast.peer_timeout": "PT1S",
+}
+
+SMALL = (
+    "--innodb-buffer-pool-size=64M",
+    "--innodb-log-file-size=16M",
+    "--innodb-flush-log-at-trx-commit=2",
+    "--performance-schema=OFF",
+    "--skip-name-resolve",
+    "--max-connections=200",
+)
+
+
+def _user() -> str | None:
+    return "mysql" if os.geteuid() == 0 else None
+
+
+def _give(path: Path) -> None:
+    if _user():
+        shutil.chown(path, "mysql", "mysql")
+
+
+class Node:
+    """One mariadbd of the cluster: its folder, ports and process."""
+
+    def __init__(self, name: str, folder: Path, provider: str) -> None:
+        self.name = name
+        self.folder = folder
+        self.data = folder / "data"
+        self.provider = provider
+        self.port, self.group_port, self.catch_up_port, self.copy_port = free_ports(4)
+        self.others: list[Node] = []
+        self.process: Process | None = None
+        folder.mkdir()
+        _give(folder)
+
+    def _arguments(self) -> list[str]:
+        options = {
+            **GROUP_OPTIONS,
+            "gmcast.listen_addr": f"tcp://127.0.0.1:{self.group_port}",
+            "ist.recv_addr": f"127.0.0.1:{self.catch_up_port}",
+        }
+        group = ",".join(f"127.0.0.1:{node.group_port}" for node in [self, *self.others])
+        return [
+            require_program("mariadbd"),
+            "--no-defaults",
+            f"--datadir={self.data}",
+            f"--socket={self.folder}/mysqld.sock",
+            f"--pid-file={self.folder}/mysqld.pid",
+            f"--port={self.port}",
+            "--bind-address=127.0.0.1",
+            *SMALL,
+            "--binlog-format=ROW",
+            "--innodb-autoinc-lock-mode=2",
+            "--wsrep-on=ON",
+            f"--wsrep-provider={self.provider}",
+            f"--wsrep-provider-options={';'.join(f'{k}={v}' for k, v in options.items())}",
+            "--wsrep-cluster-name=placement-tests",
+            f"--wsrep-cluster-address=gcomm://{group}",
+            f"--wsrep-node-name={self.name}",
+            f"--wsrep-node-address=127.0.0.1:{self.group_port}",
+            "--wsrep-sst-method=rsync",
+            f"--wsrep-sst-receive-address=127.0.0.1:{self.copy_port}",
+            "--wsrep-slave-threads=2",
+        ]
+
+    def install(self) -> None:
+        """Make an empty data directory whose root account has no password."""
+        subprocess.run(
+            [
+                *as_user(_user()),
+                require_program("mariadb-install-db"),
+                "--no-defaults",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+                "--innodb-log-file-size=16M",
+                f"--datadir={self.data}",
+            ],
+            check=True,
+            capture_output=True,
+            cwd=self.folder,
+        )
+
+    def start(self, *arguments: str) -> None:
+        """Start the server; return at once. A missing data directory is filled by another node."""
+        if not self.data.exists():
+            self.data.mkdir(mode=0o700)
+            _give(self.data)
+        self.process = Process(
+            self.name, [*self._arguments(), *arguments], folder=self.folder, user=_user()
+        )
+
+    def _recovered_position(self) -> str:
+        """Return ``cluster:sequence number`` of the last transaction in the data directory."""
+        done = subprocess.run(
+            [
+                *as_user(_user()),
+                *self._arguments(),
+                "--wsrep-recover",
+                f"--log-error={self.folder}/recover.log",
+            ],
+            check=False,
+            capture_output=True,
+            cwd=self.folder,
+        )
+        log = (self.folder / "recover.log").read_text(errors="replace")
+        found = re.findall(r"Recovered position: (\S+)", log)
+        if not found:
+            raise AssertionError(f"{self.name} cannot recover ({done.returncode}):\n{log[-3000:]}")
+        return found[-1]
+
+    def wait_given_up(self) -> None:
+        """Wait until the others have agreed that this node is gone.
+
+        A node that comes back under a new identity while they still argue about the old one can
+        cost them their quorum.
+        """
+        alive = [other for other in self.others if other.process and other.process.runs]
+        wait_until(
+            f"the others have given {self.name} up",
+            lambda: all(other.is_ready() and other.size() == len(alive) for other in alive),
+        )
+
+    def rejoin(self, timeout_s: float = JOIN_S) -> None:
+        """Start a killed node on what its disk holds and wait until it is a synced member."""
+        self.wait_given_up()
+        self.start(f"--wsrep-start-position={self._recovered_position()}")
+        self.wait_ready(timeout_s)
+
+    def rejoin_empty(self, timeout_s: float = JOIN_S) -> None:
+        """Start the node on an empty disk: it gets a full copy from another one."""
+        self.wait_given_up()
+        shutil.rmtree(self.data)
+        self.start()
+        self.wait_ready(timeout_s)
+
+    def wait_ready(self, timeout_s: float = JOIN_S) -> None:
+        """Wait until the node is synced and answers queries."""
+        assert self.process is not None
+        self.process.wait_until("synced", self.is_ready, timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        assert self.process is not None
+        self.process.kill()
+
+    def freeze(self) -> None:
+        """SIGSTOP; the others evict it after some seconds."""
+        assert self.process is not None
+        self.process.freeze()
+
+    def thaw(self) -> None:
+        """SIGCONT; the node finds that it was evicted and joins again by itself."""
+        assert self.process is not None
+        self.process.thaw()
+
+    def cut_off(self) -> None:
+        """Drop every packet between this node and the others; clients still reach it."""
+        self.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
+
+    def reconnect(self) -> None:
+        """End :meth:`cut_off`."""
+        self.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
+
+    def url(self, database: str) -> str:
+        """Return the SQLAlchemy URL of a database on this node."""
+        return f"mysql+pymysql://root@127.0.0.1:{self.port}/{database}"
+
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run one statement on this node by itself; return its rows."""
+        with (
+            contextlib.closing(
+                pymysql.connect(
+                    host="127.0.0.1",
+                    port=self.port,
+                    user="root",
+                    autocommit=True,
+                    connect_timeout=5,
+                    read_timeout=20,
+                    write_timeout=20,
+                )
+            ) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    def status(self, name: str) -> str | None:
+        """Return a ``wsrep_`` status variable, or None while the node answers nobody."""
+        try:
+            rows = self.execute(f"SHOW GLOBAL STATUS LIKE '{name}'")
+        except pymysql.Error:
+            return None
+        return str(rows[0][1]) if rows else None
+
+    def is_ready(self) -> bool:
+        """Say whether the node is a synced member of the primary component."""
+        return (
+            self.status("wsrep_ready") == "ON"
+            and self.status("wsrep_local_state_comment") == "Synced"
+        )
+
+    def size(self) -> int:
+        """Return how many nodes this one sees, itself included."""
+        return int(self.status("wsrep_cluster_size") or 0)
+
+
+class Cluster:
+    """Some nodes that replicate one another."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.nodes = nodes
+        for node in nodes:
+            node.others = [other for other in nodes if other is not node]
+
+    def start(self) -> None:
+        """Bootstrap the first node, join the others."""
+        first, *others = self.nodes
+        first.install()
+        first.start("--wsrep-new-cluster")
+        first.wait_ready()
+        for node in others:
+            node.start()
+        for node in others:
+            node.wait_ready()
+        self.wait_complete()
+
+    def wait_complete(self, timeout_s: float = JOIN_S) -> None:
+        """Wait until every node is ready and sees all the others."""
+        wait_until(
+            "all nodes see one another",
+            lambda: all(n.is_ready() and n.size() == len(self.nodes) for n in self.nodes),
+            timeout_s,
+        )
+
+    def create_database(self, name: str) -> list[str]:
+        """Make a database anew; return its URL on each node."""
+        self.nodes[0].execute(f"DROP DATABASE IF EXISTS {name}")
+        self.nodes[0].execute(f"CREATE DATABASE {name}")
+        for node in self.nodes:
+            wait_until(
+                f"{node.name} has {name}",
+                lambda node=node: node.execute(f"SHOW DATABASES LIKE '{name}'"),
+            )
+        return [node.url(name) for node in self.nodes]
+
+    def stop(self) -> None:
+        """End every node; what they hold is thrown away, so nobody waits for a tidy end."""
+        for node in self.nodes:
+            if node.process is not None:
+                node.process.kill()
+
+
+def require_galera() -> str:
+    """Return the path of the Galera provider; skip, or fail in CI, where a piece is missing."""
+    for program in ("mariadbd", "mariadb-install-db", "rsync"):
+        require_program(program)
+    for path in PROVIDERS:
+        if Path(path).exists():
+            return path
+    lacking("galera-4")
+    raise AssertionError
+
+
+@contextlib.contextmanager
+def galera_cluster(count: int = 3) -> Iterator[Cluster]:
+    """Start a cluster, yield it, and leave nothing behind."""
+    provider = require_galera()
+    with public_folder("placement-galera-") as folder:
+        cluster = Cluster([Node(f"node{i}", folder / f"node{i}", provider) for i in range(count)])
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()

@@ -1,0 +1,203 @@
+"""Real processes for tests: start, wait until they answer, freeze, kill, stop; nothing outlives pytest."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+POLL_S = 0.05
+
+
+def wait_until(what: str, is_true: Callable[[], object], timeout_s: float = 30.0) -> None:
+    """Ask again and again until the answer is true; fail with ``what`` after ``timeout_s``."""
+    deadline = time.monotonic() + timeout_s
+    while not is_true():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s} s: {what}")
+        # The other side is another process: there is nothing to wait on but the clock.
+        time.sleep(POLL_S)
+
+
+def lacking(what: str) -> None:
+    """Skip the test for want of a program; fail it in CI, where everything must be there."""
+    if os.environ.get("CI"):
+        pytest.fail(f"CI needs {what}: see .ci/install")
+    pytest.skip(f"{what} is not installed here: see .ci/install")
+
+
+def require_program(name: str, *elsewhere: str) -> str:
+    """Return the path of a program, looked up in PATH, in the sbin directories and ``elsewhere``."""
+    places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin", *elsewhere])
+    found = shutil.which(name, path=places)
+    if found is None:
+        lacking(f"the program {name}")
+        raise AssertionError
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    """Return that many TCP ports on which nobody listens."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def free_port() -> int:
+    """Return one TCP port on which nobody listens."""
+    return free_ports(1)[0]
+
+
+def listens(port: int, host: str = "127.0.0.1") -> bool:
+    """Say whether somebody accepts connections on the port."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((host, port)) == 0
+
+
+def answers(url: str) -> bool:
+    """Say whether an HTTP server answers under the URL, with whatever status below 500."""
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except urllib.error.HTTPError as refusal:
+        return refusal.code < 500
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def public_folder(prefix: str) -> Iterator[Path]:
+    """Make a temporary folder that other users may enter (pytest's own may not be), and remove it."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def as_user(user: str | None) -> list[str]:
+    """Return the words before a command that run it as ``user`` if we are root, and kill it with us.
+
+    The kernel ties the command to the thread that starts it: start from the main thread.
+    """
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        return []
+    words = [setpriv, "--pdeathsig", "KILL"]
+    if user is not None and os.geteuid() == 0:
+        words += ["--reuid", user, "--regid", user, "--init-groups"]
+    return words
+
+
+class Process:
+    """One started command with its children, its output in a file.
+
+    :param name: for messages and the name of the log.
+    :param user: run as this user if we are root.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        user: str | None = None,
+    ) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        with self.log.open("ab") as output:
+            self.popen = subprocess.Popen(
+                [*as_user(user), *map(str, command)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                cwd=folder,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id of the command (not of its children)."""
+        return self.popen.pid
+
+    @property
+    def runs(self) -> bool:
+        """False once the command has ended."""
+        return self.popen.poll() is None
+
+    def output(self, last: int = 4000) -> str:
+        """Return the last characters of what it has printed."""
+        return self.log.read_text(errors="replace")[-last:]
+
+    def wait_until(
+        self, what: str, is_true: Callable[[], object], timeout_s: float = 30.0
+    ) -> "Process":
+        """Wait for a fact about this process; fail with its output if it ends first or is too slow."""
+
+        def true_or_dead() -> object:
+            if not self.runs:
+                raise AssertionError(
+                    f"{self.name} ended ({self.popen.returncode}) before {what}:\n{self.output()}"
+                )
+            return is_true()
+
+        try:
+            wait_until(what, true_or_dead, timeout_s)
+        except AssertionError as failure:
+            raise AssertionError(f"{self.name}: {failure}\n{self.output()}") from None
+        return self
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the command alone."""
+        self.popen.send_signal(number)
+
+    def send_all(self, number: signal.Signals) -> None:
+        """Send a signal to the command and its children."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.popen.pid, number)
+
+    def kill(self) -> None:
+        """End it and its children at once, like a power cut."""
+        self.send_all(signal.SIGKILL)
+        self.popen.wait(10)
+
+    def freeze(self) -> None:
+        """Stop it and its children where they are."""
+        self.send_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self.send_all(signal.SIGCONT)
+
+    def stop(self, timeout_s: float = 20.0, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ask it to end; kill what does not."""
+        if self.runs:
+            self.thaw()
+            self.send(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.popen.wait(timeout_s)
+        # Children may outlive a command that ended by itself.
+        self.send_all(signal.SIGKILL)
+        self.popen.wait(10)
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,177 @@
+"""Several server processes on one database, and clients that send at the same moment over HTTP."""
+
+import contextlib
+import http.client
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from placement.db import invariants
+from placement.db.api import Database
+from placement.db.engine import make_engine
+from tests.support.databases import scratch_database
+from tests.support.processes import Process, answers, free_ports, public_folder
+
+T = TypeVar("T")
+
+SERVER = Path(sys.executable).parent / "placement-api"
+HANGS_S = 120
+SETTINGS = """\
+[api]
+auth_strategy = noauth2
+[placement_database]
+connection = {connection}
+sync_on_startup = true
+[placement]
+{options}
+"""
+
+READ_COMMITTED = "init_command=SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+ARENAS = ("sqlite", "postgresql", "mysql", "mysql-read-committed")
+"""What ``race_database`` takes; ``mysql`` has the server's default, REPEATABLE READ."""
+
+
+@contextlib.contextmanager
+def race_database(kind: str) -> Iterator[str]:
+    """Make an empty database, yield its SQLAlchemy URL for the default driver, and drop it."""
+    with scratch_database(kind.partition("-")[0]) as url:
+        url = url.replace("mysql+pymysql", "mysql")
+        yield f"{url}?{READ_COMMITTED}" if kind.endswith("read-committed") else url
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back over HTTP."""
+
+    status: int
+    text: str
+
+    @property
+    def json(self) -> Any:
+        """The body as Python values."""
+        return json.loads(self.text)
+
+    @property
+    def code(self) -> str:
+        """The code of the error."""
+        return self.json["errors"][0]["code"]
+
+    @property
+    def detail(self) -> str:
+        """The message of the error."""
+        return self.json["errors"][0]["detail"]
+
+
+class Client:
+    """A caller with a connection of its own. Not for use by two threads at once."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANGS_S)
+
+    def send(self, method: str, path: str, body: Any = None, version: str = "1.38") -> Answer:
+        """Send a request as an admin with the service role and return the answer."""
+        headers = {
+            "X-Auth-Token": "admin",
+            "X-Roles": "admin,service",
+            "OpenStack-API-Version": f"placement {version}",
+        }
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            body = json.dumps(body)
+        self._connection.request(method, path, body, headers)
+        response = self._connection.getresponse()
+        return Answer(response.status, response.read().decode())
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+@dataclass
+class Arena:
+    """Servers on one database.
+
+    ``db`` is the database as the test itself looks at it, beside the servers.
+    """
+
+    ports: Sequence[int]
+    db: Database
+    _clients: list[Client] = field(default_factory=list)
+
+    def clients(self, count: int) -> list[Client]:
+        """Return that many clients, spread over the servers."""
+        while len(self._clients) < count:
+            self._clients.append(Client(self.ports[len(self._clients) % len(self.ports)]))
+        return self._clients[:count]
+
+    def send(self, method: str, path: str, body: Any = None, version: str = "1.38") -> Answer:
+        """Send one request through the first client."""
+        return self.clients(1)[0].send(method, path, body, version)
+
+    def race(self, works: Sequence[Callable[[Client], T]]) -> list[T]:
+        """Run every work in a thread with a client of its own, all at once; return their results."""
+        start = threading.Barrier(len(works))
+        results: list[Any] = [None] * len(works)
+        failures: list[BaseException] = []
+
+        def run(place: int, client: Client) -> None:
+            try:
+                start.wait(HANGS_S)
+                results[place] = works[place](client)
+            except BaseException as failure:
+                failures.append(failure)
+
+        clients = self.clients(len(works))
+        threads = [threading.Thread(target=run, args=each) for each in enumerate(clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(HANGS_S)
+            assert not thread.is_alive(), "a client hangs"
+        if failures:
+            raise failures[0]
+        return results
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients:
+            client.close()
+        self.db.dispose()
+
+    def assert_sound(self) -> None:
+        """No invariant of the promise is violated."""
+        assert invariants.violations(self.db) == []
+
+
+@contextlib.contextmanager
+def arena(kind: str, servers: int = 3, options: str = "") -> Iterator[Arena]:
+    """Start servers at the same moment on an empty database, which they fill themselves."""
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(race_database(kind))
+        folder = stack.enter_context(public_folder("placement-race-"))
+        configuration = folder / "placement.conf"
+        configuration.write_text(
+            SETTINGS.format(connection=connection.replace("%", "%%"), options=options)
+        )
+        ports = free_ports(servers)
+        processes = [
+            stack.enter_context(
+                Process(
+                    f"server-{port}",
+                    [SERVER, "--port", port, "--threads", 6, "--config-file", configuration],
+                    folder=folder,
+                )
+            )
+            for port in ports
+        ]
+        for port, process in zip(ports, processes, strict=True):
+            process.wait_until(
+                "it answers", lambda port=port: answers(f"http://127.0.0.1:{port}/"), 60
+            )
+        made = Arena(ports, Database(make_engine(connection)))
+        stack.callback(made.close)
+        yield made

@@ -1,0 +1,181 @@
+"""A smoke run of the benchmarks, so that the tool cannot rot."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import waitress.server
+from sqlalchemy import create_engine, func, select
+
+from benchmarks import bulk, loading, runner
+from benchmarks.clients import percentile
+from benchmarks.clouds import SHAPES, cloud_named
+from benchmarks.command import main
+from benchmarks.target import Target, negotiate
+from placement.db import models
+from tests.support import service
+
+CLOUD = "tiny-busy3"
+HEADERS = {"X-Auth-Token": "admin"}
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Yield the URL of the service, served from a thread of this process."""
+    with service.running() as running:
+        sockets: dict[int, Any] = {}
+        server = waitress.server.create_server(
+            running.application, host="127.0.0.1", port=0, threads=4, map=sockets
+        )
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.effective_port}"
+        finally:
+            # What its own close() does not: end the loop by leaving it nothing to watch.
+            server.pull_trigger()
+            server.close()
+            for one in list(sockets.values()):
+                one.close()
+            thread.join(5)
+
+
+def rows_of(url: str) -> dict[str, set[tuple[Any, ...]]]:
+    """Return what the database holds about providers and consumers, without its ids."""
+    engine = create_engine(url)
+    sums = models.owner_usages
+    providers, inventories = models.resource_providers, models.inventories
+    consumers, allocations = models.consumers, models.allocations
+    parents = providers.alias()
+    queries = {
+        "providers": select(providers.c.uuid, providers.c.name, providers.c.generation),
+        "roots": select(providers.c.uuid, parents.c.uuid).join(
+            parents, parents.c.id == providers.c.root_provider_id
+        ),
+        "inventories": select(
+            providers.c.uuid,
+            models.resource_classes.c.name,
+            *(inventories.c[name] for name in ("total", "reserved", "max_unit", "used")),
+        )
+        .join(inventories, inventories.c.resource_provider_id == providers.c.id)
+        .join(
+            models.resource_classes,
+            models.resource_classes.c.id == inventories.c.resource_class_id,
+        ),
+        "traits": select(providers.c.uuid, models.traits.c.name)
+        .join_from(
+            models.resource_provider_traits,
+            providers,
+            providers.c.id == models.resource_provider_traits.c.resource_provider_id,
+        )
+        .join(models.traits),
+        "consumers": select(
+            consumers.c.uuid, consumers.c.generation, models.projects.c.external_id
+        ).join(models.projects, models.projects.c.id == consumers.c.project_id),
+        "owners": select(
+            models.projects.c.external_id,
+            models.users.c.external_id,
+            sums.c.resource_class_id,
+            func.sum(sums.c.used),
+        )
+        .join_from(sums, models.projects, models.projects.c.id == sums.c.project_id)
+        .join(models.users, models.users.c.id == sums.c.user_id)
+        .group_by(
+            models.projects.c.external_id, models.users.c.external_id, sums.c.resource_class_id
+        ),
+        "allocations": select(
+            allocations.c.consumer_id, allocations.c.resource_class_id, allocations.c.used
+        ),
+    }
+    with engine.connect() as connection:
+        found = {name: {tuple(row) for row in connection.execute(q)} for name, q in queries.items()}
+    engine.dispose()
+    return found
+
+
+def target_at(url: str) -> Target:
+    return negotiate("here", url, HEADERS, database=service.database_url("sqlite"))
+
+
+def test_every_scenario_runs_without_a_failure(tmp_path: Path) -> None:
+    """All scenarios work, the results are written, and the cloud is gone afterwards."""
+    given = ["--cloud", CLOUD, "--seconds", "0.02", "--clients", "1,2", "--output", str(tmp_path)]
+    groups = "load,candidates,reads,lists,usages,claims,swaps,deletes,boots"
+    with serving() as url:
+        status = main(["--url", url, "--only", groups, *given])
+
+        assert status == 0
+        assert not loading.is_loaded(target_at(url), cloud_named(CLOUD))
+    results = orjson.loads((tmp_path / "results.json").read_bytes())
+    assert {row["group"] for row in results["rows"]} == set(groups.split(","))
+    for row in results["rows"]:
+        (measured,) = row["by_target"].values()
+        assert measured["operations"] > 0
+        assert measured["failures"] == 0, (row["scenario"], measured["statuses"])
+
+
+def test_server_of_our_own_is_started_loaded_and_floored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server on a scratch database runs, and the hand-written claim beside it."""
+    monkeypatch.setattr(runner, "FRESH_STARTS", 1)
+    given = ["--cloud", CLOUD, "--seconds", "0.02", "--clients", "1", "--output", str(tmp_path)]
+
+    status = main(["--server", "sqlite", "--bulk", "--only", "fresh,claims,floor", *given])
+
+    assert status == 0
+    results = orjson.loads((tmp_path / "results.json").read_bytes())
+    noted = {note["what"] for note in results["notes"]}
+    assert {"loaded by bulk SQL", "fresh worker", "hand-written claim"} <= noted
+    assert all(one["failures"] == 0 for row in results["rows"] for one in row["by_target"].values())
+
+
+def test_bulk_loading_leaves_the_rows_that_http_leaves() -> None:
+    """Generations, counters, trees and ledger are the same however a cloud was loaded."""
+    cloud = cloud_named(CLOUD)
+    found = []
+    for load in (
+        lambda target: (
+            loading.load_providers(target, cloud),
+            loading.load_consumers(target, cloud),
+        ),
+        lambda target: bulk.load(target, cloud),
+    ):
+        with serving() as url:
+            load(target_at(url))
+            found.append(rows_of(service.database_url("sqlite")))
+
+    over_http, by_sql = found
+
+    assert over_http == by_sql
+    assert len(over_http["allocations"]) == cloud.ledger
+
+
+def test_endpoint_that_is_no_placement_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--url", "http://127.0.0.1:9", "--cloud", "tiny", "--only", "reads"]) == 1
+    assert "does not answer like a Placement service" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_trees_have_their_parents_first_and_known_names(name: str) -> None:
+    cloud = cloud_named(name)
+    tree = cloud.tree(cloud.hosts - 1)
+    traits, classes = cloud.names()
+
+    assert tree[0].uuid == cloud.host_uuid(cloud.hosts - 1)
+    seen: set[str] = set()
+    for provider in tree:
+        assert provider.parent is None or provider.parent in seen
+        seen.add(provider.uuid)
+        assert {one for one in provider.traits if one.startswith("CUSTOM_")} <= set(traits)
+        assert {one for one in provider.inventories if one.startswith("CUSTOM_")} <= set(classes)
+
+
+def test_percentile_is_the_value_below_which_the_part_lies() -> None:
+    assert percentile([1.0, 2.0, 3.0, 4.0], 0.5) == 3.0
+    assert percentile([float(n) for n in range(1000)], 0.99) == 990.0
+    assert percentile([7.0], 0.99) == 7.0
