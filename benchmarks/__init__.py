@@ -1,0 +1,1 @@
+"""Measure any Placement-compatible endpoint over HTTP: ``python -m benchmarks --help``."""

@@ -1,0 +1,295 @@
+"""Print how many SQL statements each request sends, BEGIN and COMMIT included.
+
+    python -m benchmarks.statements [URL of an empty database] [--sql]
+
+Without a URL a temporary SQLite file is used. The counts do not depend on the database, nor on how many
+classes a claim has or how full the ledger is. ``docs/statements.rst`` holds the table.
+"""
+
+import argparse
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import webob
+from oslo_config import cfg
+from sqlalchemy import Engine, event
+
+from benchmarks.databases import scratch
+from placement import conf as configuration
+from placement import deploy
+from placement.conf import library_defaults
+from placement.db import schema
+from placement.db.api import Database
+from placement.db.engine import make_engine
+
+HEADERS = {
+    "X-Auth-Token": "admin",
+    "X-Roles": "admin,service",
+    "OpenStack-API-Version": "placement 1.38",
+}
+THREE_CLASSES = {"VCPU": 1, "MEMORY_MB": 1, "DISK_GB": 1}
+TOTALS = {name: {"total": 1_000_000} for name in THREE_CLASSES}
+FOUR_HOSTS = 4
+
+
+@dataclass(frozen=True)
+class Row:
+    """One request: what it is, the statements it sent, and the HTTP status it got."""
+
+    name: str
+    statements: tuple[str, ...]
+    status: int
+
+    @property
+    def count(self) -> int:
+        """All statements."""
+        return len(self.statements)
+
+    @property
+    def inside(self) -> int:
+        """Those between BEGIN and COMMIT or ROLLBACK; all of them where there is no transaction."""
+        words = ("BEGIN", "START", "COMMIT", "ROLLBACK", "SET TRANSACTION")
+        return sum(not statement.startswith(words) for statement in self.statements)
+
+
+class Requests:
+    """The service in this process, and one request of each kind to it."""
+
+    def __init__(self, db: Database) -> None:
+        conf = cfg.ConfigOpts()
+        configuration.register_opts(conf)
+        library_defaults.set_for(conf)
+        conf.set_override("connection", str(db.engine.url), group="placement_database")
+        conf.set_override("auth_strategy", "noauth2", group="api")
+        conf([], project="placement", default_config_files=[], default_config_dirs=[])
+        self._application = deploy.loadapp(conf, database=db)
+        self._number = 0
+        self.status = 0
+
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        """Send one request; return the body of the answer."""
+        request = webob.Request.blank(path, method=method, headers=HEADERS)
+        if body is not None:
+            request.json = body
+            request.content_type = "application/json"
+        response = request.get_response(self._application)
+        self.status = response.status_int
+        if self.status >= 500:
+            raise RuntimeError(f"{method} {path}: {response.text}")
+        return response.json if response.body else None
+
+    def _new(self) -> str:
+        self._number += 1
+        return str(uuid.UUID(int=(0xABC << 100) + self._number))
+
+    def _host(self, parent: str | None = None, stocked: bool = True) -> str:
+        host = self._new()
+        body = {"name": host, "uuid": host, "parent_provider_uuid": parent}
+        self.send("POST", "/resource_providers", body)
+        if stocked:
+            self.send(
+                "PUT",
+                f"/resource_providers/{host}/inventories",
+                {"resource_provider_generation": 0, "inventories": TOTALS},
+            )
+        return host
+
+    def every(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Yield, one after the other, the name of each request and what sends it.
+
+        What a request needs is there when it is yielded.
+        """
+        yield from self._claims()
+        yield from self._removals()
+        yield from self._exchanges()
+        yield from self._refusals()
+        yield from self._reshapes()
+        yield from self._reads()
+
+    def _put(self, consumer: str, entry: dict[str, Any]) -> Callable[[], Any]:
+        return lambda: self.send("PUT", f"/allocations/{consumer}", entry)
+
+    def _claims(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        host, consumer = self._host(), self._new()
+        hosts = [self._host() for _ in range(FOUR_HOSTS)]
+        owners = {"project": self._new(), "user": self._new()}
+        yield (
+            "claim, owners and type named for the first time",
+            self._put(self._new(), entry({host: THREE_CLASSES}, kind="FIRST", **owners)),
+        )
+        self._put(self._new(), entry({host: {"VCPU": 1}}))()
+        yield "claim, one class of one host", self._put(self._new(), entry({host: {"VCPU": 1}}))
+        yield "claim, three classes of one host", self._put(consumer, entry({host: THREE_CLASSES}))
+        yield (
+            "claim, three classes of each of four hosts",
+            self._put(self._new(), entry(dict.fromkeys(hosts, THREE_CLASSES))),
+        )
+        many = {self._new(): entry({host: THREE_CLASSES}) for _ in range(5)}
+        yield "claim of five new consumers (POST)", lambda: self.send("POST", "/allocations", many)
+        yield "the same set again", self._put(consumer, entry({host: THREE_CLASSES}, 1))
+        yield "other amounts", self._put(consumer, entry({host: {"VCPU": 7}}, 2))
+        yield (
+            "move to another host (PUT)",
+            self._put(consumer, entry({hosts[0]: THREE_CLASSES}, 3)),
+        )
+        yield (
+            "another project",
+            self._put(consumer, entry({hosts[0]: THREE_CLASSES}, 4, user=owners["user"])),
+        )
+
+    def _removals(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        host, first, second = self._host(), self._new(), self._new()
+        for consumer in (first, second):
+            self._put(consumer, entry({host: THREE_CLASSES}))()
+        yield "empty set (PUT)", self._put(first, entry({}, 1))
+        yield "delete", lambda: self.send("DELETE", f"/allocations/{second}")
+        yield "delete of nobody", lambda: self.send("DELETE", f"/allocations/{second}")
+
+    def _exchanges(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        hosts = [self._host(), self._host()]
+        first, second, third = self._new(), self._new(), self._new()
+        self._put(first, entry({hosts[0]: THREE_CLASSES}))()
+        self._put(second, entry({hosts[1]: THREE_CLASSES}))()
+        swap = {
+            first: entry({hosts[1]: THREE_CLASSES}, 1),
+            second: entry({hosts[0]: THREE_CLASSES}, 1),
+        }
+        yield "swap of two consumers (POST)", lambda: self.send("POST", "/allocations", swap)
+        hand_over = {
+            first: entry({hosts[0]: THREE_CLASSES}, 2),
+            third: entry({hosts[1]: THREE_CLASSES}),
+        }
+        yield (
+            "move with the old place kept for another consumer (POST)",
+            lambda: self.send("POST", "/allocations", hand_over),
+        )
+
+    def _refusals(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        host, consumer = self._host(), self._new()
+        self._put(consumer, entry({host: THREE_CLASSES}))()
+        yield "refused: generation", self._put(consumer, entry({host: THREE_CLASSES}, 7))
+        yield "refused: unknown provider", self._put(self._new(), entry({self._new(): {"VCPU": 1}}))
+        yield "refused: unknown class", self._put(self._new(), entry({host: {"CUSTOM_NO": 1}}))
+        yield "refused: capacity", self._put(self._new(), entry({host: {"VCPU": 10**6}}))
+
+    def _reshapes(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        parent = self._host()
+        child = self._host(parent, stocked=False)
+        consumers = [self._new(), self._new()]
+        for consumer in consumers:
+            self._put(consumer, entry({parent: THREE_CLASSES}))()
+        rest = {name: record for name, record in TOTALS.items() if name != "VCPU"}
+        body = {
+            "inventories": {
+                parent: {"resource_provider_generation": 3, "inventories": rest},
+                child: {
+                    "resource_provider_generation": 0,
+                    "inventories": {"VCPU": TOTALS["VCPU"]},
+                },
+            },
+            "allocations": {
+                consumer: entry(
+                    {parent: {"MEMORY_MB": 1, "DISK_GB": 1}, child: {"VCPU": 1}}, generation=1
+                )
+                for consumer in consumers
+            },
+        }
+        yield (
+            "reshape: a class and two consumers move",
+            lambda: self.send("POST", "/reshaper", body),
+        )
+
+    def _reads(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        host, consumer = self._host(), self._new()
+        self._put(consumer, entry({host: THREE_CLASSES}))()
+        provider = f"/resource_providers/{host}"
+        for path in (
+            f"/allocations/{consumer}",
+            f"{provider}/allocations",
+            f"{provider}/usages",
+            "/usages?project_id=project",
+        ):
+            shown = path.replace(host, "{uuid}").replace(consumer, "{consumer}")
+            yield f"GET {shown}", lambda path=path: self.send("GET", path)
+
+
+def entry(
+    sets: dict[str, dict[str, int]],
+    generation: int | None = None,
+    *,
+    project: str = "project",
+    user: str = "user",
+    kind: str = "INSTANCE",
+) -> dict[str, Any]:
+    """Return a consumer's entry as of 1.38: resources by provider uuid."""
+    return {
+        "allocations": {host: {"resources": resources} for host, resources in sets.items()},
+        "project_id": project,
+        "user_id": user,
+        "consumer_generation": generation,
+        "consumer_type": kind,
+    }
+
+
+def measure(db: Database) -> list[Row]:
+    """Send every request and return what each sent to the database."""
+    seen: list[str] = []
+    engine: Engine = db.engine
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        seen.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        requests = Requests(db)
+        rows = []
+        for name, send in requests.every():
+            seen.clear()
+            send()
+            rows.append(Row(name, tuple(seen), requests.status))
+        return rows
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+def table(rows: list[Row]) -> str:
+    """Return the rows as a reStructuredText table."""
+    width = max(len(row.name) for row in rows)
+    rule = f"{'=' * width}  ======  ==========  ======"
+    lines = [f"{row.name:{width}}  {row.status:6}  {row.inside:10}  {row.count:6}" for row in rows]
+    head = f"{'request':{width}}  status  statements  in all"
+    return "\n".join([rule, head, rule, *lines, rule])
+
+
+def main() -> int:
+    """Print the table, or the statements themselves."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("url", nargs="?", help="SQLAlchemy URL of an empty database")
+    parser.add_argument("--sql", action="store_true", help="print the statements as well")
+    options = parser.parse_args()
+    if options.url is None:
+        with scratch("sqlite") as url:
+            return _print(url, options.sql)
+    return _print(options.url, options.sql)
+
+
+def _print(url: str, with_sql: bool) -> int:
+    db = Database(make_engine(url))
+    schema.sync(db)
+    rows = measure(db)
+    db.dispose()
+    if with_sql:
+        for row in rows:
+            print(f"\n== {row.name}: {row.status}")
+            for statement in row.statements:
+                print("   " + " ".join(statement.split()))
+        print()
+    print(table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
