@@ -1,0 +1,69 @@
+"""What the story of the API reference is made of: calls, operations, pages, and who is in it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+HOST1 = "11111111-1111-4111-8111-111111111111"
+HOST2 = "22222222-2222-4222-8222-222222222222"
+GPU = "33333333-3333-4333-8333-333333333333"
+POOL = "44444444-4444-4444-8444-444444444444"
+AGGREGATE = "55555555-5555-4555-8555-555555555555"
+SERVER = "66666666-6666-4666-8666-666666666666"
+OTHER_SERVER = "77777777-7777-4777-8777-777777777777"
+PROJECT = "9f8e7d6c5b4a49389f8e7d6c5b4a4938"
+USER = "1a2b3c4d5e6f47081a2b3c4d5e6f4708"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request of the story.
+
+    :param says: a sentence before it.
+    :param silent: made, but not shown.
+    :param shorten: the list in the answer of which only the first entries are shown.
+    """
+
+    method: str
+    path: str
+    body: Any = None
+    status: int = 200
+    says: str = ""
+    version: str = "1.39"
+    silent: bool = False
+    shorten: str | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path of the route table, with its examples."""
+
+    method: str
+    path: str
+    text: str
+    calls: tuple[Call, ...] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of the reference."""
+
+    name: str
+    title: str
+    text: str
+    operations: tuple[Operation, ...] = field(default_factory=tuple)
+
+
+def claim(generation: int | None, **resources: int) -> dict[str, Any]:
+    """Return the body of a claim on the first host."""
+    return owned({HOST1: {"resources": resources}} if resources else {}, generation)
+
+
+def owned(allocations: dict[str, Any], generation: int | None) -> dict[str, Any]:
+    """Return allocations with everything that a consumer's entry needs since 1.38."""
+    return {
+        "allocations": allocations,
+        "project_id": PROJECT,
+        "user_id": USER,
+        "consumer_generation": generation,
+        "consumer_type": "INSTANCE",
+    }

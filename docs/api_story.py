@@ -1,0 +1,601 @@
+"""The story that the API reference tells: a small cloud, in the order in which it is asked.
+
+Two hosts and a shared disk pool are built, searched, claimed from, reshaped and taken down again.
+Each step expects a status; :mod:`docs.api_examples` carries the steps out.
+"""
+
+from docs.api_calls import (
+    AGGREGATE,
+    GPU,
+    HOST1,
+    HOST2,
+    OTHER_SERVER,
+    POOL,
+    PROJECT,
+    SERVER,
+    Call,
+    Operation,
+    Page,
+    claim,
+    owned,
+)
+
+PROVIDERS = "/resource_providers"
+PROVIDER = PROVIDERS + "/{uuid}"
+INVENTORIES = PROVIDER + "/inventories"
+INVENTORY = INVENTORIES + "/{resource_class}"
+
+ROOT = Page(
+    "root",
+    "Versions",
+    "The root document says which microversions the service has.",
+    (
+        Operation(
+            "GET",
+            "/",
+            "Answers without a token and without the database. The empty path is the same document.",
+            (Call("GET", "/"),),
+        ),
+        Operation("GET", "", "The mount point itself, without a slash. The answer is the same."),
+    ),
+)
+
+CLASSES = Page(
+    "resource_classes",
+    "Resource classes",
+    "What can be counted. The standard classes come with the service; names of others begin with "
+    "``CUSTOM_``.",
+    (
+        Operation(
+            "GET",
+            "/resource_classes",
+            "List all classes.",
+            (Call("GET", "/resource_classes", shorten="resource_classes"),),
+        ),
+        Operation(
+            "POST",
+            "/resource_classes",
+            "Create a custom class. 409 if there is one of that name; ``PUT`` is the way for clients "
+            "that do not care.",
+            (Call("POST", "/resource_classes", {"name": "CUSTOM_BAREMETAL"}, 201),),
+        ),
+        Operation(
+            "PUT",
+            "/resource_classes/{name}",
+            "Make sure that a custom class exists: 201 if it was created, 204 if it was there. A body "
+            'is ignored. Below 1.7 the operation renames a class, and takes ``{"name": …}``.',
+            (
+                Call("PUT", "/resource_classes/CUSTOM_LICENSE", None, 201),
+                Call("PUT", "/resource_classes/CUSTOM_LICENSE", None, 204),
+                Call(
+                    "PUT",
+                    "/resource_classes/CUSTOM_LICENSE",
+                    {"name": "CUSTOM_LICENCE"},
+                    version="1.6",
+                    says="At 1.6, a renaming:",
+                ),
+            ),
+        ),
+        Operation(
+            "GET",
+            "/resource_classes/{name}",
+            "Show one class.",
+            (Call("GET", "/resource_classes/CUSTOM_LICENCE"),),
+        ),
+        Operation(
+            "DELETE",
+            "/resource_classes/{name}",
+            "Delete a custom class. 400 for a standard class, 409 while some inventory has it.",
+            (
+                Call("DELETE", "/resource_classes/CUSTOM_LICENCE", None, 204),
+                Call("DELETE", "/resource_classes/VCPU", None, 400, says="A standard class stays:"),
+            ),
+        ),
+    ),
+)
+
+PROVIDER_PAGE = Page(
+    "resource_providers",
+    "Resource providers",
+    "Whatever has something to give: a host, a NUMA node, a device, a storage pool.",
+    (
+        Operation(
+            "POST",
+            PROVIDERS,
+            "Create a provider. ``uuid`` is made up if it is not given; ``parent_provider_uuid`` (1.14) "
+            "puts it below another. Before 1.20 the answer is 201 without a body.",
+            (
+                Call("POST", PROVIDERS, {"name": "host1", "uuid": HOST1}),
+                Call(
+                    "POST",
+                    PROVIDERS,
+                    {"name": "host1-gpu0", "uuid": GPU, "parent_provider_uuid": HOST1},
+                    says="A child of that provider:",
+                ),
+                Call(
+                    "POST",
+                    PROVIDERS,
+                    {"name": "host1"},
+                    409,
+                    says="Names are unique in the whole cloud:",
+                ),
+                Call("POST", PROVIDERS, {"name": "host2", "uuid": HOST2}, silent=True),
+                Call("POST", PROVIDERS, {"name": "pool", "uuid": POOL}, silent=True),
+            ),
+        ),
+        Operation(
+            "GET",
+            PROVIDERS,
+            "List providers. Filters are combined with *and*: ``name``, ``uuid``, ``member_of`` (1.3), "
+            "``resources`` (1.4: who could take this much now), ``in_tree`` (1.14), ``required`` (1.18).",
+            (Call("GET", f"{PROVIDERS}?in_tree={HOST1}"),),
+        ),
+        Operation("GET", PROVIDER, "Show one provider.", (Call("GET", f"{PROVIDERS}/{GPU}"),)),
+        Operation(
+            "PUT",
+            PROVIDER,
+            "Rename a provider, or give it another parent. Without ``parent_provider_uuid`` the parent "
+            "stays. Since 1.37 a parent may be changed and, with null, taken away; before, only a "
+            "root may be given one. No generation is asked for, and none steps.",
+            (
+                Call(
+                    "PUT",
+                    f"{PROVIDERS}/{GPU}",
+                    {"name": "host1_gpu0", "parent_provider_uuid": HOST1},
+                ),
+            ),
+        ),
+        Operation(
+            "DELETE",
+            PROVIDER,
+            "Delete a provider with its inventories, traits and aggregate memberships. 409 while it has "
+            "children or allocations.",
+            (
+                Call("DELETE", f"{PROVIDERS}/{HOST1}", None, 409, says="A parent stays:"),
+                Call("DELETE", f"{PROVIDERS}/{HOST2}", None, 204),
+            ),
+        ),
+    ),
+)
+
+INVENTORY_PAGE = Page(
+    "inventories",
+    "Inventories",
+    "How much of which class a provider has. Of a class ``(total - reserved) * allocation_ratio`` can "
+    "be used. Each allocation must be at least ``min_unit``, at most ``max_unit``, and a multiple of "
+    "``step_size``. Every write carries the generation of the provider that the client read.",
+    (
+        Operation(
+            "PUT",
+            INVENTORIES,
+            "Replace all inventories. Records that are left out are removed: 409 "
+            "(``placement.inventory.inuse``) if one of them is in use.",
+            (
+                Call(
+                    "PUT",
+                    f"{PROVIDERS}/{HOST1}/inventories",
+                    {
+                        "resource_provider_generation": 0,
+                        "inventories": {
+                            "VCPU": {"total": 16, "allocation_ratio": 4.0, "max_unit": 16},
+                            "MEMORY_MB": {"total": 65536, "reserved": 1024, "step_size": 256},
+                        },
+                    },
+                ),
+                Call(
+                    "PUT",
+                    f"{PROVIDERS}/{HOST1}/inventories",
+                    {"resource_provider_generation": 0, "inventories": {}},
+                    409,
+                    says="With a generation that is no longer the provider's:",
+                ),
+            ),
+        ),
+        Operation(
+            "POST",
+            INVENTORIES,
+            "Add one record.",
+            (
+                Call(
+                    "POST",
+                    f"{PROVIDERS}/{HOST1}/inventories",
+                    {"resource_provider_generation": 1, "resource_class": "VGPU", "total": 8},
+                    201,
+                ),
+            ),
+        ),
+        Operation(
+            "GET",
+            INVENTORIES,
+            "Show all inventories of a provider.",
+            (Call("GET", f"{PROVIDERS}/{HOST1}/inventories"),),
+        ),
+        Operation(
+            "GET",
+            INVENTORY,
+            "Show the inventory of one class.",
+            (Call("GET", f"{PROVIDERS}/{HOST1}/inventories/VCPU"),),
+        ),
+        Operation(
+            "PUT",
+            INVENTORY,
+            "Replace one record that is there. Fields that are left out get their defaults.",
+            (
+                Call(
+                    "PUT",
+                    f"{PROVIDERS}/{HOST1}/inventories/VGPU",
+                    {"resource_provider_generation": 2, "total": 8, "max_unit": 1},
+                ),
+            ),
+        ),
+        Operation(
+            "DELETE",
+            INVENTORY,
+            "Delete one record. 409 while it is in use.",
+            (
+                Call("PUT", "/resource_classes/CUSTOM_X", None, 201, silent=True),
+                Call(
+                    "POST",
+                    f"{PROVIDERS}/{HOST1}/inventories",
+                    {"resource_provider_generation": 3, "resource_class": "CUSTOM_X", "total": 1},
+                    201,
+                    silent=True,
+                ),
+                Call("DELETE", f"{PROVIDERS}/{HOST1}/inventories/CUSTOM_X", None, 204),
+            ),
+        ),
+        Operation(
+            "DELETE",
+            INVENTORIES,
+            "Delete all records, since 1.5; below, the answer is 405. 409 while one is in use. No "
+            "generation is sent: use ``PUT`` with an empty object where a race matters.",
+            (
+                Call(
+                    "POST",
+                    f"{PROVIDERS}/{GPU}/inventories",
+                    {"resource_provider_generation": 0, "resource_class": "PGPU", "total": 1},
+                    201,
+                    silent=True,
+                ),
+                Call("DELETE", f"{PROVIDERS}/{GPU}/inventories", None, 204),
+            ),
+        ),
+    ),
+)
+
+AGGREGATE_PAGE = Page(
+    "aggregates",
+    "Aggregates",
+    "Named groups of providers. A provider with the trait ``MISC_SHARES_VIA_AGGREGATE`` serves the "
+    "members of its aggregates.",
+    (
+        Operation(
+            "PUT",
+            PROVIDER + "/aggregates",
+            "Replace the aggregates of a provider. Before 1.19 the body is the bare list, and no "
+            "generation is compared.",
+            (
+                Call(
+                    "PUT",
+                    f"{PROVIDERS}/{HOST1}/aggregates",
+                    {"resource_provider_generation": 5, "aggregates": [AGGREGATE]},
+                ),
+                Call(
+                    "PUT",
+                    f"{PROVIDERS}/{POOL}/aggregates",
+                    {"resource_provider_generation": 0, "aggregates": [AGGREGATE]},
+                    silent=True,
+                ),
+            ),
+        ),
+        Operation(
+            "GET",
+            PROVIDER + "/aggregates",
+            "Show the aggregates of a provider.",
+            (Call("GET", f"{PROVIDERS}/{HOST1}/aggregates"),),
+        ),
+    ),
+)
+
+TRAIT_PAGE = Page(
+    "traits",
+    "Traits",
+    "What a provider is like, without a number. Standard traits come with the service; names of others "
+    "begin with ``CUSTOM_``.",
+    (
+        Operation(
+            "PUT",
+            "/traits/{name}",
+            "Make sure that a custom trait exists: 201 if it was created, 204 if it was there.",
+            (
+                Call("PUT", "/traits/CUSTOM_GOLD", None, 201),
+                Call("PUT", "/traits/CUSTOM_SILVER", None, 201, silent=True),
+            ),
+        ),
+        Operation(
+            "GET",
+            "/traits",
+            "List traits. ``name=startswith:PREFIX`` and ``name=in:A,B`` filter; ``associated=true`` lists "
+            "only those that some provider has, ``false`` the others.",
+            (Call("GET", "/traits?name=startswith:CUSTOM_"),),
+        ),
+        Operation(
+            "GET",
+            "/traits/{name}",
+            "Tell whether a trait exists: 204 or 404.",
+            (Call("GET", "/traits/CUSTOM_GOLD", None, 204),),
+        ),
+        Operation(
+            "DELETE",
+            "/traits/{name}",
+            "Delete a custom trait. 409 while a provider has it.",
+            (Call("DELETE", "/traits/CUSTOM_SILVER", None, 204),),
+        ),
+        Operation(
+            "PUT",
+            PROVIDER + "/traits",
+            "Replace the traits of a provider. All must exist.",
+            (
+                Call(
+                    "PUT",
+                    f"{PROVIDERS}/{HOST1}/traits",
+                    {
+                        "resource_provider_generation": 6,
+                        "traits": ["CUSTOM_GOLD", "HW_CPU_X86_AVX2"],
+                    },
+                ),
+                Call(
+                    "PUT",
+                    f"{PROVIDERS}/{POOL}/traits",
+                    {
+                        "resource_provider_generation": 1,
+                        "traits": ["MISC_SHARES_VIA_AGGREGATE"],
+                    },
+                    silent=True,
+                ),
+            ),
+        ),
+        Operation(
+            "GET",
+            PROVIDER + "/traits",
+            "Show the traits of a provider.",
+            (Call("GET", f"{PROVIDERS}/{HOST1}/traits"),),
+        ),
+        Operation(
+            "DELETE",
+            PROVIDER + "/traits",
+            "Remove all traits from a provider. No generation is sent.",
+            (Call("DELETE", f"{PROVIDERS}/{GPU}/traits", None, 204),),
+        ),
+    ),
+)
+
+CANDIDATE_PAGE = Page(
+    "allocation_candidates",
+    "Allocation candidates",
+    "Which sets of providers could take a request right now? :doc:`/concepts/candidates` explains the "
+    "question and the answer.",
+    (
+        Operation(
+            "GET",
+            "/allocation_candidates",
+            "Each of ``allocation_requests`` can be sent as the body of a claim, once project, user, "
+            "generation and type are added. ``provider_summaries`` describes every provider of the "
+            "trees that take part.",
+            (
+                Call(
+                    "POST",
+                    f"{PROVIDERS}/{POOL}/inventories",
+                    {"resource_provider_generation": 2, "resource_class": "DISK_GB", "total": 2000},
+                    201,
+                    silent=True,
+                ),
+                Call(
+                    "GET",
+                    "/allocation_candidates?resources=VCPU:2,MEMORY_MB:4096,DISK_GB:40"
+                    "&required=CUSTOM_GOLD&limit=10",
+                    says="Two classes of a host and one of a shared pool:",
+                ),
+                Call(
+                    "GET",
+                    "/allocation_candidates?resources=VCPU:2&resources_GPU=VGPU:1&group_policy=none"
+                    "&limit=1",
+                    says="A granular group comes from one provider; ``mappings`` says from which:",
+                ),
+                Call(
+                    "GET",
+                    "/allocation_candidates?resources=VCPU:2&resources1=VGPU:1&resources2=VGPU:1",
+                    None,
+                    400,
+                    says="Two granular groups need a policy:",
+                ),
+            ),
+        ),
+    ),
+)
+
+ALLOCATION_PAGE = Page(
+    "allocations",
+    "Allocations",
+    "What a consumer holds, of which providers. A write replaces the whole set of the consumer, all or "
+    "nothing. ``consumer_generation`` (1.28) is null for a consumer that must not exist yet, else "
+    "what the client read.",
+    (
+        Operation(
+            "PUT",
+            "/allocations/{consumer_uuid}",
+            "Claim, or replace what the consumer has. An empty ``allocations`` removes the consumer.",
+            (
+                Call(
+                    "PUT",
+                    f"/allocations/{SERVER}",
+                    owned(
+                        {
+                            HOST1: {"resources": {"VCPU": 2, "MEMORY_MB": 4096}},
+                            POOL: {"resources": {"DISK_GB": 40}},
+                        },
+                        None,
+                    ),
+                    204,
+                ),
+                Call(
+                    "PUT",
+                    f"/allocations/{SERVER}",
+                    claim(None, VCPU=1),
+                    409,
+                    says="The same consumer again, as if it did not exist:",
+                ),
+                Call(
+                    "PUT",
+                    f"/allocations/{OTHER_SERVER}",
+                    claim(None, MEMORY_MB=61440),
+                    409,
+                    says="More than is left:",
+                ),
+            ),
+        ),
+        Operation(
+            "GET",
+            "/allocations/{consumer_uuid}",
+            "Show what a consumer holds. For one that holds nothing the answer is 200 with an empty "
+            "``allocations``.",
+            (Call("GET", f"/allocations/{SERVER}"),),
+        ),
+        Operation(
+            "GET",
+            PROVIDER + "/allocations",
+            "Show what all consumers hold of one provider.",
+            (Call("GET", f"{PROVIDERS}/{HOST1}/allocations"),),
+        ),
+        Operation(
+            "POST",
+            "/allocations",
+            "Replace the sets of several consumers at once, all or none: a move, an exchange. Here the "
+            "resources of one server pass to two.",
+            (
+                Call(
+                    "POST",
+                    "/allocations",
+                    {
+                        SERVER: owned(
+                            {
+                                HOST1: {"resources": {"VCPU": 1, "MEMORY_MB": 2048}},
+                                POOL: {"resources": {"DISK_GB": 20}},
+                            },
+                            1,
+                        ),
+                        OTHER_SERVER: owned(
+                            {
+                                HOST1: {"resources": {"VCPU": 1, "MEMORY_MB": 2048, "VGPU": 1}},
+                                POOL: {"resources": {"DISK_GB": 20}},
+                            },
+                            None,
+                        ),
+                    },
+                    204,
+                ),
+            ),
+        ),
+        Operation(
+            "DELETE",
+            "/allocations/{consumer_uuid}",
+            "Remove a consumer with all it holds. No generation is sent; ``PUT`` with an empty set is "
+            "the protected way. 404 if it holds nothing.",
+            (
+                Call("DELETE", f"/allocations/{SERVER}", None, 204),
+                Call("DELETE", f"/allocations/{SERVER}", None, 404),
+            ),
+        ),
+    ),
+)
+
+USAGE_PAGE = Page(
+    "usages",
+    "Usages",
+    "Sums over allocations.",
+    (
+        Operation(
+            "GET",
+            PROVIDER + "/usages",
+            "What is used of each class of a provider; every class with inventory is listed.",
+            (Call("GET", f"{PROVIDERS}/{HOST1}/usages"),),
+        ),
+        Operation(
+            "GET",
+            "/usages",
+            "What the consumers of a project hold, of all providers. ``user_id`` narrows it. Since 1.38 "
+            "the answer is grouped by consumer type, and ``consumer_type`` selects one, or ``all`` in "
+            "one sum. The only operation that a project's reader may use.",
+            (
+                Call("GET", f"/usages?project_id={PROJECT}"),
+                Call("GET", f"/usages?project_id={PROJECT}", version="1.37", says="Before 1.38:"),
+            ),
+        ),
+    ),
+)
+
+RESHAPER_PAGE = Page(
+    "reshaper",
+    "Reshaper",
+    "Inventories and allocations move together: resources that are in use go to another provider or "
+    "another class, in one transaction. :doc:`/concepts/reshaping` explains it.",
+    (
+        Operation(
+            "POST",
+            "/reshaper",
+            "``inventories`` holds the new and whole inventories of the providers concerned, "
+            "``allocations`` the new sets of the consumers concerned. By default only the role "
+            "``service`` may do it. Here the ``VGPU`` inventory of a host moves to the device below it.",
+            (
+                Call(
+                    "POST",
+                    "/reshaper",
+                    {
+                        "inventories": {
+                            HOST1: {
+                                "resource_provider_generation": 9,
+                                "inventories": {
+                                    "VCPU": {"total": 16, "allocation_ratio": 4.0, "max_unit": 16},
+                                    "MEMORY_MB": {
+                                        "total": 65536,
+                                        "reserved": 1024,
+                                        "step_size": 256,
+                                    },
+                                },
+                            },
+                            GPU: {
+                                "resource_provider_generation": 2,
+                                "inventories": {"VGPU": {"total": 8, "max_unit": 1}},
+                            },
+                        },
+                        "allocations": {
+                            OTHER_SERVER: owned(
+                                {
+                                    HOST1: {"resources": {"VCPU": 1, "MEMORY_MB": 2048}},
+                                    GPU: {"resources": {"VGPU": 1}},
+                                    POOL: {"resources": {"DISK_GB": 20}},
+                                },
+                                1,
+                            ),
+                        },
+                    },
+                    204,
+                ),
+                Call("GET", f"/allocations/{OTHER_SERVER}", says="Afterwards:"),
+            ),
+        ),
+    ),
+)
+
+PAGES = (
+    ROOT,
+    CLASSES,
+    PROVIDER_PAGE,
+    INVENTORY_PAGE,
+    AGGREGATE_PAGE,
+    TRAIT_PAGE,
+    CANDIDATE_PAGE,
+    ALLOCATION_PAGE,
+    USAGE_PAGE,
+    RESHAPER_PAGE,
+)
