@@ -1,6 +1,8 @@
 """What other projects' functional tests import (contract 06 section 10)."""
 
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +52,29 @@ def test_again_and_again_in_one_process() -> None:
             assert providers(placement) == []
             create(placement, f"host-{number}")
             assert providers(placement) == [f"host-{number}"]
+
+
+USED_WHERE_THE_HOST_IS_HIDDEN = """
+import os
+from placement.tests.functional.fixtures.placement import PlacementFixture
+
+def poisoned():
+    raise Exception("tests should not be inspecting the host")
+
+os.uname = poisoned
+import requests
+with PlacementFixture() as placement:
+    url = placement.endpoint + "/allocation_candidates?resources=VCPU:1"
+    headers = {"x-auth-token": "admin", "openstack-api-version": "placement latest"}
+    requests.get(url, headers=headers, timeout=9).raise_for_status()
+"""
+
+
+def test_everything_is_imported_with_the_fixture() -> None:
+    """Nova's tests hide parts of the standard library that libraries need while they load."""
+    command = [sys.executable, "-c", USED_WHERE_THE_HOST_IS_HIDDEN]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_nothing_answers_afterwards() -> None:
