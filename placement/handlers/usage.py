@@ -8,7 +8,7 @@ from webob import Response
 from placement.db import models
 from placement.objects import usage
 from placement.schemas import usage as schemas
-from placement.web.request import Request
+from placement.web.request import InvalidQuery, QueryTooLong, Request
 from placement.web.response import json_response
 
 GROUPS_SINCE = (1, 38)
@@ -22,8 +22,15 @@ def show_provider_usages(request: Request) -> Response:
 
 
 def policy_target(request: Request) -> Mapping[str, Any]:
-    """Return what the policy of GET /usages is asked about: the project as it was sent."""
-    return {"project_id": request.query_value("project_id")}
+    """Return what the policy of GET /usages is asked about: the project as it was sent.
+
+    A query that names none or cannot be read is nobody's: only who may ask about all learns why.
+    """
+    try:
+        project = request.query_value("project_id")
+    except (InvalidQuery, QueryTooLong):
+        project = None
+    return {} if project is None else {"project_id": project}
 
 
 def show_usages(request: Request) -> Response:

@@ -61,6 +61,6 @@ def _check_media_types(request: Request, action: routes.Action) -> None:
     if action.shows_json and not admits_json(request.environ.get("HTTP_ACCEPT", JSON)):
         raise NotAcceptable()
     if action.takes_json:
-        given = request.environ.get("CONTENT_TYPE") or None
-        if given is None or given.split(";", 1)[0].strip() != JSON:
-            raise UnsupportedMediaType(given=given)
+        given = request.environ.get("CONTENT_TYPE", "").split(";", 1)[0].strip()
+        if given != JSON:
+            raise UnsupportedMediaType(given=given or None)

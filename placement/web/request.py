@@ -112,7 +112,11 @@ class Request(webob.BaseRequest):
         return MultiDict(pairs)
 
     def query_value(self, name: str) -> str | None:
-        """Return the last value of a parameter before anything is validated."""
+        """Return the last value of a parameter before anything is validated.
+
+        :raises InvalidQuery: 400
+        :raises QueryTooLong: 414
+        """
         return dict(self._query_pairs()).get(name)
 
     def _query_pairs(self) -> list[tuple[str, str]]:
