@@ -41,7 +41,7 @@ def run(argv: list[str], prog: str | None = None) -> int:
         cfg.SubCommandOpt("command", title="commands", handler=_Commands(conf).add_parsers)
     )
     try:
-        conf(argv, project=configuration.PROJECT, prog=prog, version=VERSION)
+        _parse(conf, argv, prog)
         return _act(conf)
     except Exception as error:
         message = failures.explain(error, conf)
@@ -50,6 +50,15 @@ def run(argv: list[str], prog: str | None = None) -> int:
         LOG.debug("The command failed.", exc_info=True)
         print(f"{conf.prog or 'placement-manage'}: {message}", file=sys.stderr)
         return 1
+
+
+def _parse(conf: cfg.ConfigOpts, argv: list[str], prog: str | None) -> None:
+    try:
+        conf(argv, project=configuration.PROJECT, prog=prog, version=VERSION)
+    except cfg.RequiredOptError:
+        # Raised last: the command is known, and help needs no database.
+        if getattr(conf.command, "opens_database", False):
+            raise
 
 
 def _act(conf: cfg.ConfigOpts) -> int:
@@ -115,7 +124,7 @@ class _Commands:
         self, actions: Any, name: str, action: Callable[[], int], text: str
     ) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
-        parser.set_defaults(action=action)
+        parser.set_defaults(action=action, opens_database=True)
         return parser
 
     def _open(self) -> Database:

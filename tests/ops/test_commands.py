@@ -77,6 +77,14 @@ def test_db_alone_is_help_and_fine(command: Command, synced: str) -> None:
     assert "check" in result.stdout
 
 
+@pytest.mark.parametrize(("arguments", "code"), [([], 1), (["db"], 0)])
+def test_help_needs_no_configuration(command: Command, arguments: list[str], code: int) -> None:
+    result = command("placement-manage", *arguments)
+
+    assert (result.returncode, result.stderr) == (code, "")
+    assert result.stdout.startswith("usage: placement-manage")
+
+
 @pytest.mark.parametrize(
     "arguments", [["dib"], ["db", "snyc"], ["db", "sync", "more"], ["db", "stamp"], ["--nothing"]]
 )
