@@ -72,9 +72,9 @@ class ResourceTracker:
 
         Later they are logged, and the next period tries again.
         """
-        for nodename, uuid in self.available_nodes().items():
+        for nodename in self.available_nodes():
             try:
-                self._update_node(context, nodename, uuid, startup)
+                self.update_node(context, nodename, startup)
             except exc.ReshapeFailed as error:
                 LOG.critical("Node %s was not reshaped, do not go on: %s", nodename, error)
                 raise
@@ -96,10 +96,7 @@ class ResourceTracker:
         nodes = self.available_nodes()
         if nodename not in nodes:
             raise ValueError(f"The driver has no node {nodename}")
-        self._update_node(context, nodename, nodes[nodename], startup)
-
-    def _update_node(self, context: Any, nodename: str, uuid: str, startup: bool) -> None:
-        self.redrive(lambda: self._attempt(context, nodename, uuid, startup))
+        self.redrive(lambda: self._attempt(context, nodename, nodes[nodename], startup))
 
     def _attempt(self, context: Any, nodename: str, uuid: str, startup: bool) -> None:
         tree = self._client.get_provider_tree_and_ensure_root(context, uuid, name=nodename)

@@ -220,6 +220,21 @@ def test_a_consumer_that_comes_at_the_last_moment_is_moved_too(tracker, recorder
     assert root not in world.used(late)
 
 
+@pytest.mark.parametrize("startup", [True, False])
+def test_nodes_are_updated_by_the_method_for_one(startup):
+    """C8: whoever overrides update_node is asked for every node."""
+    asked = []
+
+    class Tracker(ResourceTracker):
+        def update_node(self, context, nodename, startup=False):
+            asked.append((context, nodename, startup))
+
+    Tracker(None, GpuDriver({"a": new_uuid(), "b": new_uuid()})).update_available_resource(
+        "context", startup=startup
+    )
+    assert asked == [("context", "a", startup), ("context", "b", startup)]
+
+
 @pytest.mark.parametrize("nonsense", [None, ["node"], {"node": 5}, {3: "x"}])
 def test_nonsense_for_nodes_names_the_driver(tracker, driver, nonsense):
     driver.nodes = nonsense
