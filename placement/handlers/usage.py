@@ -8,7 +8,7 @@ from webob import Response
 from placement.db import models
 from placement.objects import usage
 from placement.schemas import usage as schemas
-from placement.web.request import InvalidQuery, QueryTooLong, Request
+from placement.web.request import Request
 from placement.web.response import json_response
 
 GROUPS_SINCE = (1, 38)
@@ -24,12 +24,9 @@ def show_provider_usages(request: Request) -> Response:
 def policy_target(request: Request) -> Mapping[str, Any]:
     """Return what the policy of GET /usages is asked about: the project as it was sent.
 
-    A query that names none or cannot be read is nobody's: only who may ask about all learns why.
+    A query that names none is nobody's own, not that of a project called None.
     """
-    try:
-        project = request.query_value("project_id")
-    except (InvalidQuery, QueryTooLong):
-        project = None
+    project = request.query_value("project_id")
     return {} if project is None else {"project_id": project}
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -112,22 +113,29 @@ class Request(webob.BaseRequest):
         return MultiDict(pairs)
 
     def query_value(self, name: str) -> str | None:
-        """Return the last value of a parameter before anything is validated.
+        """Return the last value of a parameter that can be decoded; nothing else is looked at.
 
-        :raises InvalidQuery: 400
         :raises QueryTooLong: 414
         """
-        return dict(self._query_pairs()).get(name)
+        value = None
+        for item in self._query_items():
+            with suppress(ValueError):
+                given, text = _pair(item)
+                value = text if given == name else value
+        return value
 
     def _query_pairs(self) -> list[tuple[str, str]]:
+        try:
+            return [_pair(item) for item in self._query_items()]
+        except ValueError as error:
+            raise InvalidQuery(detail=str(error)) from None
+
+    def _query_items(self) -> list[str]:
         query = self.environ.get("QUERY_STRING", "")
         limit = self.conf.placement.max_query_string_length
         if len(query) > limit:
             raise QueryTooLong(limit=limit)
-        try:
-            return [_pair(item) for item in re.split("[&;]", query) if item]
-        except ValueError as error:
-            raise InvalidQuery(detail=str(error)) from None
+        return [item for item in re.split("[&;]", query) if item]
 
 
 def _pair(item: str) -> tuple[str, str]:
