@@ -418,7 +418,7 @@ class Cloud:
         table, providers = table[providers >= 0], providers[providers >= 0]
         capacity = (table["total"] - table["reserved"]) * table["ratio"]
         whole = list(map(int, capacity.tolist()))
-        free = np.trunc(np.minimum(capacity, 2.0**62)).astype(np.int64) - table["used"]
+        free = np.trunc(np.clip(capacity, -(2.0**62), 2.0**62)).astype(np.int64) - table["used"]
         room = np.clip(np.minimum(free, table["max"]), 0, LARGEST_AMOUNT)
         names = [rows.class_names[number] for number in table["class"].tolist()]
         for number in np.unique(table["class"]).tolist():

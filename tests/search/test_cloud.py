@@ -130,6 +130,7 @@ def test_the_order_does_not_depend_on_the_history_of_the_cloud():
         (8, 0, 1.0, 20, 1, False),
         (2**31 - 1, 0, 1.0, 0, 2**31 - 1, True),
         (2**31 - 1, 0, 3.0e38, 2**40, 1, True),
+        (2**31 - 1, 0, -3.0e38, 1, 1, False),
     ],
 )
 def test_capacity_is_exact(total, reserved, ratio, used, amount, found):
