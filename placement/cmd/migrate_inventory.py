@@ -51,12 +51,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def load_configuration(files: Sequence[str] | None) -> cfg.ConfigOpts:
-    """Parse the configuration of the service, from the usual places if no files are given."""
+    """Read the configuration as the service does, from the usual places if no files are given."""
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
     drivers.register_options(conf)
-    found = list(files) if files else options.default_config_files()
-    conf([], project=options.PROJECT, default_config_files=found)
+    options.load(conf, list(files) if files else None)
     return conf
 
 

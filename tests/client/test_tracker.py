@@ -351,6 +351,21 @@ def test_bad_arguments_end_with_127(command, arguments):
     assert "placement-migrate-compute-inventory: " in said.err
 
 
+@pytest.mark.parametrize("named", ["directory", "file"])
+def test_the_command_reads_what_it_is_told_and_nothing_else(tmp_path, monkeypatch, named):
+    """As the service does: another database in a forgotten placement.conf.d is not reshaped."""
+    path = tmp_path / "placement.conf"
+    path.write_text("[placement_database]\nconnection = sqlite:///meant\n")
+    forgotten = tmp_path / ".placement" / "placement.conf.d"
+    forgotten.mkdir(parents=True)
+    (forgotten / "old.conf").write_text("[placement_database]\nconnection = sqlite:///old\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if named == "directory":
+        monkeypatch.setenv("OS_PLACEMENT_CONFIG_DIR", str(tmp_path))
+    loaded = migrate_inventory.load_configuration([str(path)] if named == "file" else None)
+    assert loaded.placement_database.connection == "sqlite:///meant"
+
+
 def test_the_client_imports_nothing_of_the_server():
     program = (
         "import sys, placement.client.migrate, placement.client.drivers.file,"
