@@ -66,7 +66,9 @@ def _migrate(arguments: argparse.Namespace) -> int:
         results = migrate_compute_inventory(None, ReportClient(adapter), driver, arguments.node)
     for node, result in results.items():
         failed = isinstance(result, Exception)
-        print(f"{node}: {f'failed: {result}' if failed else result}")
+        # The service's error texts have line breaks; scripts read one line per node.
+        words = " ".join(str(result).split())
+        print(f"{node}: {f'failed: {words}' if failed else words}")
     return FAILED if any(isinstance(one, Exception) for one in results.values()) else DONE
 
 

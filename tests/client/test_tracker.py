@@ -324,6 +324,7 @@ def test_the_command_reshapes_and_says_so(command, driver, world, nodes):
     driver.faults[second, True] = broken
     status, said = command()
     assert status == 1
+    assert len(said.out.splitlines()) == 2
     assert said.out.splitlines()[0] == f"{first}: reshaped"
     assert said.out.splitlines()[1].startswith(f"{second}: failed: ")
     assert is_reshaped(world, nodes[first])
@@ -349,6 +350,16 @@ def test_bad_arguments_end_with_127(command, arguments):
     status, said = command(*arguments)
     assert status == 127
     assert "placement-migrate-compute-inventory: " in said.err
+
+
+def test_a_failed_node_is_one_line_too(command, driver, world, nodes):
+    """The texts of the service are several lines."""
+    name = next(iter(nodes))
+    driver.faults[name, True] = lambda tree, allocations: allocations.clear()
+    status, said = command("--node", name)
+    assert (status, len(said.out.splitlines())) == (1, 1)
+    assert said.out.startswith(f"{name}: failed: ")
+    assert "placement.inventory.inuse" in said.out
 
 
 @pytest.mark.parametrize("named", ["directory", "file"])
