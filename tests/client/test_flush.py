@@ -75,11 +75,12 @@ def test_new_trees_are_created_and_not_written_again(client, recorder, world):
 
 
 def test_every_request_is_at_1_30_and_asks_for_json(connection):
-    seen = []
+    seen, urls = [], []
 
     class Watching:
         def __getattr__(self, method):
             def send(url, **arguments):
+                urls.append(url)
                 seen.append((arguments["microversion"], arguments["headers"]))
                 assert arguments["global_request_id"] == "req-1"
                 return getattr(connection, method)(url, **arguments)
@@ -91,6 +92,7 @@ def test_every_request_is_at_1_30_and_asks_for_json(connection):
     ReportClient(Watching()).update_from_provider_tree(context, tree, {})
     assert all(one == ("1.30", {"Accept": "application/json"}) for one in seen)
     assert len(seen) > 10
+    assert "/traits?name=in:CUSTOM_FAST,HW_CPU_X86_AVX" in urls
 
 
 def test_properties_swapped_cleared_and_set_are_flushed(client, world):
