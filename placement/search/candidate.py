@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,16 +15,29 @@ from placement.search.tally import Tally
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Combination:
-    """A candidate with positions for providers; alike candidates of alike trees share one object.
+class Shape:
+    """Candidates with everything left out that tells one from the other: who it is that serves.
 
-    ``pieces``: (position, amounts by class) per provider that takes something.
-    ``served``: (suffix, positions) per group in query order.
-    A renderer may cache a template per ``Combination`` object and fill in uuids by position.
+    ``amounts``: by class, per provider that takes something. ``served``: (suffix, number of
+    providers) per group in query order. Equal shapes of one search are one object, so that a
+    renderer can keep a template for each.
     """
 
-    pieces: tuple[tuple[int, Mapping[str, int]], ...]
-    served: tuple[tuple[str, tuple[int, ...]], ...]
+    amounts: tuple[Mapping[str, int], ...]
+    served: tuple[tuple[str, int], ...]
+
+
+class Combination(NamedTuple):
+    """A shape with positions for providers; alike candidates of alike trees share one object.
+
+    ``taking``: the position of each of ``shape.amounts``. ``serving``: the positions of each of
+    ``shape.served``, one group after another; it is the very same tuple as ``taking`` where each
+    group has one provider, and all to themselves.
+    """
+
+    shape: Shape
+    taking: tuple[int, ...]
+    serving: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -38,15 +53,18 @@ class Candidate:
     @property
     def allocations(self) -> dict[int, Mapping[str, int]]:
         """Amounts by class by provider index."""
-        return {self.members[place]: amounts for place, amounts in self.combination.pieces}
+        shape, taking, _ = self.combination
+        return {
+            self.members[place]: amounts
+            for place, amounts in zip(taking, shape.amounts, strict=True)
+        }
 
     @property
     def mappings(self) -> dict[str, tuple[int, ...]]:
         """Provider indexes by suffix of the group."""
-        return {
-            suffix: tuple(self.members[place] for place in places)
-            for suffix, places in self.combination.served
-        }
+        shape, _, serving = self.combination
+        providers = iter([self.members[place] for place in serving])
+        return {suffix: tuple(islice(providers, count)) for suffix, count in shape.served}
 
 
 @dataclass(slots=True)
@@ -86,7 +104,7 @@ class SearchResult:
         used = {
             candidate.members[place]
             for candidate in self.mixed
-            for place, _ in candidate.combination.pieces
+            for place in candidate.combination.taking
         }
         return np.array(sorted(used), np.int32)
 

@@ -366,13 +366,21 @@ class Assignment:
         self._problem = problem
         self._domains = domains
         rules = problem.rules
+        self._alone = rules.granular if rules.isolate else frozenset()
         self._columns = {name: column for column, name in enumerate(rules.contested)}
+        # Slots alone on their places add up nowhere: a class that only they ask for needs no sums.
+        others = [amounts for s, amounts in enumerate(rules.amounts) if s not in self._alone]
+        summed = {
+            name: column
+            for name, column in self._columns.items()
+            if any(name in amounts for amounts in others)
+        }
         weight = [sum(amounts.values()) for amounts in rules.amounts]
         self._order = sorted(
             range(len(domains)), key=lambda s: (domains[s].bit_count(), -weight[s], s)
         )
         self._demand = [
-            tuple((self._columns[name], n) for name, n in amounts.items() if name in self._columns)
+            tuple((summed[name], n) for name, n in amounts.items() if name in summed)
             for amounts in rules.amounts
         ]
         self._left = [list(place.rooms) for place in problem.places]
@@ -383,7 +391,6 @@ class Assignment:
         self._users: dict[int, list[int]] = {}
         """By tree the positions that take something, before 1.29."""
         self._dead: set[tuple[object, ...]] = set()
-        self._alone = rules.granular if rules.isolate else frozenset()
         self._matchings = list(self._build_matchings())
         self._repaired = [self._to_repair(slot) for slot in range(len(domains))]
         self.possible = all(matching.possible for _, matching in self._matchings)

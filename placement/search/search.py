@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from placement.search.candidate import Candidate, Combination, SearchResult
+from placement.search.candidate import Candidate, Combination, SearchResult, Shape
 from placement.search.cloud import LARGEST_AMOUNT, Cloud
 from placement.search.combine import Rules, Work
 from placement.search.feasible import Exists, Feasible, Nothing, feasible
@@ -120,20 +120,20 @@ def _cut_and_remember(
     Before 1.29 a tree gives few candidates: all that it takes in comes from one provider.
     """
     mixed = list(islice(survivors, request.limit))
-    used = {c.members[place] for c in mixed for place, _ in c.combination.pieces}
+    used = {c.members[place] for c in mixed for place in c.combination.taking}
     for candidate in survivors:
-        used.update(candidate.members[place] for place, _ in candidate.combination.pieces)
+        used.update(candidate.members[place] for place in candidate.combination.taking)
     mixed = _cut(request, iter(mixed))
     return SearchResult(tally, mixed=mixed, before_cut=np.array(sorted(used), np.int32))
 
 
 def _one_provider_per_tree(cloud: Cloud, candidate: Candidate) -> bool:
     """Tell whether the allocations name no two providers of one tree (section 5.7)."""
-    pieces = candidate.combination.pieces
-    if len(pieces) == 1:
+    taking = candidate.combination.taking
+    if len(taking) == 1:
         return True
-    roots = {int(cloud.roots[candidate.members[place]]) for place, _ in pieces}
-    return len(roots) == len(pieces)
+    roots = {int(cloud.roots[candidate.members[place]]) for place in taking}
+    return len(roots) == len(taking)
 
 
 # -- anchors with one possible answer -----------------------------------------------------------
@@ -221,7 +221,8 @@ def _uniform_pattern(found: Feasible) -> Combination:
         for name, amount in slot.amounts.items():
             sums[name] = sums.get(name, 0) + amount
     suffixes = dict.fromkeys(slot.suffix for slot in found.slots)
-    return Combination(((0, sums),), tuple((suffix, (0,)) for suffix in suffixes))
+    shape = Shape((sums,), tuple((suffix, 1) for suffix in suffixes))
+    return Combination(shape, (0,), (0,) * len(suffixes))
 
 
 def _uniform_result(

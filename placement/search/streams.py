@@ -10,11 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.search.candidate import Candidate, Combination
+from placement.search.candidate import Candidate, Combination, Shape
 from placement.search.cloud import LARGEST_AMOUNT, Cloud
 from placement.search.combine import Place, Problem, Rules, Solution, Work
 from placement.search.feasible import Feasible
@@ -28,71 +29,70 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 Table = NDArray[np.int64]
 
 
-Piece = tuple[int, Mapping[str, int]]
-Served = tuple[str, tuple[int, ...]]
+class Wording:
+    """Puts the solutions of one request into words; equal shapes become one object."""
+
+    def __init__(
+        self, amounts: Sequence[Mapping[str, int]], groups: Sequence[tuple[str, tuple[int, ...]]]
+    ) -> None:
+        self._amounts = amounts
+        self._groups = groups
+        self._sums: dict[tuple[int, ...], Mapping[str, int]] = {}
+        self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._plain = None
+        if len(groups) == len(amounts) and all(amounts):
+            self._plain = Shape(tuple(amounts), tuple((suffix, 1) for suffix, _ in groups))
+
+    def combination(self, solution: Solution) -> Combination:
+        """Return the combination of a solution."""
+        if self._plain is not None and len(set(solution)) == len(solution):
+            return Combination(self._plain, solution, solution)
+        slots_at: dict[int, list[int]] = {}
+        for slot, place in enumerate(solution):
+            if self._amounts[slot]:
+                slots_at.setdefault(place, []).append(slot)
+        serving = [dict.fromkeys([solution[slot] for slot in slots]) for _, slots in self._groups]
+        shape = self._shape(tuple(map(tuple, slots_at.values())), tuple(map(len, serving)))
+        return Combination(shape, tuple(slots_at), tuple(chain.from_iterable(serving)))
+
+    def _shape(self, taken: tuple[tuple[int, ...], ...], counts: tuple[int, ...]) -> Shape:
+        shape = self._shapes.get((taken, counts))
+        if shape is None:
+            suffixes = [suffix for suffix, _ in self._groups]
+            shape = self._shapes[taken, counts] = Shape(
+                tuple(map(self._sum, taken)), tuple(zip(suffixes, counts, strict=True))
+            )
+        return shape
+
+    def _sum(self, slots: tuple[int, ...]) -> Mapping[str, int]:
+        """Return N(p, .) for a provider that serves these slots."""
+        sums: dict[str, int] = {}
+        for slot in slots:
+            for name, amount in self._amounts[slot].items():
+                sums[name] = sums.get(name, 0) + amount
+        return sums
 
 
 class Kind:
-    """A problem, and its solutions put into words once, from shared parts."""
+    """A problem, and its solutions put into words once."""
 
-    __slots__ = ("_amounts", "_combinations", "_groups", "_pieces", "_served", "problem")
+    __slots__ = ("_combinations", "_wording", "problem", "sharers_may_serve_all")
 
-    def __init__(
-        self,
-        problem: Problem,
-        groups: Sequence[tuple[str, tuple[int, ...]]],
-        amounts: dict[tuple[int, ...], Mapping[str, int]],
-    ) -> None:
+    def __init__(self, problem: Problem, wording: Wording) -> None:
         self.problem = problem
-        self._groups = groups
-        self._amounts = amounts
+        self.sharers_may_serve_all = problem.sharers_may_serve_all
+        self._wording = wording
         self._combinations: list[Combination] = []
-        places = range(len(problem.places))
-        self._pieces: list[list[Piece]] = [
-            [(place, self._sum((slot,))) for place in places]
-            for slot in range(len(problem.rules.amounts))
-        ]
-        self._served: list[list[Served]] = [
-            [(suffix, (place,)) for place in places] for suffix, _ in groups
-        ]
 
-    def combination(self, number: int) -> Combination:
-        """Return the combination of a solution that has been found."""
+    def combination(self, number: int) -> Combination | None:
+        """Return the combination of that number, counted from 0, None if there are not as many."""
         combinations = self._combinations
         while len(combinations) <= number:
             solution = self.problem.solution(len(combinations))
-            assert solution is not None
-            combinations.append(Combination(self._taken(solution), self._serving(solution)))
+            if solution is None:
+                return None
+            combinations.append(self._wording.combination(solution))
         return combinations[number]
-
-    def _taken(self, solution: Solution) -> tuple[Piece, ...]:
-        amounts = self.problem.rules.amounts
-        if len(set(solution)) == len(solution) and all(amounts):
-            return tuple([row[place] for row, place in zip(self._pieces, solution, strict=True)])
-        slots_at: dict[int, list[int]] = {}
-        for slot, place in enumerate(solution):
-            if amounts[slot]:
-                slots_at.setdefault(place, []).append(slot)
-        return tuple((place, self._sum(tuple(slots))) for place, slots in slots_at.items())
-
-    def _serving(self, solution: Solution) -> tuple[Served, ...]:
-        if len(self._groups) == len(solution):
-            return tuple([row[place] for row, place in zip(self._served, solution, strict=True)])
-        return tuple(
-            (suffix, tuple(dict.fromkeys([solution[slot] for slot in slots])))
-            for suffix, slots in self._groups
-        )
-
-    def _sum(self, slots: tuple[int, ...]) -> Mapping[str, int]:
-        """Return N(p, .) for a provider that serves these slots; equal sums are one object."""
-        total = self._amounts.get(slots)
-        if total is None:
-            sums: dict[str, int] = {}
-            for slot in slots:
-                for name, amount in self.problem.rules.amounts[slot].items():
-                    sums[name] = sums.get(name, 0) + amount
-            total = self._amounts[slots] = sums
-        return total
 
 
 @dataclass(slots=True)
@@ -114,15 +114,17 @@ class Stream:
     def next(self) -> Candidate | None:
         """Return the next candidate that no anchor has given before, or None."""
         while True:
-            solution = self.kind.problem.solution(self.number)
-            if solution is None:
+            combination = self.kind.combination(self.number)
+            if combination is None:
                 return None
             self.number += 1
-            if self.seen is None or self._is_new(solution, self.seen):
-                return Candidate(self.kind.combination(self.number - 1), self.members)
+            if self.seen is None or self._is_new(self.number - 1, self.seen):
+                return Candidate(combination, self.members)
 
-    def _is_new(self, solution: Solution, seen: set[tuple[int, ...]]) -> bool:
+    def _is_new(self, number: int, seen: set[tuple[int, ...]]) -> bool:
         places = self.kind.problem.places
+        solution = self.kind.problem.solution(number)
+        assert solution is not None
         if not all(places[place].shared for place in solution):
             return True
         key = tuple(self.members[place] for place in solution)
@@ -148,10 +150,9 @@ class StreamMaker:
         self, cloud: Cloud, found: Feasible, rules: Rules, work: Work, seed: int | None
     ) -> None:
         self._cloud, self._found, self._rules, self._work = cloud, found, rules, work
-        self._groups = self._group_slots()
+        self._wording = Wording(rules.amounts, self._group_slots())
         self._kinds: dict[tuple[bytes, int, bool], Kind] = {}
         self._welcomed: set[int] = set()
-        self._amounts: dict[tuple[int, ...], Mapping[str, int]] = {}
         self._guests: dict[int, Guests] = {}
         self._seen: set[tuple[int, ...]] = set()
         self._contested = rules.contested
@@ -184,7 +185,7 @@ class StreamMaker:
             mine = members[start:end]
             if guests is not None:
                 mine += guests.members
-            seen = self._seen if kind.problem.sharers_may_serve_all else None
+            seen = self._seen if kind.sharers_may_serve_all else None
             streams.append(Stream(kind, mine, seen))
             start = end
         return streams
@@ -270,7 +271,7 @@ class StreamMaker:
         own = (1 << len(features)) - 1 if known else 0
         possible = places if own or not known else []
         problem = Problem(self._rules, possible, self._work, self._shuffler, own)
-        return Kind(problem, self._groups, self._amounts)
+        return Kind(problem, self._wording)
 
     def _place(self, row: list[int]) -> Place:
         count = len(self._found.slots)

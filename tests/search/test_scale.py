@@ -328,6 +328,13 @@ def test_every_order_of_like_devices_comes_once():
     assert len(picks) == len(set(picks)) == len(list(permutations(range(5))))
 
 
+def test_candidates_that_differ_in_who_serves_have_one_shape():
+    """A renderer makes one template for all orders of like devices, not one for each."""
+    result = search(hosts(1, 5, 1).cloud(), request(5, isolate=True))
+    assert len({candidate.combination for candidate in result}) == len(result) == 120
+    assert len({candidate.combination.shape for candidate in result}) == 1
+
+
 def test_load_of_rows_and_the_records_agree_on_hosts():
     """The builder's rows are what the scale tests run on."""
     world = hosts(2, 2, 3)
