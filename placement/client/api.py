@@ -202,7 +202,8 @@ class PlacementAPI:
         known: set[str] = set()
         for some in parts(set(names), TRAITS_PER_REQUEST):
             listed = ",".join(some)
-            response = self.send("get", f"/traits?name=in:{quote(listed, safe=",")}", context)
+            url = f"/traits?name=in:{quote(listed, safe=',')}"
+            response = self.send("get", url, context)
             known |= self._parse(
                 response, lambda body: set(body["traits"]), exc.TraitRetrievalFailed, name=listed
             )
