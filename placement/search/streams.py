@@ -37,7 +37,6 @@ class Wording:
     ) -> None:
         self._amounts = amounts
         self._groups = groups
-        self._sums: dict[tuple[int, ...], Mapping[str, int]] = {}
         self._shapes: dict[tuple[object, ...], Shape] = {}
         self._plain = None
         if len(groups) == len(amounts) and all(amounts):

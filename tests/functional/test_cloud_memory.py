@@ -1,0 +1,79 @@
+"""What a worker holds of a cloud, and when it lets go of it."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, update
+
+from placement.db import models
+from placement.db.api import Database
+from placement.db.engine import make_engine
+from placement.handlers import candidate_answer
+from placement.objects.cloud import LivingCloud
+from placement.search import CandidateRequest, Cloud, Group, search
+from tests.support import service
+
+PROVIDERS = 600
+"""So many changes at once that the cloud is read anew."""
+
+
+@pytest.fixture
+def db() -> Iterator[Database]:
+    """A database with hosts of one class."""
+    made = service.database()
+    service.empty(made)
+
+    def fill(tx: Any) -> None:
+        numbers = range(1, PROVIDERS + 1)
+        ids = [{"id": n, "root_provider_id": n, "uuid": f"{n:036d}", "name": n} for n in numbers]
+        tx.execute(insert(models.resource_providers), ids)
+        held = {"total": 8, "reserved": 0, "min_unit": 1, "max_unit": 8, "step_size": 1}
+        held |= {"allocation_ratio": 1.0, "resource_class_id": 0}
+        rows = [{"resource_provider_id": n, **held} for n in numbers]
+        tx.execute(insert(models.inventories), rows)
+
+    made.write(fill)
+    yield made
+    service.empty(made)
+
+
+def change_everything(db: Database) -> None:
+    providers = models.resource_providers
+    db.write(lambda tx: tx.execute(update(providers).values(revision=providers.c.revision + 1)))
+
+
+def answered(cloud: Cloud) -> "weakref.ref[Cloud]":
+    """Use the cloud as a request does."""
+    result = search(cloud, CandidateRequest((Group("_1", {"VCPU": 1}), Group("", {"VCPU": 1}))))
+    assert len(result) == PROVIDERS
+    candidate_answer.render(cloud, result, {"VCPU"}, (1, 39))
+    return weakref.ref(cloud)
+
+
+def test_a_replaced_cloud_is_freed_at_once(db: Database) -> None:
+    """No cycle keeps it until a collection of garbage: memory is bounded by what is current."""
+    living = LivingCloud(db)
+    gc.disable()
+    try:
+        first = living.search(answered)
+        change_everything(db)
+        second = living.search(answered)
+
+        assert first() is None
+        assert second() is not None
+    finally:
+        gc.enable()
+
+
+def test_garbage_is_collected_again_after_a_load(db: Database) -> None:
+    """Reading a cloud pauses the collector; nobody else notices, failed or not."""
+    assert LivingCloud(db).search(lambda cloud: gc.isenabled())
+
+    without_tables = Database(make_engine("sqlite://"))
+    with pytest.raises(Exception, match="no such table"):
+        LivingCloud(without_tables).search(answered)
+    without_tables.dispose()
+    assert gc.isenabled()
