@@ -7,12 +7,12 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_policy import opts as policy_opts
 
-from placement.conf import api, base, database, placement, workarounds
+from placement.conf import api, base, database, healthcheck, placement, workarounds
 
 PROJECT = "placement"
 CONFIG_FILE = "placement.conf"
 
-_MODULES = (base, api, placement, database, workarounds)
+_MODULES = (base, api, placement, database, healthcheck, workarounds)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -14,6 +14,7 @@ from placement.web import faults, microversion
 from placement.web.auth import OPEN_PATHS, authenticated
 from placement.web.authorization import Authorizer
 from placement.web.dispatch import Dispatcher
+from placement.web.healthcheck import with_health_check
 from placement.web.request import Request
 from placement.web.request_log import Environ, WSGIApp, logged
 
@@ -29,7 +30,8 @@ def build(conf: cfg.ConfigOpts, database: Database) -> WSGIApp:
     application = authenticated(application, conf)
     application = _with_cors(application, conf)
     application = logged(application)
-    return _behind_proxy(application, conf)
+    application = _behind_proxy(application, conf)
+    return with_health_check(application, conf, database)
 
 
 def _behind_proxy(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:

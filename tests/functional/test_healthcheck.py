@@ -1,0 +1,83 @@
+"""GET /healthcheck: off unless configured, and it knows whether the database answers."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import make_url
+
+from placement.db.api import Database
+from placement.db.engine import make_engine
+from tests.faults.proxy import Proxy
+from tests.support.databases import require
+from tests.support.service import Service, configure, database, database_url, running
+
+PATH = "/healthcheck"
+SERVERS = ("postgresql", "mysql")
+
+
+def check(service: Service, method: str = "GET", **headers: str) -> tuple[int, str]:
+    answer = service.request(method, PATH, x_auth_token=None, **headers)
+    return answer.status_int, answer.text
+
+
+def test_there_is_none_by_default() -> None:
+    with running() as service:
+        assert check(service)[0] == 401
+        assert service.request("GET", PATH).status_int == 404
+
+
+def test_nobody_needs_a_token() -> None:
+    with running(healthcheck__path=PATH) as service:
+        assert check(service) == (200, "OK")
+        assert check(service, "HEAD") == (204, "")
+        reasons = json.loads(check(service, accept="application/json")[1])
+        assert reasons == {"detailed": False, "reasons": ["OK"]}
+        assert service.request("GET", "/traits", x_auth_token=None).status_int == 401
+        assert service.request("GET", "/").status_int == 200
+
+
+def test_any_option_of_the_group_turns_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_HEALTHCHECK__ALLOWED_SOURCE_RANGES", "192.0.2.0/24")
+    with running() as service:
+        there, elsewhere = (
+            service.request("GET", PATH, environ={"REMOTE_ADDR": ip}).status_int
+            for ip in ("192.0.2.7", "198.51.100.7")
+        )
+    assert (there, elsewhere) == (200, 404)
+
+
+def test_its_path_can_be_chosen() -> None:
+    with running(healthcheck__path="/alive") as service:
+        assert check(service)[0] == 401
+        assert service.request("GET", "/alive", x_auth_token=None).text == "OK"
+
+
+@pytest.fixture(params=SERVERS)
+def cut_off(request: pytest.FixtureRequest) -> Iterator[tuple[Service, Proxy]]:
+    """A service whose way to the database can be cut."""
+    require(request.param)
+    database(request.param)
+    url = make_url(database_url(request.param))
+    proxy = Proxy(url.port or {"postgresql": 5432, "mysql": 3306}[request.param])
+    through = url.set(host="127.0.0.1", port=proxy.port)
+    db = Database(make_engine(through.render_as_string(hide_password=False)))
+    try:
+        yield Service(configure(request.param, healthcheck__path=PATH), db), proxy
+    finally:
+        db.dispose()
+        proxy.close()
+
+
+def test_it_tells_of_a_database_that_cannot_be_reached(cut_off: tuple[Service, Proxy]) -> None:
+    service, proxy = cut_off
+    assert check(service) == (200, "OK")
+
+    proxy.refuses = True
+    proxy.cut_all()
+    status, text = check(service)
+    assert (status, check(service, "HEAD")[0]) == (503, 503)
+    assert text.startswith("The database cannot be reached")
+
+    proxy.flow()
+    assert check(service) == (200, "OK")
