@@ -1,0 +1,56 @@
+"""Functional tests that Nova ships, on our PlacementFixture (contract 06 section 10).
+
+Nova's dependencies are none of ours: `.ci/install` puts it into .venv-nova, or PLACEMENT_TEST_NOVA
+names another environment with Nova and our dependencies.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import lacking
+
+ROOT = Path(__file__).parents[2]
+
+MODULES = {
+    "test_report_client": 15,
+    "test_servers_provider_tree": 10,
+    "libvirt.test_reshape": 3,
+    "regressions.test_bug_1679750": 2,
+}
+"""What talks to Placement most, and how many tests each has at least."""
+
+
+def python() -> Path:
+    """Return the interpreter that has Nova; skip, or fail in CI, if there is none."""
+    named = os.environ.get("PLACEMENT_TEST_NOVA")
+    found = Path(named) if named else ROOT / ".venv-nova"
+    if not (found / "bin/nova-manage").exists():
+        lacking("nova in .venv-nova")
+    return found / "bin/python"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nova(module: str, tmp_path: Path) -> None:
+    """In a process of its own, with Nova's dependencies and our source."""
+    run = subprocess.run(
+        [python(), "-m", "testtools.run", f"nova.tests.functional.{module}"],
+        cwd=tmp_path,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONWARNINGS": "ignore",
+            **{f"OS_{kind}_CAPTURE": "1" for kind in ("STDOUT", "STDERR", "LOG")},
+        },
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-20_000:] + run.stderr[-20_000:]
+    passed = re.search(r"^Ran (\d+) tests? in .*\nOK", run.stdout, re.M)
+    assert passed and int(passed[1]) >= MODULES[module], run.stdout[-2000:]
