@@ -244,8 +244,8 @@ ANSWERS: dict[str, dict[int, str | None]] = {
 }
 """Success statuses and bodies by handler function."""
 
-CONFLICTS = {"POST", "PUT", "DELETE"}
-NO_CONFLICT = {"ensure_class", "ensure_trait", "delete_consumer_allocations"}
+WRITES = {"POST", "PUT", "DELETE"}
+"""What may keep losing against other writers until it is refused with 409."""
 
 
 # -- the document ------------------------------------------------------------------------------
@@ -352,7 +352,7 @@ def _responses(method: str, action: Action) -> Json:
         failures |= {413: "Content Too Large", 415: "Unsupported Media Type"}
     if action.shows_json:
         failures[414] = "URI Too Long"
-    if method in CONFLICTS and name not in NO_CONFLICT:
+    if method in WRITES:
         failures[409] = "Conflict"
     for status, text in sorted(failures.items()):
         responses[str(status)] = _response(text, "Errors")

@@ -1,6 +1,10 @@
 """The OpenAPI document: current, complete, and kept by the running service."""
 
+import contextlib
+import json
 import os
+import re
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from sqlalchemy import event
 
 from docs import openapi
 from placement.web.routes import ROUTES
@@ -40,6 +45,49 @@ def test_every_body_and_route_is_described() -> None:
     described = {(path, m.upper()) for path, item in document["paths"].items() for m in item}
     routed = {(path, method) for path, methods in ROUTES.items() if path for method in methods}
     assert described == routed
+
+
+@contextlib.contextmanager
+def busy(place: service.Service) -> Iterator[None]:
+    """No transaction that writes can begin: somebody else always has the lock."""
+
+    def refuse(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement == "BEGIN IMMEDIATE":
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+
+    event.listen(place.db.engine, "before_cursor_execute", refuse)
+    try:
+        yield
+    finally:
+        event.remove(place.db.engine, "before_cursor_execute", refuse)
+
+
+WRITES = (
+    ("POST", "/resource_classes", {"name": "CUSTOM_A"}),
+    ("PUT", "/resource_classes/CUSTOM_A", None),
+    ("DELETE", "/resource_classes/CUSTOM_A", None),
+    ("PUT", "/traits/CUSTOM_A", None),
+    ("DELETE", "/traits/CUSTOM_A", None),
+    ("POST", "/resource_providers", {"name": "a"}),
+    ("DELETE", "/allocations/11111111-1111-4111-8111-111111111111", None),
+)
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WRITES)
+def test_a_write_that_keeps_losing_is_described(
+    method: str, path: str, body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """409 is what is left over after the last attempt, whatever is written."""
+    with service.running() as place, busy(place):
+        monkeypatch.setattr(place.db, "_attempts", lambda: 1)
+        answer = place.request(method, path, version="1.39", json=body)
+
+    assert answer.status_int == 409, answer.text
+    template = re.sub("/CUSTOM_A$", "/{name}", re.sub("/1111.*", "/{consumer_uuid}", path))
+    described = json.loads(DOCUMENT.read_text())["paths"][template][method.lower()]["responses"]
+    assert "409" in described
 
 
 HEADERS = {"OpenStack-API-Version": "placement latest"}
