@@ -1,10 +1,13 @@
 """The options of the allocation candidates, read for each request (contract 04 section 6.1)."""
 
+import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from placement.handlers import allocation_candidate
 from tests.support.service import Service, running
 
 HOSTS = 7
@@ -69,6 +72,42 @@ def test_random_samples_and_random_order(service: Service) -> None:
     assert len({frozenset(hosts(service, "&limit=3")) for _ in range(30)}) > 1
     assert len({tuple(hosts(service)) for _ in range(10)}) > 1
     assert len(hosts(service)) == HOSTS
+
+
+def test_the_seed_that_is_logged_repeats_the_answer(
+    service: Service, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator can have a random answer again."""
+    caplog.set_level(logging.INFO, logger="placement")
+    set_option(service, "randomize_allocation_candidates", True)
+    orders = {}
+    for _ in range(5):
+        caplog.clear()
+        order = hosts(service, "&limit=5")
+        (seed,) = re.findall(r"random order, seed (\d+)", caplog.text)
+        orders[int(seed)] = order
+
+    for seed, order in orders.items():
+        monkeypatch.setattr(allocation_candidate.secrets, "randbits", lambda _bits, seed=seed: seed)
+        assert hosts(service, "&limit=5") == order
+
+
+def test_nothing_found_is_one_line_with_the_reason(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At INFO, once for each empty answer; what was found is not worth a line."""
+    caplog.set_level(logging.INFO, logger="placement")
+    name = "placement.handlers.allocation_candidate"
+
+    assert len(hosts(service)) == HOSTS
+    assert [each for each in caplog.records if each.name == name] == []
+    answer = service.request("GET", f"{PATH}&required=HW_CPU_X86_VMX", version="1.39")
+    assert answer.json["allocation_requests"] == []
+    (line,) = [each for each in caplog.records if each.name == name]
+
+    assert line.levelno == logging.INFO
+    assert line.getMessage().startswith("No allocation candidates: ")
+    assert f"required traits for VCPU: {HOSTS} removed, 0 left" in line.getMessage()
 
 
 def set_option(service: Service, name: str, value: Any) -> None:
