@@ -32,7 +32,9 @@ sync_on_startup = true
 
 READ_COMMITTED = "init_command=SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 ARENAS = ("sqlite", "postgresql", "mysql", "mysql-read-committed")
-"""What ``race_database`` takes; ``mysql`` has the server's default, REPEATABLE READ."""
+"""What ``race_database`` takes. The two of MariaDB differ in what sessions begin with: the server's
+default, REPEATABLE READ, or what an operator has set. The service overrules both for its writes
+(tests/functional/test_isolation.py)."""
 
 
 @contextlib.contextmanager
