@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.synchronize import Barrier, Event
+from threading import BrokenBarrierError
 from typing import Any
 
 from benchmarks.connection import Answer, Connection
@@ -224,19 +225,25 @@ def _fork(
         process.start()
         there.close()
         pipes.append((process, here))
-    return [_harvest(process, pipe) for process, pipe in pipes]
+    return _records(pipes)
 
 
-def _harvest(process: Any, pipe: Pipe) -> Record:
+def _records(children: list[tuple[Any, Pipe]]) -> list[Record]:
+    outcomes = [_harvest(process, pipe) for process, pipe in children]
+    errors = [one for one in outcomes if isinstance(one, BaseException)]
+    if errors:
+        # A broken barrier only tells that another client did not come to it.
+        raise min(errors, key=lambda one: isinstance(one, BrokenBarrierError))
+    return outcomes
+
+
+def _harvest(process: Any, pipe: Pipe) -> Any:
     try:
-        outcome = pipe.recv()
-    except EOFError as error:
-        raise RuntimeError("a client process died") from error
+        return pipe.recv()
+    except EOFError:
+        return RuntimeError("a client process died")
     finally:
         process.join()
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
 
 
 def _child(
@@ -284,5 +291,4 @@ def beside(
         yield found
     finally:
         stop.set()
-        records = [_harvest(process, pipe) for process, pipe in children]
-        found.append(summary(records, (204,)))
+        found.append(summary(_records(children), (204,)))

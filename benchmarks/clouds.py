@@ -328,7 +328,7 @@ def _one_wide(name: str, hosts: int, consumers: int) -> Cloud:
 
 
 SHAPES: dict[str, tuple[Callable[[str, int, int], Cloud], int]] = {
-    "tiny": (_flat, 6),
+    "tiny": (_flat, 100),
     "flat-1k": (_flat, 1_000),
     "flat-10k": (_flat, 10_000),
     "flat-50k": (_flat, 50_000),

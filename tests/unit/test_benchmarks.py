@@ -11,7 +11,7 @@ import pytest
 import waitress.server
 from sqlalchemy import create_engine, func, select
 
-from benchmarks import bulk, loading, runner
+from benchmarks import bulk, clients, loading, runner
 from benchmarks.clients import percentile
 from benchmarks.clouds import SHAPES, cloud_named
 from benchmarks.command import main
@@ -158,6 +158,18 @@ def test_bulk_loading_leaves_the_rows_that_http_leaves() -> None:
 def test_endpoint_that_is_no_placement_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--url", "http://127.0.0.1:9", "--cloud", "tiny", "--only", "reads"]) == 1
     assert "does not answer like a Placement service" in capsys.readouterr().err
+
+
+def test_client_that_cannot_begin_says_why() -> None:
+    """The others, which wait for it in vain, have nothing to say."""
+
+    def make(_connection: Any, client: int) -> Any:
+        if client == 2:
+            raise ValueError("this one")
+        return None
+
+    with serving() as url, pytest.raises(ValueError, match="this one"):
+        clients.run(target_at(url), make, clients=3)
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES))
