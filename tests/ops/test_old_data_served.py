@@ -11,11 +11,13 @@ from placement import deploy
 from placement.db import invariants, online_migrations, schema
 from placement.db.api import Database
 from placement.db.engine import make_engine
+from placement.db.migrations.steps import MigrationBlocked
 from tests.ops import clouds
 from tests.support.databases import scratch_database
 from tests.support.service import configure
 
 LATEST = "placement latest"
+COUNTERS = "c5d20b9e4f18"
 IDS = online_migrations.IncompleteIds("nobody", "nobody")
 Ask = Callable[..., webob.Response]
 
@@ -44,7 +46,8 @@ def settle(database: Database) -> None:
 
 def answers(ask: Ask) -> dict[str, Any]:
     """Everything a client could read about the cloud."""
-    paths = ["/resource_providers", "/usages?project_id=project-a", "/resource_classes"]
+    paths = ["/resource_providers", "/resource_classes"]
+    paths += [f"/usages?project_id={project}" for project in ("project-a", "nobody")]
     for provider in ask("GET", "/resource_providers").json["resource_providers"]:
         base = f"/resource_providers/{provider['uuid']}"
         kinds = ("inventories", "usages", "allocations", "traits", "aggregates")
@@ -56,29 +59,72 @@ def answers(ask: Ask) -> dict[str, Any]:
     return {path: answer.json for path, answer in found.items()}
 
 
-@pytest.mark.parametrize(
-    "revision", ["0e6a91c5d327", "b4ed3a175331", "422ece571366", "a082b8bb98d0"]
-)
+def expected_answers(generation: int, incomplete: bool) -> dict[str, Any]:
+    """What the service answers on a database that never knew another schema.
+
+    :param generation: of the consumers that had a record.
+    :param incomplete: the last five had none, and belong to nobody.
+    """
+    rows = clouds.complete()
+    for row in rows["consumers"]:
+        row["generation"] = generation
+    if incomplete:
+        for table in ("projects", "users"):
+            rows[table].append({"id": 2, "external_id": "nobody"})
+        for row in rows["consumers"][-5:]:
+            row |= {"project_id": 2, "user_id": 2, "generation": 0}
+        for row in rows["resource_providers"]:
+            if row["id"] in (clouds.HOSTS, 100 + clouds.HOSTS):
+                row |= {"root_provider_id": row["id"], "parent_provider_id": None}
+    with scratch_database("sqlite") as url:
+        fresh = Database(make_engine(url))
+        schema.sync(fresh)
+        clouds.load(fresh, rows)
+        settle(fresh)
+        found = answers(serve(fresh))
+        fresh.dispose()
+    return found
+
+
+@pytest.mark.parametrize("revision", schema.REVISIONS)
 def test_upgraded_database_answers_like_a_new_one(database: Database, revision: str) -> None:
     schema.sync(database, target=revision)
     clouds.load(database, clouds.complete())
     schema.sync(database)
-    with scratch_database("sqlite") as url:
-        fresh = Database(make_engine(url))
-        schema.sync(fresh)
-        clouds.load(fresh, clouds.complete())
-        settle(fresh)
-        expected = answers(serve(fresh))
-        fresh.dispose()
+    if schema.REVISIONS.index(revision) >= schema.REVISIONS.index(COUNTERS):
+        # The rows were written behind the back of the counters.
+        settle(database)
 
     found = answers(serve(database))
 
-    assert found == expected
+    had_generations = revision != schema.REVISIONS[0]
+    assert found == expected_answers(int(had_generations), incomplete=False)
     assert found["/usages?project_id=project-a"]["usages"]["unknown"]["VCPU"] == 24
     assert (
         len(found["/allocation_candidates?resources=VCPU:1,MEMORY_MB:100"]["allocation_requests"])
         == 4
     )
+
+
+@pytest.mark.parametrize("revision", schema.REVISIONS[: schema.REVISIONS.index("611cd6dffd7b")])
+def test_completed_database_answers_like_a_new_one(database: Database, revision: str) -> None:
+    """Rows without a root or a consumer: a copy that is stamped, completed and upgraded."""
+    schema.sync(database, target=revision)
+    clouds.load(database, clouds.with_gaps())
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("DROP TABLE alembic_version")
+    schema.stamp(database, revision)
+    with pytest.raises(MigrationBlocked):
+        schema.sync(database)
+    for _, migrate in online_migrations.MIGRATIONS:
+        migrate(database, IDS, 50)
+    schema.sync(database)
+
+    found = answers(serve(database))
+
+    had_generations = revision != schema.REVISIONS[0]
+    assert found == expected_answers(int(had_generations), incomplete=True)
+    assert len(found["/usages?project_id=nobody"]["usages"]["unknown"]) == 3
 
 
 def with_incomplete(database: Database, extra: int = 0) -> None:
