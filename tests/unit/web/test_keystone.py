@@ -1,7 +1,11 @@
 """Contract 01 section 13.1: tokens of an identity service, here one that cannot be reached."""
 
-import pytest
+import importlib.util
 
+import pytest
+from keystoneauth1 import loading
+
+from tests.support.processes import lacking
 from tests.support.service import Service, running
 
 URI = "http://identity.example.com/"
@@ -37,3 +41,24 @@ def test_no_token_is_401_whatever_the_client_says_of_itself(service: Service, pa
 def test_root_needs_no_token(service: Service, path: str) -> None:
     response = service.request("GET", "/", x_auth_token=None, environ={"PATH_INFO": path})
     assert response.status_int == 200
+
+
+# python-memcached leaves the socket of a server that refuses to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_token_cache_in_memcached_needs_nothing_else(service: Service) -> None:
+    """The deployment guide has ``memcached_servers``; keystonemiddleware leaves its driver to us."""
+    if importlib.util.find_spec("memcache") is None:
+        lacking("python-memcached")
+    group = "keystone_authtoken"
+    service.conf.register_opts(loading.get_auth_plugin_conf_options("password"), group=group)
+    for name, value in {
+        "auth_type": "password",
+        "auth_url": "http://127.0.0.1:9/v3",
+        "username": "placement",
+        "password": "secret",
+        "memcached_servers": ["127.0.0.1:9"],
+    }.items():
+        service.conf.set_override(name, value, group=group)
+    cached = Service(service.conf, service.db)
+
+    assert cached.request("GET", "/traits", x_auth_token="some").status_int == 503

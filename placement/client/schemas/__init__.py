@@ -1,0 +1,1 @@
+"""JSON Schemas of the files that people write for the client."""
