@@ -3,16 +3,18 @@
 import json
 import os
 import pty
+import sqlite3
 import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from placement.db import schema
+from placement.db import invariants, schema
 from placement.db.api import Database
 from placement.db.engine import make_engine
 from placement.version import VERSION
@@ -463,6 +465,7 @@ class TestMistakes:
         assert is_one_line(result)
         assert "cannot be reached" in result.stderr
         assert "2 attempts left" in result.stderr
+        assert "refused" in result.stderr.splitlines()[0]
         assert "s3cret" not in result.stderr
 
     @pytest.mark.mysql
@@ -500,6 +503,21 @@ def test_read_only_file(command: Command, sqlite_url: str) -> None:
     assert command("placement-manage", "db", "version", url=read_only).returncode == 0
 
 
+def test_file_that_may_not_be_written_is_not_waited_for(command: Command, sqlite_url: str) -> None:
+    """As where ``db sync`` made it for root: its directory takes no journal of another user."""
+    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as made:
+        made.execute("CREATE TABLE other (thing)")
+    read_only = sqlite_url.replace("sqlite:///", "sqlite:///file:") + "?mode=ro&uri=true"
+
+    result = command(
+        "placement-manage", "db", "sync", url=read_only, OS_PLACEMENT_DATABASE__RETRY_INTERVAL="0"
+    )
+
+    assert is_one_line(result)
+    assert "attempts left" not in result.stderr
+    assert "this user may not write" in result.stderr
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 300 kB."""
@@ -531,24 +549,42 @@ def test_full_disk(command: Command, small_disk: Path) -> None:
     assert schema.current(opened(url)) == schema.HEAD
 
 
-def test_progress_is_shown_on_terminals_only(environment: dict[str, str], sqlite_url: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["sync"], f"/{len(schema.REVISIONS)} "),
+        (["online_data_migrations"], " rows"),
+        (["check"], f"/{len(invariants.INVARIANTS)} "),
+        (["check", "--repair"], f"/{len(invariants.INVARIANTS)} "),
+    ],
+    ids=" ".join,
+)
+def test_progress_is_shown_on_terminals_only(
+    environment: dict[str, str], sqlite_url: str, arguments: list[str], shown: str
+) -> None:
+    """In plain lines and files there is none of it."""
+    if arguments != ["sync"]:
+        schema.sync(opened(sqlite_url))
+    command = [str(Path(sys.executable).parent / "placement-manage"), "db", *arguments]
+    environment = {**environment, "OS_PLACEMENT_DATABASE__CONNECTION": sqlite_url}
+
+    def run(stderr: Any) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, stderr=stderr, timeout=60, check=True
+        )
+
     terminal, end = pty.openpty()
     termios.tcsetwinsize(end, (24, 100))
-    result = subprocess.run(
-        [str(Path(sys.executable).parent / "placement-manage"), "db", "sync"],
-        env={**environment, "OS_PLACEMENT_DATABASE__CONNECTION": sqlite_url},
-        stdout=subprocess.PIPE,
-        stderr=end,
-        timeout=60,
-        check=True,
-    )
+    on_terminal = run(end)
     os.write(end, b".")  # so that reading ends, whatever was written
-    shown = os.read(terminal, 10000).decode()
+    written = os.read(terminal, 10000).decode()
     for side in (end, terminal):
         os.close(side)
+    elsewhere = run(subprocess.PIPE)
 
-    assert result.stdout == b""
-    assert f"/{len(schema.REVISIONS)} " in shown
+    assert shown in written
+    assert elsewhere.stderr == b""
+    assert elsewhere.stdout == on_terminal.stdout
 
 
 def test_not_a_database(command: Command, tmp_path: Path) -> None:
