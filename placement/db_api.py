@@ -90,7 +90,8 @@ def open_database(conf: cfg.ConfigOpts) -> Database:
 def wait_until_reachable(conf: cfg.ConfigOpts, target: Database) -> None:
     """Connect once; try again as ``max_retries`` and ``retry_interval`` say.
 
-    What another attempt cannot mend (wrong credentials, no such database) is raised at once.
+    What another attempt cannot mend (wrong credentials, no such database, a file that may not be
+    written) is raised at once.
 
     :raises sqlalchemy.exc.DBAPIError: no connection could be made.
     """
@@ -99,7 +100,9 @@ def wait_until_reachable(conf: cfg.ConfigOpts, target: Database) -> None:
 
     def report(state: tenacity.RetryCallState) -> None:
         left = "any number of" if retries < 0 else retries - state.attempt_number + 1
-        LOG.warning("The database cannot be reached. %s attempts left.", left)
+        error = state.outcome.exception() if state.outcome else None
+        reason = " ".join(str(getattr(error, "orig", error)).split())
+        LOG.warning("The database cannot be reached. %s attempts left. (%s)", left, reason)
 
     tenacity.Retrying(
         retry=tenacity.retry_if_exception(_may_become_reachable),
@@ -115,6 +118,7 @@ def _may_become_reachable(error: BaseException) -> bool:
         isinstance(error, exc.DBAPIError)
         and faults.is_disconnect(error)
         and not faults.is_refused(error)
+        and not faults.is_read_only(error)
     )
 
 

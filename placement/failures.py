@@ -21,7 +21,10 @@ def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
             f"({_first_line(error)}). Write it as in postgresql://user:password@host/placement."
         )
     if isinstance(error, ModuleNotFoundError):
-        return f"The driver of [placement_database]/connection is not installed: {error}."
+        return (
+            f"The driver of [placement_database]/connection is not installed: {error}. Install the "
+            "service with the extra postgresql, mysql or mysqlclient."
+        )
     if isinstance(error, (errors.DatabaseUnavailable, errors.DatabaseReadOnly)):
         error = error.__cause__ or error
     return _database(error, conf) if isinstance(error, exc.DBAPIError) else None
@@ -42,13 +45,15 @@ def _database(error: exc.DBAPIError, conf: cfg.ConfigOpts) -> str:
     reason = _first_line(error.orig or error)
     if faults.is_read_only(error):
         return (
-            f"The database {where} takes no writes ({reason}). Look for a read-only file, server "
-            "or replica, or a full disk. The schema is at the last revision that was completed."
+            f"The database {where} takes no writes ({reason}). Look for a file or directory that "
+            "this user may not write, a read-only server or replica, or a full disk. The schema is "
+            "at the last revision that was completed."
         )
     if faults.is_refused(error):
         return (
             f"The database {where} refused the connection ({reason}). Check the name of the "
-            "database or file, user and password in [placement_database]/connection."
+            "database, user and password in [placement_database]/connection; or the path of the "
+            "file, and that this user may write it and its directory."
         )
     if faults.is_disconnect(error):
         return (

@@ -71,17 +71,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= HIGHEST_PORT:
+    if not text.isdecimal() or int(text) > HIGHEST_PORT:
         raise argparse.ArgumentTypeError(f"must be from 0 to {HIGHEST_PORT}")
-    return number
+    return int(text)
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
-    return number
+    return int(text)
 
 
 def _greeting(url: str, auth_strategy: str) -> str:
@@ -100,18 +98,22 @@ class _Server:
 
     def __init__(self, application: Any, options: argparse.Namespace, max_body: int) -> None:
         self._sockets: dict[int, Any] = {}
-        self._server = waitress.server.create_server(
-            application,
-            map=self._sockets,
-            host=options.host,
-            port=options.port,
-            threads=options.threads,
-            ident=None,
-            # More than the service takes, so that it can say so itself.
-            max_request_body_size=max_body * 2,
-            # Whether to believe a proxy is decided by [oslo_middleware] of the service.
-            clear_untrusted_proxy_headers=False,
-        )
+        try:
+            self._server = waitress.server.create_server(
+                application,
+                map=self._sockets,
+                host=options.host,
+                port=options.port,
+                threads=options.threads,
+                ident=None,
+                # More than the service takes, so that it can say so itself.
+                max_request_body_size=max_body * 2,
+                # Whether to believe a proxy is decided by [oslo_middleware] of the service.
+                clear_untrusted_proxy_headers=False,
+            )
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise OSError(f"cannot listen on {options.host}:{options.port}: {reason}") from error
         self._stopping = False
         host, port = self._listeners()[0].getsockname()[:2]
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -98,6 +98,8 @@ def test_request_under_way_is_answered_before_it_stops(
     ("arguments", "overrides", "fragment"),
     [
         (["--config-file", "/nonexistent.conf"], {}, "/nonexistent.conf"),
+        (["--host", "no.such.host.invalid"], {}, "cannot listen on no.such.host.invalid:0"),
+        (["--host", "192.0.2.1"], {}, "cannot listen on 192.0.2.1:0"),
         ([], {"OS_PLACEMENT_DATABASE__CONNECTION": "sqlite:////nonexistent/x"}, "connection"),
         ([], {"OS_API__AUTH_STRATEGY": "pony"}, "pony"),
         ([], {"OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "false"}, "placement-manage db sync"),
@@ -120,9 +122,18 @@ def test_start_that_fails_says_why_in_one_line(
     assert done.stderr.startswith("placement-api: ")
 
 
-def test_port_must_be_one() -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "must"),
+    [
+        ("--port", "99999", "must be from 0 to 65535"),
+        ("--port", "http", "must be from 0 to 65535"),
+        ("--threads", "0", "must be at least 1"),
+        ("--threads", "many", "must be at least 1"),
+    ],
+)
+def test_numbers_must_be_some(option: str, value: str, must: str) -> None:
     done = subprocess.run(
-        command("--port", "99999"),
+        command(option, value),
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -130,7 +141,7 @@ def test_port_must_be_one() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "must be from 0 to 65535" in done.stderr
+    assert f"argument {option}: {must}" in done.stderr
 
 
 def test_script_is_a_wsgi_script(settings: dict[str, str]) -> None:
