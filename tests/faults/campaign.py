@@ -107,7 +107,7 @@ class Report:
         written = sum(n for what, n in counts.items() if what.split()[-1] in ("204", "200", "201"))
         yield f"{self.kind}, seed {self.seed}: {self.seconds:.0f} s, {written} requests acknowledged"
         for name, times in sorted(self.faults.items()):
-            yield f"  {name}: {times} times, recovered within {self.recovery_s[name]:.1f} s"
+            yield f"  {name}: {times} times, recovered within {self.recovery_s.get(name, 0):.1f} s"
         yield "  " + ", ".join(f"{what}: {n}" for what, n in sorted(counts.items()))
         for each in self.left_out:
             yield f"  left out: {each}"
@@ -167,13 +167,16 @@ class Campaign:
         self._must("PUT", f"/allocations/{uuid}", entry(sets, None))
 
     def run(self, seconds: float) -> Report:
-        """Play faults for so long, then settle and compare."""
+        """Play faults for so long, each of them once at least, then settle and compare."""
         began = time.monotonic()
         faults = self.faults()
+        self.report.faults = dict.fromkeys(faults, 0)
         queue: list[str] = []
         for actor in self.actors:
             actor.start()
-        while time.monotonic() - began < seconds and not self.books.violations:
+        while not self.books.violations and (
+            time.monotonic() - began < seconds or not all(self.report.faults.values())
+        ):
             # Each fault once before any comes twice.
             queue = queue or self.random.sample(sorted(faults), len(faults))
             self._one(queue[-1], faults[queue.pop()])
@@ -193,7 +196,7 @@ class Campaign:
 
         wait_until(f"a write succeeds after {name}", works, RECOVERS_S)
         took = time.monotonic() - began
-        self.report.faults[name] = self.report.faults.get(name, 0) + 1
+        self.report.faults[name] += 1
         self.report.recovery_s[name] = max(took, self.report.recovery_s.get(name, 0.0))
         time.sleep(PAUSE_S)
 

@@ -1,4 +1,4 @@
-"""The short version of ``python -m tests.faults``: every fault once or twice, on every database.
+"""The short version of ``python -m tests.faults``: every fault at least once, on every database.
 
 PROMISE 1, 3 to 5, 7 and 8. ``PLACEMENT_FAULT_SECONDS`` (default 40) and ``PLACEMENT_SEED`` as the command's
 options; the report with its seed is printed.
@@ -19,6 +19,7 @@ from tests.support.service import Service, configure
 
 SECONDS = float(os.environ.get("PLACEMENT_FAULT_SECONDS", "40"))
 SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
+FAULTS = {"sqlite": 4, "postgresql": 12, "mysql": 12}
 PROVIDER = {"name": "a"}
 
 
@@ -30,7 +31,8 @@ def test_faults_break_no_promise(kind: str) -> None:
     assert not report.books.violations, "\n".join(report.lines())
     written = report.books.counts["PUT 204"]
     assert written > 100, f"only {written} writes got through"
-    assert len(report.faults) >= 4
+    assert len(report.faults) >= FAULTS[kind] - ("disk full" in " ".join(report.left_out))
+    assert all(report.faults.values()), report.faults
 
 
 @pytest.fixture
