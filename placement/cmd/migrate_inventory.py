@@ -10,7 +10,9 @@ from typing import NoReturn
 from oslo_config import cfg
 
 from placement import conf as options
+from placement import failures
 from placement.client import drivers
+from placement.client.exceptions import PlacementClientError
 from placement.client.migrate import migrate_compute_inventory
 from placement.client.report import ReportClient
 from placement.direct import PlacementDirect
@@ -59,8 +61,7 @@ def load_configuration(files: Sequence[str] | None) -> cfg.ConfigOpts:
     return conf
 
 
-def _migrate(arguments: argparse.Namespace) -> int:
-    conf = load_configuration(arguments.config_file)
+def _migrate(conf: cfg.ConfigOpts, arguments: argparse.Namespace) -> int:
     driver = drivers.load(arguments.driver, conf)
     with PlacementDirect(conf) as adapter:
         results = migrate_compute_inventory(None, ReportClient(adapter), driver, arguments.node)
@@ -75,14 +76,18 @@ def _migrate(arguments: argparse.Namespace) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a line per node with its result, and return the exit status."""
     arguments = _parser().parse_args(argv)
+    conf = None
     try:
-        return _migrate(arguments)
+        conf = load_configuration(arguments.config_file)
+        return _migrate(conf, arguments)
     except (drivers.DriverNotLoaded, ValueError, cfg.Error) as error:
         print(f"placement-migrate-compute-inventory: {error}", file=sys.stderr)
         return BAD_USAGE
     except Exception as error:
         # Nothing was done to any node: the database or the list of nodes could not be read.
-        print(f"placement-migrate-compute-inventory: {error!r}", file=sys.stderr)
+        message = failures.explain(error, conf) if conf else None
+        in_words = str(error) if isinstance(error, PlacementClientError) else repr(error)
+        print(f"placement-migrate-compute-inventory: {message or in_words}", file=sys.stderr)
         return FAILED
 
 

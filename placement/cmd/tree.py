@@ -12,6 +12,7 @@ from typing import Any
 
 from keystoneauth1 import adapter, loading
 from keystoneauth1 import exceptions as keystone_exceptions
+from oslo_config import cfg
 
 from placement.client.exceptions import PlacementClientError
 from placement.client.report import ReportClient
@@ -96,17 +97,11 @@ def _add_connection(parser: argparse.ArgumentParser, argv: Sequence[str]) -> Non
 def _connection(arguments: argparse.Namespace) -> Iterator[Any]:
     """Connect to the service, or start one in this process."""
     if arguments.direct:
-        # Not above: the remote commands need neither the server nor its database drivers.
-        from placement.cmd.migrate_inventory import load_configuration
-        from placement.direct import PlacementDirect
-
-        with PlacementDirect(load_configuration(arguments.config_file)) as direct:
+        with _direct(arguments.config_file) as direct:
             yield direct
         return
     if arguments.os_cloud:
-        import openstack
-
-        yield openstack.connect(cloud=arguments.os_cloud).placement
+        yield _of_cloud(arguments.os_cloud)
         return
     auth = loading.load_auth_from_argparse_arguments(arguments)
     session = loading.load_session_from_argparse_arguments(arguments, auth=auth)
@@ -118,6 +113,32 @@ def _connection(arguments: argparse.Namespace) -> Iterator[Any]:
         region_name=arguments.os_region_name,
         endpoint_override=arguments.os_endpoint_override,
     )
+
+
+@contextlib.contextmanager
+def _direct(config_files: Sequence[str] | None) -> Iterator[Any]:
+    # Not above: the remote commands need neither the server nor its database drivers.
+    from placement import failures
+    from placement.cmd.migrate_inventory import load_configuration
+    from placement.direct import PlacementDirect
+
+    conf = load_configuration(config_files)
+    try:
+        with PlacementDirect(conf) as direct:
+            yield direct
+    except Exception as error:
+        message = failures.explain(error, conf)
+        if message is None:
+            raise
+        raise _BadUsage(message) from error
+
+
+def _of_cloud(name: str) -> Any:
+    try:
+        import openstack
+    except ImportError as error:
+        raise _BadUsage("--os-cloud needs openstacksdk: pip install openstacksdk") from error
+    return openstack.connect(cloud=name).placement
 
 
 def _export(client: ReportClient, arguments: argparse.Namespace) -> int:
@@ -196,7 +217,10 @@ def _apply(client: ReportClient, arguments: argparse.Namespace) -> int:
 
 
 class _BadUsage(Exception):
-    """The arguments make no sense together."""
+    """The arguments make no sense together, or here."""
+
+
+_IN_WORDS = (PlacementClientError, keystone_exceptions.ClientException, cfg.Error, _BadUsage)
 
 
 _COMMANDS = {"export": _export, "diff": _diff, "apply": _apply}
@@ -212,17 +236,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if arguments.debug:
             raise
-        print(f"placement-tree: {_explain(error)}", file=sys.stderr)
+        print(f"placement-tree: {_explain(error, arguments.command)}", file=sys.stderr)
         return _status(error, arguments.command)
 
 
-def _explain(error: Exception) -> str:
+def _explain(error: Exception, command: str) -> str:
     if isinstance(error, keystone_exceptions.ConnectFailure):
-        return (
-            f"the connection failed: {error}. What was written before stands; check the service"
-            " and run the command again, it continues where it stopped"
+        advice = (
+            " What was written before stands; check the service and run the command again, it"
+            " continues where it stopped"
         )
-    if isinstance(error, PlacementClientError | keystone_exceptions.ClientException | _BadUsage):
+        return f"the connection failed: {error}.{advice if command == 'apply' else ''}"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, _IN_WORDS):
         return str(error)
     return f"{type(error).__name__}: {error}"
 

@@ -352,6 +352,27 @@ def test_bad_arguments_end_with_127(command, arguments):
     assert "placement-migrate-compute-inventory: " in said.err
 
 
+def test_a_database_that_is_not_there_is_said_in_words(tmp_path):
+    path, tree = tmp_path / "placement.conf", tmp_path / "tree.yaml"
+    tree.write_text(f"placement_tree: 1\nproviders:\n  - name: a\n    uuid: {new_uuid()}\n")
+    path.write_text(
+        "[placement_database]\nconnection = sqlite:////nowhere/x\n"
+        f"[tree_driver]\ntree_file = {tree}\n"
+    )
+    arguments = ["--driver", "file", "--config-file", str(path)]
+    # This process has its database already.
+    done = subprocess.run(
+        [sys.executable, "-m", "placement.cmd.migrate_inventory", *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "Check the name of the database" in done.stderr
+    assert "Error" not in done.stderr
+
+
 def test_a_failed_node_is_one_line_too(command, driver, world, nodes):
     """The texts of the service are several lines."""
     name = next(iter(nodes))

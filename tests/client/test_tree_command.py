@@ -285,6 +285,38 @@ def test_a_service_that_is_not_there(capsys, tmp_path):
     how = ["--os-auth-type", "none", "--os-endpoint", "http://127.0.0.1:1"]
     assert command.main([*how, "apply", str(path)]) == 2
     assert "run the command again" in capsys.readouterr().err
+    assert command.main([*how, "diff", str(path)]) == 2
+    assert "written" not in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_named(run):
+    assert run("diff", "/nowhere/tree.yaml")[2] == (
+        "placement-tree: /nowhere/tree.yaml: No such file or directory\n"
+    )
+
+
+def test_a_cloud_without_the_sdk_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "openstack", None)
+    assert command.main(["--os-cloud", "mycloud", "export", "--all"]) == 2
+    assert "pip install openstacksdk" in capsys.readouterr().err
+
+
+def test_a_database_that_is_not_there(tmp_path):
+    path = tmp_path / "placement.conf"
+    path.write_text("[placement_database]\nconnection = sqlite:////nowhere/x\n")
+    for named, words in ((path, "Check the name of the database"), ("/nowhere", "/nowhere")):
+        arguments = ["--direct", "--config-file", str(named), "export", "--all"]
+        # This process has its database already.
+        done = subprocess.run(
+            [sys.executable, "-m", "placement.cmd.tree", *arguments],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert "Error" not in done.stderr
 
 
 def test_a_file_from_standard_input(run, monkeypatch):
