@@ -146,7 +146,7 @@ class Captured:
     def _add(
         self, _connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any
     ) -> None:
-        if statement.startswith(("SELECT", "INSERT", "UPDATE", "DELETE")):
+        if statement.startswith(("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")):
             self.statements.append((statement, parameters))
 
 

@@ -1,15 +1,15 @@
-"""Print how many SQL statements each request sends, BEGIN and COMMIT included.
+"""Print how many SQL statements each request sends between BEGIN and COMMIT.
 
-    python -m benchmarks.statements [URL of an empty database] [--sql]
+    python -m benchmarks.statements [URL of an empty database]... [--sql]
 
-Without a URL a temporary SQLite file is used. The counts do not depend on the database, nor on how many
+A column for each URL; without one a temporary SQLite file is used. The counts do not depend on how many
 classes a claim has or how full the ledger is. ``docs/statements.rst`` holds the table.
 """
 
 import argparse
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ HEADERS = {
 THREE_CLASSES = {"VCPU": 1, "MEMORY_MB": 1, "DISK_GB": 1}
 TOTALS = {name: {"total": 1_000_000} for name in THREE_CLASSES}
 FOUR_HOSTS = 4
+TITLES = {"sqlite": "SQLite", "mysql": "MariaDB", "postgresql": "PostgreSQL"}
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,6 @@ class Row:
     name: str
     statements: tuple[str, ...]
     status: int
-
-    @property
-    def count(self) -> int:
-        """All statements."""
-        return len(self.statements)
 
     @property
     def inside(self) -> int:
@@ -255,40 +251,51 @@ def measure(db: Database) -> list[Row]:
         event.remove(engine, "before_cursor_execute", note)
 
 
-def table(rows: list[Row]) -> str:
-    """Return the rows as a reStructuredText table."""
+def table(measured: Mapping[str, Sequence[Row]]) -> str:
+    """Return a reStructuredText table of the rows of each kind of database, which are of the same
+    requests."""
+    rows = next(iter(measured.values()))
     width = max(len(row.name) for row in rows)
-    rule = f"{'=' * width}  ======  ==========  ======"
-    lines = [f"{row.name:{width}}  {row.status:6}  {row.inside:10}  {row.count:6}" for row in rows]
-    head = f"{'request':{width}}  status  statements  in all"
+    titles = [TITLES[kind] for kind in measured]
+    rule = "  ".join(["=" * width, "======", *("=" * len(title) for title in titles)])
+    lines = [
+        "  ".join(
+            [
+                f"{each[0].name:{width}}",
+                f"{each[0].status:6}",
+                *(f"{row.inside:{len(title)}}" for row, title in zip(each, titles, strict=True)),
+            ]
+        )
+        for each in zip(*measured.values(), strict=True)
+    ]
+    head = "  ".join([f"{'request':{width}}", "status", *titles])
     return "\n".join([rule, head, rule, *lines, rule])
 
 
 def main() -> int:
     """Print the table, or the statements themselves."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("url", nargs="?", help="SQLAlchemy URL of an empty database")
+    parser.add_argument("urls", nargs="*", help="SQLAlchemy URLs of empty databases")
     parser.add_argument("--sql", action="store_true", help="print the statements as well")
     options = parser.parse_args()
-    if options.url is None:
-        with scratch("sqlite") as url:
-            return _print(url, options.sql)
-    return _print(options.url, options.sql)
+    with scratch("sqlite") as url:
+        measured = dict(_measured(each, options.sql) for each in options.urls or [url])
+    print(table(measured))
+    return 0
 
 
-def _print(url: str, with_sql: bool) -> int:
+def _measured(url: str, with_sql: bool) -> tuple[str, list[Row]]:
     db = Database(make_engine(url))
     schema.sync(db)
     rows = measure(db)
     db.dispose()
     if with_sql:
         for row in rows:
-            print(f"\n== {row.name}: {row.status}")
+            print(f"\n== {row.name} on {TITLES[db.dialect]}: {row.status}")
             for statement in row.statements:
                 print("   " + " ".join(statement.split()))
         print()
-    print(table(rows))
-    return 0
+    return db.dialect, rows
 
 
 if __name__ == "__main__":

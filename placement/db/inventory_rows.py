@@ -1,9 +1,9 @@
 """Statements on ``inventories``."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -128,16 +128,24 @@ def _lock_of(size: int) -> Select[*tuple[Any, ...]]:
 
 def move_used(tx: Transaction, change_by_id: Mapping[int, int]) -> None:
     """Add to the usage counters of inventory records, whatever their number. One statement."""
-    changes = {key: change for key, change in sorted(change_by_id.items()) if change}
-    for keys in in_list.batches(list(changes)):
-        size = in_list.size_for(len(keys))
-        parameters = in_list.bound("key", keys, size)
-        by = [changes[key] for key in keys]
-        if size == in_list.ANY_SIZE:
-            each = case(dict(zip(keys, by, strict=True)), value=_inventories.c.id)
-            tx.execute(_move_used(size, each), parameters)
-        else:
-            tx.execute(_move_used_of(size), parameters | in_list.bound("by", by, size))
+    changes = sorted((key, change) for key, change in change_by_id.items() if change)
+    for part in in_list.batches(changes):
+        tx.execute(*moving(part))
+
+
+def moving(changes: Sequence[tuple[int, int]]) -> tuple[Update, dict[str, Any]]:
+    """Return the statement of :func:`move_used` and its parameters.
+
+    :param changes: by how much, by record id.
+    """
+    size = in_list.size_for(len(changes))
+    parameters = in_list.bound("key", [key for key, _ in changes], size)
+    if size == in_list.ANY_SIZE:
+        return _move_used(size, case(dict(changes), value=_inventories.c.id)), parameters
+    return _move_used_of(size), parameters | in_list.bound("by", [by for _, by in changes], size)
+
+
+_UPDATE = update(_inventories)
 
 
 @cache
@@ -145,13 +153,31 @@ def _move_used_of(size: int) -> Update:
     return _move_used(size, in_list.by_key(_inventories.c.id, _used, "key", "by", size))
 
 
-def _move_used(size: int, by: ColumnElement[int]) -> Update:
-    return (
-        update(_inventories)
-        .where(in_list.is_among(_inventories.c.id, "key", size))
+def _move_used(size: int, by: ColumnElement[int], updated: Update = _UPDATE) -> Update:
+    return updated.where(in_list.is_among(_inventories.c.id, "key", size)).values(
         # The record as the API shows it did not change: its modified time stays.
-        .values(used=_used + by, updated_at=_inventories.c.updated_at)
+        {_used: _used + by, _inventories.c.updated_at: _inventories.c.updated_at}
     )
+
+
+def moving_with(
+    providers: tuple[Update, dict[str, Any]], changes: Sequence[tuple[int, int]]
+) -> tuple[Update, dict[str, Any]]:
+    """Return one statement for an update of providers and for :func:`moving` records of theirs.
+
+    For MySQL and MariaDB, with at most as many changes as have a ready text. It finds no provider
+    without one of the records and no record of another provider, and counts the rows of both.
+    """
+    statement, parameters = providers
+    size = in_list.size_for(len(changes))
+    return _move_used_with(statement, size), parameters | moving(changes)[1]
+
+
+@lru_cache(maxsize=256)
+def _move_used_with(providers: Update, size: int) -> Update:
+    by = in_list.by_key(_inventories.c.id, _used, "key", "by", size)
+    own = _inventories.c.resource_provider_id == _providers.c.id
+    return _move_used(size, by, providers.where(own))
 
 
 _record_columns = tuple(_inventories.c[name] for name in Record._fields)

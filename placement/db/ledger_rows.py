@@ -1,11 +1,14 @@
-"""The two readings of a change of the ledger: of what it names, and of the places it changes.
+"""How a change of the ledger begins and ends: two readings, and the writes before the commit.
 
 What it names takes seven small index look-ups. They travel as one statement: they need no order among
 themselves, and one statement has one snapshot, in which a consumer's generation and its allocations
-belong together. The places, providers with their inventories, are locked as they are read.
+belong together. The places it changes, providers with their inventories, are locked as they are read.
+
+From there to the commit whoever wants the same providers waits, and each statement is a journey of
+the one who does not: what is written then goes in as few as the database takes.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
@@ -14,15 +17,18 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     Select,
+    TextClause,
+    Update,
     func,
     literal_column,
     select,
     union_all,
 )
 
-from placement.db import in_list, models
-from placement.db.api import Transaction
+from placement.db import in_list, inventory_rows, models, owner_usage_rows, provider_rows
+from placement.db.api import StaleRead, Transaction
 from placement.db.inventory_rows import InventoryRow
+from placement.db.owner_usage_rows import Account
 from placement.db.provider_rows import LockedProvider
 
 _consumers = models.consumers
@@ -216,3 +222,97 @@ def _hold(size: int) -> Select[Any]:
     for dialect in ("mysql", "mariadb"):
         statement = statement.prefix_with("STRAIGHT_JOIN", dialect=dialect)
     return statement
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What is left to write of a change once its places are held and have room.
+
+    ``moved``: by how much the counters of which records move; ``stepped``: the providers whose
+    generation moves on; ``touched``: ids of others that the search must read again; ``owed``: by
+    how much the sums of owners move.
+    """
+
+    moved: Sequence[tuple[InventoryRow, int]]
+    stepped: Collection[LockedProvider]
+    touched: Collection[int]
+    owed: Mapping[Account, int]
+
+    @property
+    def is_small(self) -> bool:
+        """There are ready texts for all of it."""
+        parts = (self.moved, self.stepped, self.touched, self.owed)
+        return max(map(len, parts)) <= in_list.SIZES[-1]
+
+    @property
+    def is_uniform(self) -> bool:
+        """Some counter moves of every provider, and all providers are written alike."""
+        ids = {provider.id for provider in self.stepped} or set(self.touched)
+        alike = not (self.stepped and self.touched)
+        return alike and bool(ids) and ids == {record.provider_id for record, _ in self.moved}
+
+
+def close(tx: Transaction, closing: Closing) -> None:
+    """Move counters, generations, revisions and sums: the last writes of a change.
+
+    PostgreSQL takes them all as one statement. MySQL and MariaDB update counters and providers
+    with one if the change is uniform. To SQLite no statement travels.
+
+    :raises StaleRead: the generation of a provider is not the one that was read.
+    """
+    if closing.is_small and tx.dialect.name == "postgresql":
+        _write_at_once(tx, closing)
+        return
+    if closing.is_small and closing.is_uniform and tx.dialect.name in ("mysql", "mariadb"):
+        _write_places(tx, closing)
+    else:
+        inventory_rows.move_used(tx, {record.id: by for record, by in closing.moved})
+        provider_rows.bump(tx, closing.stepped)
+        provider_rows.touch(tx, closing.touched)
+    owner_usage_rows.add(tx, closing.owed)
+
+
+def _write_at_once(tx: Transaction, closing: Closing) -> None:
+    """Write all of it with one statement; no part of it writes a row of another."""
+    writes: list[tuple[Update | TextClause, dict[str, Any]]] = []
+    if closing.stepped:
+        writes.append(provider_rows.bumping(provider_rows.generations(closing.stepped)))
+    if closing.touched:
+        writes.append(provider_rows.touching(closing.touched))
+    if closing.moved:
+        writes.append(inventory_rows.moving([(record.id, by) for record, by in closing.moved]))
+    if rows := owner_usage_rows.rows_of(closing.owed):
+        writes.append(owner_usage_rows.adding(tx.dialect.name, rows))
+    if not writes:
+        return
+    parameters = {name: value for _, bound in writes for name, value in bound.items()}
+    done = tx.execute(_together(*(statement for statement, _ in writes)), parameters)
+    # The rows of the first alone are counted.
+    if closing.stepped and done.rowcount != len(closing.stepped):
+        raise StaleRead("a provider's generation moved")
+
+
+@lru_cache(maxsize=256)
+def _together(first: Any, *others: Any) -> Any:
+    if not others:
+        return first
+    return first.add_cte(
+        *(
+            (each.columns() if isinstance(each, TextClause) else each).cte(f"write_{number}")
+            for number, each in enumerate(others)
+        )
+    )
+
+
+def _write_places(tx: Transaction, closing: Closing) -> None:
+    """Write counters and providers of a uniform change with one statement."""
+    providers = (
+        provider_rows.bumping(provider_rows.generations(closing.stepped))
+        if closing.stepped
+        else provider_rows.touching(closing.touched)
+    )
+    changes = [(record.id, by) for record, by in closing.moved]
+    found = tx.execute(*inventory_rows.moving_with(providers, changes)).rowcount
+    # Each row of either table counts once, and those of a provider that has moved on do not.
+    if found != len(closing.stepped) + len(closing.touched) + len(changes):
+        raise StaleRead("a provider's generation moved")

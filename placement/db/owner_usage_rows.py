@@ -5,7 +5,7 @@ seldom wait for one another, on one database or between the nodes of a cluster; 
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -64,16 +64,25 @@ def add(tx: Transaction, changes: Mapping[Account, int]) -> None:
 
     To be the last of a transaction: whoever wants the same slot waits from here to the commit.
     """
-    slot = secrets.randbelow(SLOTS)
-    rows = sorted((*account, slot, change) for account, change in changes.items() if change)
+    rows = rows_of(changes)
     for start in range(0, len(rows), BATCH):
-        part = rows[start : start + BATCH]
-        parameters = {
-            f"{name}_{index}": value
-            for index, row in enumerate(part)
-            for name, value in zip(_COLUMNS, row, strict=True)
-        }
-        tx.execute(_add(tx.dialect.name, len(part)), parameters)
+        tx.execute(*adding(tx.dialect.name, rows[start : start + BATCH]))
+
+
+def rows_of(changes: Mapping[Account, int]) -> list[tuple[int, ...]]:
+    """Return the rows that add up to the changes, in the order in which everybody takes them."""
+    slot = secrets.randbelow(SLOTS)
+    return sorted((*account, slot, change) for account, change in changes.items() if change)
+
+
+def adding(dialect: str, rows: Sequence[tuple[int, ...]]) -> tuple[TextClause, dict[str, int]]:
+    """Return the statement of :func:`add` for some rows, and its parameters."""
+    parameters = {
+        f"{name}_{index}": value
+        for index, row in enumerate(rows)
+        for name, value in zip(_COLUMNS, row, strict=True)
+    }
+    return _add(dialect, len(rows)), parameters
 
 
 @cache

@@ -77,21 +77,29 @@ def bump(tx: Transaction, providers: Collection[LockedProvider], steps: int = 1)
 
     :raises StaleRead: a generation is not the one that was read.
     """
-    expected = sorted((provider.id, provider.generation) for provider in providers)
-    for part in in_list.batches(expected):
-        _bump_some(tx, part, steps)
+    for part in in_list.batches(generations(providers)):
+        if tx.execute(*bumping(part, steps)).rowcount != len(part):
+            raise StaleRead("a provider's generation moved")
 
 
-def _bump_some(tx: Transaction, expected: Sequence[tuple[int, int]], steps: int) -> None:
+def generations(providers: Collection[LockedProvider]) -> list[tuple[int, int]]:
+    """Return ids with generations in id order."""
+    return sorted((provider.id, provider.generation) for provider in providers)
+
+
+def bumping(expected: Sequence[tuple[int, int]], steps: int = 1) -> tuple[Update, dict[str, Any]]:
+    """Return the statement of :func:`bump` and its parameters.
+
+    :param expected: ids with the generations that were read.
+    """
     size = in_list.size_for(len(expected))
     parameters: dict[str, Any] = {"steps": steps, "now": models.now()}
-    parameters |= in_list.bound("key", [id_ for id_, _ in expected], size)
+    parameters |= in_list.bound("bumped", [id_ for id_, _ in expected], size)
     if size == in_list.ANY_SIZE:
         parameters["pairs"] = expected
     else:
         parameters |= in_list.bound("old", [generation for _, generation in expected], size)
-    if tx.execute(_bump(size), parameters).rowcount != len(expected):
-        raise StaleRead("a provider's generation moved")
+    return _bump(size), parameters
 
 
 @cache
@@ -100,12 +108,12 @@ def _bump(size: int) -> Update:
         pairs: BindParameter[Any] = bindparam("pairs", expanding=True)
         unmoved: ColumnElement[bool] = tuple_(_providers.c.id, _providers.c.generation).in_(pairs)
     else:
-        old = in_list.by_key(_providers.c.id, _providers.c.generation, "key", "old", size)
+        old = in_list.by_key(_providers.c.id, _providers.c.generation, "bumped", "old", size)
         unmoved = _providers.c.generation == old
     # The ids stand alone as well: MariaDB scans the table for pairs, or for a computed value.
     return (
         update(_providers)
-        .where(in_list.is_among(_providers.c.id, "key", size), unmoved)
+        .where(in_list.is_among(_providers.c.id, "bumped", size), unmoved)
         .values(
             generation=_providers.c.generation + bindparam("steps"),
             revision=_providers.c.revision + 1,
@@ -117,15 +125,20 @@ def _bump(size: int) -> Update:
 def touch(tx: Transaction, ids: Collection[int]) -> None:
     """Move only the revision on: the search must read these providers again. One statement."""
     if ids:
-        size = in_list.size_for(len(ids))
-        tx.execute(_touch(size), in_list.bound("key", sorted(ids), size))
+        tx.execute(*touching(ids))
+
+
+def touching(ids: Collection[int]) -> tuple[Update, dict[str, Any]]:
+    """Return the statement of :func:`touch` and its parameters."""
+    size = in_list.size_for(len(ids))
+    return _touch(size), in_list.bound("touched", sorted(ids), size)
 
 
 @cache
 def _touch(size: int) -> Update:
     return (
         update(_providers)
-        .where(in_list.is_among(_providers.c.id, "key", size))
+        .where(in_list.is_among(_providers.c.id, "touched", size))
         # Not a change of the provider as the API shows it: its modified time stays.
         .values(revision=_providers.c.revision + 1, updated_at=_providers.c.updated_at)
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from placement import errors
-from placement.db import allocation_rows, provider_rows
+from placement.db import allocation_rows
 from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
 from placement.db.api import Database, Transaction
 from placement.objects import ledger
@@ -89,10 +89,8 @@ def _replace(tx: Transaction, change: AllocationChange, queue: bool) -> None:
 
     owners = ledger.take_consumers(tx, replaced, reading)
     providers, inventories = ledger.write_then_hold(tx, replaced)
-    ledger.move_used(tx, replaced, inventories)
-    provider_rows.bump(tx, [providers[id_] for id_ in replaced.named | replaced.emptied])
-    provider_rows.touch(tx, replaced.left)
-    ledger.move_owner_usages(tx, replaced, owners)
+    stepped = [providers[id_] for id_ in replaced.named | replaced.emptied]
+    ledger.close(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
 
 
 def delete_allocations(db: Database, consumer_uuid: str) -> None:
@@ -117,9 +115,7 @@ def _delete(tx: Transaction, consumer_uuid: str, queue: bool) -> None:
 
     owners = ledger.take_consumers(tx, replaced, reading)
     _, inventories = ledger.write_then_hold(tx, replaced)
-    ledger.move_used(tx, replaced, inventories)
-    provider_rows.touch(tx, replaced.emptied)
-    ledger.move_owner_usages(tx, replaced, owners)
+    ledger.close(tx, replaced, owners, inventories, stepped=(), touched=replaced.emptied)
 
 
 def consumer_allocations(db: Database, consumer_uuid: str) -> list[ConsumerAllocation]:

@@ -25,7 +25,7 @@ from placement.db import (
 from placement.db.api import StaleRead, Transaction
 from placement.db.consumer_rows import Owner
 from placement.db.inventory_rows import InventoryRow
-from placement.db.ledger_rows import AllocationRow, ConsumerRow, Reading
+from placement.db.ledger_rows import AllocationRow, Closing, ConsumerRow, Reading
 from placement.db.owner_usage_rows import CONSUMERS, NO_TYPE, Account
 from placement.db.provider_rows import LockedProvider
 from placement.objects import capacity
@@ -313,6 +313,11 @@ def move_owner_usages(tx: Transaction, replaced: Replacement, owners: Mapping[st
 
     :param owners: of the consumers that hold something now.
     """
+    owner_usage_rows.add(tx, _owed(replaced, owners))
+
+
+def _owed(replaced: Replacement, owners: Mapping[str, Owner]) -> dict[Account, int]:
+    """Return how much what owners use changes."""
     changes: dict[Account, int] = defaultdict(int)
     for consumer in replaced.consumers.values():
         # Allocations without a record are nobody's.
@@ -325,7 +330,30 @@ def move_owner_usages(tx: Transaction, replaced: Replacement, owners: Mapping[st
         changes[_account(owner, CONSUMERS)] += 1
     for demand in replaced.demands:
         changes[_account(owners[demand.consumer_uuid], demand.place[1])] += demand.amount
-    owner_usage_rows.add(tx, changes)
+    return changes
+
+
+def close(
+    tx: Transaction,
+    replaced: Replacement,
+    owners: Mapping[str, Owner],
+    inventories: Mapping[Place, InventoryRow],
+    *,
+    stepped: Collection[LockedProvider],
+    touched: Collection[int],
+) -> None:
+    """Keep counters and sums equal to the ledger, and move the providers on; the end of a write.
+
+    :param stepped: providers whose generation moves on with their revision.
+    :param touched: ids of those whose revision alone does.
+    :raises StaleRead: a provider's generation is not the one that was read.
+    """
+    moved = [
+        (inventories[place], amount)
+        for place, amount in replaced.used_changes().items()
+        if amount and place in inventories
+    ]
+    ledger_rows.close(tx, Closing(moved, stepped, touched, _owed(replaced, owners)))
 
 
 def _account(owner: Owner, class_id: int) -> Account:

@@ -1,0 +1,192 @@
+"""The last writes of a change: the same rows on every database, in however few statements."""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pytest
+from sqlalchemy import select
+
+from placement.db import in_list, ledger_rows, models, schema, standard_names
+from placement.db.api import Database, StaleRead, Transaction
+from placement.db.engine import make_engine
+from placement.db.inventory_rows import InventoryRow
+from placement.db.ledger_rows import Closing
+from placement.db.owner_usage_rows import CONSUMERS, Account
+from placement.db.provider_rows import LockedProvider
+from placement.objects import inventory, resource_provider
+from placement.objects.inventory import record_from
+from tests.support.databases import KINDS, scratch_database
+from tests.support.recorder import recorded
+
+CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
+MANY = in_list.SIZES[-1] + 1
+OWED = {Account(1, 1, 0, CONSUMERS): 1, Account(1, 1, 0, 0): 2}
+
+
+@dataclass(frozen=True)
+class Host:
+    """A provider with its records, as they are when they are held."""
+
+    provider: LockedProvider
+    records: Sequence[InventoryRow]
+
+    @property
+    def id(self) -> int:
+        return self.provider.id
+
+    def moving(self, *changes: int) -> list[tuple[InventoryRow, int]]:
+        """Return the first records with these changes."""
+        return list(zip(self.records, changes, strict=False))
+
+
+class Ledger:
+    """One scratch database."""
+
+    def __init__(self, url: str) -> None:
+        self.db = Database(make_engine(url))
+        schema.sync(self.db)
+        standard_names.synchronise(self.db)
+
+    def hosts(self, count: int) -> list[Host]:
+        """Create providers with three classes."""
+        ids = []
+        for _ in range(count):
+            made = str(uuid.uuid4())
+            resource_provider.create(self.db, uuid=made, name=made, parent_uuid=None)
+            for name in CLASSES:
+                inventory.add(self.db, made, name, record_from({"total": 100}), may_be_full=True)
+            ids.append(resource_provider.show(self.db, made).id)
+        providers, records = self.db.write(lambda tx: ledger_rows.hold(tx, ids))
+        return [
+            Host(providers[id_], [record for record in records if record.provider_id == id_])
+            for id_ in ids
+        ]
+
+    def state(self, hosts: Sequence[Host]) -> list[tuple[int, int, list[int]]]:
+        """Return generation, revision and counters of each."""
+        return self.db.snapshot(lambda tx: [_state(tx, host) for host in hosts])
+
+    def sums(self) -> dict[int, int]:
+        """Return what is owed by class."""
+        table = models.owner_usages
+        rows = self.db.read(lambda c: c.execute(select(table.c.resource_class_id, table.c.used)))
+        found: dict[int, int] = {}
+        for class_id, used in rows:
+            found[class_id] = found.get(class_id, 0) + used
+        return found
+
+
+def _state(tx: Transaction, host: Host) -> tuple[int, int, list[int]]:
+    providers, inventories = models.resource_providers, models.inventories
+    own = inventories.c.resource_provider_id == host.id
+    used = tx.scalars(select(inventories.c.used).where(own).order_by(inventories.c.id))
+    row = tx.execute(
+        select(providers.c.generation, providers.c.revision).where(providers.c.id == host.id)
+    ).one()
+    return row[0], row[1], list(used)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """A ledger on each kind of database."""
+    with scratch_database(request.param) as url:
+        made = Ledger(url.replace("mysql+pymysql", "mysql"))
+        yield made
+        made.db.dispose()
+
+
+def close(ledger: Ledger, closing: Closing) -> int:
+    """Write it; return in how many statements."""
+    with recorded(ledger.db) as statements:
+        ledger.db.write(lambda tx: ledger_rows.close(tx, closing))
+    return len(statements)
+
+
+@pytest.mark.parametrize("count", [1, 3, MANY])
+@pytest.mark.parametrize("moves", [(), (5,), (5, 7, 11)])
+def test_counters_generations_and_sums_move(
+    ledger: Ledger, count: int, moves: tuple[int, ...]
+) -> None:
+    """Each by what it should, once, however the rows are joined."""
+    *hosts, other = ledger.hosts(count + 1)
+    before, sums = ledger.state(hosts), ledger.sums()
+    untouched = ledger.state([other])
+    moved = [change for host in hosts for change in host.moving(*moves)]
+
+    close(ledger, Closing(moved, [host.provider for host in hosts], (), OWED))
+
+    padded = [*moves, 0, 0, 0][:3]
+    assert ledger.state(hosts) == [
+        (generation + 1, revision + 1, padded) for generation, revision, _ in before
+    ]
+    assert ledger.state([other]) == untouched
+    after = ledger.sums()
+    assert {key: after[key] - sums.get(key, 0) for key in after} == {CONSUMERS: 1, 0: 2}
+
+
+def test_who_is_only_touched_keeps_its_generation(ledger: Ledger) -> None:
+    """A deletion; a replacement that leaves one host for another."""
+    left, entered = hosts = ledger.hosts(2)
+    (old, seen, _), (next_old, next_seen, _) = ledger.state(hosts)
+
+    close(ledger, Closing(left.moving(9, 9, 9), (), (left.id,), OWED))
+    back = left.moving(-9, -9, -8) + entered.moving(9, 9, 8)
+    close(ledger, Closing(back, [entered.provider], (left.id,), {}))
+
+    assert ledger.state(hosts) == [
+        (old, seen + 2, [0, 0, 1]),
+        (next_old + 1, next_seen + 1, [9, 9, 8]),
+    ]
+
+
+def test_a_provider_of_which_nothing_moves_is_stepped_with_the_others(ledger: Ledger) -> None:
+    """An inner join would leave it out."""
+    hosts = ledger.hosts(2)
+    before = ledger.state(hosts)
+
+    close(ledger, Closing(hosts[0].moving(1), [host.provider for host in hosts], (), OWED))
+
+    assert ledger.state(hosts) == [
+        (before[0][0] + 1, before[0][1] + 1, [1, 0, 0]),
+        (before[1][0] + 1, before[1][1] + 1, [0, 0, 0]),
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 3, MANY])
+@pytest.mark.parametrize("moves", [(), (5, 7, 11)])
+def test_one_generation_that_is_not_the_one_that_was_read_refuses_all(
+    ledger: Ledger, count: int, moves: tuple[int, ...]
+) -> None:
+    """The second guard, which between the nodes of a cluster is the only one."""
+    hosts = ledger.hosts(count)
+    before, sums = ledger.state(hosts), ledger.sums()
+    moved = [change for host in hosts for change in host.moving(*moves)]
+    providers = [host.provider for host in hosts]
+    stale = LockedProvider(hosts[-1].id, hosts[-1].provider.uuid, before[-1][0] - 1)
+    closing = Closing(moved, [*providers[:-1], stale], (), OWED)
+
+    def once(tx: Transaction) -> None:
+        with pytest.raises(StaleRead):
+            ledger_rows.close(tx, closing)
+        tx.exec_driver_sql("ROLLBACK")
+        tx.exec_driver_sql("BEGIN")
+
+    ledger.db.write(once)
+
+    assert ledger.state(hosts) == before
+    assert ledger.sums() == sums
+
+
+def test_nothing_to_write_is_nothing_sent(ledger: Ledger) -> None:
+    """An empty set for a consumer that nobody knows."""
+    assert close(ledger, Closing((), (), (), {})) == 0
+
+
+def test_a_claim_is_closed_in_as_few_statements_as_the_database_takes(ledger: Ledger) -> None:
+    """While they travel, whoever wants the same host waits."""
+    (host,) = ledger.hosts(1)
+
+    sent = close(ledger, Closing(host.moving(1, 1, 1), [host.provider], (), OWED))
+
+    assert sent == {"postgresql": 1, "mysql": 2, "sqlite": 3}[ledger.db.dialect]
