@@ -1,5 +1,8 @@
 """The rules as they are in force on this machine, for the commands of oslo.policy."""
 
+import argparse
+import sys
+
 from oslo_config import cfg
 from oslo_policy import opts, policy
 
@@ -10,11 +13,21 @@ def get_enforcer() -> policy.Enforcer:
     """Return an enforcer with the defaults and the operator's files.
 
     Entry point ``oslo.policy.enforcer``; ``oslopolicy-list-redundant`` and
-    ``oslopolicy-policy-generator`` call it. Configuration is looked for in the default places.
+    ``oslopolicy-policy-generator`` call it, and keep their ``--config-file`` and ``--config-dir`` to
+    themselves. Without these, configuration is looked for in the default places.
     """
     conf = cfg.ConfigOpts()
     opts._register(conf)
-    conf([], project="placement")
+    conf(_configuration_arguments(), project="placement")
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(policies.list_rules())
     return enforcer
+
+
+def _configuration_arguments() -> list[str]:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options = ("--config-file", "--config-dir")
+    for option in options:
+        parser.add_argument(option, dest=option, action="append", default=[])
+    given, _ = parser.parse_known_args(sys.argv[1:])
+    return [f"{option}={path}" for option in options for path in getattr(given, option)]

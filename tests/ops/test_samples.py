@@ -90,3 +90,18 @@ def test_policy_commands_find_the_service() -> None:
     assert generated("oslopolicy-list-redundant", "--namespace", "placement") == ""
     merged = generated("oslopolicy-policy-generator", "--namespace", "placement")
     assert '"placement:reshaper:reshape": "rule:service_api"' in merged
+
+
+def test_policy_commands_read_the_configuration_that_they_are_given(tmp_path: Path) -> None:
+    """Here the directory of a service that runs with OS_PLACEMENT_CONFIG_DIR."""
+    (tmp_path / "placement.conf").write_text("[oslo_policy]\npolicy_file = rules.yaml\n")
+    (tmp_path / "rules.yaml").write_text(
+        '"placement:traits:list": "role:auditor"\n"placement:traits:show": "rule:admin_or_service_api"\n'
+    )
+    for given in ("--config-dir", tmp_path), ("--config-file", tmp_path / "placement.conf"):
+        asked = ("--namespace", "placement", *map(str, given))
+        merged = generated("oslopolicy-policy-generator", *asked)
+        redundant = generated("oslopolicy-list-redundant", *asked)
+
+        assert '"placement:traits:list": "role:auditor"' in merged
+        assert redundant == '"placement:traits:show": "rule:admin_or_service_api"\n'
