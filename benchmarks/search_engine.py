@@ -32,7 +32,7 @@ class Builder:
     """Collects rows of an invented cloud."""
 
     def __init__(self) -> None:
-        self.providers: list[tuple[int, str, int, int | None, int]] = []
+        self.providers: list[tuple[int, str, int, int | None, int, str, int, int]] = []
         self.inventories: list[tuple[float, ...]] = []
         self.traits: list[tuple[int, int]] = []
         self.aggregates: list[tuple[int, int]] = []
@@ -47,7 +47,8 @@ class Builder:
         """Add a provider and return its id."""
         number = len(self.providers) + 1
         root = number if parent is None else self.providers[parent - 1][4]
-        self.providers.append((number, str(uuid.UUID(int=number * 7919)), 1, parent, root))
+        text = str(uuid.UUID(int=number * 7919))
+        self.providers.append((number, text, 1, parent, root, text, 0, 0))
         for name, (total, ratio, used) in inventories.items():
             row = (number, NUMBER[name], total, 0, 1, total, 1, ratio, used)
             self.inventories.append(row)

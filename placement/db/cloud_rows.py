@@ -8,7 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, bindparam, func, or_, select
+from sqlalchemy import BigInteger, Select, bindparam, func, or_, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from placement.db import in_list, models
 from placement.db.api import Transaction
@@ -34,12 +36,42 @@ _block = _providers.c.id.bitwise_rshift(BLOCK_BITS)
 _WHOLE = select(*_DIGEST)
 _BY_BLOCK = select(_block, *_DIGEST).group_by(_block)
 
+
+class _Seconds(FunctionElement[int]):
+    """A time in whole seconds since the epoch, 0 for NULL: drivers are slow with times."""
+
+    inherit_cache = True
+    type = BigInteger()
+
+
+@compiles(_Seconds, "sqlite")
+def _on_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    # Without its fraction, which SQLite rounds.
+    moment = f"substr({compiler.process(element.clauses, **options)}, 1, 19)"
+    return f"coalesce(CAST(strftime('%s', {moment}) AS INTEGER), 0)"
+
+
+@compiles(_Seconds, "postgresql")
+def _on_postgresql(element: Any, compiler: Any, **options: Any) -> str:
+    moment = compiler.process(element.clauses, **options)
+    return f"coalesce(CAST(floor(extract(epoch FROM {moment})) AS bigint), 0)"
+
+
+@compiles(_Seconds, "mysql", "mariadb")
+def _on_mysql(element: Any, compiler: Any, **options: Any) -> str:
+    moment = compiler.process(element.clauses, **options)
+    return f"coalesce(timestampdiff(SECOND, '1970-01-01', {moment}), 0)"
+
+
 _PROVIDER = (
     _providers.c.id,
     _providers.c.uuid,
     _providers.c.revision,
     _providers.c.parent_provider_id,
     func.coalesce(_providers.c.root_provider_id, _providers.c.id),
+    _providers.c.name,
+    func.coalesce(_providers.c.generation, 0),
+    _Seconds(func.coalesce(_providers.c.updated_at, _providers.c.created_at)),
 )
 _AMOUNTS = (
     _inventories.c.total,
@@ -69,7 +101,8 @@ class Digest(NamedTuple):
 class Contents(NamedTuple):
     """What the search knows of some providers, as rows of plain tuples.
 
-    ``providers``: (id, uuid, revision, parent id or None, root id);
+    ``providers``: (id, uuid, revision, parent id or None, root id, name, generation, modified), the
+    last in whole seconds since the epoch, 0 if never recorded;
     ``inventories``: (provider id, class, total, reserved, min_unit, max_unit, step_size,
     allocation_ratio, used); ``traits``: (provider id, trait); ``aggregates``: (provider id,
     aggregate). Classes, traits and aggregates are given by name and uuid by :func:`contents`, by id

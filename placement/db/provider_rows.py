@@ -25,7 +25,6 @@ from sqlalchemy import (
 
 from placement.db import in_list, models
 from placement.db.api import StaleRead, Transaction
-from placement.db.provider_filters import Room, join_rooms
 
 _providers = models.resource_providers
 
@@ -190,13 +189,8 @@ _tree_columns = (
 )
 
 
-def find(
-    tx: Transaction, conditions: Sequence[ColumnElement[bool]], rooms: Sequence[Room] = ()
-) -> list[ProviderRow]:
-    """Return the providers that meet all conditions, in id order. One statement.
-
-    :param rooms: what their own inventories must be able to take.
-    """
+def find(tx: Transaction, conditions: Sequence[ColumnElement[bool]]) -> list[ProviderRow]:
+    """Return the providers that meet all conditions, in id order. One statement."""
     statement = select(
         _providers.c.id,
         _providers.c.uuid,
@@ -206,15 +200,11 @@ def find(
         func.coalesce(_roots.c.uuid, _providers.c.uuid),
         func.coalesce(_providers.c.updated_at, _providers.c.created_at),
     )
-    if rooms and not conditions:
-        # Left alone, MariaDB begins with all providers and looks up the inventory of each.
-        for dialect in ("mysql", "mariadb"):
-            statement = statement.prefix_with("STRAIGHT_JOIN", dialect=dialect)
     rows = tx.execute(
         statement.select_from(
-            (join_rooms(rooms) if rooms else _providers)
-            .outerjoin(_parents, _parents.c.id == _providers.c.parent_provider_id)
-            .outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
+            _providers.outerjoin(
+                _parents, _parents.c.id == _providers.c.parent_provider_id
+            ).outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
         )
         .where(*conditions)
         .order_by(_providers.c.id)
@@ -312,7 +302,7 @@ def rename(tx: Transaction, provider_id: int, name: str) -> None:
         tx.execute(
             update(_providers)
             .where(_providers.c.id == provider_id)
-            .values(name=name, updated_at=models.now())
+            .values(name=name, revision=_providers.c.revision + 1, updated_at=models.now())
         )
     except exc.IntegrityError as taken:
         raise StaleRead("the provider's name was taken") from taken

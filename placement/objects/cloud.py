@@ -141,8 +141,12 @@ def _records(contents: cloud_rows.Contents) -> list[ProviderRecord]:
             inventories={name: Inventory(*amounts) for name, *amounts in inventories[provider_id]},
             traits=frozenset(name for (name,) in traits[provider_id]),
             aggregates=frozenset(uuid for (uuid,) in aggregates[provider_id]),
+            name=name,
+            generation=generation,
+            modified=modified,
         )
-        for provider_id, uuid, revision, parent_id, root_id in contents.providers
+        for provider_id, uuid, revision, parent_id, root_id, *shown in contents.providers
+        for name, generation, modified in [shown]
     ]
 
 

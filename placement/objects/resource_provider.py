@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final
 
 from placement import errors
-from placement.db import class_rows, models, provider_filters, provider_rows, trait_rows
+from placement.db import models, provider_filters, provider_rows, trait_rows
 from placement.db.api import Database, StaleRead, Transaction
 from placement.db.provider_rows import LockedProvider, Place, ProviderRow, TreeRow
 
@@ -142,12 +142,12 @@ def show(db: Database, uuid: str) -> ProviderRow:
 def find(db: Database, query: ProviderQuery) -> list[ProviderRow]:
     """Return the providers that the query selects, in the order of their creation.
 
-    One statement; one more for the names of traits, and one for those of classes.
+    One statement; one more for the names of traits.
 
-    :raises UnknownTraitRequired:
-    :raises UnknownClassRequested: unless a filter before it matches nothing (section 3.4.1).
+    :param query: without ``resources``, which is for :func:`provider_search.search`.
+    :raises UnknownTraitRequired: unless a filter before it matches nothing (section 3.4.1).
     """
-    if query.required or query.forbidden or query.resources:
+    if query.required or query.forbidden:
         return db.snapshot(lambda tx: _find(tx, query))
     return db.read(lambda connection: _find(connection, query))
 
@@ -159,38 +159,31 @@ def _find(tx: Transaction, query: ProviderQuery) -> list[ProviderRow]:
     if query.name:
         conditions.append(provider_filters.name_is(query.name))
     try:
-        filters, rooms = _filters(tx, query)
+        conditions += _filters(tx, query)
     except _MatchesNothing:
         return []
-    return provider_rows.find(tx, conditions + filters, rooms)
+    return provider_rows.find(tx, conditions)
 
 
 class _MatchesNothing(Exception):
     """A filter that finds no provider at all hides the mistakes in those behind it."""
 
 
-def _filters(
-    tx: Transaction, query: ProviderQuery
-) -> tuple[list[provider_filters.Condition], list[provider_filters.Room]]:
+def _filters(tx: Transaction, query: ProviderQuery) -> list[provider_filters.Condition]:
     """Return the conditions of the filters, in the order of contract 02 section 3.4.1."""
     trait_ids = trait_rows.ids(tx, query.forbidden.union(*query.required))
     positive = [provider_filters.in_tree(query.in_tree)] if query.in_tree is not None else []
     for names in query.required:
-        ids = _known(tx, names, trait_ids, positive, UnknownTraitRequired)
+        ids = _known(tx, names, trait_ids, positive)
         positive.append(provider_filters.has_any_trait(ids))
     negative = []
     if query.forbidden:
-        ids = _known(tx, query.forbidden, trait_ids, positive, UnknownTraitRequired)
+        ids = _known(tx, query.forbidden, trait_ids, positive)
         negative.append(provider_filters.has_no_trait(ids))
     positive += [provider_filters.in_any_aggregate(uuids) for uuids in query.member_of]
     if query.not_member_of:
         negative.append(provider_filters.in_no_aggregate(query.not_member_of))
-    class_ids = class_rows.ids(tx, query.resources)
-    _known(tx, query.resources, class_ids, positive, UnknownClassRequested)
-    rooms = [
-        provider_filters.Room(class_ids[name], amount) for name, amount in query.resources.items()
-    ]
-    return positive + negative, rooms
+    return positive + negative
 
 
 def _known(
@@ -198,14 +191,13 @@ def _known(
     names: Iterable[str],
     id_by_name: Mapping[str, int],
     before: Sequence[provider_filters.Condition],
-    error: type[errors.PlacementError],
 ) -> list[int]:
-    """Return the ids of the names, or say which is unknown if the filters before find anything."""
+    """Return the ids of traits, or say which is unknown if the filters before find anything."""
     unknown = sorted(name for name in names if name not in id_by_name)
     if not unknown:
         return [id_by_name[name] for name in names]
     if all(provider_rows.exists(tx, [condition]) for condition in before):
-        raise error(name=unknown[0])
+        raise UnknownTraitRequired(name=unknown[0])
     raise _MatchesNothing
 
 

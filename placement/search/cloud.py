@@ -103,13 +103,15 @@ class Cloud:
 
     Columns, all over provider index 0..size-1: ``ids`` (-1: free slot), ``revisions``, ``parents``
     and ``roots`` (provider indexes, -1: none), ``stamps`` (grows whenever the provider is replaced:
-    a cache of rendered pieces compares it), ``uuids``, ``traits`` (sorted tuple of names, shared
-    between providers), ``aggregates`` (likewise) and ``inventories`` (tuple of ``Held``).
+    a cache of rendered pieces compares it), ``generations``, ``modified``, ``uuids``, ``names``,
+    ``traits`` (sorted tuple of names, shared between providers), ``aggregates`` (likewise) and
+    ``inventories`` (tuple of ``Held``).
     """
 
     def __init__(self) -> None:
         self.size = 0
         self.uuids: list[str | None] = []
+        self.names: list[str] = []
         self.traits: list[tuple[str, ...]] = []
         self.aggregates: list[tuple[str, ...]] = []
         self.inventories: list[tuple[Held, ...]] = []
@@ -122,6 +124,8 @@ class Cloud:
         self._roots = np.full(0, -1, np.int32)
         self._keys = np.zeros(0, np.uint64)
         self._stamps = np.zeros(0, np.int64)
+        self._generations = np.zeros(0, np.int64)
+        self._modified = np.zeros(0, np.int64)
         self._stamp = 0
         self._free: list[int] = []
         self._by_trait: dict[str, IndexSet] = {}
@@ -162,6 +166,16 @@ class Cloud:
     def stamps(self) -> NDArray[np.int64]:
         """Number of the change that last replaced each provider."""
         return self._stamps[: self.size]
+
+    @property
+    def generations(self) -> NDArray[np.int64]:
+        """Generations as last loaded."""
+        return self._generations[: self.size]
+
+    @property
+    def modified(self) -> NDArray[np.int64]:
+        """When each provider was last modified, in seconds since the epoch; 0 if nobody knows."""
+        return self._modified[: self.size]
 
     @property
     def forest(self) -> Forest:
@@ -284,6 +298,9 @@ class Cloud:
         self._count_in_block(record.provider_id, 0, record.revision - int(self._revisions[index]))
         self._revisions[index] = record.revision
         self._stamps[index] = self._stamp
+        self.names[index] = record.name
+        self._generations[index] = record.generation
+        self._modified[index] = record.modified
         parent = self.index_of.get(record.parent_id, -1) if record.parent_id is not None else -1
         root = self.index_of.get(record.root_id, index)
         if (self._parents[index], self._roots[index]) != (parent, root):
@@ -337,6 +354,7 @@ class Cloud:
             return
         self._count_in_block(provider_id, -1, -int(self._revisions[index]))
         self._forget_uuid(index)
+        self.names[index] = ""
         self._store_inventories(index, {})
         self._store_names(index, (), self._by_trait, self.traits)
         self._store_names(index, (), self._by_aggregate, self.aggregates)
@@ -370,6 +388,7 @@ class Cloud:
         for lists in (self.traits, self.aggregates, self.inventories):
             lists.extend(() for _ in range(size - self.size))
         self.uuids.extend(None for _ in range(size - self.size))
+        self.names.extend("" for _ in range(size - self.size))
         self.size = size
         spare = max(size - len(self._ids), 0)
         if not spare:
@@ -381,6 +400,8 @@ class Cloud:
         self._roots = _longer(self._roots, spare, -1)
         self._keys = _longer(self._keys, spare, 0)
         self._stamps = _longer(self._stamps, spare, 0)
+        self._generations = _longer(self._generations, spare, 0)
+        self._modified = _longer(self._modified, spare, 0)
         for column in self.classes.values():
             column.room = _longer(column.room, spare, 0)
 
@@ -391,12 +412,15 @@ class Cloud:
         self._grow(count)
         if not count:
             return
-        ids, uuids, revisions, parents, roots = zip(*rows.providers, strict=True)
+        columns = zip(*rows.providers, strict=True)
+        ids, uuids, revisions, parents, roots, names, generations, modified = columns
         self.index_of = dict(zip(ids, range(count), strict=True))
         self.index_of_uuid = dict(zip(uuids, range(count), strict=True))
-        self.uuids = list(uuids)
+        self.uuids, self.names = list(uuids), list(names)
         self._ids[:count] = ids
         self._revisions[:count] = revisions
+        self._generations[:count] = generations
+        self._modified[:count] = modified
         self._keys[:count] = [_order_key(uuid) for uuid in uuids]
         find = self.index_of.get
         self._parents[:count] = [find(parent, -1) for parent in parents]
@@ -404,13 +428,13 @@ class Cloud:
         order = np.argsort(self.ids, kind="stable")
         blocks = self.ids[order] // BLOCK
         firsts = np.flatnonzero(np.diff(blocks, prepend=blocks[0] - 1))
-        columns = (
+        parts = (
             blocks[firsts].tolist(),
             np.diff(firsts, append=count).tolist(),
             np.add.reduceat(self.ids[order], firsts).tolist(),
             np.add.reduceat(self.revisions[order], firsts).tolist(),
         )
-        self._blocks = {block: Digest(*parts) for block, *parts in zip(*columns, strict=True)}
+        self._blocks = {block: Digest(*sums) for block, *sums in zip(*parts, strict=True)}
 
     def _load_inventories(self, rows: CloudRows) -> None:
         table = np.array([tuple(row) for row in rows.inventories], _INVENTORY)

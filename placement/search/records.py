@@ -26,7 +26,10 @@ class Inventory(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProviderRecord:
-    """The full content of one provider; ``parent_id`` is None for a root."""
+    """The full content of one provider; ``parent_id`` is None for a root.
+
+    ``modified``: in seconds since the epoch, 0 if nobody knows.
+    """
 
     provider_id: int
     uuid: str
@@ -36,13 +39,16 @@ class ProviderRecord:
     inventories: Mapping[str, Inventory] = field(default_factory=dict)
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
+    name: str = ""
+    generation: int = 0
+    modified: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CloudRows:
     """A whole cloud as database rows; each sequence may come in any order.
 
-    ``providers``: (id, uuid, revision, parent id or None, root id).
+    ``providers``: (id, uuid, revision, parent id or None, root id, name, generation, modified).
     ``inventories``: (provider id, class id, total, reserved, min_unit, max_unit, step_size,
     allocation_ratio, used).
     ``traits``: (provider id, trait id). ``aggregates``: (provider id, aggregate id).

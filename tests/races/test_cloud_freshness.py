@@ -66,6 +66,11 @@ class Writer:
             )
         return seen
 
+    def listed(self, query: str) -> list[Any]:
+        """Return the list of providers as each server shows it now."""
+        answers = [client.send("GET", f"/resource_providers?{query}") for client in self.clients]
+        return [answer.json["resource_providers"] for answer in answers]
+
     def used(self, query: str, provider: str, name: str) -> list[int]:
         """Return the usage of the provider that each server shows in its summaries."""
         return [
@@ -177,6 +182,30 @@ def test_trees_and_sharing(writer: Writer) -> None:
     assert writer.found(query) == [{grandchild, pool}] * 3
 
 
+def test_names_and_generations_in_lists(writer: Writer) -> None:
+    """A list with ``resources`` comes from memory, and shows each provider as it is now."""
+    host, above = writer.provider(), writer.provider()
+    path, consumer = f"/resource_providers/{host}", f"/allocations/{uuid.uuid4()}"
+    below = {"name": f"{host}-2", "parent_provider_uuid": above}
+    writer.put(host, "inventories", {"VCPU": {"total": 8}})
+    for write in (
+        lambda: writer.write("PUT", path, {"name": f"{host}-1"}),
+        lambda: writer.put(host, "inventories", {"VCPU": {"total": 9}}),
+        lambda: writer.put(host, "traits", ["HW_CPU_X86_VMX"]),
+        lambda: writer.put(host, "aggregates", [AGGREGATE.format(3)]),
+        lambda: writer.write("PUT", consumer, claim_of(host, None, VCPU=1)),
+        lambda: writer.write("DELETE", consumer),
+        lambda: writer.write("PUT", path, below),
+    ):
+        write()
+        now = writer.write("GET", path)
+        assert writer.listed(f"resources=VCPU:1&uuid={host}") == [[now]] * 3
+    assert now["root_provider_uuid"] == above
+    assert now["name"] == f"{host}-2"
+    assert writer.listed(f"resources=VCPU:1&name={host}-2") == [[now]] * 3
+    assert writer.listed(f"resources=VCPU:1&name={host}-1") == [[]] * 3
+
+
 def test_renamed_class(writer: Writer) -> None:
     """A class is asked for by its present name."""
     host, old, new = writer.provider(), "CUSTOM_OLD", "CUSTOM_NEW"
@@ -242,6 +271,9 @@ def described(cloud: Cloud) -> dict[str, Any]:
             cloud.traits[index],
             cloud.aggregates[index],
             cloud.inventories[index],
+            cloud.names[index],
+            int(cloud.generations[index]),
+            int(cloud.modified[index]),
             int(cloud.revisions[index]),
         )
         for index in live
@@ -263,12 +295,15 @@ def test_picture_kept_up_equals_picture_read_anew(place: Arena) -> None:
         client = place.clients(6)[3 + seed]
         consumers: list[str] = []
         while not done.is_set():
-            action = choice.randrange(4)
+            action = choice.randrange(5)
             if action == 0 and consumers:
                 client.send("DELETE", consumers.pop())
             elif action == 1:
                 path = f"/resource_providers/{choice.choice(hosts)}/aggregates"
                 client.send("PUT", path, [AGGREGATE.format(choice.randrange(3))], version="1.18")
+            elif action == 2:
+                name = {"name": str(uuid.uuid4())}
+                client.send("PUT", f"/resource_providers/{choice.choice(hosts)}", name)
             else:
                 path = f"/allocations/{uuid.uuid4()}"
                 answer = client.send("PUT", path, claim_of(choice.choice(hosts), None, VCPU=1))

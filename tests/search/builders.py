@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -16,6 +17,9 @@ from placement.search import (
     SearchResult,
 )
 
+PROVIDER = attrgetter(
+    *("provider_id", "uuid", "revision", "parent_id", "root_id", "name", "generation", "modified")
+)
 EXAMPLES = json.loads((Path(__file__).parent / "data" / "examples.json").read_text())
 
 
@@ -63,7 +67,7 @@ def rows_of(records) -> CloudRows:
     traits = sorted({t for r in records for t in r.traits})
     aggregates = sorted({a for r in records for a in r.aggregates})
     return CloudRows(
-        [(r.provider_id, r.uuid, r.revision, r.parent_id, r.root_id) for r in records],
+        [PROVIDER(r) for r in records],
         [(r.provider_id, classes.index(c), *i) for r in records for c, i in r.inventories.items()],
         [(r.provider_id, traits.index(t)) for r in records for t in r.traits],
         [(r.provider_id, aggregates.index(a)) for r in records for a in r.aggregates],

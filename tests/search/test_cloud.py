@@ -25,6 +25,9 @@ def content(cloud: Cloud):
             cloud.traits[i],
             cloud.aggregates[i],
             cloud.inventories[i],
+            cloud.names[i],
+            int(cloud.generations[i]),
+            int(cloud.modified[i]),
             {name: int(cloud.room(name)[i]) for name in cloud.classes},
             {name: column.units.get(i) for name, column in cloud.classes.items()},
         )

@@ -105,6 +105,9 @@ def cloud(random: Random, most=10) -> list[ProviderRecord]:
                 {name: inventory(random) for name in held},
                 some(random, TRAITS, 2) | (frozenset([SHARES]) if shares else frozenset()),
                 some(random, AGGREGATES, 2),
+                random.choice("nopq"),
+                random.randrange(4),
+                random.randrange(4),
             )
         )
     return records

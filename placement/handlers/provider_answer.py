@@ -1,0 +1,133 @@
+"""Providers as the API shows them, in JSON (contract 02 section 3.1).
+
+Ten thousand providers have seventy thousand links: these are one text with the uuid put in, not as
+many objects. What a search finds is shown from texts that are kept from answer to answer until the
+provider changes. A uuid needs no escaping, a name does.
+"""
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import orjson
+
+from placement.db.provider_rows import ProviderRow
+from placement.schemas.windows import Windows
+from placement.search.cloud import Cloud
+from placement.search.index_set import Indexes
+from placement.web.request import Request
+from placement.web.response import link
+
+TREES_SHOWN_SINCE = (1, 14)
+
+BEGIN, END = b'{"resource_providers":[', b"]}"
+UUID_HERE = "<uuid>"
+
+RELATIONS = Windows(
+    {
+        0: ("inventories", "usages"),
+        1: ("inventories", "usages", "aggregates"),
+        6: ("inventories", "usages", "aggregates", "traits"),
+        11: ("inventories", "usages", "aggregates", "traits", "allocations"),
+    }
+)
+
+
+class Form(NamedTuple):
+    """How a request has its providers shown.
+
+    ``links``: the list of links in JSON, cut where the uuid goes.
+    """
+
+    trees: bool
+    links: tuple[str, ...]
+
+
+def form(request: Request) -> Form:
+    """Return the form of the request's version and mount point."""
+    href = link(request, f"/resource_providers/{UUID_HERE}")
+    relations = RELATIONS.at(request.version.minor)
+    links = [{"rel": "self", "href": href}]
+    links += [{"rel": relation, "href": f"{href}/{relation}"} for relation in relations]
+    pieces = tuple(orjson.dumps(links).decode().split(UUID_HERE))
+    return Form(request.version >= TREES_SHOWN_SINCE, pieces)
+
+
+def document(provider: ProviderRow, shown: Form) -> bytes:
+    """Return one provider."""
+    _, uuid, name, generation, parent_uuid, root_uuid, _ = provider
+    place = ""
+    if shown.trees:
+        parent = "null" if parent_uuid is None else f'"{parent_uuid}"'
+        place = f'"parent_provider_uuid":{parent},"root_provider_uuid":"{root_uuid}",'
+    return (
+        f'{{"uuid":"{uuid}","name":{orjson.dumps(name).decode()},"generation":{generation},'
+        f'{place}"links":{uuid.join(shown.links)}}}'
+    ).encode()
+
+
+def listed(documents: list[bytes]) -> bytes:
+    """Return the body of a list of providers. Megabytes are copied once: new memory is dear."""
+    if not documents:
+        return BEGIN + END
+    parts = documents.copy()
+    parts[0] = BEGIN + parts[0]
+    parts[-1] += END
+    return b",".join(parts)
+
+
+class _Documents:
+    """The providers of one cloud in one form, by provider index, each as of a stamp.
+
+    Requests of one form follow one another nearly always, and its mount point is what a proxy's
+    header says: so no other form is kept beside it. Some 800 bytes for each provider that was ever found.
+    """
+
+    def __init__(self, shown: Form) -> None:
+        self.form = shown
+        self.texts: list[bytes] = []
+        self.stamps = np.full(0, -1, np.int64)
+
+    def of(self, cloud: Cloud, found: Indexes) -> list[bytes]:
+        """Return the documents of these providers."""
+        texts, missing = self.texts, cloud.size - len(self.texts)
+        if missing:
+            texts.extend([b""] * missing)
+            self.stamps = np.append(self.stamps, np.full(missing, -1))
+        changed = found[self.stamps[found] != cloud.stamps[found]]
+        for index in changed.tolist():
+            texts[index] = document(_provider(cloud, index), self.form)
+        self.stamps[changed] = cloud.stamps[changed]
+        return [texts[index] for index in found.tolist()]
+
+
+_documents: WeakKeyDictionary[Cloud, _Documents] = WeakKeyDictionary()
+
+
+def found_in(cloud: Cloud, found: Indexes, shown: Form) -> tuple[bytes, datetime | None]:
+    """Return the body of a list of providers, and when the last of them was modified, if known.
+
+    The caller holds the lock of the cloud.
+    """
+    documents = _documents.get(cloud)
+    if documents is None or documents.form != shown:
+        documents = _documents[cloud] = _Documents(shown)
+    return listed(documents.of(cloud, found)), _moment(cloud.modified[found].max(initial=0))
+
+
+def _provider(cloud: Cloud, index: int) -> ProviderRow:
+    parent, root = cloud.parents[index], cloud.roots[index]
+    return ProviderRow(
+        id=int(cloud.ids[index]),
+        uuid=str(cloud.uuids[index]),
+        name=cloud.names[index],
+        generation=int(cloud.generations[index]),
+        parent_uuid=None if parent < 0 else str(cloud.uuids[parent]),
+        root_uuid=str(cloud.uuids[root]),
+        modified_at=_moment(cloud.modified[index]),
+    )
+
+
+def _moment(seconds: np.int64) -> datetime | None:
+    return datetime.fromtimestamp(int(seconds), UTC) if seconds else None
