@@ -205,6 +205,8 @@ PAIRS = (
     ),
     Scene("stock-stock", FREE, (stock(HOST, 1, VCPU=8), stock(HOST, 1, DISK_GB=9)), 1),
     Scene("aggregates-traits", EMPTY_HOST, (aggregates(0, RED), traits(0, "HW_CPU_X86_VMX")), 1),
+    Scene("aggregates-stock", EMPTY_HOST, (aggregates(0, RED), stock(HOST, 0, VCPU=1)), 1),
+    Scene("traits-stock", EMPTY_HOST, (traits(0, "HW_CPU_X86_VMX"), stock(HOST, 0, VCPU=1)), 1),
     Scene("stock-claim-grow", FULL, (stock(HOST, 2, VCPU=4), claim(ANN, VCPU=2))),
     Scene("trait-deleted", (*EMPTY_HOST, TRAIT), (traits(0, "CUSTOM_A"), NO_TRAIT), 1),
     Scene("trait-made", EMPTY_HOST, (TRAIT, TRAIT), 2),

@@ -10,7 +10,7 @@ A run is named by its schedule: one letter per turn, of the player who had it.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,12 +56,25 @@ Choose = Callable[[Sequence[Player], Player, int], Player]
 """From those who can go on, the one who had the last turn, and the number of the turn."""
 
 
+@dataclass(frozen=True)
+class Choice:
+    """A turn that others could have had as well.
+
+    ``others``: their numbers. ``switch``: who had the turn before could go on; if not, because the
+    player waits or is done, to go on with any of the others is forced.
+    """
+
+    turn: int
+    others: tuple[int, ...]
+    switch: bool
+
+
 @dataclass
 class Run:
-    """What happened: the schedule, at which turns another could have been chosen, the answers."""
+    """What happened: the schedule, where another could have been chosen, the answers."""
 
     schedule: str
-    choices: list[int]
+    choices: list[Choice]
     answers: tuple[tuple[int, str], ...]
 
 
@@ -73,7 +86,7 @@ class Conductor:
         self._changed = threading.Condition()
         self._players = [Player(n, stage, order) for n, order in enumerate(orders)]
         self._schedule = ""
-        self._choices: list[int] = []
+        self._choices: list[Choice] = []
 
     def run(self, choose: Choose, first: int = 0) -> Run:
         """Play to the end; ``choose`` decides wherever the one who had the turn could go on."""
@@ -95,13 +108,11 @@ class Conductor:
     def _conduct(self, choose: Choose, current: Player) -> None:
         while any(player.state != "done" for player in self._players):
             able = self._able()
-            if current in able:
-                chosen = choose(able, current, len(self._schedule))
-                if len(able) > 1 and self._schedule:
-                    self._choices.append(len(self._schedule))
-                current = chosen
-            else:
-                current = able[0] if len(able) == 1 else choose(able, able[0], len(self._schedule))
+            turn, switch = len(self._schedule), current in able
+            current = choose(able, current if switch else able[0], turn)
+            others = tuple(player.number for player in able if player is not current)
+            if others and turn:
+                self._choices.append(Choice(turn, others, switch))
             self._turn(current)
 
     def _able(self) -> list[Player]:
@@ -205,13 +216,12 @@ def _outcome(player: Player) -> tuple[int, str]:
     return answer.status_int, code
 
 
-def at_turns(turns: Sequence[int]) -> Choose:
-    """Return the choice to go on with who had the last turn, but for these turns."""
+def at_turns(players: Mapping[int, int]) -> Choose:
+    """Return the choice to go on with who had the last turn, but for these turns: player by turn."""
 
     def choose(able: Sequence[Player], current: Player, turn: int) -> Player:
-        if turn not in turns:
-            return current
-        return next((player for player in able if player is not current), current)
+        wanted = players.get(turn)
+        return next((player for player in able if player.number == wanted), current)
 
     return choose
 
@@ -242,11 +252,15 @@ def interleavings(
 
     A switch that the database forces, because the player waits or is done, is not counted.
     """
-    todo: list[tuple[int, tuple[int, ...]]] = [(first, ()) for first in range(players)]
+    todo: list[tuple[int, dict[int, int], int]] = [(first, {}, 0) for first in range(players)]
     while todo:
-        first, turns = todo.pop()
+        first, turns, done = todo.pop()
         run = play(at_turns(turns), first)
         yield run
-        if len(turns) < switches:
-            last = turns[-1] if turns else 0
-            todo += [(first, (*turns, turn)) for turn in run.choices if turn > last]
+        for choice in run.choices:
+            if choice.turn <= max(turns, default=0) or done + choice.switch > switches:
+                continue
+            todo += [
+                (first, {**turns, choice.turn: other}, done + choice.switch)
+                for other in choice.others
+            ]

@@ -2,8 +2,8 @@
 
 PROMISE 1, 3, 4 and 7. What is compared: the answers, and the whole state afterwards. A failure prints the
 schedule; ``PLACEMENT_SCHEDULE=AABB... pytest -k '<scene> and <database>'`` plays it again.
-Triples are sampled; ``PLACEMENT_SEED`` repeats a sample, ``PLACEMENT_SAMPLES`` (runs of each triple)
-makes it larger.
+Of triples all with at most ``PLACEMENT_TRIPLE_SWITCHES`` (default 1: their number grows with its power) are
+played, and a sample of those with more; ``PLACEMENT_SEED`` repeats it, ``PLACEMENT_SAMPLES`` makes it larger.
 """
 
 import itertools
@@ -30,6 +30,7 @@ from tests.promise.stage import Rows, Stage, stage
 from tests.support.databases import KINDS
 
 SWITCHES = int(os.environ.get("PLACEMENT_SWITCHES", "3"))
+TRIPLE_SWITCHES = int(os.environ.get("PLACEMENT_TRIPLE_SWITCHES", "1"))
 SAMPLES = int(os.environ.get("PLACEMENT_SAMPLES", "60"))
 SCHEDULE = os.environ.get("PLACEMENT_SCHEDULE")
 SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
@@ -103,12 +104,14 @@ def test_a_triple(place: Stage, scene: Scene, record_property: Any) -> None:
     if SCHEDULE:
         theatre.play(as_written(SCHEDULE), "ABC".index(SCHEDULE[0]))
         return
+    seen = {run.schedule for run in interleavings(theatre.play, TRIPLE_SWITCHES, players=3)}
     chance = random.Random(f"{SEED} {scene.name}")
-    seen = set()
     for _ in range(SAMPLES):
         seen.add(theatre.play(by_chance(chance), chance.randrange(3)).schedule)
     record_property("runs", theatre.runs)
-    print(f"{scene.name} on {place.kind}: {len(seen)} interleavings, seed {SEED}")
+    print(
+        f"{scene.name} on {place.kind}: {theatre.runs} runs, {len(seen)} interleavings, seed {SEED}"
+    )
 
 
 def _read_without_lock(tx: Any, uuids: Any, ids: Any = ()) -> Any:
