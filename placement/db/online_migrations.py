@@ -82,7 +82,8 @@ def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> in
         .with_for_update()
     )
     uuids = sorted(set(tx.scalars(held))) if missing else []
-    common = {**owner, "created_at": models.now(), "generation": 0}
+    # Not their generation: the column has a default, and the oldest schema has no such column.
+    common = {**owner, "created_at": models.now()}
     done = insert_missing(tx, _consumers, [{"uuid": uuid, **common} for uuid in uuids])
     if done < len(uuids):
         # Somebody else was faster; or, if it stays so, something is wrong (on PostgreSQL, copied

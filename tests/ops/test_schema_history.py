@@ -7,7 +7,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import event, text
+from sqlalchemy import event, select, text
 
 from placement.db import invariants, models, online_migrations, schema
 from placement.db.api import Database
@@ -110,6 +110,23 @@ def test_gaps_block_until_the_data_is_migrated(database: Database, revision: str
     after = clouds.dump(database)
     assert after["allocations"] == before["allocations"]
     assert len(after["consumers"]) == clouds.CONSUMERS
+    assert invariants.violations(database) == []
+
+
+@pytest.mark.parametrize("revision", BEFORE_BLOCKERS)
+def test_the_data_can_be_migrated_before_the_first_sync(database: Database, revision: str) -> None:
+    """What the message about a database without a revision advises: the way is clear at once."""
+    schema.sync(database, target=revision)
+    clouds.load(database, clouds.with_gaps())
+
+    assert online_migrations.set_root_provider_ids(database, IDS, 50) == (2, 2)
+    assert online_migrations.create_incomplete_consumers(database, IDS, 50) == (5, 5)
+    schema.sync(database)
+
+    with database.engine.connect() as connection:
+        generations = connection.scalars(select(models.consumers.c.generation)).all()
+    assert len(generations) == clouds.CONSUMERS
+    assert set(generations) >= {0}
     assert invariants.violations(database) == []
 
 
