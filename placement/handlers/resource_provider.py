@@ -25,7 +25,7 @@ def list_providers(request: Request) -> Response:
     given = request.read_query(schemas.GET_QUERY.at(request.version.minor))
     query = _provider_query(given, request.version)
     form = provider_answer.form(request)
-    if query.resources:
+    if query.is_search:
         body, modified_at = provider_search.search(
             request.db, query, lambda cloud, found: provider_answer.found_in(cloud, found, form)
         )

@@ -1,8 +1,8 @@
 """Who could take this much now: the list of providers with ``resources`` (contract 02 section 3.4).
 
-That is a search, and is answered from the picture that the process keeps for the search for
-allocation candidates. Each provider is judged by itself, though: its tree and sharing providers do
-not help it.
+That is a search, as is a list with very many traits or aggregates, and is answered from the picture
+that the process keeps for the search for allocation candidates. Each provider is judged by itself,
+though: its tree and sharing providers do not help it.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ def search(db: Database, query: ProviderQuery, show: Callable[[Cloud, Indexes], 
     :meth:`cloud.LivingCloud.search`, and one statement more for each filter that names traits or
     classes which no provider has.
 
-    :param query: with ``resources``.
+    :param query: one that ``is_search``.
     :raises UnknownTraitRequired:
     :raises UnknownClassRequested: unless a filter before it matches nothing (section 3.4.1).
     """

@@ -109,6 +109,10 @@ class _Parent(Enum):
 UNCHANGED: Final = _Parent.UNCHANGED
 """The parent stays what it is; None would make the provider a root."""
 
+MOST_SETS = 8
+"""Sets of traits and aggregates in one statement, where each is a join: to plan 300 of them takes
+PostgreSQL minutes."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderQuery:
@@ -127,6 +131,11 @@ class ProviderQuery:
     not_member_of: frozenset[str] = frozenset()
     resources: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def is_search(self) -> bool:
+        """To be answered by ``provider_search.search`` and not by :func:`find`."""
+        return bool(self.resources) or len(self.required) + len(self.member_of) > MOST_SETS
+
 
 def show(db: Database, uuid: str) -> ProviderRow:
     """Return the provider.
@@ -144,7 +153,7 @@ def find(db: Database, query: ProviderQuery) -> list[ProviderRow]:
 
     One statement; one more for the names of traits.
 
-    :param query: without ``resources``, which is for :func:`provider_search.search`.
+    :param query: not one for :func:`provider_search.search`.
     :raises UnknownTraitRequired: unless a filter before it matches nothing (section 3.4.1).
     """
     if query.required or query.forbidden:
