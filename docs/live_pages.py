@@ -7,7 +7,8 @@ one shell with a service of its own on an empty database. What a block prints st
     python -m docs.live_pages          # write the output into the pages
 
 A test compares the pages with what this makes. The addresses that readers use
-(``http://127.0.0.1:8778``, ``/etc/placement``) stand for those of the run.
+(``http://127.0.0.1:8778``, ``/etc/placement``, ``/var/log/placement``) stand for those of the run, and the folder
+of the run has the ``.venv``, ``var`` and ``examples`` of a checkout after ``tools/serve``.
 """
 
 import os
@@ -31,11 +32,13 @@ STORIES = (
         "tutorial/reshape.rst",
     ),
     ("howto/no-candidates.rst",),
+    ("provider-trees.rst",),
     ("howto/conflicts.rst", "howto/over-capacity.rst", "howto/health.rst"),
 )
 
 SHOWN_URL = "http://127.0.0.1:8778"
 SHOWN_FOLDER = "/etc/placement"
+SHOWN_LOG = "/var/log/placement/placement.log"
 LOG = "placement.log"
 START_S = 30
 COMMAND_S = 60
@@ -140,7 +143,11 @@ class Shell:
     """
 
     def __init__(self, folder: Path, url: str) -> None:
-        self._shown = ((url, SHOWN_URL), (str(folder), SHOWN_FOLDER))
+        self._shown = (
+            (url, SHOWN_URL),
+            (f"{folder}/{LOG}", SHOWN_LOG),
+            (str(folder), SHOWN_FOLDER),
+        )
         self._bash = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
             stdin=subprocess.PIPE,
@@ -192,7 +199,7 @@ def environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder),
         "LC_ALL": "C.UTF-8",
         "OS_PLACEMENT_CONFIG_DIR": str(folder),
-        "OS_PLACEMENT_DATABASE__CONNECTION": f"sqlite:///{folder}/placement.sqlite",
+        "OS_PLACEMENT_DATABASE__CONNECTION": f"sqlite:///{folder}/var/placement.sqlite",
         "OS_API__AUTH_STRATEGY": "noauth2",
     }
 
@@ -202,6 +209,9 @@ def service() -> Iterator[Shell]:
     """Start the service on an empty database and yield a shell that reaches it."""
     folder = Path(tempfile.mkdtemp(prefix="placement-docs-"))
     try:
+        (folder / "var").mkdir()
+        (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+        (folder / "examples").symlink_to(DOCS.parent / "examples")
         (folder / "placement.conf").write_text(
             "[DEFAULT]\nuse_stderr = false\nlog_options = false\n"
             f"log_file = {folder}/{LOG}\n"

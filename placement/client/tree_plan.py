@@ -89,7 +89,7 @@ def apply_plan(
         raise Refused("; ".join(plan.refusals))
     if plan.moves and not allow_reshape:
         raise Refused(
-            f"{len(plan.moves)} allocations would have to move to other providers or classes."
+            f"{len(plan.moves)} of the allocations would have to move to other providers or classes."
             " Look at the diff, then allow it with --allow-reshape"
         )
     several = len(plan.changed_inventories()) > 1 and not one_by_one

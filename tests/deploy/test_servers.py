@@ -36,7 +36,8 @@ def mod_wsgi_site(folder: Path) -> str:
         "apache/placement-mod-wsgi.conf",
         folder,
         **{
-            "user=placement group=placement": "user=www-data group=www-data",
+            # Like a user that ``adduser --system`` makes it has no home.
+            "user=placement group=placement": "user=nobody group=nogroup",
             "python-home=/opt/placement": f"python-path={deployment.ROOT}:{packages}",
         },
     )
