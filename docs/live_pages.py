@@ -7,8 +7,8 @@ one shell with a service of its own on an empty database. What a block prints st
     python -m docs.live_pages          # write the output into the pages
 
 A test compares the pages with what this makes. The addresses that readers use
-(``http://127.0.0.1:8778``, ``/etc/placement``, ``/var/log/placement``) stand for those of the run, and the folder
-of the run has the ``.venv``, ``var`` and ``examples`` of a checkout after ``tools/serve``.
+(``http://127.0.0.1:8778``, ``/etc/placement``, ``/var/log/placement``) stand for those of the run, and the
+folder of the run has the ``.venv``, ``var`` and ``examples`` of a checkout after ``tools/serve``.
 """
 
 import os
