@@ -43,7 +43,8 @@ OPTIONS = (
     cfg.IntOpt(
         "max_pool_size",
         min=0,
-        help="Connections kept open per process. Raise it to the number of threads per process.",
+        help="Connections kept open per process, 20 if unset; none is made before it is needed. As "
+        "many as a process has threads are enough.",
     ),
     cfg.IntOpt(
         "max_retries",
@@ -60,8 +61,8 @@ OPTIONS = (
     cfg.IntOpt(
         "max_overflow",
         min=-1,
-        help="Connections that may be opened beyond max_pool_size while all are in use; -1 for no "
-        "bound.",
+        help="Connections that may be opened beyond max_pool_size while all are in use, 10 if unset; "
+        "-1 for no bound.",
     ),
     cfg.IntOpt(
         "connection_debug",
