@@ -21,6 +21,7 @@ HIGHEST_PORT = 65535
 DRAIN_S = 30
 """How long requests that are being served may take to end after SIGTERM."""
 
+LARGEST_ANSWER_IN_MEMORY = 64 * 2**20
 TICK_S = 0.05
 
 
@@ -110,6 +111,8 @@ class _Server:
                 max_request_body_size=max_body * 2,
                 # Whether to believe a proxy is decided by [oslo_middleware] of the service.
                 clear_untrusted_proxy_headers=False,
+                # An answer waits for its client in memory, not in a temporary file.
+                outbuf_overflow=LARGEST_ANSWER_IN_MEMORY,
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
