@@ -32,6 +32,9 @@ MODULES = {
     "placement-tree": "placement.cmd.tree",
     "placement-migrate-compute-inventory": "placement.cmd.migrate_inventory",
 }
+CITATION = re.compile(r"\s*\([Cc]ontract \d\d[^()]*\)|^Contract \d\d, [^.]*\.$")
+"""Docstrings name the section of the specification that they follow; readers of a page do not have it."""
+
 HELP_WIDTH = "90"
 NO_ERRORS_IN = (
     "placement.client",
@@ -290,7 +293,7 @@ def error_row(error: type[errors.PlacementError]) -> tuple[str, str, str]:
     """Return what the table says about one error."""
     code = "" if error.code == errors.UNDEFINED_CODE else f"``{error.code}``"
     text = " ".join(error.text.split()).replace("{", "<").replace("}", ">")
-    meaning = " ".join((error.__doc__ or "").split("\n\n")[0].split())
+    meaning = CITATION.sub("", " ".join((error.__doc__ or "").split("\n\n")[0].split()))
     # Some name the check of the contract that they come from.
     meaning = re.sub(r"^[A-Z]\d+(, [A-Z]\d+)*: ", "", meaning)
     return code, f"``{text}``" if text else "", meaning[:1].upper() + meaning[1:]
@@ -316,8 +319,15 @@ class Windows(Generated):
         yield from table(rows)
 
 
+def without_citations(_app: Sphinx, *told: Any) -> None:
+    """Take the citations out of a docstring; its lines are the last argument."""
+    lines = told[-1]
+    lines[:] = [CITATION.sub("", line) for line in lines]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Make the directives known to Sphinx."""
+    app.connect("autodoc-process-docstring", without_citations)
     for name, directive in (
         ("placement-options", Options),
         ("placement-policies", Policies),

@@ -248,7 +248,10 @@ class ProviderTree:
 
     @_atomic
     def has_inventory_changed(self, name_or_uuid: str, inventory: Mapping[str, Any] | None) -> bool:
-        """Compare by the asymmetric rule of C3; None counts as no inventory."""
+        """Tell whether a class comes or goes, or a field that is *given* differs; None is no inventory.
+
+        Fields not given do not count: the service has filled them with its defaults.
+        """
         return inventory_differs(self._find(name_or_uuid).inventory, inventory or {})
 
     @_atomic
@@ -258,7 +261,7 @@ class ProviderTree:
         inventory: Mapping[str, Any] | None,
         generation: int | None = None,
     ) -> bool:
-        """Store a copy of the inventory if it changed by the rule of C3; tell whether it did."""
+        """Store a copy if :meth:`has_inventory_changed`; tell whether it did."""
         provider = self._find(name_or_uuid)
         changed = inventory_differs(provider.inventory, inventory or {})
         if changed:
