@@ -1,6 +1,6 @@
 """The commands of osc-placement against the service.
 
-With PLACEMENT_TRANSCRIPT=<file> the session is written there, as the documentation shows it.
+With PLACEMENT_TRANSCRIPT=docs/openstack-cli.txt the session is written where the documentation shows it.
 """
 
 import os
