@@ -58,6 +58,8 @@ class Ledger:
                 inventory.add(self.db, made, name, record_from({"total": 100}), may_be_full=True)
             ids.append(resource_provider.show(self.db, made).id)
         providers, records = self.db.write(lambda tx: ledger_rows.hold(tx, ids))
+        # Providers come in order, the records of one provider in any.
+        records.sort(key=lambda record: record.id)
         return [
             Host(providers[id_], [record for record in records if record.provider_id == id_])
             for id_ in ids
