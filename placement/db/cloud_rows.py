@@ -14,6 +14,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from placement.db import in_list, models
 from placement.db.api import Transaction
+from placement.db.inventory_rows import AMOUNTS
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -72,15 +73,6 @@ _PROVIDER = (
     _providers.c.name,
     func.coalesce(_providers.c.generation, 0),
     _Seconds(func.coalesce(_providers.c.updated_at, _providers.c.created_at)),
-)
-_AMOUNTS = (
-    _inventories.c.total,
-    _inventories.c.reserved,
-    _inventories.c.min_unit,
-    _inventories.c.max_unit,
-    _inventories.c.step_size,
-    _inventories.c.allocation_ratio,
-    _inventories.c.used,
 )
 
 # With old statistics MariaDB starts at the small table of names and reads every inventory.
@@ -162,7 +154,7 @@ def contents(tx: Transaction, ids: Collection[int]) -> Contents:
 def _contents(size: int) -> tuple[Select[Any], ...]:
     inventory, trait, aggregate = _inventories.c, _provider_traits.c, _provider_aggregates.c
     joined = (
-        select(inventory.resource_provider_id, _classes.c.name, *_AMOUNTS).join_from(
+        select(inventory.resource_provider_id, _classes.c.name, *AMOUNTS).join_from(
             _inventories, _classes, _classes.c.id == inventory.resource_class_id
         ),
         select(trait.resource_provider_id, _traits.c.name).join_from(
@@ -198,7 +190,7 @@ def everything(tx: Transaction) -> tuple[Contents, Names]:
 
 _EVERYTHING = (
     select(*_PROVIDER),
-    select(_inventories.c.resource_provider_id, _inventories.c.resource_class_id, *_AMOUNTS),
+    select(_inventories.c.resource_provider_id, _inventories.c.resource_class_id, *AMOUNTS),
     select(_provider_traits.c.resource_provider_id, _provider_traits.c.trait_id),
     select(_provider_aggregates.c.resource_provider_id, _provider_aggregates.c.aggregate_id),
 )
@@ -218,13 +210,3 @@ def _tuples(
     rows: Sequence[tuple[Any, ...]] = cursor.fetchall() if cursor is not None else ()
     result.close()
     return rows
-
-
-def existing_traits(tx: Transaction, names: Collection[str]) -> set[str]:
-    """Return those of the names that are traits. One statement."""
-    return set(tx.scalars(select(_traits.c.name).where(_traits.c.name.in_(sorted(names)))))
-
-
-def existing_classes(tx: Transaction, names: Collection[str]) -> set[str]:
-    """Return those of the names that are resource classes. One statement."""
-    return set(tx.scalars(select(_classes.c.name).where(_classes.c.name.in_(sorted(names)))))

@@ -25,6 +25,17 @@ from placement.db.api import StaleRead, Transaction
 
 _inventories = models.inventories
 _used = _inventories.c.used
+
+AMOUNTS = (
+    _inventories.c.total,
+    _inventories.c.reserved,
+    _inventories.c.min_unit,
+    _inventories.c.max_unit,
+    _inventories.c.step_size,
+    _inventories.c.allocation_ratio,
+    _inventories.c.used,
+)
+"""What an inventory offers and what is used of it, in the order of ``InventoryRow``."""
 _classes = models.resource_classes
 _providers = models.resource_providers
 _allocations = models.allocations
@@ -112,13 +123,7 @@ def _lock_of(size: int) -> Select[*tuple[Any, ...]]:
             _inventories.c.resource_provider_id,
             _inventories.c.resource_class_id,
             _CLASS_NAME,
-            _inventories.c.total,
-            _inventories.c.reserved,
-            _inventories.c.min_unit,
-            _inventories.c.max_unit,
-            _inventories.c.step_size,
-            _inventories.c.allocation_ratio,
-            _inventories.c.used,
+            *AMOUNTS,
         )
         .where(in_list.is_among(_inventories.c.resource_provider_id, "provider", size))
         .order_by(_inventories.c.id)

@@ -205,13 +205,7 @@ def _hold(size: int) -> Select[Any]:
             _providers.c.generation,
             _inventories.c.id,
             _inventories.c.resource_class_id,
-            _inventories.c.total,
-            _inventories.c.reserved,
-            _inventories.c.min_unit,
-            _inventories.c.max_unit,
-            _inventories.c.step_size,
-            _inventories.c.allocation_ratio,
-            _inventories.c.used,
+            *inventory_rows.AMOUNTS,
         )
         .select_from(joined)
         .where(in_list.is_among(_providers.c.id, "key", size))

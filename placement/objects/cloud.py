@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from placement.db import cloud_rows
+from placement.db import class_rows, cloud_rows, trait_rows
 from placement.db.api import Database, Transaction
 from placement.search.cloud import BLOCK, Cloud
 from placement.search.records import CloudRows, Inventory, ProviderRecord
@@ -180,9 +180,9 @@ def search(db: Database, work: Callable[[Cloud], T]) -> T:
 
 def trait_exists(db: Database, name: str) -> bool:
     """Say whether there is a trait of this name, on any provider or on none. One statement."""
-    return bool(db.read(lambda tx: cloud_rows.existing_traits(tx, [name])))
+    return bool(db.read(lambda tx: trait_rows.ids(tx, [name])))
 
 
 def class_exists(db: Database, name: str) -> bool:
     """Say whether there is a resource class of this name. One statement."""
-    return bool(db.read(lambda tx: cloud_rows.existing_classes(tx, [name])))
+    return bool(db.read(lambda tx: class_rows.ids(tx, [name])))

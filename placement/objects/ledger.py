@@ -297,15 +297,19 @@ def move_used(
     tx: Transaction, replaced: Replacement, inventories: Mapping[Place, InventoryRow]
 ) -> None:
     """Keep the usage counters equal to the sums of the ledger."""
-    inventory_rows.move_used(
-        tx,
-        {
-            inventories[place].id: amount
-            for place, amount in replaced.used_changes().items()
-            # A database that was taken over may hold allocations without inventory.
-            if place in inventories
-        },
-    )
+    inventory_rows.move_used(tx, {row.id: by for row, by in _moved(replaced, inventories)})
+
+
+def _moved(
+    replaced: Replacement, inventories: Mapping[Place, InventoryRow]
+) -> list[tuple[InventoryRow, int]]:
+    """Return by how much which counters change."""
+    return [
+        (inventories[place], amount)
+        for place, amount in replaced.used_changes().items()
+        # A database that was taken over may hold allocations without inventory.
+        if amount and place in inventories
+    ]
 
 
 def move_owner_usages(tx: Transaction, replaced: Replacement, owners: Mapping[str, Owner]) -> None:
@@ -348,11 +352,7 @@ def close(
     :param touched: ids of those whose revision alone does.
     :raises StaleRead: a provider's generation is not the one that was read.
     """
-    moved = [
-        (inventories[place], amount)
-        for place, amount in replaced.used_changes().items()
-        if amount and place in inventories
-    ]
+    moved = _moved(replaced, inventories)
     ledger_rows.close(tx, Closing(moved, stepped, touched, _owed(replaced, owners)))
 
 

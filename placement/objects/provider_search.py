@@ -15,6 +15,7 @@ from placement.db import class_rows, trait_rows
 from placement.db.api import Database, Transaction
 from placement.objects import cloud as cloud_in_memory
 from placement.objects.resource_provider import (
+    MatchesNothing,
     ProviderQuery,
     UnknownClassRequested,
     UnknownTraitRequired,
@@ -44,7 +45,7 @@ def search(db: Database, query: ProviderQuery, show: Callable[[Cloud, Indexes], 
 def _found(db: Database, cloud: Cloud, query: ProviderQuery) -> Indexes:
     try:
         found = np.flatnonzero(_passed(db, cloud, query))
-    except _MatchesNothing:
+    except MatchesNothing:
         return NOBODY
     if query.uuid is not None:
         found = found[found == cloud.index_of_uuid.get(query.uuid, -1)]
@@ -52,10 +53,6 @@ def _found(db: Database, cloud: Cloud, query: ProviderQuery) -> Indexes:
         named = [index for index in found.tolist() if cloud.names[index] == query.name]
         found = np.array(named, np.int64)
     return found[np.argsort(cloud.ids[found])]
-
-
-class _MatchesNothing(Exception):
-    """A filter that finds no provider at all hides the mistakes in those behind it."""
 
 
 def _passed(db: Database, cloud: Cloud, query: ProviderQuery) -> Mask:
@@ -79,7 +76,7 @@ def _passed(db: Database, cloud: Cloud, query: ProviderQuery) -> Mask:
 
 def _somebody(mask: Mask | None) -> Mask:
     if mask is None or not mask.any():
-        raise _MatchesNothing
+        raise MatchesNothing
     return mask
 
 

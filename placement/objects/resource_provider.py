@@ -169,12 +169,12 @@ def _find(tx: Transaction, query: ProviderQuery) -> list[ProviderRow]:
         conditions.append(provider_filters.name_is(query.name))
     try:
         conditions += _filters(tx, query)
-    except _MatchesNothing:
+    except MatchesNothing:
         return []
     return provider_rows.find(tx, conditions)
 
 
-class _MatchesNothing(Exception):
+class MatchesNothing(Exception):
     """A filter that finds no provider at all hides the mistakes in those behind it."""
 
 
@@ -207,7 +207,7 @@ def _known(
         return [id_by_name[name] for name in names]
     if all(provider_rows.exists(tx, [condition]) for condition in before):
         raise UnknownTraitRequired(name=unknown[0])
-    raise _MatchesNothing
+    raise MatchesNothing
 
 
 def create(db: Database, *, uuid: str, name: str, parent_uuid: str | None = None) -> ProviderRow:
