@@ -1,11 +1,13 @@
 """Placement under gunicorn: ``gunicorn --config /etc/placement/gunicorn.conf.py``.
 
-Reload without a refused request: SIGHUP to the master process.
+Reload without a refused request: SIGHUP to the master process, after "placement-manage config check
+--before reload". Workers that cannot load their configuration end the whole instance.
 """
 
 import multiprocessing
 
 wsgi_app = "placement.wsgi.api:application"
+# Only for nginx: a client that is slow to send its request would take a thread, without end.
 bind = "unix:/run/placement/gunicorn.sock"
 workers = multiprocessing.cpu_count()
 
@@ -17,6 +19,10 @@ graceful_timeout = 30
 
 # Each worker imports the service for itself, so that a reload takes new code and configuration.
 preload_app = False
+
+# Connections that a worker keeps beside the requests that it serves.
+worker_connections = 1000
+keepalive = 5
 
 # Long candidate queries fit (the longest line gunicorn takes).
 limit_request_line = 8190
