@@ -1,0 +1,93 @@
+"""Draw the pictures of the explorer anew, from the example cloud: ``python -m docs.explorer_pictures``.
+
+Needs Debian's ``chromium`` and the extra ``test``. Starts the service on a database of its own, loads
+``examples/cloud.yaml``, looks at it with a browser, and writes ``docs/images/explorer*.png``.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
+CONSUMERS = 900
+# Two GPUs on one host, whole, next to the CPUs: the host must have a trait that no GPU host has.
+TWO_GPUS = (
+    "resources_CPU=VCPU:8&resources_GPU0=VGPU:4&resources_GPU1=VGPU:4&group_policy=isolate"
+    "&same_subtree=_CPU,_GPU0,_GPU1"
+)
+PICTURES = {
+    "explorer": ("#/cloud", "light", (1280, 1180)),
+    "explorer-dark": ("#/cloud?class=VGPU", "dark", (1280, 900)),
+    "explorer-search": (f"#/search?{TWO_GPUS}", "light", (1280, 900)),
+    "explorer-none": (f"#/search?{TWO_GPUS}&root_required=HW_CPU_X86_AVX2", "light", (1280, 900)),
+    "explorer-capacity": (
+        "#/capacity?resources=VCPU:8,MEMORY_MB:16384,DISK_GB:80",
+        "light",
+        (1280, 900),
+    ),
+}
+
+
+@contextmanager
+def service(folder: str) -> Iterator[str]:
+    """Yield the URL of a service with the example cloud."""
+    settings = os.environ | {
+        "OS_PLACEMENT_DATABASE__CONNECTION": f"sqlite:///{folder}/cloud.sqlite",
+        "OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true",
+        "OS_API__AUTH_STRATEGY": "noauth2",
+        "OS_INSIGHT__ENABLED": "true",
+        "OS_INSIGHT__PUBLIC": "explorer",
+        "OS_DEFAULT__LOG_FILE": f"{folder}/log",
+    }
+    command = [sys.executable, ROOT / "bin" / "placement-api", "--port", "0"]
+    with subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"listens on (\S+)", process.stdout.readline())
+            assert found, "the service does not start"
+            boot = [sys.executable, ROOT / "examples" / "boot_cloud.py", "--url", found[1]]
+            subprocess.run([*boot, "--consumers", str(CONSUMERS)], check=True)
+            yield found[1]
+        finally:
+            process.terminate()
+
+
+def draw(browser: Browser, url: str, name: str) -> None:
+    """Write one picture."""
+    place, scheme, (width, height) = PICTURES[name]
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page.goto(f"{url}/-/explorer/{place}")
+    page.get_by_label("Token").fill("admin")
+    page.keyboard.press("Enter")
+    page.locator(".status", has_text="Up to date").wait_for()
+    page.screenshot(path=IMAGES / f"{name}.png")
+    page.close()
+
+
+def main() -> None:
+    """Draw all, or those that are named."""
+    names = sys.argv[1:] or list(PICTURES)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        service(folder) as url,
+        sync_playwright() as player,
+    ):
+        browser = player.chromium.launch(
+            executable_path="/usr/bin/chromium",
+            args=["--headless", "--no-sandbox", "--disable-gpu"],
+        )
+        for name in names:
+            draw(browser, url, name)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+/** The page: header, the view that the address names, and the pulse that keeps it fresh. */
+
+import { announce } from "./announcer.js";
+import { isAbort, Refusal } from "./api.js";
+import { h, refill } from "./dom.js";
+import { forgetCloud } from "./model/cloud.js";
+import { forgetVocabulary } from "./model/vocabulary.js";
+import { closeMenuOnMove, menuIsOpen } from "./parts/provider_menu.js";
+import { signIn } from "./parts/sign_in.js";
+import { errorNote } from "./parts/state_note.js";
+import { address, currentPlace } from "./router.js";
+import { session } from "./session.js";
+import { CapacityView } from "./views/capacity.js";
+import { CloudView } from "./views/cloud.js";
+import { OwnersView } from "./views/owners.js";
+import { SearchView } from "./views/search.js";
+import { TreeView } from "./views/tree.js";
+
+/** @typedef {import("./views/view.js").View} View */
+
+const TITLES = { cloud: "Cloud", tree: "Tree", search: "Search", capacity: "Capacity", owners: "Owners" };
+const REFRESH_MS = 10_000;
+const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+
+customElements.define("cloud-view", CloudView);
+customElements.define("tree-view", TreeView);
+customElements.define("search-view", SearchView);
+customElements.define("capacity-view", CapacityView);
+customElements.define("owners-view", OwnersView);
+
+/** The frame around the views. */
+class ExplorerApp extends HTMLElement {
+  /** @type {View | null} */
+  #view = null;
+  #running = new AbortController();
+  #busy = false;
+  #refused = false;
+  #freshAt = 0;
+  #status = h("p.status", {});
+  #banner = h("div.banner-place");
+  #main = h("main", { id: "view", tabindex: "-1" });
+  #nav = h("nav", { "aria-label": "Views" });
+  #leave = h("button.small", { type: "button", onclick: () => this.#forget() }, "Forget token");
+
+  connectedCallback() {
+    this.append(
+      h("a.skip", { href: "#view", onclick: (/** @type {Event} */ event) => {
+        event.preventDefault();
+        this.#main.focus();
+      } }, "To the view"),
+      h("header.top", {}, h("strong.brand", {}, h("img", { src: "icon.svg", alt: "", width: "20" }),
+        "Placement"), this.#nav, h("div.corner", {}, this.#status, this.#leave)),
+      this.#banner, this.#main);
+    window.addEventListener("hashchange", () => this.#arrive());
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && Date.now() - this.#freshAt > REFRESH_MS) void this.#run(true);
+    });
+    this.addEventListener("retry", () => void this.#run(false));
+    setInterval(() => { if (!document.hidden) void this.#run(true); }, REFRESH_MS);
+    closeMenuOnMove();
+    this.#arrive();
+  }
+
+  #arrive() {
+    const place = currentPlace();
+    const tag = `${place.view}-view`;
+    if (this.#view?.localName !== tag) {
+      this.#view = /** @type {View} */ (document.createElement(tag));
+      this.#main.replaceChildren(this.#view);
+      window.scrollTo(0, 0);
+    }
+    refill(this.#nav, Object.entries(TITLES).map(([view, title]) => h("a", {
+      href: address(/** @type {import("./router.js").ViewName} */ (view)),
+      "data-key": `nav ${view}`,
+      "aria-current": view === place.view ? "page" : null }, title)));
+    this.#view.arrive(place);
+    void this.#run(false);
+  }
+
+  /**
+   * Let the view read.
+   *
+   * @param {boolean} again a refresh, which gives way to what is under way
+   */
+  async #run(again) {
+    const view = this.#view;
+    if (!view || (again && (this.#busy || this.#refused || menuIsOpen()))) return;
+    this.#running.abort();
+    const running = (this.#running = new AbortController());
+    this.#busy = true;
+    this.#leave.hidden = !session.token;
+    if (!again) this.#status.textContent = "Reading …";
+    try {
+      await view.load(running.signal, again && view.drawn);
+      if (running !== this.#running) return;
+      view.drawn = true;
+      this.#freshAt = Date.now();
+      this.#refused = false;
+      this.#banner.replaceChildren();
+      this.#say(`Up to date at ${clock.format(this.#freshAt)}`, view.summary());
+    } catch (error) {
+      if (!isAbort(error) && running === this.#running) this.#fail(view, error);
+    } finally {
+      if (running === this.#running) this.#busy = false;
+      document.title = `${view.heading} · Placement`;
+    }
+  }
+
+  /**
+   * @param {View} view
+   * @param {unknown} error
+   */
+  #fail(view, error) {
+    const retry = () => void this.#run(false);
+    const signedIn = () => {
+      this.#main.focus();
+      retry();
+    };
+    if (error instanceof Refusal && error.status === 401) {
+      this.#refused = true;
+      this.#say("A token is needed");
+      const expired = session.token !== "";
+      session.end();
+      this.#leave.hidden = true;
+      const card = signIn(expired, !view.drawn, signedIn);
+      if (view.drawn) refill(this.#banner, card);
+      else refill(view, card);
+      return;
+    }
+    this.#refused = error instanceof Refusal && error.status === 403;
+    if (!view.drawn) {
+      refill(view, h("h1", {}, view.heading), errorNote(error, retry));
+      this.#say(this.#refused ? "Refused" : "No answer");
+      return;
+    }
+    this.#say("Out of date");
+    const reason = error instanceof Refusal && error.away ? "The service does not answer" :
+      error instanceof Error ? error.message : String(error);
+    refill(this.#banner, h("div.banner", { role: "alert" },
+      h("p", {}, h("b", {}, "Out of date. "), `${reason}. This is how it was`,
+        this.#freshAt ? ` at ${clock.format(this.#freshAt)}.` : "."),
+      h("button.small", { type: "button", onclick: retry }, "Try again")));
+  }
+
+  #forget() {
+    session.end();
+    forgetCloud();
+    forgetVocabulary();
+    this.#view = null;
+    this.#banner.replaceChildren();
+    this.#arrive();
+  }
+
+  /**
+   * Show how things stand; the time of every refresh is not read out.
+   *
+   * @param {string} text
+   * @param {string} [spoken]
+   */
+  #say(text, spoken = text) {
+    this.#status.textContent = text;
+    announce(spoken);
+  }
+}
+
+customElements.define("explorer-app", ExplorerApp);

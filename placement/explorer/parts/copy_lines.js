@@ -1,0 +1,20 @@
+/** Lines to copy: the same question for a browser, for curl, for the openstack command. */
+
+import { copyText, h } from "../dom.js";
+
+/**
+ * @param {{title: string, text: string, note?: string}[]} lines
+ */
+export function copyLines(lines) {
+  return h("details.copy-lines", { "data-key": "copy lines" },
+    h("summary", {}, "Ask this elsewhere: URL, curl, openstack"),
+    lines.map(({ title, text, note }) => {
+      const button = h("button.small", { type: "button", "aria-label": `Copy the ${title}` }, "Copy");
+      button.addEventListener("click", async () => {
+        button.textContent = await copyText(text) ? "Copied" : "Select it";
+        setTimeout(() => { button.textContent = "Copy"; }, 2000);
+      });
+      return h("div.copy-line", {}, h("span.what", {}, title), h("code", { tabindex: "0" }, text),
+        button, note ? h("p.note", {}, note) : null);
+    }));
+}

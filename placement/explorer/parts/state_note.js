@@ -1,0 +1,52 @@
+/** What a view shows when it has nothing to show: loading, empty, refused, away, wrong. */
+
+import { Refusal } from "../api.js";
+import { h } from "../dom.js";
+
+/**
+ * @param {string} mark a single character that stands for the state
+ * @param {string} title
+ * @param {import("../dom.js").Child[]} body
+ * @param {string} [kind] a class of the style sheet
+ */
+export function stateNote(mark, title, body, kind = "") {
+  return h(`div.state-note${kind && `.${kind}`}`, { role: kind === "loading" ? "status" : null },
+    h("span.mark", { "aria-hidden": "true" }, mark),
+    h("div", {}, h("h2", {}, title), ...body.filter(Boolean).map((it) => h("p", {}, it))));
+}
+
+/** @param {string} text what is being read */
+export function loadingNote(text) {
+  return h("div.state-note.loading", { role: "status" },
+    h("span.spinner", { "aria-hidden": "true" }), h("div", {}, h("p", {}, text)));
+}
+
+/**
+ * What an error means for who looks.
+ *
+ * @param {unknown} error
+ * @param {() => void} retry
+ */
+export function errorNote(error, retry) {
+  const again = h("button", { type: "button", onclick: retry }, "Try again");
+  if (!(error instanceof Refusal)) {
+    return stateNote("!", "This page made a mistake", [String(error), again], "bad");
+  }
+  if (error.status === 403) {
+    return stateNote("⊘", "Your token may not do this", [
+      error.rule ? h("span", {}, "The policy rule ", h("code", {}, error.rule), " says no.") : error.detail,
+      "An operator can allow it in the policy file, or you can use the token of another project.",
+      again], "refused");
+  }
+  if (error.away) {
+    return stateNote("☁", "The service does not answer", [
+      error.detail || (error.status ? `It says ${error.status}.` : "Nothing came back."),
+      "This page tries again by itself.", again], "away");
+  }
+  if (error.status === 404) {
+    return stateNote("∅", "There is no such thing", [
+      error.detail || "The service knows nothing under this name.", again]);
+  }
+  const title = error.status === 400 ? "The service does not understand this" : `Status ${error.status}`;
+  return stateNote("!", title, [error.detail, again], "bad");
+}

@@ -1,0 +1,274 @@
+/** The cloud: what there is by class, every tree as a cell, who is fullest, who is over capacity. */
+
+import { breathe, h, refill } from "../dom.js";
+import { cloud } from "../model/cloud.js";
+import { ratioOf } from "../model/forest.js";
+import { LEVELS, OVER, level, ratio } from "../model/fullness.js";
+import { amount, amountOf, count, counted, label, percent, sortClasses, together } from "../model/units.js";
+import { providerName } from "../parts/provider_menu.js";
+import { loadingNote, stateNote } from "../parts/state_note.js";
+import { fillBar, track } from "../parts/fill_bar.js";
+import { TreeGrid } from "../parts/tree_grid.js";
+import { address, go } from "../router.js";
+import { View } from "./view.js";
+
+/** @typedef {import("../model/forest.js").Row} Row */
+/** @typedef {import("../model/fullness.js").Sum} Sum */
+
+const TOP = 10;
+const MOST_CHOICES = 500;
+const BETWEEN_DRAWINGS_MS = 300;
+
+/** The view of the whole cloud. */
+export class CloudView extends View {
+  heading = "Cloud";
+  #grid = new TreeGrid();
+  #totals = h("section.panel.totals", { "aria-label": "Capacity by class" });
+  #top = h("section.panel", { "aria-label": "Fullest trees" });
+  #over = h("section.panel", { "aria-label": "Over capacity" });
+  #tools = h("div.tools");
+  #summary = h("p.summary", { "data-summary": true });
+  #drawing = 0;
+  #drawnAt = 0;
+  /** What of the cloud is drawn. */
+  #version = -1;
+  #whole = false;
+
+  /** @param {AbortSignal} signal @param {boolean} again */
+  async load(signal, again) {
+    const forest = cloud();
+    if (!forest.whole) this.showLoading("Reading the trees …");
+    else if (!again) await this.#draw();
+    await forest.refresh(signal, () => {
+      const due = performance.now() - this.#drawnAt > BETWEEN_DRAWINGS_MS;
+      if (!forest.whole && due) void this.#draw();
+    });
+    if (forest.version !== this.#version || !this.#whole) await this.#draw();
+  }
+
+  /** Draw part by part; a newer drawing ends an older one. */
+  async #draw() {
+    const drawing = ++this.#drawing;
+    this.#drawnAt = performance.now();
+    this.#version = cloud().version;
+    this.#whole = cloud().whole;
+    for (const part of this.#parts()) {
+      part();
+      await breathe();
+      if (drawing !== this.#drawing) return;
+    }
+    this.#drawnAt = performance.now();
+  }
+
+  /** @returns {Generator<() => void>} */
+  *#parts() {
+    const all = cloud().rows;
+    if (cloud().whole && !all.length) {
+      yield () => refill(this, h("h1", {}, "Cloud"), stateNote("◌", "The cloud is empty", [
+        "No resource provider has been made yet. In a trial, load the example cloud:",
+        h("code", {}, ".venv/bin/python examples/boot_cloud.py")]));
+      return;
+    }
+    if (!this.#grid.isConnected) yield () => this.#lay();
+    const resourceClass = this.params.get("class") ?? "";
+    /** @type {Row[]} */
+    let rows = [];
+    yield () => { rows = this.#chosen(all, resourceClass); };
+    yield () => { rows = fullerFirst(rows, resourceClass); };
+    yield () => this.#drawSummary(rows, all);
+    yield () => this.#drawTotals(rows);
+    yield () => this.#drawTop(rows, resourceClass);
+    yield () => this.#grid.show(this.#ordered(rows).map((row) => cellOf(row, resourceClass)));
+    yield () => this.#drawOver(rows);
+    if (cloud().whole) yield () => this.#drawTools(all);
+  }
+
+  #lay() {
+    refill(this, h("h1", {}, "Cloud"), h("div.cloud-layout", {}, this.#totals,
+      h("section.panel.map", { "aria-label": "All trees" }, h("h2", {}, "Trees"), this.#tools,
+        this.#summary, this.#grid, legend()),
+      h("div.side", {}, this.#top, this.#over)));
+    this.#drawTools();
+  }
+
+  /** @param {Row[]} all @param {string} resourceClass */
+  #chosen(all, resourceClass) {
+    const name = (this.params.get("name") ?? "").toLowerCase();
+    const trait = this.params.get("trait") ?? "";
+    const aggregate = this.params.get("aggregate") ?? "";
+    return all.filter((row) => (!name || row.names.includes(name))
+      && (!trait || row.traits.has(trait))
+      && (!aggregate || row.aggregates.has(aggregate))
+      && (!resourceClass || row.sums.has(resourceClass)));
+  }
+
+  /** @param {Row[]} rows fullest first */
+  #ordered(rows) {
+    if (this.params.get("sort") !== "name") return rows;
+    return [...rows].sort((a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)));
+  }
+
+  /** @param {Row[]} rows @param {Row[]} all */
+  #drawSummary(rows, all) {
+    const providers = rows.reduce((sum, row) => sum + row.providers, 0);
+    const trees = rows.length === all.length ? counted(rows.length, "tree")
+      : `${count(rows.length)} of ${counted(all.length, "tree")}`;
+    const more = cloud().whole ? "" : ", still reading …";
+    const text = `${trees} with ${counted(providers, "provider")}${more}`;
+    if (this.#summary.textContent !== text) this.#summary.textContent = text;
+  }
+
+  /** @param {Row[]} rows */
+  #drawTotals(rows) {
+    /** @type {Map<string, Sum>} */
+    const sums = new Map();
+    for (const row of rows) {
+      for (const [name, sum] of row.sums) {
+        const total = sums.get(name) ?? { capacity: 0, used: 0, reserved: 0, total: 0 };
+        total.capacity += sum.capacity;
+        total.used += sum.used;
+        total.reserved += sum.reserved;
+        total.total += sum.total;
+        sums.set(name, total);
+      }
+    }
+    refill(this.#totals, h("h2", {}, "What there is"), totalsTable(sums));
+  }
+
+  /** @param {Row[]} rows @param {string} resourceClass */
+  #drawTop(rows, resourceClass) {
+    const most = rows.slice(0, TOP);
+    refill(this.#top,
+      h("h2", {}, resourceClass ? `Fullest by ${label(resourceClass).toLowerCase()}` : "Fullest"),
+      h("ol.ranking", {}, most.map((row) => {
+        const value = ratioOf(row, resourceClass);
+        const name = resourceClass || row.fullestClass;
+        const sum = name ? row.sums.get(name) : undefined;
+        return h("li", {}, providerName({ uuid: row.root, name: row.name }, `top ${row.root}`),
+          h("span.percent", {}, percent(value)),
+          sum && track(value, sum),
+          sum && name ? h("small", {}, usedOf(name, sum)) : h("small", {}, "no inventory"));
+      })));
+  }
+
+  /** @param {Row[]} rows */
+  #drawOver(rows) {
+    const over = rows.flatMap((row) => row.over);
+    refill(this.#over, h("h2", {}, "Over capacity"),
+      over.length === 0 ? h("p.calm", {}, "Nothing is used beyond what there is.")
+        : h("ol.ranking", {}, over.slice(0, TOP).map((it) => h("li", {},
+          providerName(it, `over ${it.uuid}${it.resourceClass}`),
+          h("span.percent.over", {}, percent(ratio(it.used, it.capacity))),
+          h("small", {}, usedOf(it.resourceClass, it))))),
+      over.length > TOP && h("p.calm", {}, `and ${count(over.length - TOP)} more`));
+  }
+
+  /** @param {Row[]} [rows] */
+  #drawTools(rows = []) {
+    const classes = sortClasses(every(rows, (row) => row.sums.keys()));
+    const traits = every(rows, (row) => row.traits).sort();
+    const aggregates = every(rows, (row) => row.aggregates).sort().slice(0, MOST_CHOICES);
+    const name = h("input", { type: "search", id: "filter-name", placeholder: "any",
+      value: this.params.get("name") ?? "", "data-key": "filter name", autocomplete: "off",
+      oninput: (/** @type {Event} */ event) => this.#filter("name", event) });
+    const active = document.activeElement === this.querySelector("#filter-name");
+    if (active) return;
+    refill(this.#tools,
+      h("div", {}, h("label", { for: "filter-name" }, "Name"), name),
+      this.#choice("class", "Colour by", "the fullest class", classes, label),
+      this.#choice("trait", "Trait", "any", traits),
+      this.#choice("aggregate", "Aggregate", "any", aggregates),
+      this.#choice("sort", "Order", "fullest first", ["name"], () => "by name"));
+  }
+
+  /**
+   * @param {string} param
+   * @param {string} title
+   * @param {string} none
+   * @param {string[]} values
+   * @param {(value: string) => string} [say]
+   */
+  #choice(param, title, none, values, say = (value) => value) {
+    const now = this.params.get(param) ?? "";
+    const known = now && !values.includes(now) ? [now, ...values] : values;
+    return h("div", {}, h("label", { for: `filter-${param}` }, title), h("select", {
+      id: `filter-${param}`, "data-key": `filter ${param}`,
+      onchange: (/** @type {Event} */ event) => this.#filter(param, event) },
+    h("option", { value: "" }, none),
+    known.map((value) => h("option", { value, selected: value === now }, say(value)))));
+  }
+
+  /** @param {string} param @param {Event} event */
+  #filter(param, event) {
+    const field = /** @type {HTMLInputElement | HTMLSelectElement} */ (event.target);
+    const params = new URLSearchParams(this.params);
+    if (field.value) params.set(param, field.value);
+    else params.delete(param);
+    go(address("cloud", "", params), { replace: param === "name" });
+  }
+}
+
+/**
+ * What the rows have of something, each once.
+ *
+ * @param {Row[]} rows
+ * @param {(row: Row) => Iterable<string>} of
+ */
+function every(rows, of) {
+  /** @type {Set<string>} */
+  const found = new Set();
+  for (const row of rows) for (const name of of(row)) found.add(name);
+  return [...found];
+}
+
+/**
+ * In the order of fullness: by the class, then by all classes together, so that one is the fullest.
+ *
+ * @param {Row[]} rows
+ * @param {string} resourceClass
+ */
+function fullerFirst(rows, resourceClass) {
+  return rows.map((row) => ({ row, value: ratioOf(row, resourceClass) }))
+    .sort((a, b) => b.value - a.value || b.row.mean - a.row.mean || (a.row.name < b.row.name ? -1 : 1))
+    .map(({ row }) => row);
+}
+
+/** @param {Map<string, Sum>} sums */
+function totalsTable(sums) {
+  if (!sums.size) return loadingNote("Reading …");
+  const head = ["Class", "", "Used", "Capacity", "Reserved", "In use"];
+  const narrow = h("div.only-narrow", {}, sortClasses([...sums.keys()]).map(
+    (name) => fillBar(name, /** @type {Sum} */ (sums.get(name)))));
+  return h("div", {}, narrow, h("div.scroller.only-wide", {}, h("table.numbers", {},
+      h("thead", {}, h("tr", {}, head.map((title) => h("th", { scope: "col" }, title ||
+        h("span.spoken", {}, "Bar"))))),
+      h("tbody", {}, sortClasses([...sums.keys()]).map((name) => {
+        const sum = /** @type {Sum} */ (sums.get(name));
+        const part = ratio(sum.used, sum.capacity);
+        return h("tr", {},
+          h("th", { scope: "row" }, label(name), label(name) !== name && h("small", {}, name)),
+          h("td.bar", {}, track(part, sum)), h("td", {}, amount(name, sum.used)),
+          h("td", {}, amount(name, sum.capacity)),
+          h("td", {}, sum.reserved ? amount(name, sum.reserved) : "–"), h("td", {}, h("b", {}, percent(part))));
+      })))));
+}
+
+/** @param {string} name @param {{used: number, capacity: number}} sum */
+function usedOf(name, { used, capacity }) {
+  return `${together(name, used, capacity).texts[0]} of ${amountOf(name, capacity)}`;
+}
+
+/** @param {Row} row @param {string} resourceClass */
+function cellOf(row, resourceClass) {
+  const value = ratioOf(row, resourceClass);
+  return { root: row.root, name: row.name, ratio: value,
+    level: resourceClass ? level(value) : row.level, className: resourceClass || row.fullestClass };
+}
+
+function legend() {
+  return h("p.legend", {}, h("span", {}, "empty"),
+    h("span.scale", { "aria-hidden": "true" }, Array.from({ length: LEVELS + 1 }, (_, step) =>
+      h("i", { "--ink": `var(--full-${step})` }))),
+    h("span", {}, "full"), h("i.over", { "aria-hidden": "true", "data-level": OVER }),
+    h("span", {}, "over capacity"));
+}

@@ -1,0 +1,134 @@
+/** One tree: every provider as a box, who shares with it, who uses it. */
+
+import { read } from "../api.js";
+import { h, refill } from "../dom.js";
+import { amounts, counted } from "../model/units.js";
+import { consumerTable } from "../parts/consumer_table.js";
+import { drawnTree, providerBox } from "../parts/provider_box.js";
+import { menuButton } from "../parts/provider_menu.js";
+import { stateNote } from "../parts/state_note.js";
+import { address, go } from "../router.js";
+import { View } from "./view.js";
+
+/** @typedef {import("../model/types.js").Tree} Tree */
+/** @typedef {import("../model/types.js").Provider} Provider */
+
+const SHARING = "MISC_SHARES_VIA_AGGREGATE";
+
+/** The view of the tree of one provider. */
+export class TreeView extends View {
+  heading = "Tree";
+  /** @type {string | null} */
+  #tag = null;
+  #shown = "";
+  /** @type {Provider[]} */
+  #sharing = [];
+
+  /** @param {AbortSignal} signal @param {boolean} again */
+  async load(signal, again) {
+    if (!this.argument) return this.#find(signal);
+    if (this.#shown !== this.argument) {
+      this.#tag = null;
+      this.drawn = false;
+    }
+    this.showLoading("Reading the tree …");
+    const path = `-/trees/${encodeURIComponent(this.argument)}?allocations=true`;
+    const answer = await read(path, { tag: this.#tag, signal });
+    if (!answer.changed) return undefined;
+    /** @type {Tree} */
+    const tree = answer.body.trees[0];
+    this.#sharing = await sharingProviders(tree, signal);
+    this.#tag = answer.tag;
+    this.#shown = this.argument;
+    this.#draw(tree, again);
+    return undefined;
+  }
+
+  /** @param {Tree} tree @param {boolean} again */
+  #draw(tree, again) {
+    const root = tree.providers[0];
+    this.heading = root.name;
+    const consumers = consumersOf(tree);
+    refill(this,
+      h("h1", {}, root.name, menuButton(root, "title")),
+      h("p.summary", {}, [counted(tree.providers.length, "provider"),
+        counted(consumers.length, "consumer"), root.uuid].join(" · ")),
+      h("div.scroller.tree-place", { tabindex: "0", role: "group", "aria-label": "The tree" },
+        drawnTree(tree, { marked: this.argument === tree.root ? undefined : this.argument })),
+      this.#sharing.length > 0 && h("section", {}, h("h2", {}, "Shares with it"),
+        h("p.calm", {}, "Through a common aggregate these give resources to this tree."),
+        h("div.shared", {}, this.#sharing.map((provider) => providerBox(provider)))),
+      h("section", {}, h("h2", {}, "Consumers"), consumers.length
+        ? consumerTable(consumers) : h("p.calm", {}, "Nobody holds anything of this tree.")));
+    if (!again) window.scrollTo(0, 0);
+  }
+
+  /** @param {AbortSignal} signal */
+  async #find(signal) {
+    const name = this.params.get("name") ?? "";
+    const input = /** @type {HTMLInputElement} */ (h("input", {
+      type: "search", value: name, id: "tree-name", required: true, autocomplete: "off",
+      "data-key": "tree name" }));
+    const form = h("form.find", { onsubmit: (/** @type {Event} */ event) => {
+      event.preventDefault();
+      const wanted = input.value.trim();
+      const uuid = /^[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$/i.test(wanted);
+      go(uuid ? address("tree", wanted) : address("tree", "", { name: wanted }));
+    } },
+    h("label", { for: "tree-name" }, "Name or UUID of a provider"),
+    h("div.row", {}, input, h("button.primary", { type: "submit" }, "Draw its tree")));
+    let note = null;
+    if (name) {
+      const { body } = await read(`-/trees?${new URLSearchParams({ name })}`, { signal });
+      if (body.trees.length) {
+        const found = body.trees[0].providers.find((/** @type {Provider} */ it) => it.name === name);
+        return go(address("tree", found.uuid), { replace: true });
+      }
+      note = stateNote("∅", "No provider has this name", [
+        "Names are compared exactly. The cloud view finds trees by a part of a name."]);
+    }
+    this.#shown = "";
+    refill(this, h("h1", {}, "Tree"), form, note);
+    return undefined;
+  }
+}
+
+/**
+ * The providers of other trees that share with one of this tree.
+ *
+ * @param {Tree} tree
+ * @param {AbortSignal} signal
+ * @returns {Promise<Provider[]>}
+ */
+async function sharingProviders(tree, signal) {
+  const aggregates = [...new Set(tree.providers.flatMap((it) => it.aggregates))];
+  if (!aggregates.length) return [];
+  const params = new URLSearchParams({
+    required: SHARING, member_of: `in:${aggregates.slice(0, 50).join(",")}` });
+  /** @type {Tree[]} */
+  const trees = (await read(`-/trees?${params}`, { signal })).body.trees;
+  return trees.filter((it) => it.root !== tree.root).flatMap((it) => it.providers).filter(
+    (it) => it.traits.includes(SHARING) && it.aggregates.some((one) => aggregates.includes(one)));
+}
+
+/**
+ * @param {Tree} tree
+ * @returns {import("../parts/consumer_table.js").Consumer[]}
+ */
+function consumersOf(tree) {
+  /** @type {Map<string, import("../parts/consumer_table.js").Consumer>} */
+  const found = new Map();
+  for (const provider of tree.providers) {
+    for (const [uuid, allocation] of Object.entries(provider.allocations ?? {})) {
+      const consumer = found.get(uuid) ?? {
+        uuid, type: allocation.type, project: allocation.project,
+        user: allocation.user, resources: {}, places: [] };
+      for (const [name, value] of Object.entries(allocation.resources)) {
+        consumer.resources[name] = (consumer.resources[name] ?? 0) + value;
+      }
+      consumer.places.push(`${provider.name}: ${amounts(allocation.resources)}`);
+      found.set(uuid, consumer);
+    }
+  }
+  return [...found.values()];
+}

@@ -1,0 +1,90 @@
+"""The page for everybody: axe-core finds nothing, the keyboard reaches everything, any width fits."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.explorer.conftest import ANSWER_MS, Visitor
+from tests.explorer.stage import Stage, key
+from tests.support.processes import lacking
+
+AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
+PLACES = {
+    "cloud": "#/cloud",
+    "tree": f"#/tree/{key('gpus')}",
+    "owners": "#/owners",
+    "owner": "#/owners?by=project&of=film",
+    "consumer": f"#/owners?consumer={key('render')}",
+    "finder": "#/tree?name=nobody",
+    "fits": f"#/capacity?resources=VCPU:2&drain={key('gpus')}",
+    "form": "#/search",
+    "candidates": "#/search?resources=VCPU:2,VGPU:1",
+    "none": f"#/search?resources_A=VGPU:8&required_A=HW_CPU_X86_AVX2&about={key('quiet')}",
+}
+
+
+@pytest.fixture(params=[(360, "light"), (1600, "dark"), (360, "dark"), (1600, "light")], ids=str)
+def anybody(browser: Browser, stage: Stage, request: pytest.FixtureRequest) -> Iterator[Visitor]:
+    width, scheme = request.param
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    context.set_default_timeout(ANSWER_MS)
+    visitor = Visitor(context.new_page(), stage.url)
+    yield visitor
+    context.close()
+    assert visitor.mistakes == []
+
+
+def violations(visitor: Visitor) -> list[str]:
+    """Return what axe-core has against the page as it is."""
+    if not AXE.exists():
+        lacking("the packages of tests/explorer/package.json")
+    visitor.page.evaluate(AXE.read_text())
+    found: dict[str, Any] = visitor.page.evaluate("axe.run()")
+    return [
+        f"{it['id']}: {node['target']} {node['failureSummary']}"
+        for it in found["violations"]
+        for node in it["nodes"]
+    ]
+
+
+def test_every_view_is_accessible_and_fits(anybody: Visitor) -> None:
+    anybody.page.goto(f"{anybody.url}/-/explorer/")
+    expect(anybody.page.get_by_label("Token")).to_be_focused()
+    assert violations(anybody) == []
+    anybody.come()
+    for name, place in PLACES.items():
+        anybody.go(place)
+        assert anybody.fits(), name
+        assert violations(anybody) == [], name
+
+
+def test_keyboard_alone_goes_from_the_cloud_to_a_tree_and_its_menu(visitor: Visitor) -> None:
+    visitor.come()
+    page = visitor.page
+    press = page.keyboard.press
+
+    page.get_by_role("link", name="To the view").focus()
+    press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    for _ in range(40):
+        press("Tab")
+        if page.evaluate("document.activeElement.className") == "field":
+            break
+    expect(page.get_by_role("application")).to_be_focused()
+    press("End")
+    press("ArrowLeft")
+    press("Home")
+    press("ArrowRight")
+    expect(page.locator("tree-grid .spoken")).to_have_text("full: 100 % cores in use")
+    press("Enter")
+    expect(page.locator("h1")).to_contain_text("full")
+
+    page.get_by_role("button", name="What to do with full").first.focus()
+    press("Enter")
+    expect(page.get_by_role("link", name="Look at its tree")).to_be_focused()
+    press("Escape")
+    expect(page.get_by_role("link", name="Look at its tree")).to_be_hidden()
+    expect(page.get_by_role("button", name="What to do with full").first).to_be_focused()

@@ -1,0 +1,115 @@
+"""The files of the page: what they are served as, and when; and what checks them before anybody runs them."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.explorer.conftest import Visitor
+from tests.explorer.stage import open_stage
+from tests.support.processes import lacking, require_program
+from tests.support.service import running
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "placement" / "explorer"
+TOOLS = HERE / "node_modules" / ".bin"
+LONGEST = 400
+OPEN = {"insight__enabled": True, "insight__public": ["explorer"]}
+
+
+def test_every_file_has_its_type_and_tag_and_needs_no_token() -> None:
+    types = {
+        ".css": "text/css; charset=utf-8",
+        ".html": "text/html; charset=utf-8",
+        ".js": "text/javascript; charset=utf-8",
+        ".svg": "image/svg+xml",
+    }
+    with running("sqlite", **OPEN) as service:
+        for path in PAGE.rglob("*.*"):
+            address = f"/-/explorer/{path.relative_to(PAGE).as_posix()}"
+            answer = service.request("GET", address, x_auth_token=None)
+            assert answer.status_int == 200, address
+            assert answer.headers["content-type"] == types[path.suffix]
+            assert answer.body == path.read_bytes()
+            known = service.request(
+                "GET", address, x_auth_token=None, if_none_match=answer.headers["etag"]
+            )
+            assert (known.status_int, known.body) == (304, b"")
+            policy = answer.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+        first = service.request("GET", "/-/explorer/", x_auth_token=None)
+        assert first.body == (PAGE / "index.html").read_bytes()
+
+
+def test_address_without_its_slash_leads_to_the_page_under_the_prefix() -> None:
+    with running("sqlite", **OPEN) as service:
+        answer = service.request(
+            "GET", "/-/explorer", x_auth_token=None, environ={"SCRIPT_NAME": "/placement"}
+        )
+    assert answer.status_int == 308
+    assert answer.headers["location"] == "http://localhost/placement/-/explorer/"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "nothing.js", "../routes.py", "..%2froutes.py", "%2e%2e/routes.py", "/etc/passwd", "views",
+        "views/", "./main.js", "main.js/", "MAIN.JS", "main.js%00.html", "views//cloud.js",
+    ],
+)  # fmt: skip
+def test_nothing_but_the_files_is_served(path: str) -> None:
+    with running("sqlite", **OPEN) as service:
+        answer = service.request("GET", f"/-/explorer/{path}", x_auth_token=None)
+        assert answer.status_int == 404
+
+
+def test_page_is_closed_unless_it_is_published_and_absent_unless_enabled() -> None:
+    with running("sqlite", insight__enabled=True) as service:
+        assert service.request("GET", "/-/explorer/", x_auth_token=None).status_int == 401
+        assert service.request("GET", "/-/explorer/").status_int == 200
+    with running("sqlite", insight__public=["explorer"]) as service:
+        assert service.request("GET", "/-/explorer/", x_auth_token=None).status_int == 401
+        assert service.request("GET", "/-/explorer/").status_int == 404
+
+
+def test_publishing_the_page_publishes_nothing_else() -> None:
+    with running("sqlite", **OPEN) as service:
+        for path in ("/-/trees", "/-/explorer-of-others", "/resource_providers", "/traits"):
+            assert service.request("GET", path, x_auth_token=None).status_int in (401, 404), path
+        assert service.request("GET", "/-/trees", x_auth_token=None).status_int == 401
+
+
+def test_types_and_style_hold() -> None:
+    """Strict types from JSDoc, eslint, no long file, no markup made of text."""
+    if not TOOLS.exists():
+        lacking("the packages of tests/explorer/package.json")
+    npm = require_program("npm")
+    done = subprocess.run(
+        [npm, "run", "--silent", "check"],
+        cwd=HERE, env=os.environ, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    for path in PAGE.rglob("*.*"):
+        assert len(path.read_text().splitlines()) <= LONGEST, path
+
+
+def test_empty_cloud_says_what_to_do(browser: Browser) -> None:
+    with open_stage() as stage:
+        visitor = Visitor(browser.new_page(), stage.url)
+        visitor.come()
+        expect(visitor.page.get_by_role("heading", name="The cloud is empty")).to_be_visible()
+        visitor.go("#/owners")
+        expect(visitor.page.get_by_role("heading", name="Nobody uses anything")).to_be_visible()
+        visitor.page.close()
+
+
+def test_page_works_under_the_prefix_of_a_front_end(browser: Browser) -> None:
+    with open_stage(prefix="/placement") as stage:
+        stage.provider("host")
+        visitor = Visitor(browser.new_page(), stage.url)
+        visitor.come()
+        expect(visitor.page.locator(".summary")).to_have_text("1 tree with 1 provider")
+        visitor.page.close()

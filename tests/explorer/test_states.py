@@ -1,0 +1,142 @@
+"""What the page shows when there is nothing to show, and how it keeps up with the cloud."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.explorer.conftest import Visitor
+from tests.explorer.stage import Stage, key
+
+PULSE_MS = 10_500
+
+
+def test_who_has_no_token_is_asked_for_one(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(f"{visitor.url}/-/explorer/")
+
+    expect(page.get_by_role("heading", name="Sign in with a token")).to_be_visible()
+    expect(page.get_by_label("Token")).to_be_focused()
+    assert page.get_by_label("Token").get_attribute("type") == "password"
+
+
+def test_who_may_not_reads_which_rule_says_no(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(f"{visitor.url}/-/explorer/")
+    page.get_by_label("Token").fill("nobody")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("heading", name="Your token may not do this")).to_be_visible()
+    expect(page.get_by_text("placement:insight:trees")).to_be_visible()
+    page.get_by_role("button", name="Forget token").click()
+    expect(page.get_by_label("Token")).to_be_focused()
+
+
+def test_expired_token_leaves_the_view_and_asks_again(visitor: Visitor, stage: Stage) -> None:
+    visitor.page.clock.install()
+    visitor.come(f"#/tree/{key('gpus')}")
+    page = visitor.page
+
+    stage.refuse = 401
+    page.clock.fast_forward(PULSE_MS)
+    expect(page.get_by_role("heading", name="Your token has expired")).to_be_visible()
+    expect(page.locator("h1")).to_contain_text("gpus")
+
+    stage.refuse = None
+    page.get_by_label("Token").fill("admin")
+    page.keyboard.press("Enter")
+    visitor.settle()
+    expect(page.get_by_role("heading", name="Your token has expired")).to_be_hidden()
+
+
+def test_service_that_is_away_leaves_what_was_read_and_comes_back(
+    visitor: Visitor, stage: Stage
+) -> None:
+    visitor.page.clock.install()
+    visitor.come()
+    page = visitor.page
+
+    stage.refuse = 503
+    page.clock.fast_forward(PULSE_MS)
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer")
+    expect(page.locator(".status")).to_have_text("Out of date")
+    expect(page.locator(".summary")).to_have_text("6 trees with 10 providers")
+
+    stage.refuse = None
+    page.clock.fast_forward(PULSE_MS)
+    visitor.settle()
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+@pytest.mark.parametrize("how", ["says 503", "is gone"])
+def test_service_that_was_never_there(visitor: Visitor, stage: Stage, how: str) -> None:
+    page = visitor.page
+    page.clock.install()
+    page.goto(f"{visitor.url}/-/explorer/")
+    expect(page.get_by_label("Token")).to_be_focused()
+    if how == "says 503":
+        stage.refuse = 503
+    else:
+        page.context.set_offline(True)
+    page.get_by_label("Token").fill("admin")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="The service does not answer")).to_be_visible()
+
+    stage.refuse = None
+    page.context.set_offline(False)
+    page.clock.fast_forward(PULSE_MS)
+    visitor.settle()
+    expect(page.locator("tree-grid")).to_be_visible()
+
+
+def test_unknown_tree_and_wrong_address(visitor: Visitor) -> None:
+    visitor.come()
+    page = visitor.page
+    page.goto(f"{visitor.url}/-/explorer/#/tree/{key('never made')}")
+    expect(page.get_by_role("heading", name="There is no such thing")).to_be_visible()
+    visitor.go("#/nothing/of/the?kind=%ff")
+    assert visitor.heading() == "Cloud"
+
+
+@pytest.fixture
+def changing(stage: Stage) -> Iterator[Stage]:
+    yield stage
+    stage.send("DELETE", f"/allocations/{key('newcomer')}")
+
+
+def test_cloud_that_changes_under_the_eyes(visitor: Visitor, changing: Stage) -> None:
+    visitor.page.clock.install()
+    visitor.come("#/cloud?name=quiet")
+    page = visitor.page
+    top = page.get_by_label("Fullest trees").locator("li").first
+    expect(top).to_contain_text("0 %")
+    page.get_by_role("searchbox").focus()
+
+    changing.asked.clear()
+    page.clock.fast_forward(PULSE_MS)
+    visitor.settle()
+    expect(page.locator(".status")).to_have_text(re.compile("Up to date"))
+    changing.claim("newcomer", "shop", quiet={"VCPU": 4})
+    page.clock.fast_forward(PULSE_MS)
+
+    expect(top).to_contain_text("50 %")
+    expect(top).to_contain_text("4 of 8 cores")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    # The first refresh found nothing new: its one request had an empty answer.
+    assert ("GET", "/-/trees", 304) in changing.asked
+
+
+def test_open_details_and_focus_survive_a_refresh(visitor: Visitor, changing: Stage) -> None:
+    visitor.page.clock.install()
+    visitor.come(f"#/tree/{key('quiet')}")
+    page = visitor.page
+    page.get_by_text("1 trait").click()
+    page.get_by_role("link", name="quiet").focus()
+
+    changing.claim("newcomer", "shop", quiet={"VCPU": 2})
+    page.clock.fast_forward(PULSE_MS)
+
+    expect(page.get_by_label("The tree")).to_contain_text("2 / 8 cores")
+    expect(page.get_by_text("HW_CPU_X86_AVX2")).to_be_visible()
+    expect(page.get_by_role("link", name="quiet")).to_be_focused()

@@ -1,0 +1,127 @@
+"""Each view shows what the service says, and its address brings it back."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.explorer.conftest import Visitor
+from tests.explorer.stage import MARKUP, RACK, Stage, key
+
+
+def test_cloud_tells_which_tree_is_fullest_and_what_is_over(visitor: Visitor) -> None:
+    visitor.come()
+    page = visitor.page
+
+    expect(page.locator(".summary")).to_have_text("6 trees with 10 providers")
+    fullest = page.get_by_label("Fullest trees").locator("li")
+    expect(fullest.first).to_contain_text("over")
+    expect(fullest.first).to_contain_text("150 %")
+    expect(fullest.nth(1)).to_contain_text("full")
+    expect(fullest.nth(1)).to_contain_text("8 of 8 cores")
+    expect(page.get_by_label("Over capacity")).to_contain_text("6 of 4 cores")
+    memory = page.get_by_label("Capacity by class").get_by_role("row", name="Memory")
+    expect(memory).to_contain_text("304 GiB")
+    expect(memory).to_contain_text("16 GiB")
+
+
+def test_cloud_is_filtered_and_the_filter_is_in_the_address(visitor: Visitor) -> None:
+    visitor.come()
+    page = visitor.page
+
+    page.get_by_label("Trait").select_option("HW_NUMA_ROOT")
+    expect(page.locator(".summary")).to_have_text("1 of 6 trees with 5 providers")
+    assert "trait=HW_NUMA_ROOT" in page.url
+    page.get_by_label("Aggregate").select_option(RACK)
+    page.get_by_label("Trait").select_option("")
+    expect(page.locator(".summary")).to_have_text("2 of 6 trees with 6 providers")
+    page.get_by_role("searchbox").fill("poo")
+    expect(page.locator(".summary")).to_have_text("1 of 6 trees with 1 provider")
+
+    visitor.go("#/cloud?name=numa1-card")
+    expect(page.locator(".summary")).to_have_text("1 of 6 trees with 5 providers")
+
+
+def test_cell_of_the_grid_names_its_tree_and_leads_there(visitor: Visitor) -> None:
+    visitor.come("#/cloud?sort=name")
+    page = visitor.page
+    canvas = page.locator("tree-grid canvas")
+
+    canvas.hover(position={"x": 60, "y": 15})
+    expect(page.locator("tree-grid .tip")).to_have_text("full: 100 % cores in use")
+    canvas.click(position={"x": 60, "y": 15})
+    expect(page.locator("h1")).to_contain_text("full")
+    assert key("full") in page.url
+
+
+def test_tree_is_drawn_with_bars_consumers_and_who_shares(visitor: Visitor) -> None:
+    visitor.come(f"#/tree/{key('numa0-card')}")
+    page = visitor.page
+
+    expect(page.locator("h1")).to_contain_text("gpus")
+    boxes = page.get_by_label("The tree").locator(".provider-box")
+    expect(boxes).to_have_count(5)
+    marked = page.locator(".provider-box.marked")
+    expect(marked).to_contain_text("numa0-card")
+    expect(marked).to_contain_text("2 / 6 vGPUs")
+    expect(page.locator(".shared .provider-box")).to_contain_text("pool")
+    consumer = page.get_by_role("row", name=re.compile(key("render")))
+    expect(consumer).to_contain_text("4 cores, 2 GiB memory, 2 vGPUs")
+    expect(consumer).to_contain_text("film")
+    page.get_by_label("The tree").get_by_text("1 trait").first.click()
+    expect(page.get_by_text("HW_NUMA_ROOT").first).to_be_visible()
+
+
+def test_tree_is_found_by_name(visitor: Visitor) -> None:
+    visitor.come()
+    visitor.go("#/tree")
+    page = visitor.page
+
+    page.get_by_label("Name or UUID").fill("nobody")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="No provider has this name")).to_be_visible()
+    page.get_by_label("Name or UUID").fill("numa1")
+    page.keyboard.press("Enter")
+    expect(page.locator(".provider-box.marked")).to_contain_text("numa1")
+
+
+def test_owners_are_summed_and_a_consumer_is_shown_across_trees(visitor: Visitor) -> None:
+    visitor.come("#/owners")
+    page = visitor.page
+
+    film = page.get_by_role("row", name=re.compile("^film"))
+    expect(film).to_contain_text("100 GiB")
+    expect(film).to_contain_text("2 vGPUs")
+    film.get_by_role("link").click()
+    page.get_by_role("link", name=key("render")).click()
+    expect(page.locator("h1")).to_contain_text(key("render"))
+    expect(page.locator(".provider-box.taken")).to_have_count(4)
+    expect(page.locator(".summary")).to_contain_text("4 cores, 2 GiB memory, 100 GiB disk, 2 vGPUs")
+    visitor.go("#/owners?by=type")
+    expect(page.get_by_role("row", name=re.compile("^INSTANCE"))).to_contain_text("3")
+
+
+def test_names_with_markup_are_text(visitor: Visitor) -> None:
+    visitor.come("#/cloud?sort=name")
+    page = visitor.page
+
+    expect(page.get_by_label("Fullest trees").get_by_role("link", name=MARKUP)).to_be_visible()
+    visitor.go(f"#/tree/{key(MARKUP)}")
+    assert visitor.heading().startswith(MARKUP)
+    visitor.go("#/owners")
+    expect(page.get_by_role("link", name=MARKUP)).to_be_visible()
+    visitor.go(f"#/cloud?trait={MARKUP}&name={MARKUP}")
+    assert page.locator("img[onerror]").count() == 0
+    assert "injected" not in page.title()
+
+
+def test_page_asks_nobody_else(visitor: Visitor, stage: Stage) -> None:
+    asked: list[str] = []
+    visitor.page.on("request", lambda request: asked.append(request.url))
+    visitor.come()
+    for view in ("tree", "search", "capacity", "owners"):
+        visitor.go(f"#/{view}")
+
+    assert asked
+    assert all(url.startswith(f"{stage.url}/") for url in asked)
+    assert visitor.page.evaluate("localStorage.length + sessionStorage.length") == 0
+    assert visitor.page.evaluate("document.cookie") == ""
