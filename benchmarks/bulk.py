@@ -28,6 +28,7 @@ from benchmarks.clouds import Cloud, Consumer, Provider
 from benchmarks.loading import create_names
 from benchmarks.target import Target
 from placement.db import models, owner_usage_rows
+from placement.db.database import Transaction
 from placement.db.engine import with_default_driver
 from placement.db.owner_usage_rows import Account
 
@@ -44,13 +45,14 @@ def load(target: Target, cloud: Cloud) -> float:
     create_names(target, cloud)
     engine = create_engine(with_default_driver(make_url(target.database or "")))
     try:
-        _load(engine, cloud)
+        insert_cloud(engine, cloud)
     finally:
         engine.dispose()
     return time.perf_counter() - begun
 
 
-def _load(engine: Engine, cloud: Cloud) -> None:
+def insert_cloud(engine: Engine, cloud: Cloud) -> None:
+    """Insert the providers and consumers of a cloud; the names that they use are there."""
     names = Names(engine)
     with engine.begin() as tx:
         _load_trees(tx, names, list(cloud.shared), [])
@@ -247,7 +249,9 @@ def _insert_consumers(
         for name, amount in amounts.items()
     ]
     _insert(tx, models.allocations, ledger)
-    owner_usage_rows.add(tx, _owned(consumers, projects, users, types["INSTANCE"], classes))
+    owner_usage_rows.add(
+        Transaction(tx, 1), _owned(consumers, projects, users, types["INSTANCE"], classes)
+    )
 
 
 def _owned(

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, event, insert, select, update
 
 from benchmarks.statements import Requests
 from placement.db import models, owner_usage_rows, schema, standard_names
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 
 PER_CONSUMER = 3

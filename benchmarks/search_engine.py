@@ -1,7 +1,7 @@
 """Time the candidate engine alone, in process: python benchmarks/search_engine.py [--hosts N].
 
 Prints one line per case: candidates found, median and slowest of the repetitions in milliseconds.
-The cases are the speed table of the documentation and the tree shapes of contract 04, section 6.5.
+The cases are the speed table of the documentation and the tree shapes of specification 04 section 6.5.
 """
 
 from __future__ import annotations

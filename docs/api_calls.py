@@ -10,6 +10,8 @@ POOL = "44444444-4444-4444-8444-444444444444"
 AGGREGATE = "55555555-5555-4555-8555-555555555555"
 SERVER = "66666666-6666-4666-8666-666666666666"
 OTHER_SERVER = "77777777-7777-4777-8777-777777777777"
+OLD_SERVER = "88888888-8888-4888-8888-888888888888"
+NOBODY = "99999999-9999-4999-8999-999999999999"
 PROJECT = "9f8e7d6c5b4a49389f8e7d6c5b4a4938"
 USER = "1a2b3c4d5e6f47081a2b3c4d5e6f4708"
 
@@ -21,6 +23,8 @@ class Call:
     :param says: a sentence before it.
     :param silent: made, but not shown.
     :param shorten: the list in the answer of which only the first entries are shown.
+    :param versions: asked at every microversion too: what its answer holds since when, and an example
+        of each shape that older ones have.
     """
 
     method: str
@@ -31,6 +35,7 @@ class Call:
     version: str = "1.39"
     silent: bool = False
     shorten: str | None = None
+    versions: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,3 +72,23 @@ def owned(allocations: dict[str, Any], generation: int | None) -> dict[str, Any]
         "consumer_generation": generation,
         "consumer_type": "INSTANCE",
     }
+
+
+def older(
+    generation: int | None = None, owner: bool = True, mappings: bool = False, amount: int = 1
+) -> dict[str, Any]:
+    """Return a claim on the first host as the versions from 1.12 to 1.37 take it."""
+    entry: dict[str, Any] = {"allocations": {HOST1: {"resources": {"VCPU": amount}}}}
+    if owner:
+        entry |= {"project_id": PROJECT, "user_id": USER}
+    if generation is not None:
+        entry["consumer_generation"] = generation
+    if mappings:
+        entry["mappings"] = {"": [HOST1]}
+    return entry
+
+
+def oldest(**owner: str) -> dict[str, Any]:
+    """Return a claim on the first host as the versions up to 1.11 take it."""
+    place = {"resource_provider": {"uuid": HOST1}, "resources": {"VCPU": 1}}
+    return {"allocations": [place], **owner}

@@ -12,7 +12,8 @@ dates and request ids.
 import json
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,18 @@ import webob
 from oslo_config import cfg
 from oslo_middleware import http_proxy_to_wsgi
 
+from docs import api_fields
 from docs.api_calls import Call, Operation, Page
+from docs.api_fields import Field, Window
+from docs.api_schemas import ANSWERS, NEWEST, NOTES
 from docs.api_story import PAGES
 from placement import conf as configuration
 from placement import deploy
 from placement.conf import library_defaults
 from placement.db import schema
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
-from placement.web.routes import ROUTES, Action
+from placement.routes import ROUTES, Action
 
 FOLDER = Path(__file__).parent / "api"
 WIDTH = 88
@@ -78,6 +82,73 @@ def ask(service: Any, call: Call) -> webob.Response:
     return answer
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """A request with its answer."""
+
+    call: Call
+    answer: webob.Response
+
+    @property
+    def succeeded(self) -> bool:
+        """The answer is no error."""
+        return self.answer.status_code < 400
+
+    def shown(self) -> Any:
+        """Return the body as it is printed, without what differs from run to run; None if empty."""
+        if not self.answer.body:
+            return None
+        body = self.answer.json
+        for error in body.get("errors", ()):
+            error["request_id"] = REQUEST_ID
+        if self.call.shorten:
+            body[self.call.shorten] = body[self.call.shorten][:KEPT]
+        return body
+
+
+@dataclass
+class Told:
+    """Everything that was asked and answered, by operation."""
+
+    exchanges: dict[tuple[str, str], list[Exchange]] = field(default_factory=dict)
+    answers: dict[str, dict[Field, list[Window]]] = field(default_factory=dict)
+    """Fields of each kind of answer (:data:`docs.api_schemas.ANSWERS`), measured."""
+
+
+def tell() -> Told:
+    """Carry out the story."""
+    service, told = application(), Told()
+    for page in PAGES:
+        for operation in page.operations:
+            found = told.exchanges.setdefault((operation.path, operation.method), [])
+            for call in operation.calls:
+                found.append(Exchange(call, ask(service, call)))
+                if call.versions:
+                    measure(service, told, operation, call)
+    return told
+
+
+def measure(service: Any, told: Told, operation: Operation, call: Call) -> None:
+    """Ask at every microversion, and note what the answers hold and each older shape."""
+    minors = range(api_fields.first_minor(operation.path, operation.method), NEWEST + 1)
+    asked = {minor: replace(call, version=f"1.{minor}", says="") for minor in minors}
+    answers = {minor: ask(service, each) for minor, each in asked.items()}
+    bodies = {minor: answer.json for minor, answer in answers.items()}
+    kind = component(operation)
+    assert kind is not None
+    told.answers[kind] = api_fields.measured(bodies)
+    exchanges = told.exchanges[operation.path, operation.method]
+    for (since, until), _body in api_fields.shapes(bodies)[1:]:
+        says = f"At 1.{since}:" if since == until else f"From 1.{since} to 1.{until}:"
+        exchanges.append(Exchange(replace(asked[until], says=says, silent=False), answers[until]))
+
+
+def component(operation: Operation) -> str | None:
+    """Return the kind of the answer of an operation at the newest microversion."""
+    action = ROUTES[operation.path][operation.method][-1]
+    return next((each for each in ANSWERS[action.handler.__name__].values() if each), None)
+
+
 # -- writing -----------------------------------------------------------------------------------
 
 
@@ -111,20 +182,16 @@ def request_text(call: Call) -> str:
     return "\n".join(lines)
 
 
-def answer_text(answer: webob.Response, shorten: str | None) -> str:
+def answer_text(exchange: Exchange) -> str:
     """Return the answer: status line, the headers worth showing, body."""
+    answer = exchange.answer
     lines = [f"HTTP/1.1 {answer.status}"]
     for name in SHOWN_HEADERS:
         if name in answer.headers:
             value = DATE if name == "last-modified" else answer.headers[name]
             lines.append(f"{name}: {value}")
     if answer.body:
-        body = answer.json
-        for error in body.get("errors", ()):
-            error["request_id"] = REQUEST_ID
-        if shorten:
-            body[shorten] = body[shorten][:KEPT]
-        lines += ["", pretty(body)]
+        lines += ["", pretty(exchange.shown())]
     return "\n".join(lines)
 
 
@@ -152,43 +219,76 @@ def facts(operation: Operation) -> list[str]:
     return [" ".join(lines), ""]
 
 
-def exchange(service: Any, call: Call) -> list[str]:
+def exchange_text(exchange: Exchange) -> list[str]:
     """Return one request with its answer; nothing for a silent step of the story."""
-    answer = ask(service, call)
+    call = exchange.call
     if call.silent:
         return []
     lines = [call.says, ""] if call.says else []
     lines += literal(request_text(call), "http")
-    lines += literal(answer_text(answer, call.shorten), "http")
+    lines += literal(answer_text(exchange), "http")
     if call.shorten:
         lines += [f"Only the first {KEPT} entries of ``{call.shorten}`` are printed here.", ""]
     return lines
 
 
-def operation_text(service: Any, operation: Operation) -> list[str]:
+def tables(told: Told, operation: Operation) -> Iterator[str]:
+    """Yield a table each of parameters, fields of the body and fields of the answer."""
+    path, method = operation.path, operation.method
+    first = api_fields.first_minor(path, method)
+    parameters = api_fields.parameters(path, method)
+    body = api_fields.body_fields(path, method)
+    for title, found in (("Parameters of the query", parameters), ("Fields of the body", body)):
+        yield from table(title, found, first)
+    kind = component(operation)
+    if kind in told.answers:
+        yield from table("Fields of the answer", told.answers[kind], first, told_as_required=False)
+
+
+def table(
+    title: str, found: dict[Field, list[Window]], first: int, told_as_required: bool = True
+) -> Iterator[str]:
+    """Yield a table of fields, with the versions between which there are."""
+    if not found:
+        return
+    yield from (f".. list-table:: {title}", "   :header-rows: 1", "   :class: fields", "")
+    yield from ("   * - name", "     - type", "     - since", "     - until")
+    for each, window in api_fields.sorted_fields(found):
+        needed = ", required" if told_as_required and each.required and each.kind else ""
+        since, until = api_fields.since_until(window, first)
+        name = each.path if each.path else "(the whole)"
+        yield f"   * - ``{name}``"
+        note = NOTES.get(each.path, "") if title.startswith("Parameters") else ""
+        for cell in (each.kind + needed + note, since, until):
+            yield f"     - {cell}".rstrip()
+    yield ""
+
+
+def operation_text(told: Told, operation: Operation) -> list[str]:
     """Return the section of one operation."""
     lines = heading(f"{operation.method} {operation.path or '(empty path)'}", "-")
     lines += facts(operation)
     lines += [*textwrap.wrap(operation.text, WIDTH), ""]
-    for call in operation.calls:
-        lines += exchange(service, call)
+    lines += tables(told, operation)
+    for exchange in told.exchanges[operation.path, operation.method]:
+        lines += exchange_text(exchange)
     return lines
 
 
-def page_text(service: Any, page: Page) -> str:
+def page_text(told: Told, page: Page) -> str:
     """Return one page."""
     lines = [".. Written by docs/api_examples.py: change docs/api_story.py, not this file.", ""]
     lines += heading(page.title, "=")
     lines += [*textwrap.wrap(page.text, WIDTH), ""]
     for operation in page.operations:
-        lines += operation_text(service, operation)
+        lines += operation_text(told, operation)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
 def pages() -> dict[str, str]:
     """Return every page by file name, made by one run of the story."""
-    service = application()
-    return {f"{page.name}.rst": page_text(service, page) for page in PAGES}
+    told = tell()
+    return {f"{page.name}.rst": page_text(told, page) for page in PAGES}
 
 
 def main() -> None:

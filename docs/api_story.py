@@ -9,16 +9,13 @@ from docs.api_calls import (
     GPU,
     HOST1,
     HOST2,
-    OTHER_SERVER,
+    NOBODY,
     POOL,
-    PROJECT,
-    SERVER,
     Call,
     Operation,
     Page,
-    claim,
-    owned,
 )
+from docs.api_story_claims import ALLOCATION_PAGE, CANDIDATE_PAGE, RESHAPER_PAGE, USAGE_PAGE
 
 PROVIDERS = "/resource_providers"
 PROVIDER = PROVIDERS + "/{uuid}"
@@ -33,8 +30,9 @@ ROOT = Page(
         Operation(
             "GET",
             "/",
-            "Answers without a token and without the database. The empty path is the same document.",
-            (Call("GET", "/"),),
+            "Show the microversions of the service. It answers without a token and without the "
+            "database. The empty path is the same document.",
+            (Call("GET", "/", versions=True),),
         ),
         Operation("GET", "", "The mount point itself, without a slash. The answer is the same."),
     ),
@@ -50,7 +48,7 @@ CLASSES = Page(
             "GET",
             "/resource_classes",
             "List all classes.",
-            (Call("GET", "/resource_classes", shorten="resource_classes"),),
+            (Call("GET", "/resource_classes", shorten="resource_classes", versions=True),),
         ),
         Operation(
             "POST",
@@ -80,7 +78,7 @@ CLASSES = Page(
             "GET",
             "/resource_classes/{name}",
             "Show one class.",
-            (Call("GET", "/resource_classes/CUSTOM_LICENCE"),),
+            (Call("GET", "/resource_classes/CUSTOM_LICENCE", versions=True),),
         ),
         Operation(
             "DELETE",
@@ -119,7 +117,14 @@ PROVIDER_PAGE = Page(
                     409,
                     says="Names are unique in the whole cloud:",
                 ),
-                Call("POST", PROVIDERS, {"name": "host2", "uuid": HOST2}, silent=True),
+                Call(
+                    "POST",
+                    PROVIDERS,
+                    {"name": "host2", "uuid": HOST2},
+                    201,
+                    version="1.19",
+                    says="Up to 1.19 the answer has no body:",
+                ),
                 Call("POST", PROVIDERS, {"name": "pool", "uuid": POOL}, silent=True),
             ),
         ),
@@ -128,9 +133,28 @@ PROVIDER_PAGE = Page(
             PROVIDERS,
             "List providers. Filters are combined with *and*: ``name``, ``uuid``, ``member_of`` (1.3), "
             "``resources`` (1.4: who could take this much now), ``in_tree`` (1.14), ``required`` (1.18).",
-            (Call("GET", f"{PROVIDERS}?in_tree={HOST1}"),),
+            (
+                Call("GET", f"{PROVIDERS}?in_tree={HOST1}"),
+                Call("GET", f"{PROVIDERS}?name=host1", silent=True, versions=True),
+            ),
         ),
-        Operation("GET", PROVIDER, "Show one provider.", (Call("GET", f"{PROVIDERS}/{GPU}"),)),
+        Operation(
+            "GET",
+            PROVIDER,
+            "Show one provider.",
+            (
+                Call("GET", f"{PROVIDERS}/{GPU}", versions=True),
+                Call("GET", f"{PROVIDERS}/{NOBODY}", None, 404, says="There is none:"),
+                Call(
+                    "GET",
+                    f"{PROVIDERS}/{NOBODY}",
+                    None,
+                    404,
+                    version="1.22",
+                    says="Up to 1.22 errors have no ``code``:",
+                ),
+            ),
+        ),
         Operation(
             "PUT",
             PROVIDER,
@@ -208,13 +232,13 @@ INVENTORY_PAGE = Page(
             "GET",
             INVENTORIES,
             "Show all inventories of a provider.",
-            (Call("GET", f"{PROVIDERS}/{HOST1}/inventories"),),
+            (Call("GET", f"{PROVIDERS}/{HOST1}/inventories", versions=True),),
         ),
         Operation(
             "GET",
             INVENTORY,
             "Show the inventory of one class.",
-            (Call("GET", f"{PROVIDERS}/{HOST1}/inventories/VCPU"),),
+            (Call("GET", f"{PROVIDERS}/{HOST1}/inventories/VCPU", versions=True),),
         ),
         Operation(
             "PUT",
@@ -247,7 +271,7 @@ INVENTORY_PAGE = Page(
         Operation(
             "DELETE",
             INVENTORIES,
-            "Delete all records, since 1.5; below, the answer is 405. 409 while one is in use. No "
+            "Delete all records. Below 1.5 the answer is 405. 409 while one is in use. No "
             "generation is sent: use ``PUT`` with an empty object where a race matters.",
             (
                 Call(
@@ -257,7 +281,15 @@ INVENTORY_PAGE = Page(
                     201,
                     silent=True,
                 ),
-                Call("DELETE", f"{PROVIDERS}/{GPU}/inventories", None, 204),
+                Call(
+                    "DELETE",
+                    f"{PROVIDERS}/{GPU}/inventories",
+                    None,
+                    405,
+                    version="1.4",
+                    says="Up to 1.4:",
+                ),
+                Call("DELETE", f"{PROVIDERS}/{GPU}/inventories", None, 204, says="Since 1.5:"),
             ),
         ),
     ),
@@ -282,9 +314,23 @@ AGGREGATE_PAGE = Page(
                 ),
                 Call(
                     "PUT",
+                    f"{PROVIDERS}/{HOST1}/aggregates",
+                    {"resource_provider_generation": 5, "aggregates": []},
+                    409,
+                    says="With a generation that is no longer the provider's:",
+                ),
+                Call(
+                    "PUT",
                     f"{PROVIDERS}/{POOL}/aggregates",
                     {"resource_provider_generation": 0, "aggregates": [AGGREGATE]},
                     silent=True,
+                ),
+                Call(
+                    "PUT",
+                    f"{PROVIDERS}/{POOL}/aggregates",
+                    [AGGREGATE],
+                    version="1.18",
+                    says="From 1.1 to 1.18 the body is the list, and no generation steps:",
                 ),
             ),
         ),
@@ -292,7 +338,7 @@ AGGREGATE_PAGE = Page(
             "GET",
             PROVIDER + "/aggregates",
             "Show the aggregates of a provider.",
-            (Call("GET", f"{PROVIDERS}/{HOST1}/aggregates"),),
+            (Call("GET", f"{PROVIDERS}/{HOST1}/aggregates", versions=True),),
         ),
     ),
 )
@@ -317,7 +363,7 @@ TRAIT_PAGE = Page(
             "/traits",
             "List traits. ``name=startswith:PREFIX`` and ``name=in:A,B`` filter; ``associated=true`` lists "
             "only those that some provider has, ``false`` the others.",
-            (Call("GET", "/traits?name=startswith:CUSTOM_"),),
+            (Call("GET", "/traits?name=startswith:CUSTOM_", versions=True),),
         ),
         Operation(
             "GET",
@@ -359,230 +405,13 @@ TRAIT_PAGE = Page(
             "GET",
             PROVIDER + "/traits",
             "Show the traits of a provider.",
-            (Call("GET", f"{PROVIDERS}/{HOST1}/traits"),),
+            (Call("GET", f"{PROVIDERS}/{HOST1}/traits", versions=True),),
         ),
         Operation(
             "DELETE",
             PROVIDER + "/traits",
             "Remove all traits from a provider. No generation is sent.",
             (Call("DELETE", f"{PROVIDERS}/{GPU}/traits", None, 204),),
-        ),
-    ),
-)
-
-CANDIDATE_PAGE = Page(
-    "allocation_candidates",
-    "Allocation candidates",
-    "Which sets of providers could take a request right now? :doc:`/concepts/candidates` explains the "
-    "question and the answer.",
-    (
-        Operation(
-            "GET",
-            "/allocation_candidates",
-            "Each of ``allocation_requests`` can be sent as the body of a claim, once project, user, "
-            "generation and type are added. ``provider_summaries`` describes every provider of the "
-            "trees that take part.",
-            (
-                Call(
-                    "POST",
-                    f"{PROVIDERS}/{POOL}/inventories",
-                    {"resource_provider_generation": 2, "resource_class": "DISK_GB", "total": 2000},
-                    201,
-                    silent=True,
-                ),
-                Call(
-                    "GET",
-                    "/allocation_candidates?resources=VCPU:2,MEMORY_MB:4096,DISK_GB:40"
-                    "&required=CUSTOM_GOLD&limit=10",
-                    says="Two classes of a host and one of a shared pool:",
-                ),
-                Call(
-                    "GET",
-                    "/allocation_candidates?resources=VCPU:2&resources_GPU=VGPU:1&group_policy=none"
-                    "&limit=1",
-                    says="A granular group comes from one provider; ``mappings`` says from which:",
-                ),
-                Call(
-                    "GET",
-                    "/allocation_candidates?resources=VCPU:2&resources1=VGPU:1&resources2=VGPU:1",
-                    None,
-                    400,
-                    says="Two granular groups need a policy:",
-                ),
-            ),
-        ),
-    ),
-)
-
-ALLOCATION_PAGE = Page(
-    "allocations",
-    "Allocations",
-    "What a consumer holds, of which providers. A write replaces the whole set of the consumer, all or "
-    "nothing. ``consumer_generation`` (1.28) is null for a consumer that must not exist yet, else "
-    "what the client read.",
-    (
-        Operation(
-            "PUT",
-            "/allocations/{consumer_uuid}",
-            "Claim, or replace what the consumer has. An empty ``allocations`` removes the consumer.",
-            (
-                Call(
-                    "PUT",
-                    f"/allocations/{SERVER}",
-                    owned(
-                        {
-                            HOST1: {"resources": {"VCPU": 2, "MEMORY_MB": 4096}},
-                            POOL: {"resources": {"DISK_GB": 40}},
-                        },
-                        None,
-                    ),
-                    204,
-                ),
-                Call(
-                    "PUT",
-                    f"/allocations/{SERVER}",
-                    claim(None, VCPU=1),
-                    409,
-                    says="The same consumer again, as if it did not exist:",
-                ),
-                Call(
-                    "PUT",
-                    f"/allocations/{OTHER_SERVER}",
-                    claim(None, MEMORY_MB=61440),
-                    409,
-                    says="More than is left:",
-                ),
-            ),
-        ),
-        Operation(
-            "GET",
-            "/allocations/{consumer_uuid}",
-            "Show what a consumer holds. For one that holds nothing the answer is 200 with an empty "
-            "``allocations``.",
-            (Call("GET", f"/allocations/{SERVER}"),),
-        ),
-        Operation(
-            "GET",
-            PROVIDER + "/allocations",
-            "Show what all consumers hold of one provider.",
-            (Call("GET", f"{PROVIDERS}/{HOST1}/allocations"),),
-        ),
-        Operation(
-            "POST",
-            "/allocations",
-            "Replace the sets of several consumers at once, all or none: a move, an exchange. Here the "
-            "resources of one server pass to two.",
-            (
-                Call(
-                    "POST",
-                    "/allocations",
-                    {
-                        SERVER: owned(
-                            {
-                                HOST1: {"resources": {"VCPU": 1, "MEMORY_MB": 2048}},
-                                POOL: {"resources": {"DISK_GB": 20}},
-                            },
-                            1,
-                        ),
-                        OTHER_SERVER: owned(
-                            {
-                                HOST1: {"resources": {"VCPU": 1, "MEMORY_MB": 2048, "VGPU": 1}},
-                                POOL: {"resources": {"DISK_GB": 20}},
-                            },
-                            None,
-                        ),
-                    },
-                    204,
-                ),
-            ),
-        ),
-        Operation(
-            "DELETE",
-            "/allocations/{consumer_uuid}",
-            "Remove a consumer with all it holds. No generation is sent; ``PUT`` with an empty set is "
-            "the protected way. 404 if it holds nothing.",
-            (
-                Call("DELETE", f"/allocations/{SERVER}", None, 204),
-                Call("DELETE", f"/allocations/{SERVER}", None, 404),
-            ),
-        ),
-    ),
-)
-
-USAGE_PAGE = Page(
-    "usages",
-    "Usages",
-    "Sums over allocations.",
-    (
-        Operation(
-            "GET",
-            PROVIDER + "/usages",
-            "What is used of each class of a provider; every class with inventory is listed.",
-            (Call("GET", f"{PROVIDERS}/{HOST1}/usages"),),
-        ),
-        Operation(
-            "GET",
-            "/usages",
-            "What the consumers of a project hold, of all providers. ``user_id`` narrows it. Since 1.38 "
-            "the answer is grouped by consumer type, and ``consumer_type`` selects one, or ``all`` in "
-            "one sum. The only operation that a project's reader may use.",
-            (
-                Call("GET", f"/usages?project_id={PROJECT}"),
-                Call("GET", f"/usages?project_id={PROJECT}", version="1.37", says="Before 1.38:"),
-            ),
-        ),
-    ),
-)
-
-RESHAPER_PAGE = Page(
-    "reshaper",
-    "Reshaper",
-    "Inventories and allocations move together: resources that are in use go to another provider or "
-    "another class, in one transaction. :doc:`/concepts/reshaping` explains it.",
-    (
-        Operation(
-            "POST",
-            "/reshaper",
-            "``inventories`` holds the new and whole inventories of the providers concerned, "
-            "``allocations`` the new sets of the consumers concerned. By default only the role "
-            "``service`` may do it. Here the ``VGPU`` inventory of a host moves to the device below it.",
-            (
-                Call(
-                    "POST",
-                    "/reshaper",
-                    {
-                        "inventories": {
-                            HOST1: {
-                                "resource_provider_generation": 9,
-                                "inventories": {
-                                    "VCPU": {"total": 16, "allocation_ratio": 4.0, "max_unit": 16},
-                                    "MEMORY_MB": {
-                                        "total": 65536,
-                                        "reserved": 1024,
-                                        "step_size": 256,
-                                    },
-                                },
-                            },
-                            GPU: {
-                                "resource_provider_generation": 2,
-                                "inventories": {"VGPU": {"total": 8, "max_unit": 1}},
-                            },
-                        },
-                        "allocations": {
-                            OTHER_SERVER: owned(
-                                {
-                                    HOST1: {"resources": {"VCPU": 1, "MEMORY_MB": 2048}},
-                                    GPU: {"resources": {"VGPU": 1}},
-                                    POOL: {"resources": {"DISK_GB": 20}},
-                                },
-                                1,
-                            ),
-                        },
-                    },
-                    204,
-                ),
-                Call("GET", f"/allocations/{OTHER_SERVER}", says="Afterwards:"),
-            ),
         ),
     ),
 )

@@ -31,6 +31,7 @@ STORIES = (
         "tutorial/nested-and-shared.rst",
         "tutorial/reshape.rst",
     ),
+    ("tutorial/drain.rst",),
     ("howto/no-candidates.rst",),
     ("provider-trees.rst",),
     ("howto/conflicts.rst", "howto/over-capacity.rst", "howto/health.rst"),
@@ -201,6 +202,9 @@ def environment(folder: Path) -> dict[str, str]:
         "OS_PLACEMENT_CONFIG_DIR": str(folder),
         "OS_PLACEMENT_DATABASE__CONNECTION": f"sqlite:///{folder}/var/placement.sqlite",
         "OS_API__AUTH_STRATEGY": "noauth2",
+        "OS_INSIGHT__ENABLED": "true",
+        "COLUMNS": "80",
+        "OS_OSLO_POLICY__POLICY_FILE": str(DOCS.parent / "tools" / "trial-policy.yaml"),
     }
 
 

@@ -1,8 +1,8 @@
 """Write the OpenAPI document of the API at its newest microversion.
 
 Paths, methods and policy rules come from the route table, request bodies and query strings from the
-schemas that the handlers check with; only the answers are described here. Run it after a change of
-either::
+schemas that the handlers check with, words and examples from the story of the API reference; the answers
+are described in :mod:`docs.api_schemas`. Run it after a change of any::
 
     python -m docs.openapi > docs/openapi.json
 
@@ -10,242 +10,85 @@ A test compares the file with what this prints.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
 
-from placement.schemas import (
-    aggregate,
-    allocation,
-    allocation_candidate,
-    inventory,
-    reshaper,
-    resource_class,
-    resource_provider,
-    trait,
-    usage,
+from docs import api_examples, api_fields
+from docs.api_calls import Operation, Page
+from docs.api_examples import Exchange, Told
+from docs.api_fields import Field, Window
+from docs.api_schemas import (
+    ALL_ROUTES,
+    ANSWERS,
+    BODIES,
+    NEWEST,
+    NOTES,
+    PLAIN_TEXT,
+    QUERIES,
+    REPEATABLE,
+    REPEATABLE_HERE,
+    SCHEMAS,
+    Json,
+    reference_to,
 )
+from docs.api_story import PAGES
+from placement.routes import INSIGHT, Action
+from placement.schemas import tree
 from placement.schemas.windows import Windows
 from placement.version import VERSION
 from placement.web.microversion import MAXIMUM
-from placement.web.routes import ROUTES, Action
 from placement.web.validation import Schema
-
-NEWEST = MAXIMUM.minor
-
-Json = dict[str, Any]
-
-# -- what goes in ------------------------------------------------------------------------------
-
-BODIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
-    ("/resource_classes", "POST"): resource_class.CUSTOM_CLASS,
-    ("/resource_providers", "POST"): resource_provider.POST,
-    ("/resource_providers/{uuid}", "PUT"): resource_provider.PUT,
-    ("/resource_providers/{uuid}/inventories", "POST"): inventory.POST,
-    ("/resource_providers/{uuid}/inventories", "PUT"): inventory.PUT_ALL,
-    ("/resource_providers/{uuid}/inventories/{resource_class}", "PUT"): inventory.PUT,
-    ("/resource_providers/{uuid}/aggregates", "PUT"): aggregate.PUT,
-    ("/resource_providers/{uuid}/traits", "PUT"): trait.PUT_OF_PROVIDER,
-    ("/allocations", "POST"): allocation.POST,
-    ("/allocations/{consumer_uuid}", "PUT"): allocation.PUT,
-    ("/reshaper", "POST"): reshaper.POST,
-}
-
-QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
-    ("/resource_providers", "GET"): resource_provider.GET_QUERY,
-    ("/allocation_candidates", "GET"): allocation_candidate.GET,
-    ("/traits", "GET"): trait.GET_QUERY,
-    ("/usages", "GET"): usage.GET_QUERY,
-}
-
-REPEATABLE = {"member_of", "required", "same_subtree"}
-"""Parameters all of whose values count."""
-
-
-def _document(schema: Schema | Windows[Schema]) -> Json:
-    newest = schema.at(NEWEST) if isinstance(schema, Windows) else schema
-    return dict(newest.document)
-
-
-# -- what comes out ----------------------------------------------------------------------------
-
-
-def _object(required: Json, **optional: Any) -> Json:
-    return {
-        "type": "object",
-        "properties": required | optional,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-def _ref(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _map_of(value: Json, key: str = "^.+$") -> Json:
-    return {"type": "object", "patternProperties": {key: value}, "additionalProperties": False}
-
-
-def _list_of(value: Json) -> Json:
-    return {"type": "array", "items": value}
-
-
-STRING: Json = {"type": "string"}
-INTEGER: Json = {"type": "integer"}
-NULLABLE: Json = {"type": ["string", "null"]}
-GENERATION: Json = {"resource_provider_generation": INTEGER}
-LINKS = _list_of(_object({"rel": STRING, "href": STRING}))
-AMOUNTS = _map_of({"type": "integer", "minimum": 0}, "^[A-Z0-9_]+$")
-RECORD: Json = {
-    "total": INTEGER,
-    "reserved": INTEGER,
-    "min_unit": INTEGER,
-    "max_unit": INTEGER,
-    "step_size": INTEGER,
-    "allocation_ratio": {"type": "number"},
-}
-
-SCHEMAS: dict[str, Json] = {
-    "Versions": _object(
-        {
-            "versions": _list_of(
-                _object(
-                    {
-                        "id": STRING,
-                        "min_version": STRING,
-                        "max_version": STRING,
-                        "status": STRING,
-                        "links": LINKS,
-                    }
-                )
-            )
-        }
-    ),
-    "Errors": _object(
-        {
-            "errors": {
-                "type": "array",
-                "minItems": 1,
-                "maxItems": 1,
-                "items": _object(
-                    {
-                        "status": INTEGER,
-                        "title": STRING,
-                        "detail": STRING,
-                        "request_id": STRING,
-                    },
-                    code=STRING,
-                    min_version=STRING,
-                    max_version=STRING,
-                ),
-            }
-        }
-    ),
-    "ResourceClass": _object({"name": STRING, "links": LINKS}),
-    "ResourceClasses": _object({"resource_classes": _list_of(_ref("ResourceClass"))}),
-    "ResourceProvider": _object(
-        {
-            "uuid": STRING,
-            "name": STRING,
-            "generation": INTEGER,
-            "parent_provider_uuid": NULLABLE,
-            "root_provider_uuid": STRING,
-            "links": LINKS,
-        }
-    ),
-    "ResourceProviders": _object({"resource_providers": _list_of(_ref("ResourceProvider"))}),
-    "Inventory": _object(RECORD | GENERATION),
-    "Inventories": _object({"inventories": _map_of(_object(RECORD))} | GENERATION),
-    "ProviderUsages": _object({"usages": AMOUNTS} | GENERATION),
-    "Aggregates": _object({"aggregates": _list_of(STRING)} | GENERATION),
-    "ProviderTraits": _object({"traits": _list_of(STRING)} | GENERATION),
-    "Traits": _object({"traits": _list_of(STRING)}),
-    "ProviderAllocations": _object(
-        {
-            "allocations": _map_of(
-                _object({"resources": AMOUNTS, "consumer_generation": INTEGER})
-            )
-        }
-        | GENERATION
-    ),
-    "ConsumerAllocations": _object(
-        {"allocations": _map_of(_object({"generation": INTEGER, "resources": AMOUNTS}))},
-        project_id=STRING,
-        user_id=STRING,
-        consumer_generation=INTEGER,
-        consumer_type=STRING,
-    ),
-    "AllocationCandidates": _object(
-        {
-            "allocation_requests": _list_of(
-                _object(
-                    {
-                        "allocations": _map_of(_object({"resources": AMOUNTS})),
-                        "mappings": {
-                            "type": "object",
-                            "additionalProperties": _list_of(STRING),
-                        },
-                    }
-                )
-            ),
-            "provider_summaries": _map_of(
-                _object(
-                    {
-                        "resources": _map_of(_object({"capacity": INTEGER, "used": INTEGER})),
-                        "traits": _list_of(STRING),
-                        "parent_provider_uuid": NULLABLE,
-                        "root_provider_uuid": STRING,
-                    }
-                )
-            ),
-        }
-    ),
-    "Usages": _object({"usages": _map_of(AMOUNTS | {"additionalProperties": INTEGER})}),
-}
-
-ANSWERS: dict[str, dict[int, str | None]] = {
-    "get_versions": {200: "Versions"},
-    "list_classes": {200: "ResourceClasses"},
-    "create_class": {201: None},
-    "show_class": {200: "ResourceClass"},
-    "ensure_class": {201: None, 204: None},
-    "delete_class": {204: None},
-    "list_providers": {200: "ResourceProviders"},
-    "create_provider": {200: "ResourceProvider"},
-    "show_provider": {200: "ResourceProvider"},
-    "update_provider": {200: "ResourceProvider"},
-    "delete_provider": {204: None},
-    "list_inventories": {200: "Inventories"},
-    "create_inventory": {201: "Inventory"},
-    "replace_inventories": {200: "Inventories"},
-    "delete_inventories": {204: None},
-    "show_inventory": {200: "Inventory"},
-    "update_inventory": {200: "Inventory"},
-    "delete_inventory": {204: None},
-    "show_provider_usages": {200: "ProviderUsages"},
-    "list_aggregates": {200: "Aggregates"},
-    "replace_aggregates": {200: "Aggregates"},
-    "show_provider_allocations": {200: "ProviderAllocations"},
-    "list_provider_traits": {200: "ProviderTraits"},
-    "replace_provider_traits": {200: "ProviderTraits"},
-    "delete_provider_traits": {204: None},
-    "replace_many_allocations": {204: None},
-    "show_consumer_allocations": {200: "ConsumerAllocations"},
-    "replace_consumer_allocations": {204: None},
-    "delete_consumer_allocations": {204: None},
-    "list_candidates": {200: "AllocationCandidates"},
-    "list_traits": {200: "Traits"},
-    "show_trait": {204: None},
-    "ensure_trait": {201: None, 204: None},
-    "delete_trait": {204: None},
-    "show_usages": {200: "Usages"},
-    "reshape": {204: None},
-}
-"""Success statuses and bodies by handler function."""
 
 WRITES = {"POST", "PUT", "DELETE"}
 """What may keep losing against other writers until it is refused with 409."""
+
+
+VERSION_HEADER: Json = {
+    "name": "OpenStack-API-Version",
+    "in": "header",
+    "required": False,
+    "description": "The microversion; without this header the service answers as at 1.0.",
+    "schema": {"type": "string", "default": f"placement {MAXIMUM}"},
+}
+GROUPS: Json = {
+    "name": "groups",
+    "in": "query",
+    "required": False,
+    "style": "form",
+    "explode": True,
+    "description": "Groups of their own: `resources`, `required`, `member_of` and `in_tree` with a suffix "
+    "of `[a-zA-Z0-9_-]{1,64}`, as in `resources_NET1=SRIOV_NET_VF:1`. One provider serves all of "
+    "such a group. Since 1.33; since 1.25 with numbers as suffixes.",
+    "schema": {
+        "type": "object",
+        "propertyNames": {"pattern": "^(resources|required|member_of|in_tree)[a-zA-Z0-9_-]{1,64}$"},
+        "additionalProperties": {"type": "string"},
+    },
+}
+
+
+INSIGHT_TEXTS = {
+    "/-/trees": "List whole trees: those that have a provider which the filters find.",
+    "/-/trees/{uuid}": "Show the whole tree of a provider.",
+}
+"""Where the docstring of the handler only names the path."""
+
+INSIGHT_PAGE = Page(
+    "insight",
+    "Insight",
+    "What operators ask beside the compatible API. The service has it if ``[insight]/enabled``.",
+    tuple(
+        Operation(
+            method,
+            path,
+            INSIGHT_TEXTS.get(path) or str(actions[-1].handler.__doc__).splitlines()[0],
+        )
+        for path, methods in INSIGHT.items()
+        for method, actions in methods.items()
+    ),
+)
 
 
 # -- the document ------------------------------------------------------------------------------
@@ -253,24 +96,31 @@ WRITES = {"POST", "PUT", "DELETE"}
 
 def document() -> Json:
     """Return the OpenAPI 3.1 document."""
+    told = api_examples.tell()
     paths: dict[str, Json] = {}
-    for path, methods in ROUTES.items():
-        for method, actions in methods.items():
-            current = [action for action in actions if action.serves(NEWEST)]
+    for page in (*PAGES, INSIGHT_PAGE):
+        for operation in page.operations:
+            path, method = operation.path, operation.method
+            current = [each for each in ALL_ROUTES[path][method] if each.serves(NEWEST)]
             if path and current:
-                paths.setdefault(path, {})[method.lower()] = _operation(path, method, current[0])
+                described = _operation(page, operation, current[0], told)
+                paths.setdefault(path, {})[method.lower()] = described
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Placement",
             "version": VERSION,
-            "description": f"The API at microversion {MAXIMUM}. Send the header "
-            "`OpenStack-API-Version: placement " + str(MAXIMUM) + "`.",
+            "description": f"The API at microversion {MAXIMUM}. What is younger than its operation "
+            "says since when there is it.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "paths": paths,
+        "tags": [
+            {"name": page.title, "description": plain(page.text)} for page in (*PAGES, INSIGHT_PAGE)
+        ],
+        "paths": {path: paths[path] for path in ALL_ROUTES if path in paths},
         "components": {
-            "schemas": SCHEMAS,
+            "schemas": {name: _dated(name, schema, told) for name, schema in SCHEMAS.items()},
+            "parameters": {"Microversion": VERSION_HEADER},
             "securitySchemes": {
                 "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}
             },
@@ -279,71 +129,198 @@ def document() -> Json:
     }
 
 
-def _operation(path: str, method: str, action: Action) -> Json:
-    key = (path, method)
-    parameters = [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "schema": {"type": "string", "minLength": 1},
-        }
-        for name in re.findall(r"{(\w+)}", path)
-    ]
-    if key in QUERIES:
-        parameters += _query_parameters(_document(QUERIES[key]))
-    operation: Json = {
+def _operation(page: Page, operation: Operation, action: Action, told: Told) -> Json:
+    path, method = key = operation.path, operation.method
+    text = plain(operation.text)
+    exchanges = [each for each in told.exchanges.get(key, []) if each.call.version == str(MAXIMUM)]
+    described: Json = {
         "operationId": action.handler.__name__,
-        "summary": (action.handler.__doc__ or "").splitlines()[0],
-        "parameters": parameters,
-        "responses": _responses(method, action),
+        "tags": [page.title],
+        "summary": re.split(r"(?<=[.:]) ", text)[0].rstrip(".:"),
+        "description": text,
+        "parameters": [
+            {"$ref": "#/components/parameters/Microversion"},
+            *_path_parameters(path),
+            *_query_parameters(key),
+        ],
+        "responses": _responses(method, action, exchanges),
     }
     if action.rule is not None:
-        operation["x-policy"] = f"placement:{action.rule}"
-        operation["x-since-microversion"] = f"1.{min(_first_minor(path, method), NEWEST)}"
+        described["x-policy"] = f"placement:{action.rule}"
+        described["x-since-microversion"] = f"1.{api_fields.first_minor(path, method)}"
     else:
-        operation["security"] = []
+        described["security"] = []
     if key in BODIES:
-        operation["requestBody"] = {
+        body = _newest(BODIES[key])
+        examples = [each.call.body for each in exchanges if each.call.body and each.succeeded]
+        described["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": _document(BODIES[key])}},
+            "content": {
+                "application/json": {
+                    "schema": for_clients(_with_dates(body, api_fields.body_fields(*key), key)),
+                    **_examples(examples),
+                }
+            },
         }
-    return operation
+    return described
 
 
-def _first_minor(path: str, method: str) -> int:
-    return min(action.since for action in ROUTES[path][method])
+def plain(text: str) -> str:
+    """Return a text of the story without the marks of reStructuredText that Markdown does not know."""
+    text = re.sub(r":doc:`/?([^`]*)`", r"\1", text)
+    return text.replace("``", "`")
 
 
-def _query_parameters(schema: Json) -> list[Json]:
-    """Return the parameters of a query schema; a pattern of names stands for its plain form."""
-    plain = {
-        re.match(r"\^(\w+?)\(", pattern)[1]: value  # type: ignore[index]
+def _newest(schema: Schema | Windows[Schema]) -> Json:
+    newest = schema.at(NEWEST) if isinstance(schema, Windows) else schema
+    return dict(newest.document)
+
+
+# -- parameters --------------------------------------------------------------------------------
+
+
+def _path_parameters(path: str) -> Iterator[Json]:
+    for name in re.findall(r"{(\w+)}", path):
+        schema = {"type": "string", "minLength": 1}
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _query_parameters(key: tuple[str, str]) -> Iterator[Json]:
+    """Yield the parameters of the newest version; a pattern of names stands for its plain form."""
+    if key not in QUERIES:
+        return
+    schema, dated = _newest(QUERIES[key]), api_fields.parameters(*key)
+    first = api_fields.first_minor(*key)
+    values = schema.get("properties", {}) | {
+        api_fields.PLAIN_NAME.match(pattern)[1]: value  # type: ignore[index]
         for pattern, value in schema.get("patternProperties", {}).items()
     }
-    named = schema.get("properties", {}) | plain
-    parameters = []
-    for name, value in sorted(named.items()):
-        parameter: Json = {
+    for name, value in sorted(values.items()):
+        required = name in schema.get("required", ())
+        since = min(
+            window[0]
+            for field, all_of_it in dated.items()
+            for window in all_of_it
+            if field.path == name
+        )
+        yield {
             "name": name,
             "in": "query",
-            "required": name in schema.get("required", ()),
-            "schema": value,
+            "required": required,
+            "schema": _parameter_schema(key[0], name, value),
+            **_told(since, first, NOTES.get(name, "").replace("``", "`").lstrip("; ")),
         }
-        if name in REPEATABLE:
-            parameter["description"] = "May be repeated."
-        if name in plain:
-            parameter["description"] = (
-                f"May be repeated with a suffix of `[a-zA-Z0-9_-]{{1,64}}`: `{name}_NET1`."
+    if "patternProperties" in schema:
+        yield GROUPS
+
+
+def _parameter_schema(path: str, name: str, schema: Json) -> Json:
+    if name == "limit":
+        most = {"maximum": tree.LARGEST_LIMIT} if path == "/-/trees" else {}
+        return {"type": "integer", "minimum": 1, **most}
+    if name in REPEATABLE or (path, name) in REPEATABLE_HERE:
+        return {"type": "array", "items": schema}
+    return schema
+
+
+def _told(since: int, first: int, note: str = "") -> Json:
+    """Return a description with the version, if there is anything to say."""
+    words = [
+        f"Since 1.{since}." if since > first else "",
+        f"{note[:1].upper()}{note[1:]}." if note else "",
+    ]
+    text = " ".join(word for word in words if word)
+    return {"description": text} if text else {}
+
+
+# -- bodies ------------------------------------------------------------------------------------
+
+
+def _dated(name: str, schema: Json, told: Told) -> Json:
+    """Return the schema of an answer with the versions of its fields."""
+    firsts = [
+        api_fields.first_minor(path, method)
+        for path, methods in ALL_ROUTES.items()
+        for method, actions in methods.items()
+        if name in ANSWERS[actions[-1].handler.__name__].values()
+    ]
+    return _marked(schema, _since(told.answers.get(name, {})), "", min(firsts, default=0))
+
+
+def _with_dates(schema: Json, found: dict[Field, list[Window]], key: tuple[str, str]) -> Json:
+    return _marked(schema, _since(found), "", api_fields.first_minor(*key))
+
+
+def _since(found: dict[Field, list[Window]]) -> dict[str, int]:
+    """Return since when each field is there, whatever its type."""
+    result: dict[str, int] = {}
+    for field, all_of_it in found.items():
+        result[field.path] = min(result.get(field.path, NEWEST), all_of_it[0][0])
+    return result
+
+
+def _marked(schema: Json, since: dict[str, int], path: str, first: int) -> Json:
+    """Return a copy of a schema in which properties that came later say so."""
+    marked = dict(schema)
+    if "properties" in schema:
+        marked["properties"] = {}
+        for name, value in schema["properties"].items():
+            place = f"{path}.{name}".lstrip(".")
+            part = _marked(value, since, place, first)
+            if "$ref" not in part:
+                part |= _told(since.get(place, 0), first)
+            marked["properties"][name] = part
+    if "patternProperties" in schema:
+        marked["patternProperties"] = {
+            pattern: _marked(
+                value, since, f"{path}.{api_fields.KEYS.get(pattern, '')}".lstrip("."), first
             )
-        parameters.append(parameter)
-    return parameters
+            for pattern, value in schema["patternProperties"].items()
+        }
+    if "items" in schema:
+        marked["items"] = _marked(schema["items"], since, f"{path}[]", first)
+    if isinstance(schema.get("additionalProperties"), dict):
+        keys = [known for known in since if known.startswith(f"{path}.{{")]
+        place = min(keys, key=len) if keys else f"{path}.{{}}"
+        marked["additionalProperties"] = _marked(
+            schema["additionalProperties"], since, place, first
+        )
+    return marked
 
 
-def _responses(method: str, action: Action) -> Json:
+def for_clients(schema: Json) -> Json:
+    """Return a schema whose maps are told as generators of clients understand them."""
+    result: Json = {
+        name: [for_clients(each) if isinstance(each, dict) else each for each in value]
+        if isinstance(value, list)
+        else value
+        for name, value in schema.items()
+    }
+    for name in ("properties",):
+        if name in result:
+            result[name] = {key: for_clients(value) for key, value in result[name].items()}
+    if "items" in result:
+        result["items"] = for_clients(result["items"])
+    if "patternProperties" in result:
+        ((pattern, value),) = result.pop("patternProperties").items()
+        result["additionalProperties"] = for_clients(value)
+        if pattern.startswith("^"):
+            result["propertyNames"] = {"pattern": pattern}
+    return result
+
+
+def _examples(found: list[Any]) -> Json:
+    return {"example": found[0]} if found else {}
+
+
+def _responses(method: str, action: Action, exchanges: list[Exchange]) -> Json:
     name = action.handler.__name__
+    shown = {each.answer.status_code: each.shown() for each in reversed(exchanges)}
     responses: Json = {
-        str(status): _response("Success", body) for status, body in ANSWERS[name].items()
+        str(status): _response(
+            "Not Modified" if status == 304 else "Success", body, shown.get(status)
+        )
+        for status, body in ANSWERS[name].items()
     }
     failures = {400: "Bad Request", 406: "Not Acceptable", 503: "Service Unavailable"}
     if action.rule is not None:
@@ -355,17 +332,17 @@ def _responses(method: str, action: Action) -> Json:
     if method in WRITES:
         failures[409] = "Conflict"
     for status, text in sorted(failures.items()):
-        responses[str(status)] = _response(text, "Errors")
+        responses[str(status)] = _response(text, "Errors", shown.get(status))
     return responses
 
 
-def _response(text: str, body: str | None) -> Json:
+def _response(text: str, body: str | None, example: Any) -> Json:
     if body is None:
         return {"description": text}
-    return {
-        "description": text,
-        "content": {"application/json": {"schema": _ref(body)}},
-    }
+    if body == PLAIN_TEXT:
+        return {"description": text, "content": {PLAIN_TEXT: {"schema": {"type": "string"}}}}
+    content = {"schema": reference_to(body), **_examples([example] if example else [])}
+    return {"description": text, "content": {"application/json": content}}
 
 
 def text() -> str:

@@ -1,7 +1,8 @@
 """Directives that write reference pages from the code, so that the two cannot drift apart.
 
 ``placement-options``, ``placement-policies``, ``placement-command``, ``placement-schema``,
-``placement-errors`` and ``placement-windows``; each makes reStructuredText and has it parsed.
+``placement-errors``, ``placement-windows`` and ``placement-search-reasons``; each makes
+reStructuredText and has it parsed.
 """
 
 import importlib
@@ -11,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from string import Formatter
 from typing import Any
 
 from docutils import nodes
@@ -21,21 +23,28 @@ from sphinx.util.docutils import SphinxDirective
 from sqlalchemy import Column, Table
 
 import placement
+from docs import search_examples
 from placement import conf, errors, policies
 from placement.db import models
-from placement.web.routes import ROUTES
+from placement.routes import INSIGHT, ROUTES
+from placement.search.tally import Reason, Stop
 
 MODULES = {
     "placement-api": "placement.cmd.api",
     "placement-manage": "placement.cmd.manage",
     "placement-status": "placement.cmd.status",
+    "placement-compare": "placement.cmd.compare",
     "placement-tree": "placement.cmd.tree",
     "placement-migrate-compute-inventory": "placement.cmd.migrate_inventory",
 }
-CITATION = re.compile(r"\s*\([Cc]ontract \d\d[^()]*\)|^Contract \d\d, [^.]*\.$")
-"""Docstrings name the section of the specification that they follow; readers of a page do not have it."""
-
 HELP_WIDTH = "90"
+KINDS = {
+    "IntOpt": "integer",
+    "FloatOpt": "number",
+    "BoolOpt": "boolean",
+    "StrOpt": "string",
+    "ListOpt": "list",
+}
 NO_ERRORS_IN = (
     "placement.client",
     "placement.db.migrations",
@@ -115,7 +124,7 @@ def described(group: str, option: cfg.Opt) -> Lines:
 def kind_of(option: cfg.Opt) -> str:
     """Return the type of an option with its bounds, in words."""
     kind = option.type
-    name = {"IntOpt": "integer", "BoolOpt": "boolean", "StrOpt": "string"}[type(option).__name__]
+    name = KINDS[type(option).__name__]
     lowest, highest = getattr(kind, "min", None), getattr(kind, "max", None)
     bounds = ""
     if lowest is not None and highest is not None:
@@ -257,15 +266,15 @@ class Errors(Generated):
 
     def lines(self) -> Lines:
         """Return one section per status, with the code, the text and the meaning of each error."""
-        declared = [error for error in all_errors() if error.text != "{detail}" or specific(error)]
+        declared = [error for error in all_errors() if specific(error)]
         for status in sorted({error.status for error in declared}):
             yield from heading(str(status), "-")
             yield from table(
                 [
-                    ("code", "text", "meaning"),
+                    ("code", "reason, retry", "text", "meaning"),
                     *(error_row(error) for error in declared if error.status == status),
                 ],
-                "22 45 33",
+                "20 20 35 25",
             )
 
 
@@ -289,14 +298,16 @@ def specific(error: type[errors.PlacementError]) -> bool:
     return not error.__subclasses__() and not error.__name__.startswith("_")
 
 
-def error_row(error: type[errors.PlacementError]) -> tuple[str, str, str]:
+def error_row(error: type[errors.PlacementError]) -> tuple[str, str, str, str]:
     """Return what the table says about one error."""
     code = "" if error.code == errors.UNDEFINED_CODE else f"``{error.code}``"
-    text = " ".join(error.text.split()).replace("{", "<").replace("}", ">")
-    meaning = CITATION.sub("", " ".join((error.__doc__ or "").split("\n\n")[0].split()))
-    # Some name the check of the contract that they come from.
+    fields = {name: f"<{name}>" for _, name, _, _ in Formatter().parse(error.text) if name}
+    text = " ".join(error.text.format(**fields).split())
+    meaning = " ".join((error.__doc__ or "").split("\n\n")[0].split())
+    # Some name the check of specification 04 section 3.5 that they come from.
     meaning = re.sub(r"^[A-Z]\d+(, [A-Z]\d+)*: ", "", meaning)
-    return code, f"``{text}``" if text else "", meaning[:1].upper() + meaning[1:]
+    program = f"``{error.reason}``, ``{error.retry}``"
+    return code, program, f"``{text}``" if text else "", meaning[:1].upper() + meaning[1:]
 
 
 # -- windows -----------------------------------------------------------------------------------
@@ -308,7 +319,7 @@ class Windows(Generated):
     def lines(self) -> Lines:
         """Return one table."""
         rows = [("path", "method", "since", "until", "policy rule")]
-        for path, methods in ROUTES.items():
+        for path, methods in (ROUTES | INSIGHT).items():
             for method, actions in methods.items():
                 for action in actions:
                     until = "" if action.until is None else f"1.{action.until}"
@@ -319,15 +330,29 @@ class Windows(Generated):
         yield from table(rows)
 
 
-def without_citations(_app: Sphinx, *told: Any) -> None:
-    """Take the citations out of a docstring; its lines are the last argument."""
-    lines = told[-1]
-    lines[:] = [CITATION.sub("", line) for line in lines]
+# -- the search --------------------------------------------------------------------------------
+
+
+class SearchReasons(Generated):
+    """The tests of a search, and what can end one without a candidate, each with an example."""
+
+    def lines(self) -> Lines:
+        """Return the cloud of the examples and one table of each."""
+        yield from (f"* {search_examples.described(each)}" for each in search_examples.CLOUD)
+        yield ""
+        for title, constants, examples in (
+            ("step", Reason, search_examples.STEPS),
+            ("stopped", Stop, search_examples.ENDS),
+        ):
+            rows = [
+                (f"``{each}``", f"{each.meaning}\n\n       ``{examples[each]}``")
+                for each in constants
+            ]
+            yield from table([(title, "what was in the way, and an example"), *rows], "25 75")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Make the directives known to Sphinx."""
-    app.connect("autodoc-process-docstring", without_citations)
     for name, directive in (
         ("placement-options", Options),
         ("placement-policies", Policies),
@@ -335,6 +360,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         ("placement-schema", Schema),
         ("placement-errors", Errors),
         ("placement-windows", Windows),
+        ("placement-search-reasons", SearchReasons),
     ):
         app.add_directive(name, directive)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

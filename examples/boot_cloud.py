@@ -5,7 +5,9 @@ Run it against a started service::
     .venv/bin/python examples/boot_cloud.py
 
 Every boot is what a compute service does: ask for allocation candidates, claim the first one, and
-take the next if the claim is refused. Running it again loads nothing twice and boots more consumers.
+take the next if the claim is refused. If all are refused it asks again, because the answer was old:
+others were faster, or the host was reshaped. Running it again loads nothing twice and boots more
+consumers.
 """
 
 import argparse
@@ -22,6 +24,7 @@ import requests
 from prettytable import PrettyTable
 from ruamel.yaml import YAML
 
+ASKS = 3
 NAMESPACE = uuid.UUID("5b1f4d5a-7d43-4a73-9c4e-0d2f6c8a1e10")
 PROJECTS = [f"project-{letter}" for letter in "abc"]
 
@@ -42,10 +45,23 @@ class Placement:
 
     def call(self, method: str, path: str, *fine: int, **more: Any) -> requests.Response:
         """Send a request; stop the program at an answer that is neither 2xx nor among ``fine``."""
-        answer = self.session.request(method, self.url + path, timeout=60, **more)
+        try:
+            answer = self.session.request(method, self.url + path, timeout=60, **more)
+        except requests.RequestException as error:
+            sys.exit(f"No service answers at {self.url} ({error}).\nStart one, or give its --url.")
         if answer.status_code >= 300 and answer.status_code not in fine:
             sys.exit(f"{method} {path}: {answer.status_code}\n{answer.text}")
         return answer
+
+
+def check(placement: Placement) -> None:
+    """Stop the program unless the URL is the root of a Placement service."""
+    answer = placement.call("GET", "/", 401, 403, 404)
+    if answer.status_code != 200 or "versions" not in answer.text:
+        sys.exit(
+            f"{placement.url}/ is not the root of a Placement service (it answers"
+            f" {answer.status_code}). Give the right --url, as in the service catalogue."
+        )
 
 
 def provider_uuid(name: str) -> str:
@@ -129,8 +145,18 @@ def fill(placement: Placement, key: str, provider: dict[str, Any]) -> None:
 
 def boot(placement: Placement, query: dict[str, str], choice: random.Random) -> bool:
     """Claim a candidate for a new consumer; return whether one was free."""
-    found = placement.call("GET", "/allocation_candidates", params={**query, "limit": 50}).json()
-    candidates = found["allocation_requests"]
+    for _ in range(ASKS):
+        path = "/allocation_candidates"
+        found = placement.call("GET", path, params={**query, "limit": 50}).json()
+        if not found["allocation_requests"]:
+            return False
+        if claim_one(placement, found["allocation_requests"], choice):
+            return True
+    return False
+
+
+def claim_one(placement: Placement, candidates: list[Any], choice: random.Random) -> bool:
+    """Claim the first candidate, in random order, that is not refused."""
     choice.shuffle(candidates)
     for candidate in candidates:
         claim = {
@@ -170,6 +196,7 @@ def main() -> None:
     cloud = YAML(typ="safe").load(Path(__file__).with_name("cloud.yaml"))
     placement = Placement(options.url, options.token)
 
+    check(placement)
     started = time.monotonic()
     created = load(placement, cloud)
     print(f"loaded {created} providers in {time.monotonic() - started:.1f} s")

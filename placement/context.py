@@ -6,7 +6,7 @@ from oslo_context import context
 
 
 class RequestContext(context.RequestContext):
-    """User, project, roles and scope of one request (contract 01 section 13.3).
+    """User, project, roles and scope of one request (specification 01 section 13.3).
 
     Also the source of the ids in log lines: oslo.log reads the context that the
     current thread made last.

@@ -9,8 +9,8 @@ import tenacity
 from oslo_config import cfg
 from sqlalchemy import Engine, event, exc, make_url
 
-from placement.db import faults
-from placement.db.api import Database
+from placement.db import driver_errors
+from placement.db.database import Database
 from placement.db.engine import make_engine
 
 LOG = logging.getLogger(__name__)
@@ -102,10 +102,15 @@ def wait_until_reachable(conf: cfg.ConfigOpts, target: Database) -> None:
         left = "any number of" if retries < 0 else retries - state.attempt_number + 1
         error = state.outcome.exception() if state.outcome else None
         reason = " ".join(str(getattr(error, "orig", error)).split())
-        LOG.warning("The database cannot be reached. %s attempts left. (%s)", left, reason)
+        LOG.warning(
+            "The database cannot be reached. %s attempts left, %s s apart. (%s)",
+            left,
+            options.retry_interval,
+            reason,
+        )
 
     tenacity.Retrying(
-        retry=tenacity.retry_if_exception(_may_become_reachable),
+        retry=tenacity.retry_if_exception(may_become_reachable),
         stop=tenacity.stop_never if retries < 0 else tenacity.stop_after_attempt(retries + 1),
         wait=tenacity.wait_fixed(options.retry_interval),
         before_sleep=report,
@@ -113,12 +118,13 @@ def wait_until_reachable(conf: cfg.ConfigOpts, target: Database) -> None:
     )(lambda: target.engine.connect().close())
 
 
-def _may_become_reachable(error: BaseException) -> bool:
+def may_become_reachable(error: BaseException) -> bool:
+    """Another attempt to connect may succeed."""
     return (
         isinstance(error, exc.DBAPIError)
-        and faults.is_disconnect(error)
-        and not faults.is_refused(error)
-        and not faults.is_read_only(error)
+        and driver_errors.is_disconnect(error)
+        and not driver_errors.is_refused(error)
+        and not driver_errors.is_read_only(error)
     )
 
 

@@ -1,6 +1,6 @@
 """The whole HTTP interface in this process: no running service and no sockets.
 
-For offline use against the database (contract 05, part B).
+For offline use against the database (specification 05 part B).
 """
 
 from __future__ import annotations

@@ -1,77 +1,113 @@
 """Every error the service answers with, declared once.
 
-A subclass of :class:`PlacementError` says its HTTP status, its ``code`` (contract 01 section 9.4) and
-its wording. The domain raises it; ``placement.web.faults`` alone turns it into a response. Errors that
-belong to one noun live beside that noun in ``placement.objects``; only what several rooms share is here.
+A subclass of :class:`PlacementError` says its HTTP status, its ``code`` (specification 01 section 9.4),
+its wording, and the fields that the wording needs. The domain raises it;
+``placement.web.error_responses`` alone turns it into a response. Errors that belong to one noun live
+beside that noun in ``placement.objects``; only what several rooms share is here.
 """
 
-from typing import Any, ClassVar
+import enum
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 UNDEFINED_CODE = "placement.undefined_code"
 CONCURRENT_UPDATE = "placement.concurrent_update"
 
 
+class Retry(enum.StrEnum):
+    """What is to be done before the same request may succeed (specification 01 section 9.6)."""
+
+    NEVER = "never"
+    AFTER_READING = "after_reading"
+    AS_IT_IS = "as_it_is"
+
+
+@dataclass_transform(kw_only_default=True)
 class PlacementError(Exception):
     """An expected failure with a status, a code and a message for the client.
 
-    ``text`` is a template filled from the keyword arguments, which stay readable in ``values``.
+    ``text`` is a template. Its fields are annotated in the class body: the type checker asks for each
+    of them, by name, where the error is raised; afterwards they are attributes.
     """
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = UNDEFINED_CODE
-    text: ClassVar[str] = "{detail}"
+    reason: ClassVar[str] = "internal_error"
+    retry: ClassVar[Retry] = Retry.NEVER
+    text: ClassVar[str] = ""
 
-    def __init__(self, **values: Any) -> None:
-        self.values = values
-        super().__init__(self.text.format(**values))
+    if TYPE_CHECKING:
+        # The type checker makes an __init__ for classes with fields; the others take this one.
+        def __init__(self) -> None: ...
+
+    else:
+
+        def __init__(self, **fields: Any) -> None:
+            vars(self).update(fields)
+            super().__init__(self.text.format(**fields))
 
 
 class BadRequest(PlacementError):
     """What the client sent cannot be understood or names something that is not there."""
 
     status = 400
+    reason = "bad_request"
 
 
 class Forbidden(PlacementError):
     """The policy does not let the caller do this."""
 
     status = 403
+    reason = "forbidden"
 
 
 class NotFound(PlacementError):
     """The addressed object does not exist."""
 
     status = 404
+    reason = "not_found"
 
 
 class Conflict(PlacementError):
     """The request is sound but does not fit the present state."""
 
     status = 409
+    reason = "conflict"
 
 
 class ConcurrentUpdate(Conflict):
     """Somebody else changed what this request was about to change."""
 
     code = CONCURRENT_UPDATE
-    text = "update conflict: {detail}"
+    reason = "concurrent_update"
+    retry = Retry.AS_IT_IS
+
+
+class ObjectsChanged(ConcurrentUpdate):
+    """Others kept changing what a write was about."""
+
+    text = "update conflict: the objects changed while they were being written"
 
 
 class Unavailable(PlacementError):
     """The database cannot be used right now; the client may come back."""
 
     status = 503
+    reason = "unavailable"
+    retry = Retry.AS_IT_IS
+    retry_after_s: ClassVar[int | None] = 1
 
 
 class DatabaseUnavailable(Unavailable):
     """No connection to the database could be had within the deadline."""
 
+    reason = "database_unavailable"
     text = "The database cannot be reached at the moment. Nothing was changed; please try again."
 
 
 class DatabaseBusy(Unavailable):
-    """What a request only wanted to read stayed locked by others until the deadline."""
+    """What a request wanted to read, or the file that it wanted to write to, stayed locked by others."""
 
+    reason = "database_busy"
     text = "The database is kept busy by others at the moment; please try again."
 
 
@@ -80,6 +116,10 @@ class OutcomeUnknown(Unavailable):
 
     The write happened as a whole or not at all; only reading again tells which.
     """
+
+    reason = "outcome_unknown"
+    retry = Retry.AFTER_READING
+    retry_after_s = None
 
     text = (
         "The connection to the database was lost while the change was being committed. "
@@ -90,4 +130,5 @@ class OutcomeUnknown(Unavailable):
 class DatabaseReadOnly(Unavailable):
     """The database takes no writes (read-only file or server, full disk)."""
 
+    reason = "database_read_only"
     text = "The database takes no writes at the moment. Nothing was changed."

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy
 from oslo_config import cfg
 
-from placement.db.api import Database
+from placement.db.database import Database
 
 try:
     from osprofiler import initializer, opts, web

@@ -1,4 +1,4 @@
-"""One method per request that the client sends, all at microversion 1.30 (contract 05, C1, C4).
+"""One method per request that the client sends, all at microversion 1.30 (specification 05 sections C1, C4).
 
 Failures are told apart by status and ``errors[0].code``, never by message text.
 """
@@ -6,9 +6,13 @@ Failures are told apart by status and ``errors[0].code``, never by message text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
+
+import os_resource_classes
+import os_traits
 
 from placement.client import exceptions as exc
 from placement.client.provider_tree import SHARING_TRAIT, Inventory
@@ -23,22 +27,45 @@ INVENTORY_IN_USE = "placement.inventory.inuse"
 
 TRAITS_PER_REQUEST = 100
 
+REQUESTS_AT_ONCE = 8
+"""Fewer than the ten connections that a session of requests keeps open."""
+
+NOT_OFFERED = (400, 403, 405, 406)
+"""How services, and what stands before them, answer a request that they do not know or allow."""
+
 _T = TypeVar("_T")
+_Failure = TypeVar("_Failure", bound=exc.PlacementClientError)
 
 
 class Problem(NamedTuple):
-    """What the service says about a failure: HTTP status, error code, text, request id."""
+    """What the service says about a failure: HTTP status, error code, text, request id, reason."""
 
     status: int
     code: str
     text: str
     request_id: str | None
+    reason: str = ""
 
     @property
     def words(self) -> str:
         """Render status, code and text for people."""
         code = f" {self.code}" if self.code else ""
         return f"HTTP {self.status}{code}: {self.text}"
+
+    def as_failure(self, kind: type[_Failure], **subject: Any) -> _Failure:
+        """Make an exception of the library of it."""
+        return kind(self.words, request_id=self.request_id, status=self.status, **subject)
+
+
+class WholeTree(NamedTuple):
+    """A tree of providers in one snapshot, parents first; none if there is no such tree.
+
+    ``unchanged``: the tag that was sent is still that of the tree, and ``providers`` is empty.
+    """
+
+    tag: str
+    providers: list[dict[str, Any]]
+    unchanged: bool = False
 
 
 class Aspect(NamedTuple):
@@ -54,9 +81,10 @@ def problem_of(response: Any) -> Problem:
     try:
         error = response.json()["errors"][0]
         code, text = str(error.get("code", "")), str(error.get("detail", "")).strip()
+        reason = str(error.get("reason", ""))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-        code, text = "", " ".join(str(response.text).split())[:300]
-    return Problem(response.status_code, code, text, request_id)
+        code, text, reason = "", " ".join(str(response.text).split())[:300], ""
+    return Problem(response.status_code, code, text, request_id, reason)
 
 
 def parts(names: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -78,22 +106,75 @@ def _sendable(body: Any, url: str) -> Any:
 class PlacementAPI:
     """The Placement service behind a keystoneauth1 adapter, or anything that acts like one."""
 
-    def __init__(self, adapter: Any) -> None:
+    def __init__(self, adapter: Any, at_once: int = REQUESTS_AT_ONCE) -> None:
         self._adapter = adapter
+        self._at_once = at_once
+        # None: not known yet.
+        self._has_trees: bool | None = None
 
-    def send(self, method: str, url: str, context: Any, body: Any = None) -> Any:
+    def send(self, method: str, url: str, context: Any, body: Any = None, **headers: str) -> Any:
         """Send one request and return the response, whatever its status."""
         arguments = {} if body is None else {"json": body}
         return getattr(self._adapter, method)(
             url,
-            headers={"Accept": "application/json"},
+            headers={"Accept": "application/json", **headers},
             microversion=MICROVERSION,
             global_request_id=getattr(context, "global_id", None),
             raise_exc=False,
             **arguments,
         )
 
+    def each(
+        self,
+        ask: Callable[[str], _T],
+        names: Iterable[str],
+        progress: Callable[[int], None] = lambda _done: None,
+    ) -> dict[str, _T]:
+        """Ask about several things, some of them at once; the first failure is raised.
+
+        :param progress: told how many are answered.
+        """
+        wanted = list(names)
+        if len(wanted) < 2 or self._at_once < 2:
+            answers: Iterator[_T] = map(ask, wanted)
+            return _counted(wanted, answers, progress)
+        with ThreadPoolExecutor(min(self._at_once, len(wanted))) as pool:
+            try:
+                return _counted(wanted, pool.map(ask, wanted), progress)
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
     # ---- providers
+
+    def whole_tree(
+        self, context: Any, uuid: str, *, tag: str = "", allocations: bool = False
+    ) -> WholeTree | None:
+        """Read the tree around a provider in one request; None if the service cannot do that.
+
+        The compatible API has no such request: this one is asked for until it is known to be
+        missing (specification 07 section 5).
+        """
+        if self._has_trees is False:
+            return None
+        url = f"/-/trees/{uuid}{'?allocations=true' if allocations else ''}"
+        headers = {"If-None-Match": f'"{tag}"'} if tag else {}
+        response = self.send("get", url, context, **headers)
+        if response.status_code == 304:
+            return WholeTree(tag, [], unchanged=True)
+        if response.status_code == 404:
+            # No such tree, or no such request. Once it was answered, it is the tree.
+            return WholeTree("", []) if self._has_trees else None
+        if response.status_code in NOT_OFFERED:
+            self._has_trees = False
+            return None
+        found = self._parse(response, _whole_tree, exc.ResourceProviderRetrievalFailed, uuid=uuid)
+        self._has_trees = True
+        return found
+
+    def lacks_trees(self) -> None:
+        """Note that the service has the tree, but not the request for whole trees."""
+        if self._has_trees is None:
+            self._has_trees = False
 
     def providers_in_tree(self, context: Any, uuid: str) -> list[dict[str, Any]]:
         """Read the providers of a tree; empty if the provider is unknown."""
@@ -135,7 +216,7 @@ class PlacementAPI:
             problem = problem_of(response)
             if problem.code == DUPLICATE_NAME and self.provider(context, uuid):
                 return None
-            raise failed(problem.words, name=name, uuid=uuid, request_id=problem.request_id)
+            raise problem.as_failure(failed, name=name, uuid=uuid)
         return self._parse(response, dict, failed, name=name, uuid=uuid)
 
     def delete_provider(self, context: Any, uuid: str) -> None:
@@ -149,7 +230,7 @@ class PlacementAPI:
             if problem.status == 409
             else exc.ResourceProviderDeletionFailed
         )
-        raise failed(problem.words, uuid=uuid, request_id=problem.request_id)
+        raise problem.as_failure(failed, uuid=uuid)
 
     # ---- aspects of a provider
 
@@ -189,13 +270,11 @@ class PlacementAPI:
 
     def ensure_resource_classes(self, context: Any, names: Iterable[str]) -> None:
         """Create the custom classes among the names that are missing."""
-        for name in sorted({name for name in names if name.startswith("CUSTOM_")}):
+        for name in sorted(set(filter(os_resource_classes.is_custom, names))):
             response = self.send("put", f"/resource_classes/{quote(name, safe='')}", context)
             if response.status_code not in (201, 204):
                 problem = problem_of(response)
-                raise exc.InvalidResourceClass(
-                    problem.words, name=name, request_id=problem.request_id
-                )
+                raise problem.as_failure(exc.InvalidResourceClass, name=name)
 
     def known_traits(self, context: Any, names: Iterable[str]) -> set[str]:
         """Tell which of the traits exist."""
@@ -225,14 +304,12 @@ class PlacementAPI:
         """
         wanted = set(names)
         for name in sorted(wanted - self.known_traits(context, wanted)):
-            if not name.startswith("CUSTOM_"):
+            if not os_traits.is_custom(name):
                 continue
             response = self.send("put", f"/traits/{quote(name, safe='')}", context)
             if response.status_code not in (201, 204):
                 problem = problem_of(response)
-                raise exc.TraitCreationFailed(
-                    problem.words, name=name, request_id=problem.request_id
-                )
+                raise problem.as_failure(exc.TraitCreationFailed, name=name)
 
     # ---- allocations
 
@@ -256,9 +333,15 @@ class PlacementAPI:
             consumer_uuid=consumer_uuid,
         )
 
-    def reshape(self, context: Any, body: Mapping[str, Any]) -> Problem | None:
-        """Send a reshape; None if it was done."""
-        response = self.send("post", "/reshaper", context, _sendable(body, "/reshaper"))
+    def reshape(self, context: Any, body: Mapping[str, Any], seen: str = "") -> Problem | None:
+        """Send a reshape; None if it was done.
+
+        :param seen: tag of the inventories that it was made from. A service that knows the header
+            does not mind that claims have moved the generations since; others do.
+        """
+        headers = {"Placement-Seen-Inventories": seen} if seen else {}
+        body = _sendable(body, "/reshaper")
+        response = self.send("post", "/reshaper", context, body, **headers)
         return None if response.status_code == 204 else problem_of(response)
 
     # ---- inside
@@ -300,7 +383,7 @@ class PlacementAPI:
         response: Any,
         reader: Callable[[Any], _T],
         failed: type[exc.PlacementClientError],
-        **attributes: str,
+        **attributes: Any,
     ) -> _T:
         """Read a 200 answer, or raise ``failed``."""
         problem = problem_of(response) if response.status_code != 200 else None
@@ -310,23 +393,56 @@ class PlacementAPI:
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 unreadable = failed(f"unreadable answer: {error!r}", **attributes)
                 raise unreadable from error
-        raise failed(problem.words, request_id=problem.request_id, **attributes)
+        raise problem.as_failure(failed, **attributes)
 
 
 def _put_failure(
     problem: Problem, uuid: str, url: str, generation: int | None
 ) -> exc.PlacementClientError:
     if problem.status == 409 and problem.code == CONCURRENT_UPDATE:
-        return exc.ResourceProviderUpdateConflict(
-            problem.words, uuid=uuid, generation=generation, request_id=problem.request_id
+        return problem.as_failure(
+            exc.ResourceProviderUpdateConflict, uuid=uuid, generation=generation
         )
     if problem.status == 409 and problem.code == INVENTORY_IN_USE:
-        return exc.InventoryInUse(problem.words, uuid=uuid, url=url, request_id=problem.request_id)
-    return exc.ResourceProviderUpdateFailed(problem.words, url=url, request_id=problem.request_id)
+        return problem.as_failure(exc.InventoryInUse, uuid=uuid, url=url)
+    return problem.as_failure(exc.ResourceProviderUpdateFailed, url=url)
 
 
 def _reader(aspect: str, kind: Callable[[Any], Any]) -> Callable[[Any], Aspect]:
     return lambda body: Aspect(kind(body[aspect]), body["resource_provider_generation"])
+
+
+def _counted(
+    names: Sequence[str], answers: Iterable[_T], progress: Callable[[int], None]
+) -> dict[str, _T]:
+    found = {}
+    for name, answer in zip(names, answers, strict=True):
+        found[name] = answer
+        progress(len(found))
+    return found
+
+
+def _whole_tree(body: Any) -> WholeTree:
+    (tree,) = body["trees"]
+    providers = [_of_whole_tree(shown) for shown in tree["providers"]]
+    return WholeTree(str(tree["etag"]), providers)
+
+
+def _of_whole_tree(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Bring a provider into the form of the compatible API."""
+    return {
+        "uuid": shown["uuid"],
+        "name": shown["name"],
+        "generation": shown["generation"],
+        "parent_provider_uuid": shown["parent"],
+        "inventories": {
+            name: {key: value for key, value in record.items() if key != "used"}
+            for name, record in shown["inventories"].items()
+        },
+        "traits": set(shown["traits"]),
+        "aggregates": set(shown["aggregates"]),
+        "consumers": dict(shown.get("allocations") or {}),
+    }
 
 
 def _provider(shown: Mapping[str, Any]) -> dict[str, Any]:

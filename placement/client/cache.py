@@ -1,4 +1,4 @@
-"""What the client knows of the service: a provider tree with refresh times (contract 05, C4).
+"""What the client knows of the service: a provider tree with refresh times (specification 05 section C4).
 
 K1: the cache is the only source of provider generations. K2: only copies leave it. K3: after a
 failed write the whole tree around the provider is dropped and read again before the next attempt.
@@ -6,12 +6,13 @@ failed write the whole tree around the provider is dropped and read again before
 
 from __future__ import annotations
 
+import contextlib
 import uuid as uuids
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from placement.client import exceptions as exc
-from placement.client.api import Aspect, PlacementAPI
+from placement.client.api import Aspect, PlacementAPI, WholeTree
 from placement.client.provider_tree import Inventory, Origin, ProviderTree
 
 # A provider that changes between the three reads of a refresh is read again this often at most.
@@ -37,6 +38,10 @@ class ProviderCache:
         self._refreshed: dict[str, float] = {}
         # Sharing providers kept as roots whose own tree has not been read.
         self._lone: set[str] = set()
+        # Of whole trees, by root.
+        self._tags: dict[str, str] = {}
+        # Made for a reshape that has not gone through, parents first.
+        self.created: dict[str, None] = {}
 
     # ---- knowing
 
@@ -56,6 +61,7 @@ class ProviderCache:
         self.tree = ProviderTree()
         self._refreshed.clear()
         self._lone.clear()
+        self._tags.clear()
 
     def expire(self, uuid: str) -> None:
         """Have a provider read again before it is written next; its place stays known."""
@@ -65,15 +71,20 @@ class ProviderCache:
         """Forget a provider with its descendants, if it is here."""
         if not self.tree.exists(name_or_uuid):
             return
+        self._tags.pop(self.root_of(name_or_uuid), None)
         for uuid in self.tree.get_provider_uuids(name_or_uuid):
             self._refreshed.pop(uuid, None)
             self._lone.discard(uuid)
         self.tree.remove(name_or_uuid)
 
+    def root_of(self, name_or_uuid: str) -> str:
+        """Return the root of the tree around a provider that is here."""
+        return self.tree.get_provider_uuids_in_tree(name_or_uuid)[0]
+
     def drop_tree(self, uuid: str) -> None:
         """Forget the whole tree around a provider, if it is here."""
         if self.tree.exists(uuid):
-            self.drop(self.tree.get_provider_uuids_in_tree(uuid)[0])
+            self.drop(self.root_of(uuid))
 
     def hand_out(self, uuids_wanted: Iterable[str]) -> ProviderTree:
         """Copy the trees around providers, with those that share with them as lone roots.
@@ -93,6 +104,8 @@ class ProviderCache:
         if uuid in self._lone or not self.is_fresh(uuid):
             return self.read_tree(context, uuid)
         stale = [one for one in self.tree.get_provider_uuids(uuid) if not self.is_fresh(one)]
+        if stale and self.root_of(uuid) in self._tags:
+            return self.read_tree(context, uuid)
         try:
             if stale:
                 self._refresh_all(context, stale)
@@ -102,18 +115,52 @@ class ProviderCache:
         return True
 
     def read_tree(self, context: Any, uuid: str) -> bool:
-        """Replace the tree around a provider by what the service has; False if it has none."""
+        """Replace the tree around a provider by what the service has; False if it has none.
+
+        One request where the service shows whole trees, answered with nothing if it is unchanged;
+        one and three for each provider elsewhere.
+        """
+        known = uuid not in self._lone and self.tree.exists(uuid)
+        root = self.root_of(uuid) if known else ""
+        whole = self.api.whole_tree(context, uuid, tag=self._tags.get(root, ""))
+        if whole is None:
+            return self._read_in_parts(context, uuid)
+        if whole.unchanged:
+            members = self.tree.get_provider_uuids(root)
+            self._refreshed.update(dict.fromkeys(members, self._clock()))
+        elif not whole.providers:
+            self.drop(uuid)
+            return False
+        else:
+            self.take(whole)
+        self._refresh_sharing(context, uuid)
+        return True
+
+    def take(self, whole: WholeTree) -> None:
+        """Replace the tree around a provider by one that was read in one snapshot."""
+        for one in whole.providers:
+            self.drop_tree(one["uuid"])
+        self._populate(whole.providers)
+        for one in whole.providers:
+            self.tree.update_inventory(one["uuid"], one["inventories"])
+            self.tree.update_aggregates(one["uuid"], one["aggregates"])
+            self.tree.update_traits(one["uuid"], one["traits"], one["generation"])
+            self._refreshed[one["uuid"]] = self._clock()
+        self._tags[whole.providers[0]["uuid"]] = whole.tag
+
+    def _read_in_parts(self, context: Any, uuid: str) -> bool:
         shown = self.api.providers_in_tree(context, uuid)
         if not shown:
             self.drop(uuid)
             return False
+        self.api.lacks_trees()
         self.drop_tree(uuid)
         self._populate(shown)
         self._refresh_all(context, [one["uuid"] for one in shown])
         return True
 
-    def create(self, context: Any, uuid: str, name: str, parent_uuid: str | None) -> None:
-        """Create a provider in the service; one created by somebody else meanwhile is used.
+    def create(self, context: Any, uuid: str, name: str, parent_uuid: str | None) -> bool:
+        """Create a provider in the service; False if somebody else has done so, whose is used.
 
         A new provider has nothing to refresh and counts as just refreshed.
         """
@@ -126,11 +173,32 @@ class ProviderCache:
             raise exc.ResourceProviderCreationFailed(
                 "it was deleted while it was being created", name=name, uuid=uuid
             )
+        return shown is not None
 
-    def reread_inventory(self, context: Any, uuid: str) -> None:
-        """Read inventory and generation of one provider again."""
-        inventory, generation = self.api.inventories(context, uuid)
-        self.tree.update_inventory(uuid, inventory, generation)
+    def take_back(self, context: Any) -> None:
+        """Delete what was made for a reshape that was refused, unless somebody uses it by now."""
+        for uuid in reversed(self.created):
+            with contextlib.suppress(Exception):
+                shown = self.api.provider(context, uuid)
+                if shown and shown["generation"] == 0:
+                    self.api.delete_provider(context, uuid)
+                    self.drop(uuid)
+        self.created.clear()
+
+    def inventories_now(self, context: Any, uuids: Iterable[str]) -> dict[str, Aspect]:
+        """Read inventories and generations of providers that are here again, and keep the old.
+
+        ResourceProviderRetrievalFailed, naming it, for one that is not there any more.
+        """
+        wanted = list(uuids)
+        found: dict[str, Aspect] = {}
+        for root in dict.fromkeys(self.root_of(uuid) for uuid in wanted):
+            whole = None if root in self._lone else self.api.whole_tree(context, root)
+            for one in whole.providers if whole else ():
+                found[one["uuid"]] = Aspect(one["inventories"], one["generation"])
+        missing = [uuid for uuid in wanted if uuid not in found]
+        found |= self.api.each(lambda uuid: self.api.inventories(context, uuid), missing)
+        return {uuid: found[uuid] for uuid in wanted}
 
     # ---- writing one aspect of one provider
 
@@ -175,9 +243,7 @@ class ProviderCache:
         """Refresh members of one tree, then those that share with the tree."""
         for uuid in members:
             self._refresh(context, uuid)
-        aggregates = self.tree.aggregates_of_tree(members[0])
-        if aggregates:
-            self._refresh_sharing(context, aggregates)
+        self._refresh_sharing(context, members[0])
 
     def _refresh(self, context: Any, uuid: str) -> None:
         """Read the three aspects of one provider, all of one generation if possible.
@@ -203,8 +269,11 @@ class ProviderCache:
             self.api.traits(context, uuid),
         )
 
-    def _refresh_sharing(self, context: Any, aggregates: set[str]) -> None:
-        """Keep those that share via the aggregates as roots, without following their trees."""
+    def _refresh_sharing(self, context: Any, member: str) -> None:
+        """Keep those that share with a tree as roots, without following their trees."""
+        aggregates = self.tree.aggregates_of_tree(member)
+        if not aggregates:
+            return
         shown = self.api.sharing_providers(context, aggregates, self._max_uuids_per_request)
         listed = {one["uuid"] for one in shown}
         for uuid in self.tree.sharing_via(aggregates):

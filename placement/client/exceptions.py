@@ -1,4 +1,4 @@
-"""Everything the client raises by itself (contract 05, C2).
+"""Everything the client raises by itself (specification 05 section C2).
 
 Failures of the connection or of authentication are not here: they reach the caller as the
 ``keystoneauth1.exceptions.ClientException`` they are, except inside a reshape (C6).
@@ -10,20 +10,41 @@ from __future__ import annotations
 class PlacementClientError(Exception):
     """Base of every failure and signal of this library.
 
-    ``error`` is text for people; ``request_id`` names the request in the log of the service.
+    ``error`` is text for people; ``request_id`` names the request in the log of the service. What
+    is known of the subject is in ``uuid`` and ``generation`` (of a provider), ``name``,
+    ``consumer_uuid`` and ``url``; ``status`` is that of the answer, if there was one.
     """
 
     summary = "Placement client error"
     hint = ""
 
-    def __init__(self, error: object = "", *, request_id: str | None = None) -> None:
+    def __init__(
+        self,
+        error: object = "",
+        *,
+        uuid: str = "",
+        generation: int | None = None,
+        name: str = "",
+        consumer_uuid: str = "",
+        url: str = "",
+        request_id: str | None = None,
+        status: int | None = None,
+    ) -> None:
         super().__init__(error)
         self.error = str(error)
+        self.uuid = uuid
+        self.generation = generation
+        self.name = name
+        self.consumer_uuid = consumer_uuid
+        self.url = url
         self.request_id = request_id
+        self.status = status
 
     def _subject(self) -> str:
         """Name what failed, in the words of the summary."""
-        return ""
+        if self.name and self.uuid:
+            return f" {self.name} ({self.uuid})"
+        return f" {self.consumer_uuid or self.name or self.uuid}".rstrip()
 
     def __str__(self) -> str:
         text = self.summary + self._subject()
@@ -32,32 +53,6 @@ class PlacementClientError(Exception):
         if self.request_id:
             text += f" (request {self.request_id})"
         return f"{text} {self.hint}".rstrip()
-
-
-class _OfProvider(PlacementClientError):
-    """A failure that belongs to one provider."""
-
-    def __init__(
-        self, error: object = "", *, uuid: str = "", request_id: str | None = None
-    ) -> None:
-        super().__init__(error, request_id=request_id)
-        self.uuid = uuid
-
-    def _subject(self) -> str:
-        return f" {self.uuid}" if self.uuid else ""
-
-
-class _OfName(PlacementClientError):
-    """A failure that belongs to one trait or one resource class."""
-
-    def __init__(
-        self, error: object = "", *, name: str = "", request_id: str | None = None
-    ) -> None:
-        super().__init__(error, request_id=request_id)
-        self.name = name
-
-    def _subject(self) -> str:
-        return f" {self.name}" if self.name else ""
 
 
 class ReshapeNeeded(PlacementClientError):
@@ -104,18 +99,6 @@ class ResourceProviderUpdateConflict(PlacementAPIConflict):
 
     summary = "Somebody else changed resource provider"
 
-    def __init__(
-        self,
-        error: object = "",
-        *,
-        uuid: str = "",
-        generation: int | None = None,
-        request_id: str | None = None,
-    ) -> None:
-        super().__init__(error, request_id=request_id)
-        self.uuid = uuid
-        self.generation = generation
-
     def _subject(self) -> str:
         return f" {self.uuid} (generation {self.generation} was sent)"
 
@@ -126,10 +109,6 @@ class ResourceProviderUpdateFailed(PlacementClientError):
     summary = "Update of a resource provider failed"
     hint = "Correct the cause and repeat; what is written already is recognised."
 
-    def __init__(self, error: object = "", *, url: str = "", request_id: str | None = None) -> None:
-        super().__init__(error, request_id=request_id)
-        self.url = url
-
     def _subject(self) -> str:
         return f" at {self.url}" if self.url else ""
 
@@ -138,17 +117,6 @@ class ResourceProviderSyncFailed(ResourceProviderUpdateFailed):
     """The service could not be brought to the wanted tree; the cause is chained."""
 
     summary = "The service was not brought to the wanted provider tree"
-
-    def __init__(
-        self,
-        error: object = "",
-        *,
-        uuid: str = "",
-        url: str = "",
-        request_id: str | None = None,
-    ) -> None:
-        super().__init__(error, url=url, request_id=request_id)
-        self.uuid = uuid
 
     def _subject(self) -> str:
         return f" (provider {self.uuid})" if self.uuid else ""
@@ -160,40 +128,29 @@ class InventoryInUse(ResourceProviderUpdateFailed):
     summary = "Inventory to be removed is in use"
     hint = "Move its allocations with a reshape, or delete them, then repeat."
 
-    def __init__(
-        self,
-        error: object = "",
-        *,
-        uuid: str = "",
-        url: str = "",
-        request_id: str | None = None,
-    ) -> None:
-        super().__init__(error, url=url, request_id=request_id)
-        self.uuid = uuid
-
     def _subject(self) -> str:
         return f" (provider {self.uuid})" if self.uuid else ""
 
 
-class ResourceProviderRetrievalFailed(_OfProvider):
+class ResourceProviderRetrievalFailed(PlacementClientError):
     """Providers or inventories could not be read."""
 
     summary = "Could not read resource provider"
 
 
-class ResourceProviderAggregateRetrievalFailed(_OfProvider):
+class ResourceProviderAggregateRetrievalFailed(PlacementClientError):
     """The aggregates of a provider could not be read."""
 
     summary = "Could not read the aggregates of resource provider"
 
 
-class ResourceProviderTraitRetrievalFailed(_OfProvider):
+class ResourceProviderTraitRetrievalFailed(PlacementClientError):
     """The traits of a provider could not be read."""
 
     summary = "Could not read the traits of resource provider"
 
 
-class ResourceProviderAllocationRetrievalFailed(_OfProvider):
+class ResourceProviderAllocationRetrievalFailed(PlacementClientError):
     """The allocations against a provider could not be read."""
 
     summary = "Could not read the allocations against resource provider"
@@ -204,67 +161,39 @@ class ConsumerAllocationRetrievalFailed(PlacementClientError):
 
     summary = "Could not read the allocations of consumer"
 
-    def __init__(
-        self,
-        error: object = "",
-        *,
-        consumer_uuid: str = "",
-        request_id: str | None = None,
-    ) -> None:
-        super().__init__(error, request_id=request_id)
-        self.consumer_uuid = consumer_uuid
-
-    def _subject(self) -> str:
-        return f" {self.consumer_uuid}" if self.consumer_uuid else ""
-
 
 class ResourceProviderCreationFailed(PlacementClientError):
     """A provider could not be created, for instance because its name is taken."""
 
     summary = "Could not create resource provider"
 
-    def __init__(
-        self,
-        error: object = "",
-        *,
-        name: str = "",
-        uuid: str = "",
-        request_id: str | None = None,
-    ) -> None:
-        super().__init__(error, request_id=request_id)
-        self.name = name
-        self.uuid = uuid
 
-    def _subject(self) -> str:
-        return f" {self.name} ({self.uuid})" if self.name else ""
-
-
-class ResourceProviderDeletionFailed(_OfProvider):
+class ResourceProviderDeletionFailed(PlacementClientError):
     """A provider could not be deleted."""
 
     summary = "Could not delete resource provider"
 
 
-class ResourceProviderInUse(_OfProvider):
+class ResourceProviderInUse(PlacementClientError):
     """A provider to be deleted has allocations or children."""
 
     summary = "Resource provider to be deleted is in use"
     hint = "Move or delete its allocations and children first."
 
 
-class TraitCreationFailed(_OfName):
+class TraitCreationFailed(PlacementClientError):
     """A trait could not be created."""
 
     summary = "Could not create trait"
 
 
-class TraitRetrievalFailed(_OfName):
+class TraitRetrievalFailed(PlacementClientError):
     """Traits could not be looked up."""
 
     summary = "Could not look up traits"
 
 
-class InvalidResourceClass(_OfName):
+class InvalidResourceClass(PlacementClientError):
     """A resource class is not known to the service and could not be created."""
 
     summary = "Could not create resource class"

@@ -1,6 +1,7 @@
-"""Writing an edited provider tree back, with or without a reshape (contract 05, C6).
+"""Writing an edited provider tree back, with or without a reshape (specification 05 section C6).
 
-Create top-down, reshape, delete bottom-up, then fill in: the only order the service accepts.
+Create top-down, reshape, delete bottom-up, then fill in: a child needs its parent, a reshape needs its
+providers, and a provider can be deleted once nothing is left on it.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from typing import Any
 
 from placement.client import exceptions as exc
-from placement.client.api import CONCURRENT_UPDATE, Problem
+from placement.client.api import CONCURRENT_UPDATE, Aspect, Problem
 from placement.client.cache import ProviderCache
 from placement.client.provider_tree import (
     SHARING_TRAIT,
@@ -21,6 +23,18 @@ from placement.client.provider_tree import (
 )
 
 Allocations = Mapping[str, Mapping[str, Any]]
+
+FOLLOWS = 5
+"""How often a reshape follows generations that claims have moved, before it is made anew."""
+
+CONSUMER_MOVED = "consumer_generation"
+"""The reason of a conflict that no new generation of a provider can mend."""
+
+AFTER_RESHAPE = (
+    "The reshape is done: inventories and allocations have moved. Providers to be deleted, traits and"
+    " aggregates may be left to do: start again, what is done already is recognised."
+)
+"""For people, when something fails after it."""
 
 # What a record may hold at 1.30; an adapter of a later version may have read more.
 _RECORD_KEYS = ("project_id", "user_id", "consumer_generation")
@@ -39,8 +53,10 @@ class TreeFlush:
         new_tree: ProviderTree,
         allocations: Allocations | None,
         lists_unchanged: bool = True,
+        keeps_created: bool = False,
     ) -> None:
         self._lists_unchanged = lists_unchanged
+        self._keeps_created = keeps_created
         self._cache = cache
         self._context = context
         self._new_tree = new_tree
@@ -59,8 +75,21 @@ class TreeFlush:
         self._read_dropped()
         for wanted in self._new.values():
             self._ensure_exists(wanted)
-        if self._allocations is not None:
-            self._reshape(self._allocations)
+        if self._allocations is None:
+            self._finish()
+            return
+        self._reshape(self._allocations)
+        try:
+            self._reread()
+            self._finish()
+        except exc.PlacementClientError as error:
+            error.hint = AFTER_RESHAPE
+            raise
+        except Exception as error:
+            error.add_note(AFTER_RESHAPE)
+            raise
+
+    def _finish(self) -> None:
         for uuid in self._removed():
             self._delete(uuid)
         for wanted in reversed(self._new.values()):
@@ -111,7 +140,11 @@ class TreeFlush:
     def _ensure_exists(self, wanted: ProviderData) -> None:
         if not self._cache.knows(wanted.uuid):
             with self._syncing(wanted.uuid, parent_uuid=wanted.parent_uuid):
-                self._cache.create(self._context, wanted.uuid, wanted.name, wanted.parent_uuid)
+                made = self._cache.create(
+                    self._context, wanted.uuid, wanted.name, wanted.parent_uuid
+                )
+            if made and self._allocations is not None:
+                self._cache.created[wanted.uuid] = None
             # Somebody else may have created it at the same time, elsewhere.
             self._check_place(wanted, self._cache.tree.places().get(wanted.uuid))
         # Known as handed out from now on: should a later step fail, and the provider be
@@ -120,28 +153,100 @@ class TreeFlush:
             self._remember({**self._old, wanted.uuid: (wanted.name, wanted.parent_uuid)})
 
     def _reshape(self, allocations: Allocations) -> None:
-        problem = self._post_reshape(allocations)
+        body = self._prepared(allocations)
+        problem = self._post(body)
+        for _ in range(FOLLOWS):
+            if problem is None or not _is_conflict(problem) or not self._follow(body, problem):
+                break
+            problem = self._post(body)
         if problem is None:
-            self._reread()
-        elif problem.status == 409 and problem.code == CONCURRENT_UPDATE:
+            self._cache.created.clear()
+        elif _is_conflict(problem) or (problem.status == 409 and self._has_moved(body)):
+            if not self._keeps_created:
+                self._cache.take_back(self._context)
             self._cache.clear()
-            raise exc.ReshapeConflict(problem.words, request_id=problem.request_id)
+            raise problem.as_failure(exc.ReshapeConflict)
         else:
+            self._cache.take_back(self._context)
             self._drop_involved()
-            raise exc.ReshapeFailed(problem.words, request_id=problem.request_id)
+            raise problem.as_failure(exc.ReshapeFailed)
 
-    def _post_reshape(self, allocations: Allocations) -> Problem | None:
-        """Send the reshape. Whatever breaks in here breaks the reshape (C6)."""
-        try:
+    def _prepared(self, allocations: Allocations) -> dict[str, Any]:
+        with self._reshaping():
             body = self._reshape_body(allocations)
-            if not body["inventories"] and not body["allocations"]:
+            tree = self._cache.tree
+            stored = {name for uuid in self._new for name in tree.data(uuid).inventory}
+            wanted = {name for one in self._new.values() for name in one.inventory}
+            self._cache.api.ensure_resource_classes(self._context, wanted - stored)
+            return body
+
+    def _post(self, body: Mapping[str, Any]) -> Problem | None:
+        if not body["inventories"] and not body["allocations"]:
+            return None
+        seen = self._tag_of(body) if self._leaves_records(body) else ""
+        with self._reshaping():
+            return self._cache.api.reshape(self._context, body, seen)
+
+    def _leaves_records(self, body: Mapping[str, Any]) -> bool:
+        """Tell whether each class of the listed providers is left as it is, added or removed.
+
+        Then allocations that nobody has read can do no harm: what they hold is either still there,
+        or the service refuses to remove it.
+        """
+        for uuid, entry in body["inventories"].items():
+            stored, wanted = self._cache.tree.data(uuid).inventory, entry["inventories"]
+            if any(stored[name] != wanted[name] for name in stored.keys() & wanted.keys()):
+                return False
+        return True
+
+    def _tag_of(self, body: Mapping[str, Any]) -> str:
+        stored = {uuid: self._cache.tree.data(uuid).inventory for uuid in body["inventories"]}
+        text = json.dumps(stored, sort_keys=True, separators=(",", ":"))
+        return blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def _now(self, body: Mapping[str, Any]) -> dict[str, Aspect] | None:
+        """Read the inventories of the listed providers; None if one is gone."""
+        with self._reshaping():
+            try:
+                return self._cache.inventories_now(self._context, body["inventories"])
+            except exc.ResourceProviderRetrievalFailed:
                 return None
-            classes = {name for wanted in self._new.values() for name in wanted.inventory}
-            self._cache.api.ensure_resource_classes(self._context, classes)
-            return self._cache.api.reshape(self._context, body)
+
+    def _has_moved(self, body: Mapping[str, Any]) -> bool:
+        """Tell whether a refusal may come of what nobody has read: the picture is old."""
+        now = self._now(body)
+        return now is None or any(
+            now[uuid].generation != self._cache.tree.data(uuid).generation
+            for uuid in body["inventories"]
+        )
+
+    @contextlib.contextmanager
+    def _reshaping(self) -> Iterator[None]:
+        """Whatever breaks in here breaks the reshape (specification 05 section C6)."""
+        try:
+            yield
         except Exception as error:
+            if isinstance(error, exc.PlacementClientError):  # else it may have gone through
+                self._cache.take_back(self._context)
             self._drop_involved()
             raise exc.ReshapeFailed(str(error) or repr(error)) from error
+
+    def _follow(self, body: Mapping[str, Any], problem: Problem) -> bool:
+        """Write the newest generations into the body, if all that moved them is allocations.
+
+        A claim that came meanwhile is no reason to start over where the inventories are still those
+        that the tree was made from.
+        """
+        if problem.reason == CONSUMER_MOVED or not self._leaves_records(body):
+            return False
+        now = self._now(body)
+        if now is None:
+            return False
+        for uuid, entry in body["inventories"].items():
+            if now[uuid].value != self._cache.tree.data(uuid).inventory:
+                return False
+            entry["resource_provider_generation"] = now[uuid].generation
+        return True
 
     def _reshape_body(self, allocations: Allocations) -> dict[str, Any]:
         """Providers to be removed are emptied by the same request.
@@ -150,7 +255,7 @@ class TreeFlush:
         """
         entries = {uuid: self._inventory_entry(wanted) for uuid, wanted in self._new.items()}
         entries.update((uuid, self._entry(uuid, {})) for uuid in self._removed())
-        # Others move the generations of sharing providers all the time: listing one that does
+        # Others step the generations of sharing providers all the time: listing one that does
         # not change would only invite conflicts.
         listed = {uuid: entry for uuid, entry in entries.items() if not self._may_skip(uuid)}
         if not listed:
@@ -180,9 +285,10 @@ class TreeFlush:
     def _reread(self) -> None:
         """Read inventories and generations again: what became of them cannot be computed."""
         try:
-            for uuid in self._new:
-                with self._syncing(uuid):
-                    self._cache.reread_inventory(self._context, uuid)
+            with self._syncing(next(iter(self._new), "")):
+                now = self._cache.inventories_now(self._context, self._new)
+            for uuid, (inventory, generation) in now.items():
+                self._cache.tree.update_inventory(uuid, inventory, generation)
             for uuid in self._removed():
                 self._cache.expire(uuid)
         except Exception:
@@ -228,8 +334,16 @@ class TreeFlush:
             if isinstance(error, exc.PlacementAPIConflict | exc.InventoryInUse):
                 raise
             raise exc.ResourceProviderSyncFailed(
-                error, uuid=uuid, url=getattr(error, "url", ""), request_id=error.request_id
+                error,
+                uuid=uuid,
+                url=error.url,
+                request_id=error.request_id,
+                status=error.status,
             ) from error
+
+
+def _is_conflict(problem: Problem) -> bool:
+    return problem.status == 409 and problem.code == CONCURRENT_UPDATE
 
 
 def _record(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reshaping while the agents are down: the offline step of an upgrade (contract 05, C9)."""
+"""Reshaping while the agents are down: the offline step of an upgrade (specification 05 section C9)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from placement.client import exceptions as exc
+from placement.client.patience import RESHAPE_TIMEOUT_S
 from placement.client.report import ReportClient
 from placement.client.tracker import Driver, ResourceTracker
 
@@ -22,6 +23,8 @@ def migrate_compute_inventory(
     report_client: ReportClient,
     driver: Driver,
     nodenames: Iterable[str] | None = None,
+    *,
+    reshape_timeout_s: float = RESHAPE_TIMEOUT_S,
 ) -> dict[str, str | Exception]:
     """Reshape the nodes that need it and write nothing for the others.
 
@@ -29,7 +32,7 @@ def migrate_compute_inventory(
     or the exception that ended it. A second run finds every node unchanged. ValueError for a
     node that the driver does not have. All nodes of the driver if ``nodenames`` is None.
     """
-    tracker = ResourceTracker(report_client, driver)
+    tracker = ResourceTracker(report_client, driver, reshape_timeout_s=reshape_timeout_s)
     nodes = tracker.available_nodes()
     chosen = list(nodes) if nodenames is None else list(dict.fromkeys(nodenames))
     unknown = [name for name in chosen if name not in nodes]
@@ -59,7 +62,7 @@ def _migrate(
             wanted = tracker.wanted_tree(tree, name)
         except exc.ReshapeNeeded:
             reshaping = True
-            tracker.reshape(context, name, tree)
+            tracker.reshape(context, name, uuid)
         else:
             if reshaping:
                 # The reshape of an earlier attempt went through and a write after it met a
@@ -67,4 +70,4 @@ def _migrate(
                 client.update_from_provider_tree(context, wanted)
         return RESHAPED if reshaping else UNCHANGED
 
-    return tracker.redrive(attempt)
+    return tracker.redrive(context, attempt)

@@ -1,4 +1,4 @@
-"""A forest of resource providers in memory (contract 05, C3).
+"""A forest of resource providers in memory (specification 05 section C3).
 
 The report client's cache, and the object that a driver edits. Knows nothing about HTTP.
 """
@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
 
 Inventory = dict[str, dict[str, Any]]
-Place = tuple[str, str | None]
+NameAndParent = tuple[str, str | None]
 """A provider's name and the UUID of its parent."""
 
 _P = ParamSpec("_P")
@@ -45,7 +45,7 @@ class Origin:
     """
 
     client: str
-    places: Mapping[str, Place]
+    places: Mapping[str, NameAndParent]
 
 
 @dataclass
@@ -165,7 +165,7 @@ class ProviderTree:
         return self._find(name_or_uuid).snapshot()
 
     @_atomic
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, NameAndParent]:
         """Map each provider's UUID to its name and its parent."""
         return {p.uuid: (p.name, p.parent_uuid) for p in self._providers.values()}
 

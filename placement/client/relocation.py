@@ -1,4 +1,4 @@
-"""Moving allocations between providers, in the form a driver edits them (contract 05, C7)."""
+"""Moving allocations between providers, in the form a driver edits them (specification 05 section C7)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from placement.client import exceptions as exc
+from placement.client.gathering import Records
 from placement.client.provider_tree import ProviderTree
 
 MAX_UNIT = 2147483647
-
-Records = dict[str, dict[str, Any]]
-"""Consumer UUID to allocation record, as GET /allocations/{consumer} answers it."""
 
 
 class Takeover(NamedTuple):

@@ -1,6 +1,6 @@
 """The report client: reads provider trees into a cache and writes edited ones back.
 
-Contract 05, C4 to C6.
+Specification 05 sections C4 to C6.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from placement.client import exceptions as exc
-from placement.client.api import PlacementAPI
+from placement.client.api import REQUESTS_AT_ONCE, PlacementAPI
 from placement.client.cache import ProviderCache
 from placement.client.flush import TreeFlush
+from placement.client.gathering import ConsumerRecords, Progress, logged
 from placement.client.provider_tree import ProviderTree
 
 
@@ -22,8 +23,9 @@ class ReportClient:
 
     ``adapter`` is a keystoneauth1 Adapter for the placement service, or acts like one.
     ``association_refresh`` is the age in seconds from which a provider is read again, 0 for
-    never; ``clock`` gives seconds. One update flow at a time; calls from several threads wait
-    for each other.
+    never; ``clock`` gives seconds. ``requests_at_once`` bounds the threads that read the records of
+    many consumers; ``progress`` is told how far they are. One update flow at a time; calls from
+    several threads wait for each other.
     """
 
     def __init__(
@@ -33,9 +35,12 @@ class ReportClient:
         association_refresh: float = 300,
         max_uuids_per_request: int = 200,
         clock: Callable[[], float] = time.monotonic,
+        requests_at_once: int = REQUESTS_AT_ONCE,
+        progress: Progress = logged,
     ) -> None:
-        self.api = PlacementAPI(adapter)
+        self.api = PlacementAPI(adapter, requests_at_once)
         self._cache = ProviderCache(self.api, association_refresh, max_uuids_per_request, clock)
+        self._records = ConsumerRecords(self.api, progress)
         self._lock = threading.RLock()
 
     # ---- the cache
@@ -111,22 +116,40 @@ class ReportClient:
     ) -> dict[str, dict[str, Any]]:
         """Read all allocations of all consumers at and below a provider in the cache.
 
-        Two requests per provider and consumer, so only when a reshape is due. The result maps
-        consumer UUIDs to GET ``/allocations/{consumer}`` answers. Known limit: a consumer all
-        of whose allocations are on sharing providers is not found. ValueError if the provider
-        is not in the cache.
+        A request per provider and per consumer, some at once, so only when a reshape is due; asked
+        again, only the consumers that changed are read again. The result maps consumer UUIDs to
+        GET ``/allocations/{consumer}`` answers. Known limit: a consumer all of whose allocations
+        are on sharing providers is not found. ValueError if the provider is not in the cache.
         """
         with self._lock:
             members = self._cache.tree.get_provider_uuids(nodename)
-        consumers: dict[str, None] = {}
-        for uuid in members:
-            consumers.update(dict.fromkeys(self.api.allocations_of_provider(context, uuid)))
-        records = {
-            consumer: self.api.allocations_of_consumer(context, consumer) for consumer in consumers
-        }
-        # The empty ones vanished between the two reads: without project and generation in the
-        # answer, a reshape with them would be rejected.
-        return {consumer: record for consumer, record in records.items() if record["allocations"]}
+            whole = self.api.whole_tree(context, members[0], allocations=True)
+            if whole is not None:
+                return self._records.in_snapshot(context, whole, members)
+            return self._records.of(context, self._records.consumers(context, members))
+
+    def get_tree_and_allocations(
+        self, context: Any, rp_uuid: str
+    ) -> tuple[ProviderTree, dict[str, dict[str, Any]]]:
+        """Return the whole tree around a provider and the allocations of all its consumers, now.
+
+        For a reshape: whatever is written between this reading and the reshape is a conflict. So
+        all records are read first, which may take its time; then the tree and the list of its
+        consumers, in one snapshot where the service can; last the records that changed meanwhile.
+        """
+        with self._lock:
+            self.get_allocations_for_provider_tree(context, self._cache.root_of(rp_uuid))
+            whole = self.api.whole_tree(context, rp_uuid, allocations=True)
+            if whole is not None and whole.providers:
+                self._cache.take(whole)
+                members = [one["uuid"] for one in whole.providers]
+                records = self._records.in_snapshot(context, whole, members)
+            elif self._cache.read_tree(context, rp_uuid):
+                members = self._cache.tree.get_provider_uuids(self._cache.root_of(rp_uuid))
+                records = self._records.of(context, self._records.consumers(context, members))
+            else:
+                raise exc.ReshapeConflict("the provider tree was deleted")
+            return self._cache.hand_out([rp_uuid]), records
 
     # ---- writing
 
@@ -137,6 +160,7 @@ class ReportClient:
         allocations: Mapping[str, Mapping[str, Any]] | None = None,
         *,
         lists_unchanged: bool = True,
+        keeps_created: bool = False,
     ) -> None:
         """Bring the service to the state of ``new_tree``; repeat the call after a failure.
 
@@ -144,11 +168,19 @@ class ReportClient:
         allocations change in one reshape; they must be the complete final picture for each
         consumer named. Providers handed out with the tree and no longer in it are deleted.
         Unless ``lists_unchanged``, a reshape names only providers whose inventory changes, so
-        that allocations elsewhere in a large tree are no conflict.
+        that allocations elsewhere in a large tree are no conflict. Providers made for a reshape
+        that the service refuses are deleted again; after a conflict, not if ``keeps_created``:
+        for who repeats it at once, and calls ``take_back`` when giving up.
         """
         with self._lock:
-            flush = TreeFlush(self._cache, context, new_tree, allocations, lists_unchanged)
-            flush.run()
+            TreeFlush(
+                self._cache, context, new_tree, allocations, lists_unchanged, keeps_created
+            ).run()
+
+    def take_back(self, context: Any) -> None:
+        """Delete the providers made for a reshape that has met conflicts and is given up."""
+        with self._lock:
+            self._cache.take_back(context)
 
     def set_inventory_for_provider(
         self, context: Any, uuid: str, value: Mapping[str, Any] | None

@@ -1,22 +1,24 @@
-"""What a driver must offer, and the start-up and periodic flow around it (contract 05, C7, C8)."""
+"""What a driver must offer, and the start-up and periodic flow around it.
+
+Specification 05 sections C7, C8.
+"""
 
 from __future__ import annotations
 
 import copy
 import logging
-import random
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from keystoneauth1 import exceptions as keystone_exceptions
+
 from placement.client import exceptions as exc
+from placement.client import patience
+from placement.client.flush import AFTER_RESHAPE
 from placement.client.provider_tree import ProviderTree
 from placement.client.report import ReportClient
 
 LOG = logging.getLogger(__name__)
-
-# Between two attempts a random part of this, so that two agents in conflict fall out of step.
-PAUSE_AT_MOST_S = 0.05
 
 _T = TypeVar("_T")
 
@@ -46,14 +48,23 @@ class Driver:
 
 
 class ResourceTracker:
-    """Keeps the providers of an agent's nodes as its driver wants them."""
+    """Keeps the providers of an agent's nodes as its driver wants them.
+
+    Conflicts start over, ``max_attempts`` times in all; a reshape goes on for ``reshape_timeout_s``
+    seconds, since claims on a busy host are conflicts.
+    """
 
     def __init__(
-        self, report_client: ReportClient, driver: Driver, *, max_attempts: int = 4
+        self,
+        report_client: ReportClient,
+        driver: Driver,
+        *,
+        max_attempts: int = patience.ATTEMPTS,
+        reshape_timeout_s: float = patience.RESHAPE_TIMEOUT_S,
     ) -> None:
         self._client = report_client
         self._driver = driver
-        self._max_attempts = max_attempts
+        self._patience = patience.Patience(max_attempts, reshape_timeout_s)
 
     def available_nodes(self) -> dict[str, str]:
         """Ask the driver for its nodes: name to root provider UUID."""
@@ -68,9 +79,11 @@ class ResourceTracker:
         return dict(nodes)
 
     def update_available_resource(self, context: Any, startup: bool = False) -> None:
-        """Update every node; at start-up, failures to write are raised and must be fatal.
+        """Update every node; at start-up, failures are raised and must be fatal.
 
-        Later they are logged, and the next period tries again.
+        Those of the service and of the connection, that is: what breaks inside the driver is
+        logged. Later everything is logged, and the next period tries again; a reshape that failed
+        is raised whenever it is.
         """
         for nodename in self.available_nodes():
             try:
@@ -78,12 +91,12 @@ class ResourceTracker:
             except exc.ReshapeFailed as error:
                 LOG.critical("Node %s was not reshaped, do not go on: %s", nodename, error)
                 raise
-            except (exc.ResourceProviderUpdateFailed, exc.ResourceProviderUpdateConflict) as error:
+            except exc.ReshapeNeeded as error:
+                LOG.error("Node %s is left as it is. %s", nodename, error)
+            except (exc.PlacementClientError, keystone_exceptions.ClientException) as error:
                 if startup:
                     raise
                 LOG.error("Node %s was not updated, next period again: %s", nodename, error)
-            except exc.ReshapeNeeded as error:
-                LOG.error("Node %s is left as it is. %s", nodename, error)
             except Exception:
                 LOG.exception("Node %s was not updated, the next period tries again", nodename)
 
@@ -96,7 +109,7 @@ class ResourceTracker:
         nodes = self.available_nodes()
         if nodename not in nodes:
             raise ValueError(f"The driver has no node {nodename}")
-        self.redrive(lambda: self._attempt(context, nodename, nodes[nodename], startup))
+        self.redrive(context, lambda: self._attempt(context, nodename, nodes[nodename], startup))
 
     def _attempt(self, context: Any, nodename: str, uuid: str, startup: bool) -> None:
         tree = self._client.get_provider_tree_and_ensure_root(context, uuid, name=nodename)
@@ -105,7 +118,7 @@ class ResourceTracker:
         except exc.ReshapeNeeded:
             if not startup:
                 raise
-            self.reshape(context, nodename, tree)
+            self.reshape(context, nodename, uuid)
         else:
             self._client.update_from_provider_tree(context, wanted)
 
@@ -117,7 +130,7 @@ class ResourceTracker:
         self._driver.update_provider_tree(wanted, nodename)
         return wanted
 
-    def reshape(self, context: Any, nodename: str, tree: ProviderTree) -> None:
+    def reshape(self, context: Any, nodename: str, uuid: str) -> None:
         """Move inventories and allocations as the driver says.
 
         Running on with the old shape would hand out resources twice. So everything that goes
@@ -126,10 +139,9 @@ class ResourceTracker:
         """
         LOG.info("Moving inventories and allocations of node %s to their new providers", nodename)
         try:
-            allocations = self._client.get_allocations_for_provider_tree(context, nodename)
-            wanted = copy.deepcopy(tree)
+            wanted, allocations = self._client.get_tree_and_allocations(context, uuid)
             self._driver.update_provider_tree(wanted, nodename, allocations=allocations)
-            self._client.update_from_provider_tree(context, wanted, allocations)
+            self._client.update_from_provider_tree(context, wanted, allocations, keeps_created=True)
         except exc.ReshapeNeeded as error:
             raise exc.ReshapeFailed(
                 f"the driver asked for a reshape of node {nodename} although it was given the"
@@ -138,20 +150,16 @@ class ResourceTracker:
         except (exc.PlacementAPIConflict, exc.ResourceProviderUpdateFailed, exc.ReshapeFailed):
             raise
         except Exception as error:
+            if AFTER_RESHAPE in getattr(error, "__notes__", ()):
+                unfinished = exc.ResourceProviderSyncFailed(f"node {nodename}: {error!r}")
+                unfinished.hint = AFTER_RESHAPE
+                raise unfinished from error
             raise exc.ReshapeFailed(f"node {nodename}: {error!r}") from error
 
-    def redrive(self, attempt: Callable[[], _T]) -> _T:
-        """Repeat an attempt while it ends in conflicts, ``max_attempts`` times in all."""
-        for _ in range(self._max_attempts - 1):
-            try:
-                return attempt()
-            except exc.PlacementAPIConflict as conflict:
-                LOG.info("Starting over: %s", conflict)
-                time.sleep(random.uniform(0, PAUSE_AT_MOST_S))  # noqa: S311
+    def redrive(self, context: Any, attempt: Callable[[], _T]) -> _T:
+        """Repeat an attempt while it ends in conflicts; what it made is taken back at the end."""
         try:
-            return attempt()
-        except exc.ReshapeConflict as conflict:
-            raise exc.ReshapeFailed(
-                f"{self._max_attempts} attempts met conflicts, the last: {conflict.error}",
-                request_id=conflict.request_id,
-            ) from conflict
+            return self._patience.redrive(attempt)
+        except Exception:
+            self._client.take_back(context)
+            raise

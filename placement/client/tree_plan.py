@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from placement.client import exceptions as exc
+from placement.client.gathering import Records
+from placement.client.patience import RESHAPE_TIMEOUT_S, Patience
 from placement.client.provider_tree import ProviderTree
-from placement.client.relocation import Move, Records, Relocation
+from placement.client.relocation import Move, Relocation
 from placement.client.report import ReportClient
 from placement.client.tree_edit import TreeEdit
 from placement.client.tree_file import FileProvider, Problem, TreeFile
-
-ATTEMPTS = 4
 
 
 class Refused(exc.PlacementClientError):
@@ -96,40 +95,28 @@ def apply_plan(
     allocations = plan.allocations if plan.moves or several else None
     try:
         client.update_from_provider_tree(context, plan.wanted, allocations, lists_unchanged=False)
-    except (exc.ReshapeFailed, exc.ReshapeConflict) as error:
-        if error.__cause__ is None:  # the service refused it; else it may have gone through
-            _take_back(client, context, plan)
+    except (exc.ReshapeFailed, exc.ReshapeConflict):
         client.clear_provider_cache()
         raise
 
 
-def _take_back(client: ReportClient, context: Any, plan: TreePlan) -> None:
-    """Delete the empty providers created for a reshape that changed nothing, if possible."""
-    for uuid in reversed(_uuids(plan.wanted)):
-        if plan.before.exists(uuid):
-            continue
-        with contextlib.suppress(Exception):
-            shown = client.api.provider(context, uuid)
-            if shown and shown["generation"] == 0:  # nobody has used it since
-                client.api.delete_provider(context, uuid)
-
-
-def apply_file(client: ReportClient, context: Any, file: TreeFile, **permissions: bool) -> TreePlan:
-    """Plan and apply, starting over on conflicts; returns the plan that went through."""
-    for _ in range(ATTEMPTS - 1):
-        try:
-            return _applied(client, context, file, permissions)
-        except exc.PlacementAPIConflict:
-            client.clear_provider_cache()
-    return _applied(client, context, file, permissions)
-
-
-def _applied(
-    client: ReportClient, context: Any, file: TreeFile, permissions: dict[str, bool]
+def apply_file(
+    client: ReportClient,
+    context: Any,
+    file: TreeFile,
+    *,
+    reshape_timeout_s: float = RESHAPE_TIMEOUT_S,
+    **permissions: bool,
 ) -> TreePlan:
-    plan = make_plan(client, context, file)
-    apply_plan(client, context, plan, **permissions)
-    return plan
+    """Plan and apply, starting over on conflicts; returns the plan that went through."""
+
+    def attempt() -> TreePlan:
+        client.clear_provider_cache()
+        plan = make_plan(client, context, file)
+        apply_plan(client, context, plan, **permissions)
+        return plan
+
+    return Patience(reshape_s=reshape_timeout_s).redrive(attempt)
 
 
 # ---- what the service has

@@ -1,7 +1,8 @@
-"""The command ``placement-manage`` (contract 06 section 6)."""
+"""The command ``placement-manage`` (specification 06 section 6)."""
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,16 +11,20 @@ import prettytable
 from oslo_config import cfg
 from tqdm import tqdm
 
+from placement import advice, db_api
 from placement import conf as configuration
-from placement import db_api, failures
-from placement.db import invariants, online_migrations, schema
-from placement.db.api import Database, Transaction
+from placement.cmd import audit, config_check
+from placement.db import coexistence_rows, invariants, online_migrations, schema
+from placement.db.database import Database, Snapshot
+from placement.objects import coexistence
 from placement.version import VERSION
 
 LOG = logging.getLogger(__name__)
 
-ACTIONS = "{sync,version,stamp,online_data_migrations}"
-"""Scripts look for this in the help of ``db``; ``check`` came later and is listed below it."""
+SHARED = (
+    "The OpenStack service may go on writing to this database. When it is stopped everywhere, run "
+    '"placement-manage db sync --finish": until then searches and usages count the ledger.'
+)
 
 BATCH = 50
 COMPLETE, MORE, FAILED, BAD_COUNT = 0, 1, 2, 127
@@ -44,7 +49,7 @@ def run(argv: list[str], prog: str | None = None) -> int:
         _parse(conf, argv, prog)
         return _act(conf)
     except Exception as error:
-        message = failures.explain(error, conf)
+        message = advice.explain(error, conf)
         if message is None:
             raise
         LOG.debug("The command failed.", exc_info=True)
@@ -54,11 +59,22 @@ def run(argv: list[str], prog: str | None = None) -> int:
 
 def _parse(conf: cfg.ConfigOpts, argv: list[str], prog: str | None) -> None:
     try:
-        conf(argv, project=configuration.PROJECT, prog=prog, version=VERSION)
+        more = _as_the_service_reads(argv)
+        conf(argv, project=configuration.PROJECT, prog=prog, version=VERSION, **more)
     except cfg.RequiredOptError:
         # Raised last: the command is known, and help needs no database.
         if getattr(conf.command, "opens_database", False):
             raise
+
+
+def _as_the_service_reads(argv: list[str]) -> dict[str, Any]:
+    """Let ``config check`` read the files of the service; other commands know no such variable."""
+    given = any(word.startswith(("--config-file", "--config-dir")) for word in argv)
+    named = os.environ.get("OS_PLACEMENT_CONFIG_DIR", "").strip()
+    if given or not named or not {"config", "check"} <= set(argv):
+        return {}
+    files = configuration.default_config_files()
+    return {"default_config_files": files, "default_config_dirs": []}
 
 
 def _act(conf: cfg.ConfigOpts) -> int:
@@ -79,12 +95,23 @@ class _Commands:
         """Add ``db`` and its actions to the parser of oslo.config."""
         # Without a command there is help, not a usage error.
         subparsers.required = False
+        audit.add_parser(subparsers).set_defaults(action=self.audit, opens_database=True)
+        config = config_check.add_parser(
+            subparsers, lambda: config_check.run(self.conf, self.conf.command.before)
+        )
+        config.set_defaults(action=lambda: _print_help(config))
         database = subparsers.add_parser(
             "db", help="Create, upgrade, migrate and check the database"
         )
         database.set_defaults(action=lambda: _print_help(database))
-        actions = database.add_subparsers(title="actions", metavar=ACTIONS)
-        self._add(actions, "sync", self.sync, "Upgrade the schema to the newest revision.")
+        actions = database.add_subparsers(title="actions")
+        sync = self._add(actions, "sync", self.sync, "Upgrade the schema to the newest revision.")
+        sync.add_argument(
+            "--finish",
+            action="store_true",
+            help="Then compute all usage anew, and declare the database this service's own. The "
+            "OpenStack service must be stopped everywhere; this service may run.",
+        )
         self._add(actions, "version", self.version, "Print the revision of the schema, or None.")
         stamp = self._add(
             actions, "stamp", self.stamp, "Write a revision into the database, without migrating."
@@ -119,6 +146,12 @@ class _Commands:
             help="Recompute usage counters and roots, and remove consumers without allocations. "
             "Safe while the service runs.",
         )
+        self._add(
+            actions,
+            "release",
+            self.release,
+            "Let the OpenStack service write to the database again, while this service runs.",
+        )
 
     def _add(
         self, actions: Any, name: str, action: Callable[[], int], text: str
@@ -135,8 +168,28 @@ class _Commands:
     def sync(self) -> int:
         """Upgrade the schema; nothing on stdout."""
         database = self._open()
-        with _bar(len(schema.pending(database)), "revisions") as bar:
-            schema.sync(database, progress=lambda _revision: bar.update())
+        with (
+            _bar(len(schema.pending(database)), "revisions") as revisions,
+            _bar(None, "providers noted") as providers,
+        ):
+
+            def report(revision: str) -> None:
+                revisions.write(f"Upgraded the database schema to {revision}", file=sys.stderr)
+                revisions.update()
+
+            schema.sync(database, progress=report, counted=providers.update)
+        if self.conf.command.finish:
+            with _bar(None, "providers counted") as bar:
+                coexistence.finish(database, bar.update)
+        elif database.read(coexistence_rows.is_under_way):
+            print(SHARED, file=sys.stderr)
+        return 0
+
+    def release(self) -> int:
+        """Let the old service write again."""
+        database = self._open()
+        schema.require_head(database)
+        coexistence.release(database)
         return 0
 
     def version(self) -> int:
@@ -152,7 +205,7 @@ class _Commands:
         return 0
 
     def online_data_migrations(self) -> int:
-        """Run the data migrations (contract 06 section 7.4)."""
+        """Run the data migrations (specification 06 section 7.4)."""
         try:
             count = _batch_size(self.conf.command.max_count)
         except ValueError:
@@ -163,6 +216,16 @@ class _Commands:
             self.conf.placement.incomplete_consumer_user_id,
         )
         return _Batches(self._open(), ids).run(count)
+
+    def audit(self) -> int:
+        """Compare the ledger with the consumers that exist."""
+        database = self._open()
+        schema.require_head(database)
+        try:
+            return audit.run(database, self.conf.command)
+        except audit.AuditError as error:
+            print(f"{self.conf.prog}: {error}", file=sys.stderr)
+            return audit.TROUBLE
 
     def check(self) -> int:
         """Verify the invariants and repair what can be."""
@@ -263,7 +326,7 @@ def _checked(database: Database) -> list[invariants.Finding]:
     """Check all invariants on one committed state, which takes a while on a large ledger."""
     with _bar(len(invariants.INVARIANTS), "checks") as bar:
 
-        def work(tx: Transaction) -> list[invariants.Finding]:
+        def work(tx: Snapshot) -> list[invariants.Finding]:
             # Again from the first, should the connection be lost.
             bar.reset()
             findings = []

@@ -9,12 +9,14 @@ from typing import NoReturn
 
 from oslo_config import cfg
 
+from placement import advice
 from placement import conf as options
-from placement import failures
 from placement.client import drivers
 from placement.client.exceptions import PlacementClientError
 from placement.client.migrate import migrate_compute_inventory
+from placement.client.patience import RESHAPE_TIMEOUT_S
 from placement.client.report import ReportClient
+from placement.cmd.progress import shown
 from placement.direct import PlacementDirect
 
 DONE = 0
@@ -49,6 +51,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--node", action="append", metavar="NAME", help="only this node; may be given again"
     )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=RESHAPE_TIMEOUT_S,
+        metavar="SECONDS",
+        help="repeat a reshape that meets conflicts for so long (%(default)g)",
+    )
     return parser
 
 
@@ -63,8 +72,14 @@ def load_configuration(files: Sequence[str] | None) -> cfg.ConfigOpts:
 
 def _migrate(conf: cfg.ConfigOpts, arguments: argparse.Namespace) -> int:
     driver = drivers.load(arguments.driver, conf)
-    with PlacementDirect(conf) as adapter:
-        results = migrate_compute_inventory(None, ReportClient(adapter), driver, arguments.node)
+    with PlacementDirect(conf) as adapter, shown() as progress:
+        results = migrate_compute_inventory(
+            None,
+            ReportClient(adapter, progress=progress),
+            driver,
+            arguments.node,
+            reshape_timeout_s=arguments.timeout,
+        )
     for node, result in results.items():
         failed = isinstance(result, Exception)
         # The service's error texts have line breaks; scripts read one line per node.
@@ -85,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_USAGE
     except Exception as error:
         # Nothing was done to any node: the database or the list of nodes could not be read.
-        message = failures.explain(error, conf) if conf else None
+        message = advice.explain(error, conf) if conf else None
         in_words = str(error) if isinstance(error, PlacementClientError) else repr(error)
         print(f"placement-migrate-compute-inventory: {message or in_words}", file=sys.stderr)
         return FAILED

@@ -1,4 +1,4 @@
-"""The command ``placement-status`` (contract 06 section 8)."""
+"""The command ``placement-status`` (specification 06 section 8)."""
 
 import sys
 from collections.abc import Callable
@@ -8,16 +8,18 @@ from oslo_config import cfg
 from oslo_upgradecheck import common_checks, upgradecheck
 from sqlalchemy import exists, func, inspect, select
 
+from placement import advice, db_api
 from placement import conf as configuration
-from placement import db_api, failures
-from placement.db import invariants, models
-from placement.db.api import Database, Transaction
+from placement.db import coexistence_rows, invariants, models, schema
+from placement.db.consumer_rows import UUIDS_WITHOUT_RECORD
+from placement.db.database import Database
 
 MIGRATE = 'Run the "placement-manage db online_data_migrations" command.'
 
+NOT_CHECKED = 255
+"""The exit code of the library for checks that could not be made."""
+
 _providers = models.resource_providers
-_allocations = models.allocations
-_consumers = models.consumers
 
 
 class Checks(upgradecheck.UpgradeCommands):
@@ -44,7 +46,24 @@ class Checks(upgradecheck.UpgradeCommands):
         self._upgrade_checks = _CHECKS
         if self._wrong_counters():
             self._upgrade_checks = (*_CHECKS, ("Usage Counters", Checks.usage_counters))
+        if self._foreign().writes:
+            self._upgrade_checks = (*self._upgrade_checks, ("Other Writers", Checks.other_writers))
         return super().check()
+
+    def require_tables(self) -> None:
+        """Check that there is what the checks look at, which is older than most revisions.
+
+        :raises SchemaError: there is not.
+        """
+        with self.database.engine.connect() as connection:
+            missing = {"resource_providers", "allocations", "consumers"} - set(
+                inspect(connection).get_table_names()
+            )
+        if missing:
+            raise schema.SchemaError(
+                "The database has no schema of the placement service to check. Run the "
+                '"placement-manage db sync" command first.'
+            )
 
     def missing_root_provider_ids(self) -> upgradecheck.Result:
         """Fail while a provider has no root."""
@@ -59,11 +78,7 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def incomplete_consumers(self) -> upgradecheck.Result:
         """Warn while allocations have no consumer."""
-        counted = (
-            select(func.count(_allocations.c.consumer_id.distinct()))
-            .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
-            .where(_consumers.c.uuid.is_(None))
-        )
+        counted = select(func.count()).select_from(UUIDS_WITHOUT_RECORD.subquery())
         number = self.database.read(lambda connection: connection.scalar(counted))
         if not number:
             return upgradecheck.Result(upgradecheck.Code.SUCCESS)
@@ -81,16 +96,33 @@ class Checks(upgradecheck.UpgradeCommands):
             'Run the "placement-manage db check --repair" command.',
         )
 
-    def _wrong_counters(self) -> int:
-        def work(tx: Transaction) -> int:
-            inspector = inspect(tx)
-            if not inspector.has_table("inventories"):
-                return 0
-            if not any(found["name"] == "used" for found in inspector.get_columns("inventories")):
-                return 0
-            return invariants.examine(tx, invariants.COUNTERS).count
+    def other_writers(self) -> upgradecheck.Result:
+        """Warn when another service has written to the database."""
+        found = self._foreign()
+        since = f" since {found.since}" if found.since else ""
+        return upgradecheck.Result(
+            upgradecheck.Code.WARNING,
+            f"Another service has written to this database{since}: {found.writes} writes to "
+            f"{found.providers} resource providers. Once it is stopped everywhere, run the "
+            '"placement-manage db sync --finish" command.',
+        )
 
-        return self.database.snapshot(work)
+    def _foreign(self) -> coexistence_rows.State:
+        if not self._is_at_head():
+            return coexistence_rows.State(None, 0, 0)
+        return self.database.read(coexistence_rows.state)
+
+    def _wrong_counters(self) -> int:
+        """Count counters and usages of owners that are wrong."""
+        if not self._is_at_head():
+            return 0
+        derived = (invariants.COUNTERS, invariants.OWNER_USAGES)
+        return self.database.snapshot(
+            lambda tx: sum(invariants.examine(tx, each).count for each in derived)
+        )
+
+    def _is_at_head(self) -> bool:
+        return schema.current(self.database) == schema.HEAD
 
 
 _CHECKS = (
@@ -121,13 +153,13 @@ def run(argv: list[str], prog: str | None = None) -> int:
     )
     try:
         conf(argv, project=configuration.PROJECT, prog=prog)
-        _ = checks.database
+        checks.require_tables()
     except Exception as error:
-        message = failures.explain(error, conf)
+        message = advice.explain(error, conf)
         if message is None:
             raise
         print(f"{conf.prog or 'placement-status'}: {message}", file=sys.stderr)
-        return 1
+        return NOT_CHECKED if isinstance(error, schema.SchemaError) else 1
     upgradecheck.CONF = conf
     return int(upgradecheck.run(conf))
 

@@ -10,15 +10,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from keystoneauth1 import adapter, loading
 from keystoneauth1 import exceptions as keystone_exceptions
 from oslo_config import cfg
 
+from placement.client import connection
 from placement.client.exceptions import PlacementClientError
+from placement.client.patience import RESHAPE_TIMEOUT_S
 from placement.client.report import ReportClient
 from placement.client.tree_diff import coloured, diff_lines
 from placement.client.tree_file import TreeFile, TreeFileError, parse, render
 from placement.client.tree_plan import TreePlan, apply_file, make_plan
+from placement.cmd.progress import shown
 
 SAME = 0
 DIFFERENT = 1
@@ -32,65 +34,87 @@ _EPILOG = """exit status:
 The file is for people: see the JSON Schema in placement/client/schemas/provider_trees.json."""
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="placement-tree",
-        description="Export provider trees as YAML, show what a file would change, apply it.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("command", choices=sorted(_COMMANDS))
-    parser.add_argument(
-        "subject",
-        nargs="*",
-        help="export: names or UUIDs of providers; diff, apply: one file, - for standard input",
-    )
-    _add_options(parser)
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Read the options of the connection wherever they stand, then the command with its own."""
+    common = _common(argv)
+    arguments, rest = common.parse_known_args(argv)
+    return _parser(common).parse_args(rest, arguments)
+
+
+def _common(argv: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="placement-tree", add_help=False, allow_abbrev=False)
     parser.add_argument(
         "--direct", action="store_true", help="work on the database, while no service runs"
     )
     parser.add_argument(
         "--config-file", action="append", metavar="F", help="with --direct: names the database"
     )
+    parser.add_argument(
+        "--debug", action="store_true", help="show where in the program a failure came from"
+    )
     if "--direct" not in argv:
-        _add_connection(parser, argv)
+        parser.add_argument(
+            "--os-cloud",
+            default=os.environ.get("OS_CLOUD"),
+            metavar="NAME",
+            help="a cloud of clouds.yaml (needs openstacksdk)",
+        )
+        connection.add_arguments(parser, argv)
     return parser
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="export: every tree of the service")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="export: write here, not to standard output"
+def _parser(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="placement-tree",
+        description="Export provider trees as YAML, show what a file would change, apply it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[common],
     )
+    commands = parser.add_subparsers(title="commands", dest="command", required=True)
+    _add_export(commands)
+    _add_diff(commands)
+    _add_apply(commands)
+    return parser
+
+
+def _add_export(commands: Any) -> None:
+    parser = commands.add_parser("export", help="write trees as YAML")
+    parser.add_argument("subject", nargs="*", metavar="PROVIDER", help="name or UUID")
+    parser.add_argument("--all", action="store_true", help="every tree of the service")
+    parser.add_argument("-o", "--output", metavar="FILE", help="not to standard output")
+
+
+def _add_diff(commands: Any) -> argparse.ArgumentParser:
+    return _add_file(commands.add_parser("diff", help="show what a file would change"))
+
+
+def _add_apply(commands: Any) -> None:
+    parser = _add_file(commands.add_parser("apply", help="change what differs from a file"))
     parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="default: auto"
-    )
-    parser.add_argument(
-        "--allow-reshape",
-        action="store_true",
-        help="apply: let allocations move as the file says",
+        "--allow-reshape", action="store_true", help="let allocations move as the file says"
     )
     parser.add_argument(
         "--one-by-one",
         action="store_true",
-        help="apply: write each inventory by itself, which needs no role of the reshaper but may"
-        " stop half way",
+        help="write each inventory by itself, which needs no role of the reshaper but may stop half"
+        " way",
     )
     parser.add_argument(
-        "--debug", action="store_true", help="show where in the program a failure came from"
+        "--timeout",
+        type=float,
+        default=RESHAPE_TIMEOUT_S,
+        metavar="SECONDS",
+        help="repeat a reshape that meets conflicts for so long (%(default)g)",
     )
 
 
-def _add_connection(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+def _add_file(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("file", metavar="FILE", help="- for standard input")
     parser.add_argument(
-        "--os-cloud",
-        default=os.environ.get("OS_CLOUD"),
-        metavar="NAME",
-        help="a cloud of clouds.yaml (needs openstacksdk)",
+        "--color", choices=("auto", "always", "never"), default="auto", help="default: auto"
     )
-    loading.register_session_argparse_arguments(parser)
-    loading.register_adapter_argparse_arguments(parser, service_type="placement")
-    loading.register_auth_argparse_arguments(parser, list(argv), default="password")
+    return parser
 
 
 @contextlib.contextmanager
@@ -101,24 +125,15 @@ def _connection(arguments: argparse.Namespace) -> Iterator[Any]:
             yield direct
         return
     if arguments.os_cloud:
-        yield _of_cloud(arguments.os_cloud)
+        yield connection.of_cloud(arguments.os_cloud)
         return
-    auth = loading.load_auth_from_argparse_arguments(arguments)
-    session = loading.load_session_from_argparse_arguments(arguments, auth=auth)
-    yield adapter.Adapter(
-        session,
-        service_type=arguments.os_service_type,
-        service_name=arguments.os_service_name,
-        interface=arguments.os_interface,
-        region_name=arguments.os_region_name,
-        endpoint_override=arguments.os_endpoint_override,
-    )
+    yield connection.adapter_of(arguments)
 
 
 @contextlib.contextmanager
 def _direct(config_files: Sequence[str] | None) -> Iterator[Any]:
     # Not above: the remote commands need neither the server nor its database drivers.
-    from placement import failures
+    from placement import advice
     from placement.cmd.migrate_inventory import load_configuration
     from placement.direct import PlacementDirect
 
@@ -126,19 +141,14 @@ def _direct(config_files: Sequence[str] | None) -> Iterator[Any]:
     try:
         with PlacementDirect(conf) as direct:
             yield direct
+    except OSError:
+        # Of a file that the command names.
+        raise
     except Exception as error:
-        message = failures.explain(error, conf)
+        message = advice.explain(error, conf)
         if message is None:
             raise
         raise _BadUsage(message) from error
-
-
-def _of_cloud(name: str) -> Any:
-    try:
-        import openstack
-    except ImportError as error:
-        raise _BadUsage("--os-cloud needs openstacksdk: pip install openstacksdk") from error
-    return openstack.connect(cloud=name).placement
 
 
 def _export(client: ReportClient, arguments: argparse.Namespace) -> int:
@@ -182,9 +192,7 @@ def _write_whole(path: Path, text: str) -> None:
 
 
 def _read(arguments: argparse.Namespace) -> TreeFile:
-    if len(arguments.subject) != 1:
-        raise _BadUsage(f"{arguments.command} takes exactly one file")
-    name = arguments.subject[0]
+    name = arguments.file
     text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     return parse(text, "<standard input>" if name == "-" else name)
 
@@ -211,6 +219,7 @@ def _apply(client: ReportClient, arguments: argparse.Namespace) -> int:
         _read(arguments),
         allow_reshape=arguments.allow_reshape,
         one_by_one=arguments.one_by_one,
+        reshape_timeout_s=arguments.timeout,
     )
     _show(plan, arguments)
     return SAME
@@ -220,7 +229,13 @@ class _BadUsage(Exception):
     """The arguments make no sense together, or here."""
 
 
-_IN_WORDS = (PlacementClientError, keystone_exceptions.ClientException, cfg.Error, _BadUsage)
+_IN_WORDS = (
+    PlacementClientError,
+    keystone_exceptions.ClientException,
+    cfg.Error,
+    connection.NoCloudFiles,
+    _BadUsage,
+)
 
 
 _COMMANDS = {"export": _export, "diff": _diff, "apply": _apply}
@@ -229,10 +244,11 @@ _COMMANDS = {"export": _export, "diff": _diff, "apply": _apply}
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return the exit status."""
     argv = sys.argv[1:] if argv is None else argv
-    arguments = _parser(argv).parse_intermixed_args(argv)
+    arguments = _parse(argv)
     try:
-        with _connection(arguments) as connection:
-            return _COMMANDS[arguments.command](ReportClient(connection), arguments)
+        with _connection(arguments) as service, shown() as progress:
+            client = ReportClient(service, progress=progress)
+            return _COMMANDS[arguments.command](client, arguments)
     except Exception as error:
         if arguments.debug:
             raise
@@ -250,8 +266,28 @@ def _explain(error: Exception, command: str) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, _IN_WORDS):
-        return str(error)
+        return f"{error}{_ADVICE.get(_answered(error), '')}"
     return f"{type(error).__name__}: {error}"
+
+
+_ADVICE = {
+    401: " Check user, project and password, or the token.",
+    403: " Reading and writing need the role admin or service. What moves allocations, or inventories of"
+    " several providers at once, needs the role service (rule placement:reshaper:reshape);"
+    " --one-by-one does without where no allocations move.",
+    404: " If other requests fail too: is this the URL of a Placement service? See the service"
+    " catalogue, --os-endpoint-override and --os-endpoint.",
+}
+
+
+def _answered(error: BaseException | None) -> int:
+    """Return the status of the answer that led to a failure, 0 if there was none."""
+    while error is not None:
+        status = getattr(error, "status", None) or getattr(error, "http_status", None)
+        if status:
+            return int(status)
+        error = error.__cause__
+    return 0
 
 
 def _status(error: Exception, command: str) -> int:

@@ -1,4 +1,4 @@
-"""Every option of the service (contract 06 section 4), and where values come from (section 3)."""
+"""Every option of the service (specification 06 section 4), and where values come from (section 3)."""
 
 import os
 from pathlib import Path
@@ -7,12 +7,12 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_policy import opts as policy_opts
 
-from placement.conf import api, base, database, healthcheck, placement, workarounds
+from placement.conf import api, base, database, healthcheck, insight, placement, workarounds
 
 PROJECT = "placement"
 CONFIG_FILE = "placement.conf"
 
-_MODULES = (base, api, placement, database, healthcheck, workarounds)
+_MODULES = (base, api, placement, insight, database, healthcheck, workarounds)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

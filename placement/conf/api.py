@@ -1,4 +1,4 @@
-"""Options of ``[api]`` (contract 06 section 4.2)."""
+"""Options of ``[api]`` (specification 06 section 4.2)."""
 
 from oslo_config import cfg
 
@@ -15,5 +15,13 @@ OPTIONS = (
         deprecated_group="DEFAULT",
         help="How requests are authenticated. Use noauth2 only where nobody else can reach the "
         "service.",
+    ),
+    cfg.FloatOpt(
+        "slow_request_s",
+        default=0,
+        min=0,
+        help="A request that takes longer than so many seconds leaves one WARNING that says where the "
+        "time went: stages of the search, statements, repeats. 0 is off. Set it when clients complain "
+        "and the log does not say of what.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Options of ``[DEFAULT]`` (contract 06 section 4.1)."""
+"""Options of ``[DEFAULT]`` (specification 06 section 4.1)."""
 
 from pathlib import Path
 

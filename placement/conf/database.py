@@ -1,4 +1,4 @@
-"""Options of ``[placement_database]`` (contract 06 section 4.4)."""
+"""Options of ``[placement_database]`` (specification 06 section 4.4)."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""Options of ``[placement]`` (contract 06 section 4.3)."""
+"""Options of ``[placement]`` (specification 06 section 4.3)."""
 
 from oslo_config import cfg
 
@@ -53,6 +53,14 @@ OPTIONS = (
         help="The most candidates in one answer, whatever its limit; a search that found more is cut "
         "with a warning in the log. Unlike max_allocation_candidates it is no setting of the search "
         "but guards the memory of the worker: some 1 KiB a candidate. Lower it on small machines.",
+    ),
+    cfg.IntOpt(
+        "max_candidates_answer_size",
+        default=12 * 1024 * 1024,
+        min=1024 * 1024,
+        help="The most bytes of one answer with allocation candidates, whatever its limit; a search "
+        "that found more is cut with a warning in the log. Each thread may hold one such answer. "
+        "Raise it where requests without a limit must list more than some 10,000 hosts.",
     ),
     cfg.IntOpt(
         "max_request_body_size",

@@ -1,4 +1,4 @@
-"""Options of ``[workarounds]`` (contract 06 section 4.5)."""
+"""Options of ``[workarounds]`` (specification 06 section 4.5)."""
 
 from oslo_config import cfg
 

@@ -1,14 +1,15 @@
 """Statements on ``placement_aggregates`` and the associations of providers with them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, select
 
-from placement.db import models
-from placement.db.api import StaleRead, Transaction
+from placement.db import models, named_rows
+from placement.db.database import Access, Transaction
 from placement.db.in_list import batches
-from placement.db.insertion import insert_missing
+from placement.db.insertion import insert_all
+from placement.db.named_rows import AGGREGATES
 
 _providers = models.resource_providers
 _aggregates = models.placement_aggregates
@@ -22,9 +23,9 @@ class ProviderAggregates(NamedTuple):
     uuids: list[str]
 
 
-def of_provider(tx: Transaction, provider_uuid: str) -> ProviderAggregates | None:
+def of_provider(access: Access, provider_uuid: str) -> ProviderAggregates | None:
     """Return the aggregates of the provider, None if there is no such provider. One statement."""
-    rows = tx.execute(
+    rows = access.execute(
         select(_providers.c.generation, _aggregates.c.uuid)
         .select_from(_providers)
         .outerjoin(_associations, _associations.c.resource_provider_id == _providers.c.id)
@@ -52,44 +53,21 @@ def get_or_create(tx: Transaction, uuids: Collection[str]) -> list[int]:
 
     :raises StaleRead: the database takes one of them for another.
     """
-    wanted = sorted(uuids)
-    known = _ids(tx, wanted)
-    missing = [uuid for uuid in wanted if uuid not in known]
+    known = named_rows.ids(tx, AGGREGATES, uuids)
+    missing = set(uuids) - known.keys()
     if missing:
-        created_at = models.now()
-        for batch in batches(missing):
-            rows = [{"uuid": uuid, "created_at": created_at} for uuid in batch]
-            insert_missing(tx, _aggregates, rows)
-        known |= _ids(tx, missing)
-    if len(known) < len(wanted):
-        # Only where a collation of an older database takes two spellings for one.
-        raise StaleRead("an aggregate could not be stored as given")
-    return [known[uuid] for uuid in wanted]
-
-
-def _ids(tx: Transaction, uuids: Sequence[str]) -> dict[str, int]:
-    ids: dict[str, int] = {}
-    for batch in batches(uuids):
-        rows = tx.execute(
-            select(_aggregates.c.uuid, _aggregates.c.id).where(_aggregates.c.uuid.in_(batch))
-        )
-        ids.update((row.uuid, row.id) for row in rows)
-    return ids
+        known |= named_rows.create(tx, AGGREGATES, missing)
+    return [known[uuid] for uuid in sorted(uuids)]
 
 
 def associate(tx: Transaction, provider_id: int, aggregate_ids: Collection[int]) -> None:
     """Associate a locked provider with aggregates it is not associated with. One statement."""
     created_at = models.now()
-    for batch in batches(sorted(aggregate_ids)):
-        rows = [
-            {
-                "resource_provider_id": provider_id,
-                "aggregate_id": aggregate_id,
-                "created_at": created_at,
-            }
-            for aggregate_id in batch
-        ]
-        tx.execute(insert(_associations).values(rows))
+    rows = [
+        {"resource_provider_id": provider_id, "aggregate_id": key, "created_at": created_at}
+        for key in sorted(aggregate_ids)
+    ]
+    insert_all(tx, _associations, rows)
 
 
 def dissociate(tx: Transaction, provider_id: int, aggregate_ids: Collection[int]) -> None:

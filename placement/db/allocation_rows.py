@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Delete, TextClause, bindparam, delete, func, insert, select, text
+from sqlalchemy import Delete, bindparam, delete, func, select
 
-from placement.db import in_list, models
-from placement.db.api import StaleRead, Transaction
+from placement.db import in_list, insertion, models
+from placement.db.database import Access, StaleRead, Transaction
 
 _allocations = models.allocations
 _consumers = models.consumers
@@ -16,7 +16,6 @@ _providers = models.resource_providers
 _classes = models.resource_classes
 _modified = func.coalesce(_allocations.c.updated_at, _allocations.c.created_at)
 
-_INSERT = insert(_allocations)
 _IN_USE = (
     select(_allocations.c.resource_provider_id, _allocations.c.resource_class_id)
     .where(
@@ -69,8 +68,6 @@ _OF_PROVIDER = (
 
 
 _COLUMNS = ("consumer_id", "resource_provider_id", "resource_class_id", "used")
-READY_ROWS = 16
-_ROW = [tuple(f"{column}_{index}" for column in _COLUMNS) for index in range(READY_ROWS)]
 
 
 class ConsumerAllocation(NamedTuple):
@@ -101,17 +98,17 @@ class ProviderAllocation(NamedTuple):
     modified_at: datetime | None
 
 
-def of_consumer(tx: Transaction, uuid: str) -> list[ConsumerAllocation]:
+def of_consumer(access: Access, uuid: str) -> list[ConsumerAllocation]:
     """Return the allocations of a consumer that has a record. One statement."""
-    return [ConsumerAllocation(*row) for row in tx.execute(_OF_CONSUMER, {"uuid": uuid})]
+    return [ConsumerAllocation(*row) for row in access.execute(_OF_CONSUMER, {"uuid": uuid})]
 
 
-def of_provider(tx: Transaction, uuid: str) -> list[ProviderAllocation]:
+def of_provider(access: Access, uuid: str) -> list[ProviderAllocation]:
     """Return the allocations on a provider, those without a consumer record too. One statement.
 
     A provider without any gives one row of Nones, an unknown provider none.
     """
-    return [ProviderAllocation(*row) for row in tx.execute(_OF_PROVIDER, {"uuid": uuid})]
+    return [ProviderAllocation(*row) for row in access.execute(_OF_PROVIDER, {"uuid": uuid})]
 
 
 def in_use(tx: Transaction, places: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -145,28 +142,8 @@ def _delete(size: int) -> Delete:
 def insert_all(tx: Transaction, rows: Sequence[tuple[str, int, int, int]]) -> None:
     """Insert allocations given as (consumer uuid, provider id, class id, amount). One statement."""
     now = models.now()
-    if not rows:
-        return
-    if len(rows) <= READY_ROWS:
-        parameters: dict[str, Any] = {"now": now}
-        for index, row in enumerate(rows):
-            parameters |= zip(_ROW[index], row, strict=True)
-        tx.execute(_insert(len(rows)), parameters)
-        return
-    tx.execute(
-        _INSERT,
-        [
-            {**dict(zip(_COLUMNS, row, strict=True)), "created_at": now, "updated_at": None}
-            for row in rows
-        ],
+    insertion.insert_all(
+        tx,
+        _allocations,
+        [{"created_at": now, **dict(zip(_COLUMNS, row, strict=True))} for row in rows],
     )
-
-
-@cache
-def _insert(count: int) -> TextClause:
-    """Return the INSERT of so many rows: a VALUES list of Core would be compiled at every call."""
-    values = ", ".join(f"(:now, :{', :'.join(names)})" for names in _ROW[:count])
-    statement = text(
-        f"INSERT INTO allocations (created_at, {', '.join(_COLUMNS)}) VALUES {values}"  # noqa: S608
-    )
-    return statement.bindparams(bindparam("now", type_=_allocations.c.created_at.type))

@@ -1,19 +1,18 @@
 """Statements on ``resource_classes``."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+import os_resource_classes
 from sqlalchemy import case, delete, exc, func, insert, select, update
 
-from placement.db import models
-from placement.db.api import StaleRead, Transaction
-from placement.db.in_list import batches
+from placement.db import models, named_rows
+from placement.db.database import Access, Snapshot, StaleRead, Transaction
 
 _classes = models.resource_classes
 _inventories = models.inventories
 
-CUSTOM_PREFIX = "CUSTOM_"
 FIRST_CUSTOM_ID = 10000
 """Custom classes begin here, so that ordering by id is standard first, then by age."""
 
@@ -33,24 +32,31 @@ _columns = (
 )
 
 
-def every(tx: Transaction) -> list[ClassRow]:
+def every(access: Access) -> list[ClassRow]:
     """Return all classes in id order. One statement."""
-    return [ClassRow._make(row) for row in tx.execute(select(*_columns).order_by(_classes.c.id))]
+    return [
+        ClassRow._make(row) for row in access.execute(select(*_columns).order_by(_classes.c.id))
+    ]
 
 
-def get(tx: Transaction, name: str, *, lock: bool = False) -> ClassRow | None:
+def get(access: Access, name: str, *, lock: bool = False) -> ClassRow | None:
     """Return the class of this name, if there is one. One statement.
 
     :param lock: keep others from renaming, deleting or giving inventory of it.
     """
     statement = select(*_columns).where(_classes.c.name == name)
-    row = tx.execute(statement.with_for_update() if lock else statement).one_or_none()
+    row = access.execute(statement.with_for_update() if lock else statement).one_or_none()
     return None if row is None else ClassRow._make(row)
 
 
-def ids(tx: Transaction, names: Collection[str]) -> dict[str, int]:
+def existing(access: Access, names: Sequence[str]) -> set[str]:
+    """Return those names that are classes, of one batch. One statement."""
+    return set(access.scalars(select(_classes.c.name).where(_classes.c.name.in_(names))))
+
+
+def ids(tx: Snapshot | Transaction, names: Collection[str]) -> dict[str, int]:
     """Return the ids of those names that are classes. One statement, or none for no name."""
-    return _ids(tx, names, lock=False)
+    return named_rows.ids(tx, _classes.c.name, names)
 
 
 def hold(tx: Transaction, names: Collection[str]) -> dict[str, int]:
@@ -59,17 +65,8 @@ def hold(tx: Transaction, names: Collection[str]) -> dict[str, int]:
     For a transaction that is about to write rows with these ids: no foreign key guards them.
     Standard classes never go and need no lock.
     """
-    return _ids(tx, names, lock=any(name.startswith(CUSTOM_PREFIX) for name in names))
-
-
-def _ids(tx: Transaction, names: Collection[str], *, lock: bool) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for batch in batches(sorted(names)):
-        statement = select(_classes.c.name, _classes.c.id).where(_classes.c.name.in_(batch))
-        if lock:
-            statement = statement.order_by(_classes.c.id).with_for_update(read=True)
-        found.update((row.name, row.id) for row in tx.execute(statement))
-    return found
+    goes = any(map(os_resource_classes.is_custom, names))
+    return named_rows.ids(tx, _classes.c.name, names, hold=goes)
 
 
 def insert_custom(tx: Transaction, name: str) -> bool:

@@ -12,9 +12,9 @@ from sqlalchemy import BigInteger, Select, bindparam, func, or_, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from placement.db import in_list, models
-from placement.db.api import Transaction
-from placement.db.inventory_rows import AMOUNTS
+from placement.db import coexistence_rows, dialects, in_list, models
+from placement.db.database import Access, Snapshot
+from placement.db.inventory_rows import SEEN_AMOUNTS
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -34,8 +34,8 @@ BLOCK_BITS = 8
 """Providers in a block have the same id but for so many bits: the square root of a large cloud."""
 
 _block = _providers.c.id.bitwise_rshift(BLOCK_BITS)
-_WHOLE = select(*_DIGEST)
-_BY_BLOCK = select(_block, *_DIGEST).group_by(_block)
+_WHOLE = select(*_DIGEST, coexistence_rows.UNDER_WAY)
+_BY_BLOCK = select(_block, *_DIGEST, coexistence_rows.UNDER_WAY).group_by(_block)
 
 
 class _Seconds(FunctionElement[int]):
@@ -58,7 +58,7 @@ def _on_postgresql(element: Any, compiler: Any, **options: Any) -> str:
     return f"coalesce(CAST(floor(extract(epoch FROM {moment})) AS bigint), 0)"
 
 
-@compiles(_Seconds, "mysql", "mariadb")
+@compiles(_Seconds, *dialects.MYSQL)
 def _on_mysql(element: Any, compiler: Any, **options: Any) -> str:
     moment = compiler.process(element.clauses, **options)
     return f"coalesce(timestampdiff(SECOND, '1970-01-01', {moment}), 0)"
@@ -115,18 +115,24 @@ class Names(NamedTuple):
     aggregates: dict[int, str]
 
 
-def digest(tx: Transaction) -> Digest:
-    """Return the digest over all providers. One statement, one pass over the table."""
-    return Digest(*map(int, _tuples(tx, _WHOLE)[0]))
+def digest(access: Access) -> Digest | None:
+    """Return the digest over all providers, None during a coexistence. One pass over the table."""
+    *sums, coexistence_under_way = _tuples(access, _WHOLE)[0]
+    return None if coexistence_under_way else Digest(*map(int, sums))
 
 
-def digests_by_block(tx: Transaction) -> dict[int, Digest]:
-    """Return the digest of each block of ``2 ** BLOCK_BITS`` successive ids that has providers."""
+def digests_by_block(tx: Snapshot) -> dict[int, Digest] | None:
+    """Return the digest of each block of ``2 ** BLOCK_BITS`` successive ids that has providers.
+
+    One statement. None during a coexistence: then revisions do not tell everything.
+    """
     rows = _tuples(tx, _BY_BLOCK)
-    return {int(row[0]): Digest(*map(int, row[1:])) for row in rows}
+    if any(row[-1] for row in rows):
+        return None
+    return {int(row[0]): Digest(*map(int, row[1:-1])) for row in rows}
 
 
-def revisions(tx: Transaction, blocks: Collection[int]) -> dict[int, int]:
+def revisions(tx: Snapshot, blocks: Collection[int]) -> dict[int, int]:
     """Return the revisions by id of the providers in these blocks."""
     size = in_list.size_for(len(blocks))
     return dict(_tuples(tx, _revisions(size), in_list.bound("block", sorted(blocks), size)))
@@ -143,7 +149,7 @@ def _revisions(size: int) -> Select[Any]:
     return statement.where(or_(*within))
 
 
-def contents(tx: Transaction, ids: Collection[int]) -> Contents:
+def contents(tx: Snapshot, ids: Collection[int]) -> Contents:
     """Return what the search needs to know of these providers. Four statements."""
     size = in_list.size_for(len(ids))
     these = in_list.bound("id", sorted(ids), size)
@@ -154,7 +160,7 @@ def contents(tx: Transaction, ids: Collection[int]) -> Contents:
 def _contents(size: int) -> tuple[Select[Any], ...]:
     inventory, trait, aggregate = _inventories.c, _provider_traits.c, _provider_aggregates.c
     joined = (
-        select(inventory.resource_provider_id, _classes.c.name, *AMOUNTS).join_from(
+        select(inventory.resource_provider_id, _classes.c.name, *SEEN_AMOUNTS).join_from(
             _inventories, _classes, _classes.c.id == inventory.resource_class_id
         ),
         select(trait.resource_provider_id, _traits.c.name).join_from(
@@ -180,7 +186,7 @@ def _contents(size: int) -> tuple[Select[Any], ...]:
     )
 
 
-def everything(tx: Transaction) -> tuple[Contents, Names]:
+def everything(tx: Snapshot) -> tuple[Contents, Names]:
     """Return all providers and the names that their rows refer to by id. Seven statements."""
     return (
         Contents(*(_tuples(tx, statement) for statement in _EVERYTHING)),
@@ -190,7 +196,7 @@ def everything(tx: Transaction) -> tuple[Contents, Names]:
 
 _EVERYTHING = (
     select(*_PROVIDER),
-    select(_inventories.c.resource_provider_id, _inventories.c.resource_class_id, *AMOUNTS),
+    select(_inventories.c.resource_provider_id, _inventories.c.resource_class_id, *SEEN_AMOUNTS),
     select(_provider_traits.c.resource_provider_id, _provider_traits.c.trait_id),
     select(_provider_aggregates.c.resource_provider_id, _provider_aggregates.c.aggregate_id),
 )
@@ -202,10 +208,10 @@ _NAMES = (
 
 
 def _tuples(
-    tx: Transaction, statement: Select[Any], parameters: Mapping[str, Any] | None = None
+    access: Access, statement: Select[Any], parameters: Mapping[str, Any] | None = None
 ) -> Sequence[tuple[Any, ...]]:
     """Return the rows as the driver gives them. The types read here need no conversion."""
-    result = tx.execute(statement, parameters)
+    result = access.execute(statement, parameters)
     cursor = result.cursor
     rows: Sequence[tuple[Any, ...]] = cursor.fetchall() if cursor is not None else ()
     result.close()

@@ -5,32 +5,28 @@ consumer's allocations. Every write of allocations steps or removes the record, 
 still matches vouches for the allocations as well.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Delete,
-    Select,
-    Update,
-    bindparam,
-    case,
-    delete,
-    select,
-    tuple_,
-    update,
-)
+from sqlalchemy import Delete, Select, Update, bindparam, delete, exists, select, update
 
 from placement.db import in_list, models
-from placement.db.api import StaleRead, Transaction
+from placement.db.database import StaleRead, Transaction
 from placement.db.insertion import insert_missing
 from placement.db.ledger_rows import ConsumerRow
 
 _consumers = models.consumers
 FIRST_GENERATION = 1
+
+UUIDS_WITHOUT_RECORD = (
+    select(models.allocations.c.consumer_id.label("consumer"))
+    .where(~exists().where(_consumers.c.uuid == models.allocations.c.consumer_id))
+    .distinct()
+)
+"""The consumers that only allocations know: older software left them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,50 +78,32 @@ def create(tx: Transaction, owners: Mapping[str, Owner]) -> None:
 
 
 def step(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
-    """Move the generations on by one. One statement.
+    """Step the generations. One statement.
 
     :raises StaleRead: one of the records is not as it was read.
     """
-    for part in in_list.batches(consumers):
-        size, parameters = _as_read(part)
-        if tx.execute(_step(size), parameters | {"now": models.now()}).rowcount != len(part):
-            raise StaleRead("a consumer's generation moved")
+    _change_as_read(tx, consumers, _step, {"now": models.now()})
+
+
+def _change_as_read(
+    tx: Transaction,
+    consumers: Sequence[ConsumerRow],
+    statement: Callable[[int], Update | Delete],
+    parameters: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    for part in in_list.batches([(consumer.id, consumer.generation) for consumer in consumers]):
+        size, as_read = in_list.as_read(part)
+        if tx.execute(statement(size), {**as_read, **parameters}).rowcount != len(part):
+            raise StaleRead("a consumer's generation is another")
 
 
 @cache
 def _step(size: int) -> Update:
     return (
         update(_consumers)
-        .where(*_unmoved(size))
+        .where(*in_list.unmoved(_consumers, size))
         .values(generation=_consumers.c.generation + 1, updated_at=bindparam("now"))
     )
-
-
-def _as_read(consumers: Sequence[ConsumerRow]) -> tuple[int, dict[str, Any]]:
-    """Return the size and the parameters of ``_unmoved``."""
-    size = in_list.size_for(len(consumers))
-    parameters = in_list.bound("key", [consumer.id for consumer in consumers], size)
-    if size == in_list.ANY_SIZE:
-        parameters["pairs"] = [(consumer.id, consumer.generation) for consumer in consumers]
-    else:
-        old = [consumer.generation for consumer in consumers]
-        parameters |= in_list.bound("old", old, size)
-    return size, parameters
-
-
-def _unmoved(size: int) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """The rows are still of the generation that was read.
-
-    The ids stand alone as well: every engine finds them by the primary key, while MariaDB would
-    scan the table for pairs, or for a computed value.
-    """
-    if size == in_list.ANY_SIZE:
-        pairs: BindParameter[Any] = bindparam("pairs", expanding=True)
-        unmoved: ColumnElement[bool] = tuple_(_consumers.c.id, _consumers.c.generation).in_(pairs)
-    else:
-        old = in_list.by_key(_consumers.c.id, _consumers.c.generation, "key", "old", size)
-        unmoved = _consumers.c.generation == old
-    return in_list.is_among(_consumers.c.id, "key", size), unmoved
 
 
 def hand_over(tx: Transaction, owners: Mapping[int, Owner]) -> None:
@@ -133,24 +111,17 @@ def hand_over(tx: Transaction, owners: Mapping[int, Owner]) -> None:
 
     :param owners: by consumer id.
     """
+    value_of = partial(in_list.value_of, _consumers.c.id)
     for part in in_list.batches(sorted(owners)):
         tx.execute(
             update(_consumers)
             .where(_consumers.c.id.in_(part))
             .values(
-                project_id=_by_consumer({key: owners[key].project_id for key in part}),
-                user_id=_by_consumer({key: owners[key].user_id for key in part}),
-                consumer_type_id=_by_consumer({key: owners[key].type_id for key in part}),
+                project_id=value_of({key: owners[key].project_id for key in part}),
+                user_id=value_of({key: owners[key].user_id for key in part}),
+                consumer_type_id=value_of({key: owners[key].type_id for key in part}),
             )
         )
-
-
-def _by_consumer(values: Mapping[int, int | None]) -> Any:
-    """A value for each consumer id, written once where all of them get the same."""
-    different = set(values.values())
-    if len(different) == 1:
-        return different.pop()
-    return case(values, value=_consumers.c.id)
 
 
 def remove(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
@@ -158,12 +129,9 @@ def remove(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
 
     :raises StaleRead: one of them is not as it was read.
     """
-    for part in in_list.batches(consumers):
-        size, parameters = _as_read(part)
-        if tx.execute(_remove(size), parameters).rowcount != len(part):
-            raise StaleRead("a consumer's generation moved")
+    _change_as_read(tx, consumers, _remove)
 
 
 @cache
 def _remove(size: int) -> Delete:
-    return delete(_consumers).where(*_unmoved(size))
+    return delete(_consumers).where(*in_list.unmoved(_consumers, size))

@@ -9,9 +9,12 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
-from placement.db import failover
+from placement.db import dialects, failover
 
 SQLITE_BUSY_TIMEOUT_MS = 30_000
+
+CONNECT_TIMEOUT_S = 10
+"""How long a connection may take to be made; ``connect_timeout`` in the URL wins."""
 
 POOL_SIZE = 20
 """Connections kept, unless configured: as many as a server process commonly has threads. With the
@@ -36,24 +39,26 @@ def make_engine(
     url = with_default_driver(make_url(connection))
     options: dict[str, Any] = {
         "isolation_level": "AUTOCOMMIT",
-        # Transactions begin and end with their own statements (placement.db.api), which leave no
+        # Transactions begin and end with their own statements (placement.db.database), which leave no
         # connection inside one: the rollback of a returned connection would be a wasted round trip.
         "skip_autocommit_rollback": True,
         "pool_reset_on_return": None,
     }
     backend = url.get_backend_name()
     hosts: list[failover.Host] = []
-    if backend in ("mysql", "mariadb"):
+    if backend in dialects.MYSQL:
         url, hosts = failover.split(url)
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
         options |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     else:
         options |= {"pool_size": POOL_SIZE, **(pool or {})}
+    if backend != "sqlite" and not hosts and "connect_timeout" not in url.query:
+        options["connect_args"] = {"connect_timeout": CONNECT_TIMEOUT_S}
     engine = create_engine(url, **options)
     _forget_connections_in_children(engine)
     if backend == "sqlite":
         _set_up_sqlite(engine, sqlite_synchronous)
-    elif backend in ("mysql", "mariadb"):
+    elif backend in dialects.MYSQL:
         _set_up_mysql(engine, mysql_sql_mode)
         failover.leave_what_is_gone(engine)
         if hosts:
@@ -78,7 +83,7 @@ def with_default_driver(url: URL) -> URL:
     (mysqlclient) if it is installed and PyMySQL if not."""
     if url.drivername == "postgresql":
         return url.set(drivername="postgresql+psycopg2")
-    if url.drivername in ("mysql", "mariadb"):
+    if url.drivername in dialects.MYSQL:
         try:
             import MySQLdb  # noqa: F401
         except ImportError:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 from sqlalchemy.engine import URL
 
-from placement.db import faults
+from placement.db import driver_errors
 
 PORT = 3306
 CONNECT_TIMEOUT_S = 3
@@ -74,5 +74,5 @@ def leave_what_is_gone(engine: Engine) -> None:
     @event.listens_for(engine, "handle_error")
     def judge(context: Any) -> None:
         error = context.sqlalchemy_exception
-        if error is not None and faults.is_disconnect(error):
+        if error is not None and driver_errors.is_disconnect(error):
             context.is_disconnect = True

@@ -1,51 +1,70 @@
-"""Inserting rows that somebody else may be inserting at the same moment."""
+"""Inserting rows, also those that somebody else may be inserting at the same moment.
 
-from collections.abc import Mapping, Sequence
+Core compiles a VALUES list of several rows at every call; the texts here are made once.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Table, TextClause, bindparam, text
 
-from placement.db.api import Transaction
+from placement.db.database import Transaction
 
 ROWS_AT_ONCE = 64
+"""Rows of one statement; everyday requests insert a few. More take a statement for each so many."""
+
+Row = Mapping[str, Any]
 SKIP_TAKEN = " ON CONFLICT DO NOTHING"
 
 
-def insert_missing(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:
+def insert_all(tx: Transaction, table: Table, rows: Sequence[Row]) -> None:
+    """Insert the rows, which all name the same columns. One statement, or none for no row."""
+    for part in parts(rows):
+        tx.execute(*inserting(table, part))
+
+
+def insert_missing(tx: Transaction, table: Table, rows: Sequence[Row]) -> int:
     """Insert the rows whose unique key is free and pass over the others. One statement.
 
     A row that another transaction has inserted but not committed is waited for. No error is caught
-    to get there, so the transaction stays usable on every engine. More than ``ROWS_AT_ONCE`` rows
-    take a statement for each so many.
+    to get there, so the transaction stays usable on every engine.
 
-    :param rows: all with the same columns.
     :returns: how many rows were inserted.
     """
-    inserted = 0
+    way = ("IGNORE ", "") if tx.dialect == "mysql" else ("", SKIP_TAKEN)
+    return sum(tx.execute(*inserting(table, part, *way)).rowcount for part in parts(rows))
+
+
+def parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Yield the rows in parts of one statement."""
     for start in range(0, len(rows), ROWS_AT_ONCE):
-        part = rows[start : start + ROWS_AT_ONCE]
-        statement = _insert_or_pass(table, tuple(part[0]), len(part), tx.dialect.name)
-        parameters = {
-            f"{name}_{index}": value
-            for index, row in enumerate(part)
-            for name, value in row.items()
-        }
-        inserted += tx.execute(statement, parameters).rowcount
-    return inserted
+        yield rows[start : start + ROWS_AT_ONCE]
 
 
-# Core compiles a VALUES list of several rows at every call; these texts are made once.
-@lru_cache(maxsize=256)
-def _insert_or_pass(table: Table, names: tuple[str, ...], count: int, dialect: str) -> TextClause:
-    ignore, skip_taken = ("IGNORE ", "") if dialect in ("mysql", "mariadb") else ("", SKIP_TAKEN)
-    rows = ", ".join(
-        f"({', '.join(f':{name}_{index}' for name in names)})" for index in range(count)
-    )
-    columns = ", ".join(names)
+def inserting(
+    table: Table, rows: Sequence[Row], before: str = "", after: str = ""
+) -> tuple[TextClause, dict[str, Any]]:
+    """Return the statement that inserts a part of rows, and its parameters.
+
+    :param before: what stands before INTO; ``after``: behind the values.
+    """
+    parameters = {
+        f"{name}_{index}": value for index, row in enumerate(rows) for name, value in row.items()
+    }
+    return _insert(table, tuple(rows[0]), len(rows), before, after), parameters
+
+
+@lru_cache(maxsize=512)
+def _insert(
+    table: Table, names: tuple[str, ...], count: int, before: str, after: str
+) -> TextClause:
+    rows = (f"({', '.join(f':{name}_{index}' for name in names)})" for index in range(count))
     # Nothing of it comes from outside: names of columns and placeholders.
-    statement = f"INSERT {ignore}INTO {table.name} ({columns}) VALUES {rows}{skip_taken}"  # noqa: S608
-    return text(statement).bindparams(
+    statement = text(
+        f"INSERT {before}INTO {table.name} ({', '.join(names)}) VALUES {', '.join(rows)}{after}"  # noqa: S608
+    )
+    return statement.bindparams(
         *(
             bindparam(f"{name}_{index}", type_=table.c[name].type)
             for index in range(count)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
-    Connection,
     Float,
     Select,
     cast,
@@ -23,8 +22,14 @@ from sqlalchemy import (
     update,
 )
 
-from placement.db import models, owner_usage_rows, provider_rows
-from placement.db.api import Database, Transaction
+from placement.db import (
+    coexistence_rows,
+    consumer_rows,
+    models,
+    owner_usage_rows,
+    provider_rows,
+)
+from placement.db.database import Database, Snapshot, Transaction
 from placement.db.owner_usage_rows import Account
 
 _providers = models.resource_providers
@@ -74,13 +79,13 @@ def violations(database: Database) -> list[Finding]:
     return [found for found in check(database) if found.count and found.invariant.broken]
 
 
-def examine(connection: Connection, invariant: Invariant) -> Finding:
+def examine(tx: Snapshot, invariant: Invariant) -> Finding:
     """Return how often one invariant is violated."""
     inner = invariant.query.subquery()
-    count = connection.scalar(select(func.count()).select_from(inner)) or 0
+    count = tx.scalar(select(func.count()).select_from(inner)) or 0
     if not count:
         return Finding(invariant, 0, ())
-    rows = connection.execute(invariant.query.limit(EXAMPLES)).mappings()
+    rows = tx.execute(invariant.query.limit(EXAMPLES)).mappings()
     return Finding(invariant, count, tuple(_described(row) for row in rows))
 
 
@@ -108,22 +113,14 @@ def repair(
 
 # Counters
 
-_ledger_sum = (
-    select(func.coalesce(func.sum(_allocations.c.used), 0))
-    .where(
-        _allocations.c.resource_provider_id == _inventories.c.resource_provider_id,
-        _allocations.c.resource_class_id == _inventories.c.resource_class_id,
-    )
-    .correlate(_inventories)
-    .scalar_subquery()
-)
+_ledger_sum = coexistence_rows.LEDGER_SUM
 
 _wrong_counters = select(
     _inventories.c.resource_provider_id.label("provider"),
     _inventories.c.resource_class_id.label("class"),
     _inventories.c.used.label("counter"),
     _ledger_sum.label("ledger"),
-).where(_inventories.c.used != _ledger_sum)
+).where(_inventories.c.used != _ledger_sum, ~coexistence_rows.UNDER_WAY)
 
 
 def _repair_counters(tx: Transaction) -> int:
@@ -143,6 +140,20 @@ def _repair_counters(tx: Transaction) -> int:
     ).rowcount
     provider_rows.touch(tx, provider_ids)
     return done
+
+
+_foreign = select(
+    _providers.c.uuid.label("provider"),
+    _providers.c.generation,
+    _providers.c.own_generation.label("as this service left it"),
+).where(coexistence_rows.IS_FOREIGN, ~coexistence_rows.UNDER_WAY)
+
+
+def _adopt_foreign(tx: Transaction) -> int:
+    names = coexistence_rows.foreign(tx, BATCH)
+    provider_rows.lock(tx, (), names)
+    coexistence_rows.adopt(tx, names)
+    return len(names)
 
 
 _usages = models.owner_usages
@@ -169,6 +180,8 @@ _surplus = func.sum(_both_ways.c.amount)
 _wrong_owner_usages = (
     select(*_account, _surplus.label("surplus")).group_by(*_account).having(_surplus != 0)
 )
+# Nobody reads the sums during a coexistence.
+_wrong_owner_usages_shown = _wrong_owner_usages.where(~coexistence_rows.UNDER_WAY)
 
 
 def _repair_owner_usages(tx: Transaction) -> int:
@@ -186,52 +199,39 @@ _bound = (_inventories.c.total - _inventories.c.reserved) * _inventories.c.alloc
 _over_capacity = select(
     _inventories.c.resource_provider_id.label("provider"),
     _inventories.c.resource_class_id.label("class"),
-    _inventories.c.used,
+    # Of the ledger: a counter may be wrong.
+    _ledger_sum.label("used"),
     cast(_bound, Float).label("capacity"),
-).where(_inventories.c.used > _bound)
+    # A reshape may write inventory with less than nothing to give: that alone is no excess.
+).where(_ledger_sum > 0, _ledger_sum > _bound)
 
 _of_inventory = (_allocations.c.resource_provider_id == _inventories.c.resource_provider_id) & (
     _allocations.c.resource_class_id == _inventories.c.resource_class_id
 )
 
-_against_units = (
-    select(
-        _allocations.c.consumer_id.label("consumer"),
-        _allocations.c.resource_provider_id.label("provider"),
-        _allocations.c.resource_class_id.label("class"),
-        _allocations.c.used,
-    )
-    .join(_inventories, _of_inventory)
-    .where(
-        or_(
-            _allocations.c.used < _inventories.c.min_unit,
-            _allocations.c.used > _inventories.c.max_unit,
-            _allocations.c.used % _inventories.c.step_size != 0,
-        )
+_allocation = select(
+    _allocations.c.consumer_id.label("consumer"),
+    _allocations.c.resource_provider_id.label("provider"),
+    _allocations.c.resource_class_id.label("class"),
+    _allocations.c.used,
+)
+_against_units = _allocation.join(_inventories, _of_inventory).where(
+    or_(
+        _allocations.c.used < _inventories.c.min_unit,
+        _allocations.c.used > _inventories.c.max_unit,
+        _allocations.c.used % _inventories.c.step_size != 0,
     )
 )
 
 # The ledger
 
 _dangling = (
-    select(
-        _allocations.c.consumer_id.label("consumer"),
-        _allocations.c.resource_provider_id.label("provider"),
-        _allocations.c.resource_class_id.label("class"),
-        _allocations.c.used,
-    )
-    .outerjoin(_inventories, _of_inventory)
+    _allocation.outerjoin(_inventories, _of_inventory)
     .outerjoin(_providers, _providers.c.id == _allocations.c.resource_provider_id)
     .where(or_(_inventories.c.id.is_(None), _providers.c.id.is_(None)))
 )
 
-_without_consumer = (
-    select(_allocations.c.consumer_id.label("consumer"))
-    .where(~exists().where(_consumers.c.uuid == _allocations.c.consumer_id))
-    .distinct()
-)
-
-_idle = ~exists().where(_allocations.c.consumer_id == _consumers.c.uuid)
+_idle = ~_holds
 _without_allocations = select(_consumers.c.uuid.label("consumer")).where(_idle)
 
 
@@ -317,7 +317,7 @@ COUNTERS = Invariant(
 
 OWNER_USAGES = Invariant(
     "usages of projects and users equal the sums of the ledger",
-    _wrong_owner_usages,
+    _wrong_owner_usages_shown,
     True,
     "placement-manage db check --repair",
     _repair_owner_usages,
@@ -325,6 +325,13 @@ OWNER_USAGES = Invariant(
 
 INVARIANTS: tuple[Invariant, ...] = (
     COUNTERS,
+    Invariant(
+        "no other service has written resource providers",
+        _foreign,
+        True,
+        "Stop that service, then placement-manage db check --repair.",
+        _adopt_foreign,
+    ),
     OWNER_USAGES,
     Invariant(
         "used is within capacity",
@@ -346,7 +353,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "allocations have a consumer",
-        _without_consumer,
+        consumer_rows.UUIDS_WITHOUT_RECORD,
         True,
         "placement-manage db online_data_migrations",
     ),

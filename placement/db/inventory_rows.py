@@ -1,48 +1,36 @@
 """Statements on ``inventories``."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import os_resource_classes
 from sqlalchemy import (
     ColumnElement,
     Select,
-    Update,
-    case,
     delete,
     exc,
     func,
-    insert,
     select,
     update,
 )
 
-from placement.db import in_list, models
-from placement.db.api import StaleRead, Transaction
+from placement.db import coexistence_rows, in_list, insertion, models
+from placement.db.database import Access, StaleRead, Transaction
 
 _inventories = models.inventories
 _used = _inventories.c.used
 
-AMOUNTS = (
-    _inventories.c.total,
-    _inventories.c.reserved,
-    _inventories.c.min_unit,
-    _inventories.c.max_unit,
-    _inventories.c.step_size,
-    _inventories.c.allocation_ratio,
-    _inventories.c.used,
-)
-"""What an inventory offers and what is used of it, in the order of ``InventoryRow``."""
 _classes = models.resource_classes
 _providers = models.resource_providers
 _allocations = models.allocations
 
 
 class Record(NamedTuple):
-    """What a client sets of an inventory record (contract 02 section 4.1)."""
+    """What a client sets of an inventory record (specification 02 section 4.1)."""
 
     total: int
     reserved: int
@@ -50,6 +38,14 @@ class Record(NamedTuple):
     max_unit: int
     step_size: int
     allocation_ratio: float
+
+
+_RECORD = tuple(_inventories.c[name] for name in Record._fields)
+AMOUNTS = (*_RECORD, _used)
+"""What an inventory offers and what is used of it, in the order of ``InventoryRow``."""
+
+SEEN_AMOUNTS = (*_RECORD, coexistence_rows.USED)
+"""The same for reads that hold no lock: what is used, whoever else writes."""
 
 
 class ShownRecord(NamedTuple):
@@ -99,7 +95,7 @@ class InventoryRow:
 
     @property
     def capacity(self) -> float:
-        """What may be used of this record, not rounded (contract 03 section 8)."""
+        """What may be used of this record, not rounded (specification 03 section 8)."""
         return (self.total - self.reserved) * self.allocation_ratio
 
 
@@ -131,65 +127,8 @@ def _lock_of(size: int) -> Select[*tuple[Any, ...]]:
     )
 
 
-def move_used(tx: Transaction, change_by_id: Mapping[int, int]) -> None:
-    """Add to the usage counters of inventory records, whatever their number. One statement."""
-    changes = sorted((key, change) for key, change in change_by_id.items() if change)
-    for part in in_list.batches(changes):
-        tx.execute(*moving(part))
-
-
-def moving(changes: Sequence[tuple[int, int]]) -> tuple[Update, dict[str, Any]]:
-    """Return the statement of :func:`move_used` and its parameters.
-
-    :param changes: by how much, by record id.
-    """
-    size = in_list.size_for(len(changes))
-    parameters = in_list.bound("key", [key for key, _ in changes], size)
-    if size == in_list.ANY_SIZE:
-        return _move_used(size, case(dict(changes), value=_inventories.c.id)), parameters
-    return _move_used_of(size), parameters | in_list.bound("by", [by for _, by in changes], size)
-
-
-_UPDATE = update(_inventories)
-
-
-@cache
-def _move_used_of(size: int) -> Update:
-    return _move_used(size, in_list.by_key(_inventories.c.id, _used, "key", "by", size))
-
-
-def _move_used(size: int, by: ColumnElement[int], updated: Update = _UPDATE) -> Update:
-    return updated.where(in_list.is_among(_inventories.c.id, "key", size)).values(
-        # The record as the API shows it did not change: its modified time stays.
-        {_used: _used + by, _inventories.c.updated_at: _inventories.c.updated_at}
-    )
-
-
-def moving_with(
-    providers: tuple[Update, dict[str, Any]], changes: Sequence[tuple[int, int]]
-) -> tuple[Update, dict[str, Any]]:
-    """Return one statement for an update of providers and for :func:`moving` records of theirs.
-
-    For MySQL and MariaDB, with at most as many changes as have a ready text. It finds no provider
-    without one of the records and no record of another provider, and counts the rows of both.
-    """
-    statement, parameters = providers
-    size = in_list.size_for(len(changes))
-    return _move_used_with(statement, size), parameters | moving(changes)[1]
-
-
-@lru_cache(maxsize=256)
-def _move_used_with(providers: Update, size: int) -> Update:
-    by = in_list.by_key(_inventories.c.id, _used, "key", "by", size)
-    own = _inventories.c.resource_provider_id == _providers.c.id
-    return _move_used(size, by, providers.where(own))
-
-
-_record_columns = tuple(_inventories.c[name] for name in Record._fields)
-
-
 def of_provider(
-    tx: Transaction, provider_uuid: str, class_name: str | None = None
+    access: Access, provider_uuid: str, class_name: str | None = None
 ) -> ProviderInventory | None:
     """Return the inventory of a provider, None if there is no such provider. One statement.
 
@@ -199,13 +138,13 @@ def of_provider(
     if class_name is not None:
         class_id = select(_classes.c.id).where(_classes.c.name == class_name).scalar_subquery()
         own = own & (_inventories.c.resource_class_id == class_id)
-    rows = tx.execute(
+    rows = access.execute(
         select(
             _providers.c.generation,
             _classes.c.name,
-            _inventories.c.used,
+            coexistence_rows.USED,
             func.coalesce(_inventories.c.updated_at, _inventories.c.created_at),
-            *_record_columns,
+            *_RECORD,
         )
         # Not joined in brackets: SQLite would build the inner join over all providers first.
         .select_from(
@@ -226,8 +165,8 @@ def of_provider(
     return ProviderInventory(rows[0][0], records)
 
 
-class Place(NamedTuple):
-    """Where one record of a provider is, or would be.
+class HeldRecord(NamedTuple):
+    """What a locked provider has of one class, if it has a record of it.
 
     ``id`` is None if the provider has no record of the class.
     """
@@ -238,8 +177,8 @@ class Place(NamedTuple):
     in_use: bool
 
 
-def hold_place(tx: Transaction, provider_id: int, class_name: str) -> Place | None:
-    """Return where a locked provider's record of a class is; None if there is no such class.
+def hold_record(tx: Transaction, provider_id: int, class_name: str) -> HeldRecord | None:
+    """Return what a locked provider has of a class; None if there is no such class.
 
     The class is kept from going until the end of the transaction. One statement.
     """
@@ -257,14 +196,14 @@ def hold_place(tx: Transaction, provider_id: int, class_name: str) -> Place | No
         )
         .where(_classes.c.name == class_name)
     )
-    if class_name.startswith("CUSTOM_"):
+    if os_resource_classes.is_custom(class_name):
         statement = statement.with_for_update(read=True, of=_classes)
     row = tx.execute(statement).one_or_none()
-    return None if row is None else Place(row[0], row[1], int(row[2]), bool(row[3]))
+    return None if row is None else HeldRecord(row[0], row[1], int(row[2]), bool(row[3]))
 
 
 def _has_allocations(provider_id: int, class_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """Some allocation of the class exists: what makes a record be in use (contract 02 4.1)."""
+    """Some allocation of the class exists: what makes a record be in use (specification 02 section 4.1)."""
     return (
         select(_allocations.c.id)
         .where(
@@ -278,7 +217,7 @@ def _has_allocations(provider_id: int, class_id: ColumnElement[int]) -> ColumnEl
 def classes_in_use(tx: Transaction, provider_id: int, kept: Collection[int] = ()) -> list[str]:
     """Return the classes, other than ``kept``, whose records of a locked provider are in use.
 
-    In the order of their ids, which is that of contract 02 section 4.4. One statement.
+    In the order of their ids, which is that of specification 02 section 4.4. One statement.
     """
     return list(
         tx.scalars(
@@ -316,8 +255,7 @@ def insert_records(
         for provider_id, class_id, record in records
     ]
     try:
-        for batch in in_list.batches(rows):
-            tx.execute(insert(_inventories).values(batch))
+        insertion.insert_all(tx, _inventories, rows)
     except exc.IntegrityError as taken:
         raise StaleRead("an inventory record of the class was added") from taken
 
@@ -326,7 +264,7 @@ def update_records(tx: Transaction, record_by_id: Mapping[int, Record]) -> None:
     """Replace what clients set of records of locked providers; ``used`` stays. One statement."""
     for batch in in_list.batches(sorted(record_by_id.items())):
         values: dict[str, Any] = {
-            name: _by_id({key: record[index] for key, record in batch})
+            name: in_list.value_of(_inventories.c.id, {key: record[index] for key, record in batch})
             for index, name in enumerate(Record._fields)
         }
         tx.execute(
@@ -334,14 +272,6 @@ def update_records(tx: Transaction, record_by_id: Mapping[int, Record]) -> None:
             .where(_inventories.c.id.in_([key for key, _ in batch]))
             .values(updated_at=models.now(), **values)
         )
-
-
-def _by_id(value_by_id: Mapping[int, float]) -> Any:
-    """A value for each record, written once where all of them get the same."""
-    values = list(value_by_id.values())
-    if values.count(values[0]) == len(values):
-        return values[0]
-    return case(value_by_id, value=_inventories.c.id)
 
 
 def delete_records(tx: Transaction, ids: Collection[int]) -> None:

@@ -1,11 +1,8 @@
-"""How a change of the ledger begins and ends: two readings, and the writes before the commit.
+"""What a change of the ledger reads: all that it names, and the places that it changes.
 
 What it names takes seven small index look-ups. They travel as one statement: they need no order among
 themselves, and one statement has one snapshot, in which a consumer's generation and its allocations
 belong together. The places it changes, providers with their inventories, are locked as they are read.
-
-From there to the commit whoever wants the same providers waits, and each statement is a journey of
-the one who does not: what is written then goes in as few as the database takes.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,18 +14,16 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     Select,
-    TextClause,
-    Update,
     func,
     literal_column,
     select,
     union_all,
 )
 
-from placement.db import in_list, inventory_rows, models, owner_usage_rows, provider_rows
-from placement.db.api import StaleRead, Transaction
+from placement import telemetry
+from placement.db import coexistence_rows, dialects, in_list, inventory_rows, models
+from placement.db.database import Transaction
 from placement.db.inventory_rows import InventoryRow
-from placement.db.owner_usage_rows import Account
 from placement.db.provider_rows import LockedProvider
 
 _consumers = models.consumers
@@ -139,19 +134,28 @@ def _statement(*sizes: tuple[str, int]) -> CompoundSelect[Any]:
 
 
 def read(tx: Transaction, names: Mapping[str, Collection[str]]) -> Reading:
-    """Return what exists under the names. One statement, no locks.
+    """Return what exists under the names. No locks; one statement, or one for each thousand names
+    of a kind, in which a consumer's generation and its allocations still belong together.
 
     :param names: under ``projects``, ``users`` (external ids), ``types``, ``classes`` (names),
         ``providers`` and ``consumers`` (uuids); at least one of them is not empty.
     """
+    different = {part: list(dict.fromkeys(given)) for part, given in names.items()}
+    found = Reading()
+    for start in range(0, max(map(len, different.values())), in_list.MOST):
+        some = {part: given[start : start + in_list.MOST] for part, given in different.items()}
+        _read_into(found, tx, {part: given for part, given in some.items() if given})
+    for rows in found.allocations.values():
+        rows.sort(key=lambda row: row.id)
+    return found
+
+
+def _read_into(found: Reading, tx: Transaction, names: Mapping[str, Sequence[str]]) -> None:
     sizes: list[tuple[str, int]] = []
     parameters: dict[str, Any] = {}
     for part, given in names.items():
-        if given:
-            different = list(dict.fromkeys(given))
-            sizes.append((part, in_list.size_for(len(different))))
-            parameters |= in_list.bound(part, different, sizes[-1][1])
-    found = Reading()
+        sizes.append((part, in_list.size_for(len(given))))
+        parameters |= in_list.bound(part, given, sizes[-1][1])
     by_kind = (found.projects, found.users, found.types, found.classes, found.providers)
     for kind, key, name, *values in tx.execute(_statement(*sizes), parameters):
         if kind < 5:
@@ -166,9 +170,6 @@ def read(tx: Transaction, names: Mapping[str, Collection[str]]) -> Reading:
         else:
             row = AllocationRow(key, name, values[0], values[1], values[2])
             found.allocations.setdefault(name, []).append(row)
-    for rows in found.allocations.values():
-        rows.sort(key=lambda row: row.id)
-    return found
 
 
 def hold(
@@ -187,10 +188,12 @@ def hold(
     size = in_list.size_for(len(provider_ids))
     providers: dict[int, LockedProvider] = {}
     records: list[InventoryRow] = []
-    for row in tx.execute(_hold(size), in_list.bound("key", sorted(provider_ids), size)):
-        id_, uuid, generation, record_id, class_id, *values = row
+    rows = tx.execute(_hold(size), in_list.bound("key", sorted(provider_ids), size))
+    telemetry.holds_providers()
+    for row in rows:
+        id_, uuid, generation, counted, record_id, class_id, *values = row
         if id_ not in providers:
-            providers[id_] = LockedProvider(id_, uuid, generation)
+            providers[id_] = LockedProvider(id_, uuid, generation, counted)
         records.append(InventoryRow(record_id, id_, class_id, "", *values))
     return providers, records
 
@@ -203,6 +206,7 @@ def _hold(size: int) -> Select[Any]:
             _providers.c.id,
             _providers.c.uuid,
             _providers.c.generation,
+            coexistence_rows.COUNTED,
             _inventories.c.id,
             _inventories.c.resource_class_id,
             *inventory_rows.AMOUNTS,
@@ -213,100 +217,6 @@ def _hold(size: int) -> Select[Any]:
         .with_for_update()
     )
     # Providers first, as every other writer takes them.
-    for dialect in ("mysql", "mariadb"):
+    for dialect in dialects.MYSQL:
         statement = statement.prefix_with("STRAIGHT_JOIN", dialect=dialect)
     return statement
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """What is left to write of a change once its places are held and have room.
-
-    ``moved``: by how much the counters of which records move; ``stepped``: the providers whose
-    generation moves on; ``touched``: ids of others that the search must read again; ``owed``: by
-    how much the sums of owners move.
-    """
-
-    moved: Sequence[tuple[InventoryRow, int]]
-    stepped: Collection[LockedProvider]
-    touched: Collection[int]
-    owed: Mapping[Account, int]
-
-    @property
-    def is_small(self) -> bool:
-        """There are ready texts for all of it."""
-        parts = (self.moved, self.stepped, self.touched, self.owed)
-        return max(map(len, parts)) <= in_list.SIZES[-1]
-
-    @property
-    def is_uniform(self) -> bool:
-        """Some counter moves of every provider, and all providers are written alike."""
-        ids = {provider.id for provider in self.stepped} or set(self.touched)
-        alike = not (self.stepped and self.touched)
-        return alike and bool(ids) and ids == {record.provider_id for record, _ in self.moved}
-
-
-def close(tx: Transaction, closing: Closing) -> None:
-    """Move counters, generations, revisions and sums: the last writes of a change.
-
-    PostgreSQL takes them all as one statement. MySQL and MariaDB update counters and providers
-    with one if the change is uniform. To SQLite no statement travels.
-
-    :raises StaleRead: the generation of a provider is not the one that was read.
-    """
-    if closing.is_small and tx.dialect.name == "postgresql":
-        _write_at_once(tx, closing)
-        return
-    if closing.is_small and closing.is_uniform and tx.dialect.name in ("mysql", "mariadb"):
-        _write_places(tx, closing)
-    else:
-        inventory_rows.move_used(tx, {record.id: by for record, by in closing.moved})
-        provider_rows.bump(tx, closing.stepped)
-        provider_rows.touch(tx, closing.touched)
-    owner_usage_rows.add(tx, closing.owed)
-
-
-def _write_at_once(tx: Transaction, closing: Closing) -> None:
-    """Write all of it with one statement; no part of it writes a row of another."""
-    writes: list[tuple[Update | TextClause, dict[str, Any]]] = []
-    if closing.stepped:
-        writes.append(provider_rows.bumping(provider_rows.generations(closing.stepped)))
-    if closing.touched:
-        writes.append(provider_rows.touching(closing.touched))
-    if closing.moved:
-        writes.append(inventory_rows.moving([(record.id, by) for record, by in closing.moved]))
-    if rows := owner_usage_rows.rows_of(closing.owed):
-        writes.append(owner_usage_rows.adding(tx.dialect.name, rows))
-    if not writes:
-        return
-    parameters = {name: value for _, bound in writes for name, value in bound.items()}
-    done = tx.execute(_together(*(statement for statement, _ in writes)), parameters)
-    # The rows of the first alone are counted.
-    if closing.stepped and done.rowcount != len(closing.stepped):
-        raise StaleRead("a provider's generation moved")
-
-
-@lru_cache(maxsize=256)
-def _together(first: Any, *others: Any) -> Any:
-    if not others:
-        return first
-    return first.add_cte(
-        *(
-            (each.columns() if isinstance(each, TextClause) else each).cte(f"write_{number}")
-            for number, each in enumerate(others)
-        )
-    )
-
-
-def _write_places(tx: Transaction, closing: Closing) -> None:
-    """Write counters and providers of a uniform change with one statement."""
-    providers = (
-        provider_rows.bumping(provider_rows.generations(closing.stepped))
-        if closing.stepped
-        else provider_rows.touching(closing.touched)
-    )
-    changes = [(record.id, by) for record, by in closing.moved]
-    found = tx.execute(*inventory_rows.moving_with(providers, changes)).rowcount
-    # Each row of either table counts once, and those of a provider that has moved on do not.
-    if found != len(closing.stepped) + len(closing.touched) + len(changes):
-        raise StaleRead("a provider's generation moved")

@@ -1,9 +1,11 @@
-"""The tables at head (contract 06 section 7.1) and what this service adds.
+"""The tables at head (specification 06 section 7.1) and what this service adds.
 
 Added: ``inventories.used``, the sum of the allocations of that provider and class, and
 ``owner_usages``, the same sums by project, user and consumer type, both kept in the same transaction
-as the ledger; and ``resource_providers.revision``, bumped by every committed change to anything the
-search reads about a provider, also by those that leave ``generation`` alone.
+as the ledger; and ``resource_providers.revision``, stepped by every committed change to anything the
+search reads about a provider, also by those that leave ``generation`` alone. ``own_generation`` is
+the generation as this service has left it, and ``coexistence`` has a row while the OpenStack service may
+write too: :mod:`placement.db.coexistence_rows`.
 """
 
 import secrets
@@ -11,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
+    DOUBLE,
     BigInteger,
     Column,
     DateTime,
@@ -47,6 +50,11 @@ def first_revision() -> int:
     return secrets.randbits(40)
 
 
+def _inserted_generation(context: Any) -> int:
+    """Return the generation of the row that is being inserted: it is as this service leaves it."""
+    return context.get_current_parameters().get("generation") or 0
+
+
 def _times() -> tuple[Column[Any], Column[Any]]:
     return (
         Column("created_at", DateTime, default=now),
@@ -65,6 +73,7 @@ resource_providers = Table(
     Column("root_provider_id", Integer, ForeignKey("resource_providers.id"), nullable=True),
     Column("parent_provider_id", Integer, ForeignKey("resource_providers.id"), nullable=True),
     Column("revision", BigInteger, nullable=False, default=first_revision, server_default="0"),
+    Column("own_generation", Integer, nullable=True, default=_inserted_generation),
     UniqueConstraint("uuid", name="uniq_resource_providers0uuid"),
     UniqueConstraint("name", name="uniq_resource_providers0name"),
     Index("resource_providers_root_provider_id_idx", "root_provider_id"),
@@ -84,7 +93,8 @@ inventories = Table(
     Column("min_unit", Integer, nullable=False),
     Column("max_unit", Integer, nullable=False),
     Column("step_size", Integer, nullable=False),
-    Column("allocation_ratio", Float, nullable=False),
+    # On SQLite and PostgreSQL that is what FLOAT means too.
+    Column("allocation_ratio", Float().with_variant(DOUBLE(), "mysql", "mariadb"), nullable=False),
     Column("used", BigInteger, nullable=False, default=0, server_default="0"),
     UniqueConstraint(
         "resource_provider_id",
@@ -236,8 +246,14 @@ owner_usages = Table(
     Column("resource_class_id", Integer, nullable=False, autoincrement=False),
     Column("slot", SmallInteger, nullable=False, autoincrement=False),
     Column("used", BigInteger, nullable=False),
-    PrimaryKeyConstraint(
-        "project_id", "user_id", "consumer_type_id", "resource_class_id", "slot"
-    ),
+    PrimaryKeyConstraint("project_id", "user_id", "consumer_type_id", "resource_class_id", "slot"),
+    **TABLE_OPTIONS,
+)
+
+coexistence = Table(
+    "coexistence",
+    metadata,
+    Column("id", Integer, primary_key=True, nullable=False, autoincrement=False),
+    Column("since", DateTime, nullable=False),
     **TABLE_OPTIONS,
 )

@@ -1,4 +1,6 @@
-"""Data migrations that run while the service does, from schema b4ed3a175331 on (contract 06 7.4).
+"""Data migrations that run while the service does, from schema b4ed3a175331 on.
+
+Specification 06 section 7.4.
 
 The statements name only columns that every schema since then has, unless they look first.
 """
@@ -6,10 +8,11 @@ The statements name only columns that every schema since then has, unless they l
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import Select, exists, func, inspect, select, update
+from sqlalchemy import func, inspect, select, update
 
-from placement.db import models, owner_rows, owner_usage_rows
-from placement.db.api import Database, StaleRead, Transaction
+from placement.db import models, named_rows, owner_usage_rows, provider_rows
+from placement.db.consumer_rows import UUIDS_WITHOUT_RECORD
+from placement.db.database import Database, StaleRead, Transaction
 from placement.db.insertion import insert_missing
 from placement.db.owner_usage_rows import Account
 
@@ -49,8 +52,7 @@ def _set_roots(tx: Transaction, max_count: int) -> int:
     if not ids:
         return 0
     change = {"root_provider_id": _providers.c.id, "updated_at": models.now()}
-    present = {column["name"] for column in inspect(tx).get_columns(_providers.name)}
-    if "revision" in present:
+    if _has_revisions(tx):
         # A searching worker must see the new root.
         change["revision"] = _providers.c.revision + 1
     return tx.execute(
@@ -70,10 +72,12 @@ def create_incomplete_consumers(
 
 def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> int:
     owner = {
-        "project_id": owner_rows.create(tx, owner_rows.PROJECTS, [ids.project])[ids.project],
-        "user_id": owner_rows.create(tx, owner_rows.USERS, [ids.user])[ids.user],
+        "project_id": named_rows.create(tx, named_rows.PROJECTS, [ids.project])[ids.project],
+        "user_id": named_rows.create(tx, named_rows.USERS, [ids.user])[ids.user],
     }
-    missing = list(tx.scalars(_without_consumer(max_count)))
+    missing = list(
+        tx.scalars(UUIDS_WITHOUT_RECORD.order_by(_allocations.c.consumer_id).limit(max_count))
+    )
     # Held until the end, so that no consumer is made for allocations that are being deleted.
     held = (
         select(_allocations.c.consumer_id)
@@ -89,9 +93,21 @@ def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> in
         # Somebody else was faster; or, if it stays so, something is wrong (on PostgreSQL, copied
         # rows with ids that their sequence has not reached), and "complete" would be a lie.
         raise StaleRead("a consumer could not be inserted")
-    if uuids and inspect(tx).has_table(models.owner_usages.name):
+    if uuids and inspect(tx.connection).has_table(models.owner_usages.name):
         _count_for_owner(tx, uuids, **owner)
+    if uuids and _has_revisions(tx):
+        # A tree that shows whose its allocations are has changed.
+        held_on = select(_allocations.c.resource_provider_id).where(
+            _allocations.c.consumer_id.in_(uuids)
+        )
+        provider_rows.touch(tx, sorted(set(tx.scalars(held_on))))
     return done
+
+
+def _has_revisions(tx: Transaction) -> bool:
+    return "revision" in {
+        column["name"] for column in inspect(tx.connection).get_columns(_providers.name)
+    }
 
 
 def _count_for_owner(tx: Transaction, uuids: list[str], project_id: int, user_id: int) -> None:
@@ -110,16 +126,6 @@ def _count_for_owner(tx: Transaction, uuids: list[str], project_id: int, user_id
             Account(project_id, user_id, owner_usage_rows.NO_TYPE, class_id): amount
             for class_id, amount in amounts.items()
         },
-    )
-
-
-def _without_consumer(max_count: int) -> Select[tuple[str]]:
-    return (
-        select(_allocations.c.consumer_id)
-        .where(~exists().where(_consumers.c.uuid == _allocations.c.consumer_id))
-        .distinct()
-        .order_by(_allocations.c.consumer_id)
-        .limit(max_count)
     )
 
 

@@ -6,13 +6,22 @@ seldom wait for one another, on one database or between the nodes of a cluster; 
 
 import secrets
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, TextClause, func, select, text
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Select,
+    TextClause,
+    func,
+    literal_column,
+    select,
+    union_all,
+)
 
-from placement.db import models
-from placement.db.api import Transaction
+from placement.db import coexistence_rows, insertion, models
+from placement.db.database import Access, Transaction
+from placement.db.insertion import Row
 
 _usages = models.owner_usages
 _types = models.consumer_types
@@ -23,17 +32,14 @@ NO_TYPE = 0
 CONSUMERS = -1
 """In the place of a resource class: the number of consumers that hold anything."""
 
-BATCH = 100
-"""Rows of one statement; everyday requests change a few."""
-
 _ON_CONFLICT = (
-    "ON CONFLICT (project_id, user_id, consumer_type_id, resource_class_id, slot) "
+    " ON CONFLICT (project_id, user_id, consumer_type_id, resource_class_id, slot) "
     "DO UPDATE SET used = owner_usages.used + excluded.used"
 )
 _ADD_UP = {
     "sqlite": _ON_CONFLICT,
     "postgresql": _ON_CONFLICT,
-    "mysql": "ON DUPLICATE KEY UPDATE used = used + VALUES(used)",
+    "mysql": " ON DUPLICATE KEY UPDATE used = used + VALUES(used)",
 }
 _COLUMNS = tuple(_usages.c.keys())
 
@@ -64,62 +70,73 @@ def add(tx: Transaction, changes: Mapping[Account, int]) -> None:
 
     To be the last of a transaction: whoever wants the same slot waits from here to the commit.
     """
-    rows = rows_of(changes)
-    for start in range(0, len(rows), BATCH):
-        tx.execute(*adding(tx.dialect.name, rows[start : start + BATCH]))
+    for part in insertion.parts(rows_of(changes)):
+        tx.execute(*adding(tx.dialect, part))
 
 
-def rows_of(changes: Mapping[Account, int]) -> list[tuple[int, ...]]:
+def rows_of(changes: Mapping[Account, int]) -> list[Row]:
     """Return the rows that add up to the changes, in the order in which everybody takes them."""
     slot = secrets.randbelow(SLOTS)
-    return sorted((*account, slot, change) for account, change in changes.items() if change)
+    rows = sorted((*account, slot, change) for account, change in changes.items() if change)
+    return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
 
 
-def adding(dialect: str, rows: Sequence[tuple[int, ...]]) -> tuple[TextClause, dict[str, int]]:
+def adding(dialect: str, rows: Sequence[Row]) -> tuple[TextClause, dict[str, Any]]:
     """Return the statement of :func:`add` for some rows, and its parameters."""
-    parameters = {
-        f"{name}_{index}": value
-        for index, row in enumerate(rows)
-        for name, value in zip(_COLUMNS, row, strict=True)
-    }
-    return _add(dialect, len(rows)), parameters
+    return insertion.inserting(_usages, rows, after=_ADD_UP[dialect])
 
 
-@cache
-def _add(dialect: str, count: int) -> TextClause:
-    """Return the statement for so many rows: a VALUES list of Core would be compiled each time."""
-    rows = (", ".join(f":{name}_{index}" for name in _COLUMNS) for index in range(count))
-    values = ", ".join(f"({row})" for row in rows)
-    add_up = _ADD_UP["mysql" if dialect == "mariadb" else dialect]
-    return text(
-        f"INSERT INTO owner_usages ({', '.join(_COLUMNS)}) VALUES {values} {add_up}"  # noqa: S608
-    )
-
-
-def of_project(tx: Transaction, project: str, user: str | None) -> list[Usage]:
+def of_project(access: Access, project: str, user: str | None) -> list[Usage]:
     """Return what the consumers of a project, and of a user in it, use by type and class.
 
     One statement; the rows read are the owner's alone.
     """
-    owned = [_usages.c.project_id == _id_of(models.projects, project)]
-    if user is not None:
-        owned.append(_usages.c.user_id == _id_of(models.users, user))
-    total = func.sum(_usages.c.used)
-    of_class = _usages.c.resource_class_id
+    seen = _seen(project, user).subquery()
+    total = func.sum(seen.c.used)
+    of_class = seen.c.resource_class_id
     statement: Select[Any] = (
         select(_types.c.name, of_class, _classes.c.name, total)
-        .select_from(_usages)
-        .outerjoin(_types, _types.c.id == _usages.c.consumer_type_id)
+        .select_from(seen)
+        .outerjoin(_types, _types.c.id == seen.c.consumer_type_id)
         .outerjoin(_classes, _classes.c.id == of_class)
-        .where(*owned)
         .group_by(_types.c.name, of_class, _classes.c.name)
         .having(total != 0)
     )
     return [
         Usage(type_name, class_name, int(amount))
-        for type_name, class_id, class_name, amount in tx.execute(statement)
+        for type_name, class_id, class_name, amount in access.execute(statement)
         if class_name is not None or class_id == CONSUMERS
     ]
+
+
+def _seen(project: str, user: str | None) -> CompoundSelect[Any]:
+    """The rows of one owner; during a coexistence those of the ledger, which are right then."""
+    consumers, allocations, one = models.consumers, models.allocations, models.coexistence.c.id == 1
+
+    def owned(table: Any) -> list[ColumnElement[bool]]:
+        of_project = table.c.project_id == _id_of(models.projects, project)
+        if user is None:
+            return [of_project]
+        return [of_project, table.c.user_id == _id_of(models.users, user)]
+
+    type_id = func.coalesce(consumers.c.consumer_type_id, NO_TYPE).label("consumer_type_id")
+    holds = select(allocations.c.id).where(allocations.c.consumer_id == consumers.c.uuid).exists()
+    number: ColumnElement[int] = literal_column(str(CONSUMERS))
+    # Joined to the one row by its key, so that MariaDB sees first when there is none.
+    return union_all(
+        select(_usages.c.consumer_type_id, _usages.c.resource_class_id, _usages.c.used).where(
+            *owned(_usages), ~coexistence_rows.UNDER_WAY
+        ),
+        select(type_id, allocations.c.resource_class_id, allocations.c.used)
+        .select_from(models.coexistence)
+        .join(consumers, one)
+        .join(allocations, allocations.c.consumer_id == consumers.c.uuid)
+        .where(*owned(consumers)),
+        select(type_id, number, literal_column("1"))
+        .select_from(models.coexistence)
+        .join(consumers, one)
+        .where(*owned(consumers), holds),
+    )
 
 
 def _id_of(table: Any, external_id: str) -> ColumnElement[int]:

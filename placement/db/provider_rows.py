@@ -1,4 +1,4 @@
-"""Statements on ``resource_providers``: find, lock in order, write, bump."""
+"""Statements on ``resource_providers``: find, lock in order, write, step, touch."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    BindParameter,
     ColumnElement,
     Select,
     Update,
@@ -19,12 +18,12 @@ from sqlalchemy import (
     insert,
     or_,
     select,
-    tuple_,
     update,
 )
 
-from placement.db import in_list, models
-from placement.db.api import StaleRead, Transaction
+from placement import telemetry
+from placement.db import coexistence_rows, in_list, models
+from placement.db.database import Access, StaleRead, Transaction
 
 _providers = models.resource_providers
 
@@ -36,6 +35,8 @@ class LockedProvider:
     id: int
     uuid: str
     generation: int
+    counted: bool = True
+    """The usage counters of its inventories are right: only this service has written it."""
 
 
 def lock(
@@ -54,22 +55,28 @@ def lock(
     if not sizes:
         return {}
     rows = tx.execute(_lock(*sizes), parameters)
-    return {uuid: LockedProvider(id_, uuid, generation) for id_, uuid, generation in rows}
+    telemetry.holds_providers()
+    return {row[1]: LockedProvider(*row) for row in rows}
 
 
 @cache
-def _lock(*sizes: tuple[str, int]) -> Select[int, str, int]:
+def _lock(*sizes: tuple[str, int]) -> Select[int, str, int, bool]:
     named = [in_list.is_among(_providers.c[name], name, size) for name, size in sizes]
     return (
-        select(_providers.c.id, _providers.c.uuid, _providers.c.generation)
+        select(
+            _providers.c.id,
+            _providers.c.uuid,
+            func.coalesce(_providers.c.generation, 0),
+            coexistence_rows.COUNTED,
+        )
         .where(or_(*named))
         .order_by(_providers.c.id)
         .with_for_update()
     )
 
 
-def bump(tx: Transaction, providers: Collection[LockedProvider], steps: int = 1) -> None:
-    """Move generation and revision of the providers on, by compare-and-set.
+def step(tx: Transaction, providers: Collection[LockedProvider], steps: int = 1) -> None:
+    """Step the generations of the providers, and their revisions, by compare-and-set.
 
     The rows are locked already; the comparison is the second guard, and the one that holds between
     the nodes of a Galera cluster. One statement.
@@ -77,8 +84,8 @@ def bump(tx: Transaction, providers: Collection[LockedProvider], steps: int = 1)
     :raises StaleRead: a generation is not the one that was read.
     """
     for part in in_list.batches(generations(providers)):
-        if tx.execute(*bumping(part, steps)).rowcount != len(part):
-            raise StaleRead("a provider's generation moved")
+        if tx.execute(*stepping(part, steps)).rowcount != len(part):
+            raise StaleRead("a provider's generation is another")
 
 
 def generations(providers: Collection[LockedProvider]) -> list[tuple[int, int]]:
@@ -86,43 +93,37 @@ def generations(providers: Collection[LockedProvider]) -> list[tuple[int, int]]:
     return sorted((provider.id, provider.generation) for provider in providers)
 
 
-def bumping(expected: Sequence[tuple[int, int]], steps: int = 1) -> tuple[Update, dict[str, Any]]:
-    """Return the statement of :func:`bump` and its parameters.
+def stepping(expected: Sequence[tuple[int, int]], steps: int = 1) -> tuple[Update, dict[str, Any]]:
+    """Return the statement of :func:`step` and its parameters.
 
     :param expected: ids with the generations that were read.
     """
-    size = in_list.size_for(len(expected))
-    parameters: dict[str, Any] = {"steps": steps, "now": models.now()}
-    parameters |= in_list.bound("bumped", [id_ for id_, _ in expected], size)
-    if size == in_list.ANY_SIZE:
-        parameters["pairs"] = expected
-    else:
-        parameters |= in_list.bound("old", [generation for _, generation in expected], size)
-    return _bump(size), parameters
+    size, parameters = in_list.as_read(expected)
+    return _step(size), parameters | {"steps": steps, "now": models.now()}
 
 
 @cache
-def _bump(size: int) -> Update:
-    if size == in_list.ANY_SIZE:
-        pairs: BindParameter[Any] = bindparam("pairs", expanding=True)
-        unmoved: ColumnElement[bool] = tuple_(_providers.c.id, _providers.c.generation).in_(pairs)
-    else:
-        old = in_list.by_key(_providers.c.id, _providers.c.generation, "bumped", "old", size)
-        unmoved = _providers.c.generation == old
-    # The ids stand alone as well: MariaDB scans the table for pairs, or for a computed value.
+def _step(size: int) -> Update:
     return (
         update(_providers)
-        .where(in_list.is_among(_providers.c.id, "bumped", size), unmoved)
+        .where(*in_list.unmoved(_providers, size))
         .values(
             generation=_providers.c.generation + bindparam("steps"),
+            own_generation=_providers.c.own_generation + bindparam("steps"),
             revision=_providers.c.revision + 1,
             updated_at=bindparam("now"),
         )
     )
 
 
+# Not a change of the provider as the API shows it: its modified time stays.
+_TOUCH = update(_providers).values(
+    revision=_providers.c.revision + 1, updated_at=_providers.c.updated_at
+)
+
+
 def touch(tx: Transaction, ids: Collection[int]) -> None:
-    """Move only the revision on: the search must read these providers again. One statement."""
+    """Step only the revision: the search must read these providers again. One statement."""
     if ids:
         tx.execute(*touching(ids))
 
@@ -135,12 +136,7 @@ def touching(ids: Collection[int]) -> tuple[Update, dict[str, Any]]:
 
 @cache
 def _touch(size: int) -> Update:
-    return (
-        update(_providers)
-        .where(in_list.is_among(_providers.c.id, "touched", size))
-        # Not a change of the provider as the API shows it: its modified time stays.
-        .values(revision=_providers.c.revision + 1, updated_at=_providers.c.updated_at)
-    )
+    return _TOUCH.where(in_list.is_among(_providers.c.id, "touched", size))
 
 
 class ProviderRow(NamedTuple):
@@ -166,7 +162,7 @@ class TreeRow(NamedTuple):
     root_id: int
 
 
-class Place(NamedTuple):
+class TreePosition(NamedTuple):
     """A provider that a write names, where it was when it was read.
 
     ``has_name``: it has the name that was asked for, as the database compares names.
@@ -189,8 +185,11 @@ _tree_columns = (
 )
 
 
-def find(tx: Transaction, conditions: Sequence[ColumnElement[bool]]) -> list[ProviderRow]:
-    """Return the providers that meet all conditions, in id order. One statement."""
+def find(access: Access, *, name: str | None = None, uuid: str | None = None) -> list[ProviderRow]:
+    """Return the provider that has this name (if any is given), uuid, or both. One statement."""
+    conditions = [_providers.c.uuid == uuid] if uuid is not None else []
+    if name:
+        conditions.append(_providers.c.name == name)
     statement = select(
         _providers.c.id,
         _providers.c.uuid,
@@ -200,30 +199,23 @@ def find(tx: Transaction, conditions: Sequence[ColumnElement[bool]]) -> list[Pro
         func.coalesce(_roots.c.uuid, _providers.c.uuid),
         func.coalesce(_providers.c.updated_at, _providers.c.created_at),
     )
-    rows = tx.execute(
+    rows = access.execute(
         statement.select_from(
             _providers.outerjoin(
                 _parents, _parents.c.id == _providers.c.parent_provider_id
             ).outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
-        )
-        .where(*conditions)
-        .order_by(_providers.c.id)
-    ).all()
+        ).where(*conditions)
+    )
     return [ProviderRow._make(row) for row in rows]
 
 
-def get(tx: Transaction, uuid: str) -> ProviderRow | None:
+def get(access: Access, uuid: str) -> ProviderRow | None:
     """Return the provider of this uuid, if there is one. One statement."""
-    rows = find(tx, [_providers.c.uuid == uuid])
+    rows = find(access, uuid=uuid)
     return rows[0] if rows else None
 
 
-def exists(tx: Transaction, conditions: Sequence[ColumnElement[bool]]) -> bool:
-    """Some provider meets all conditions. One statement."""
-    return tx.execute(select(_providers.c.id).where(*conditions).limit(1)).first() is not None
-
-
-def places(tx: Transaction, uuids: Collection[str], name: str) -> list[Place]:
+def positions(tx: Transaction, uuids: Collection[str], name: str) -> list[TreePosition]:
     """Return the providers with one of these uuids or with this name; nothing is locked.
 
     One statement.
@@ -241,10 +233,10 @@ def places(tx: Transaction, uuids: Collection[str], name: str) -> list[Place]:
         .outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
         .where(or_(_providers.c.uuid.in_(sorted(uuids)), has_name))
     )
-    return [Place(row[0], row[1], bool(row[2]), *row[3:]) for row in rows]
+    return [TreePosition(row[0], row[1], bool(row[2]), *row[3:]) for row in rows]
 
 
-def lock_places(
+def lock_positions(
     tx: Transaction, ids: Collection[int], tree_of: int | None = None
 ) -> dict[int, TreeRow]:
     """Lock these providers, and all of the tree with the root ``tree_of``, in id order.
@@ -260,6 +252,7 @@ def lock_places(
     rows = tx.execute(
         select(*_tree_columns).where(wanted).order_by(_providers.c.id).with_for_update()
     )
+    telemetry.holds_providers()
     return {row[0]: TreeRow._make(row) for row in rows}
 
 
@@ -269,7 +262,7 @@ def tree_members(tx: Transaction, root_id: int) -> set[int]:
 
 
 def insert_provider(
-    tx: Transaction, uuid: str, name: str, parent: Place | None, created_at: datetime
+    tx: Transaction, uuid: str, name: str, parent: TreePosition | None, created_at: datetime
 ) -> int:
     """Insert a provider below ``parent``, or as a root, and return its id. One or two statements.
 
@@ -308,7 +301,9 @@ def rename(tx: Transaction, provider_id: int, name: str) -> None:
         raise StaleRead("the provider's name was taken") from taken
 
 
-def move(tx: Transaction, provider_id: int, parent: Place | None, subtree: Collection[int]) -> None:
+def move(
+    tx: Transaction, provider_id: int, parent: TreePosition | None, subtree: Collection[int]
+) -> None:
     """Put a provider below ``parent``, or make it a root; its locked subtree follows.
 
     Every member shows another root from now on, so all of them count as modified. One statement.
@@ -357,16 +352,9 @@ def delete_provider(tx: Transaction, provider_id: int) -> None:
 
 
 def touch_with_class(tx: Transaction, class_id: int) -> None:
-    """Move the revision on of every provider that has inventory of a class. One statement."""
+    """Step the revision of every provider that has inventory of a class. One statement."""
     inventories = models.inventories
-    tx.execute(
-        update(_providers)
-        .where(
-            _providers.c.id.in_(
-                select(inventories.c.resource_provider_id).where(
-                    inventories.c.resource_class_id == class_id
-                )
-            )
-        )
-        .values(revision=_providers.c.revision + 1, updated_at=_providers.c.updated_at)
+    having = select(inventories.c.resource_provider_id).where(
+        inventories.c.resource_class_id == class_id
     )
+    tx.execute(_TOUCH.where(_providers.c.id.in_(having)))

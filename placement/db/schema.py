@@ -1,18 +1,17 @@
-"""The version of the schema: read it, upgrade it, stamp it (contract 06 sections 6 and 7)."""
+"""The version of the schema: read it, upgrade it, stamp it (specification 06 sections 6 and 7)."""
 
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import partial
 from pathlib import Path
 
+from alembic import command
 from alembic.config import Config
-from alembic.runtime.environment import EnvironmentContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, exc, inspect, text
+from sqlalchemy import Connection, Inspector, exc, inspect, text
 
-from placement.db import models
-from placement.db.api import Database
+from placement.db import coexistence_rows, dialects, models
+from placement.db.database import Database
 
 REVISIONS = (
     "0d4e8f62b1a7",
@@ -26,10 +25,15 @@ REVISIONS = (
     "d71f3a8c6e05",
     "e82c4d7a9b36",
     "f93b5e8d0a47",
+    "b8d2f04c7e19",
+    "c3f7a5e81d62",
 )
 """Every revision, oldest first. Kept here so that a start needs no migration scripts."""
 
 HEAD = REVISIONS[-1]
+
+BATCH = 500
+"""Providers that are noted in one transaction."""
 
 LOCK_NAME = "placement.schema"
 LOCK_WAIT_S = 600
@@ -43,7 +47,7 @@ class SchemaError(Exception):
 
 def current(database: Database) -> str | None:
     """Return the revision of the database, or None if it has none."""
-    return database.read(_current)
+    return database.snapshot(lambda tx: _current(tx.connection))
 
 
 def _current(connection: Connection) -> str | None:
@@ -93,13 +97,17 @@ def sync(
     *,
     target: str = HEAD,
     progress: Callable[[str], None] = lambda _: None,
+    counted: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Upgrade the schema to head; several processes may do so at once.
+    """Upgrade the schema to head; several processes may do so at once, and the old service may write.
 
-    One transaction per revision: what was completed stays if a later one fails.
+    One transaction per revision: what was completed stays if a later one fails. Then the generations
+    of providers are noted, in small transactions. A database that has providers already is shared
+    with the old service from then on, until :func:`placement.objects.coexistence.finish`.
 
     :param target: stop at this revision.
     :param progress: called with the id of each revision that was completed.
+    :param counted: called with the number of providers of each small transaction.
     :raises placement.db.migrations.steps.MigrationBlocked: the data must be migrated first.
     :raises SchemaError: the schema is newer than this release.
     """
@@ -109,12 +117,22 @@ def sync(
                 revision = _current(connection)
                 _require_known(revision)
                 if revision in (target, HEAD):
-                    return
+                    break
                 if revision is None:
                     _require_empty(connection)
                 following = REVISIONS[0 if revision is None else REVISIONS.index(revision) + 1]
                 _upgrade_one(connection, following)
             progress(following)
+    if revision != HEAD:
+        return
+    if database.read(coexistence_rows.is_under_way):
+        _note_generations(database, counted)
+
+
+def _note_generations(database: Database, counted: Callable[[int], None]) -> None:
+    """Remember from where foreign writes are counted, as far as an earlier run has not."""
+    while noted := database.write(partial(coexistence_rows.note_generations, most=BATCH)):
+        counted(noted)
 
 
 def _require_empty(connection: Connection) -> None:
@@ -122,25 +140,36 @@ def _require_empty(connection: Connection) -> None:
     of revisions behind, and may go on."""
     inspector = inspect(connection)
     if inspector.has_table("resource_providers") and not inspector.has_table("alembic_version"):
+        ways = " then ".join(f'"placement-manage db {step}"' for step in _steps_from(inspector))
         raise SchemaError(
             "The database has tables of the placement service but no revision. If they were copied "
-            'from nova, run "placement-manage db stamp b4ed3a175331" (or, from before Rocky, '
-            f'"placement-manage db stamp {REVISIONS[0]}"), then "placement-manage db '
-            'online_data_migrations", then "placement-manage db sync" again.'
+            f"from nova, run {ways}."
         )
+
+
+def _steps_from(inspector: Inspector) -> tuple[str, ...]:
+    """Return what brings tables that came without a revision to head (specification 06 section 7.3)."""
+    if not all(inspector.has_table(name) for name in ("consumers", "projects", "users")):
+        # Older than owners of allocations: the first migration makes what is missing.
+        return ("stamp base", "sync", "online_data_migrations", "sync")
+    generations = any(
+        column["name"] == "generation" for column in inspector.get_columns("consumers")
+    )
+    revision = "b4ed3a175331" if generations else REVISIONS[0]
+    return (f"stamp {revision}", "online_data_migrations", "sync")
 
 
 def _upgrade_one(connection: Connection, revision: str) -> None:
     try:
-        _run(connection, revision, _scripts()._upgrade_revs)
+        command.upgrade(alembic_config(connection), revision)
     except exc.DBAPIError as error:
         number = getattr(error.orig, "args", (None,))[0]
-        if connection.dialect.name not in ("mysql", "mariadb") or number not in ALREADY_DONE:
+        if dialects.kind(connection) != "mysql" or number not in ALREADY_DONE:
             raise
         # The lock below does not reach other nodes of a Galera cluster. Every step looks before it
         # acts: the second time it finds what the other node did.
         if _current(connection) != revision:
-            _run(connection, revision, _scripts()._upgrade_revs)
+            command.upgrade(alembic_config(connection), revision)
 
 
 def stamp(database: Database, name: str) -> None:
@@ -151,7 +180,7 @@ def stamp(database: Database, name: str) -> None:
     """
     revision = resolve(name)
     with _exclusive(database) as connection, _transaction(connection):
-        _run(connection, revision or "base", _scripts()._stamp_revs)
+        command.stamp(alembic_config(connection), revision or "base")
 
 
 def resolve(name: str) -> str | None:
@@ -172,30 +201,13 @@ def resolve(name: str) -> str | None:
     )
 
 
-@cache
-def _config() -> Config:
+def alembic_config(connection: Connection | None = None) -> Config:
+    """Return what Alembic's commands need to work on the connection."""
     config = Config()
     place = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", place.replace("%", "%%"))
-    return config
-
-
-@cache
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
-
-
-def _run(connection: Connection, revision: str, revisions: Callable) -> None:
-    config = _config()
-    environment = EnvironmentContext(
-        config, _scripts(), fn=lambda heads, _context: revisions(revision, heads)
-    )
     config.attributes["connection"] = connection
-    try:
-        with environment:
-            _scripts().run_env()
-    finally:
-        del config.attributes["connection"]
+    return config
 
 
 @contextmanager
@@ -228,8 +240,8 @@ def _exclusive(database: Database) -> Iterator[Connection]:
 
 @contextmanager
 def _transaction(connection: Connection) -> Iterator[None]:
-    dialect = connection.dialect.name
-    if dialect in ("mysql", "mariadb"):
+    dialect = dialects.kind(connection)
+    if dialect == "mysql":
         yield
         return
     try:

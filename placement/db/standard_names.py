@@ -1,16 +1,14 @@
-"""The standard traits and resource classes of the installed libraries (contract 06 section 7.5)."""
+"""The standard traits and resource classes of the installed libraries (specification 06 section 7.5)."""
 
 from collections.abc import Sequence
 
 import os_resource_classes
 import os_traits
-from sqlalchemy import Table, exc, insert, select
+from sqlalchemy import Table, exc, select
 
 from placement.db import models
-from placement.db.api import Database, StaleRead, Transaction
-
-# Rows per INSERT: far below the limits of every driver on bound parameters.
-CHUNK = 200
+from placement.db.database import Database, StaleRead, Transaction
+from placement.db.insertion import insert_all
 
 
 def synchronise(database: Database) -> None:
@@ -50,7 +48,7 @@ def _insert_traits(tx: Transaction) -> None:
 def _insert_classes(tx: Transaction) -> None:
     present = set(tx.scalars(select(models.resource_classes.c.name)))
     missing = _missing_classes(present)
-    if tx.dialect.name not in ("mysql", "mariadb"):
+    if tx.dialect != "mysql":
         _insert(tx, models.resource_classes, missing)
         return
     # MySQL takes an id of 0 for "give me one" unless told otherwise.
@@ -67,8 +65,6 @@ def _insert_classes(tx: Transaction) -> None:
 def _insert(tx: Transaction, table: Table, rows: Sequence[dict[str, object]]) -> None:
     created_at = models.now()
     try:
-        for start in range(0, len(rows), CHUNK):
-            chunk = [row | {"created_at": created_at} for row in rows[start : start + CHUNK]]
-            tx.execute(insert(table).values(chunk))
+        insert_all(tx, table, [row | {"created_at": created_at} for row in rows])
     except exc.IntegrityError as duplicate:
         raise StaleRead(f"another process filled {table.name}") from duplicate

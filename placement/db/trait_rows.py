@@ -4,12 +4,12 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, delete, exc, func, insert, select
+from sqlalchemy import ColumnElement, delete, exc, func, select
 
 from placement.db import models
-from placement.db.api import StaleRead, Transaction
+from placement.db.database import Access, Snapshot, StaleRead, Transaction
 from placement.db.in_list import batches
-from placement.db.insertion import insert_missing
+from placement.db.insertion import insert_all, insert_missing
 
 _providers = models.resource_providers
 _traits = models.traits
@@ -62,23 +62,28 @@ def is_associated(wanted: bool) -> ColumnElement[bool]:
     return first.is_not(None) if wanted else first.is_(None)
 
 
-def find(tx: Transaction, conditions: Sequence[ColumnElement[bool]]) -> list[TraitRow]:
+def find(access: Access, conditions: Sequence[ColumnElement[bool]]) -> list[TraitRow]:
     """Return the traits that meet all conditions, in id order. One statement."""
-    rows = tx.execute(select(*_columns).where(*conditions).order_by(_traits.c.id))
+    rows = access.execute(select(*_columns).where(*conditions).order_by(_traits.c.id))
     return [TraitRow._make(row) for row in rows]
 
 
-def get(tx: Transaction, name: str, *, lock: bool = False) -> TraitRow | None:
+def get(access: Access, name: str, *, lock: bool = False) -> TraitRow | None:
     """Return the trait of this name, if there is one. One statement.
 
     :param lock: keep others from deleting it or giving it to a provider.
     """
     statement = select(*_columns).where(_traits.c.name == name)
-    row = tx.execute(statement.with_for_update() if lock else statement).one_or_none()
+    row = access.execute(statement.with_for_update() if lock else statement).one_or_none()
     return None if row is None else TraitRow._make(row)
 
 
-def named(tx: Transaction, names: Collection[str]) -> list[TraitRow]:
+def existing(access: Access, names: Sequence[str]) -> set[str]:
+    """Return those names that are traits, of one batch. One statement."""
+    return {row.name for row in find(access, [name_is_one_of(names)])}
+
+
+def named(tx: Snapshot | Transaction, names: Collection[str]) -> list[TraitRow]:
     """Return those of the names that are traits. One statement, or none for no name."""
     rows = []
     for batch in batches(sorted(names)):
@@ -86,7 +91,7 @@ def named(tx: Transaction, names: Collection[str]) -> list[TraitRow]:
     return rows
 
 
-def ids(tx: Transaction, names: Collection[str]) -> dict[str, int]:
+def ids(tx: Snapshot | Transaction, names: Collection[str]) -> dict[str, int]:
     """Return the ids of those names that are traits. One statement."""
     return {row.name: row.id for row in named(tx, names)}
 
@@ -113,9 +118,9 @@ def delete_trait(tx: Transaction, trait_id: int) -> None:
         raise StaleRead("the trait was given to a provider") from used
 
 
-def of_provider(tx: Transaction, provider_uuid: str) -> ProviderTraits | None:
+def of_provider(access: Access, provider_uuid: str) -> ProviderTraits | None:
     """Return the traits of the provider, None if there is no such provider. One statement."""
-    rows = tx.execute(
+    rows = access.execute(
         select(_providers.c.generation, *_columns)
         .select_from(_providers)
         .outerjoin(_associations, _associations.c.resource_provider_id == _providers.c.id)
@@ -145,15 +150,13 @@ def associate(tx: Transaction, provider_id: int, trait_ids: Collection[int]) -> 
 
     :raises StaleRead: a trait was deleted meanwhile.
     """
-    if not trait_ids:
-        return
     created_at = models.now()
     rows = [
         {"resource_provider_id": provider_id, "trait_id": trait_id, "created_at": created_at}
         for trait_id in sorted(trait_ids)
     ]
     try:
-        tx.execute(insert(_associations).values(rows))
+        insert_all(tx, _associations, rows)
     except exc.IntegrityError as gone:
         raise StaleRead("a trait was deleted") from gone
 

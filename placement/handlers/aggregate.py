@@ -1,15 +1,14 @@
-"""/resource_providers/{uuid}/aggregates (contract 02 section 5)."""
+"""/resource_providers/{uuid}/aggregates (specification 02 section 5)."""
 
 from collections.abc import Sequence
 
 from webob import Response
 
-from placement.db import models
 from placement.handlers.provider_body import read_body
 from placement.objects import aggregate
 from placement.schemas import aggregate as schemas
 from placement.web.request import Request
-from placement.web.response import json_response
+from placement.web.response import json_response, now
 
 GENERATIONS_SINCE = (1, 19)
 GENERATION = "resource_provider_generation"
@@ -35,4 +34,4 @@ def _shown(request: Request, uuids: Sequence[str], generation: int) -> Response:
     body: dict[str, object] = {"aggregates": uuids}
     if request.version >= GENERATIONS_SINCE:
         body[GENERATION] = generation
-    return json_response(request, body, last_modified=models.now())
+    return json_response(request, body, last_modified=now())

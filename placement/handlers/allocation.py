@@ -6,10 +6,13 @@ from typing import Any
 from webob import Response
 
 from placement import errors
-from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
 from placement.handlers.allocation_body import consumer_change, consumer_changes
 from placement.objects import allocation
-from placement.objects.allocation import AllocationChange
+from placement.objects.allocation import (
+    AllocationChange,
+    ConsumerAllocation,
+    ProviderAllocation,
+)
 from placement.schemas import allocation as schemas
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, newest
@@ -26,6 +29,7 @@ class MalformedConsumer(errors.BadRequest):
     """The path of a PUT names a consumer by something that is no UUID."""
 
     text = "Malformed consumer_uuid: {given}"
+    given: str
 
 
 def show_consumer_allocations(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The answer of GET /allocation_candidates, from prepared pieces (contract 04 section 4).
+"""The answer of GET /allocation_candidates, from prepared pieces (specification 04 section 4).
 
 A thousand candidates are a megabyte of text, nearly all of it the same from one answer to the next.
 So an allocation request is a template that takes uuids, one per shape of candidates, and a provider's
@@ -6,14 +6,16 @@ summary is kept from answer to answer until the provider changes. No text needs 
 class, trait and suffix names are letters, digits, dashes and underscores.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from weakref import WeakKeyDictionary
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-import numpy as np
+import os_traits
 
+from placement.handlers.kept_texts import KeptTexts
 from placement.search.candidate import SearchResult, Shape
-from placement.search.cloud import MOST_UNUSED_NAMES, Cloud
+from placement.search.cloud import Cloud
 from placement.search.index_set import Indexes
+from placement.search.room import Room
 from placement.web.microversion import Version
 
 ALLOCATIONS_AS_OBJECT_SINCE = (1, 12)
@@ -22,31 +24,104 @@ ALL_CLASSES_SINCE = (1, 27)
 WHOLE_TREES_SINCE = (1, 29)
 MAPPINGS_SINCE = (1, 34)
 
-CUSTOM_PREFIX = "CUSTOM_"
+
+UUID_LENGTH = 36
+
+PIECE = 256 * 1024
+SHORT = 5
+"""Pieces of an answer that has one of everything."""
+
+HEAD, MIDDLE, TAIL = b'{"allocation_requests":[', b'],"provider_summaries":{', b"}}"
+
+
+def size(shape: Shape, version: Version) -> int:
+    """Return how many bytes of the answer an allocation request of this shape takes."""
+    template = _template(shape, version)
+    return len(template) + template.count("%s") * (UUID_LENGTH - len("%s")) + len(",")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an answer needs of the picture: enough to write it while others search."""
+
+    uuids: Sequence[str | None]
+    result: SearchResult
+    summaries: list[bytes]
+    version: Version
+
+    def body(self) -> bytes:
+        """Return the JSON body whole."""
+        return b"".join(self.pieces())
+
+    def pieces(self) -> list[bytes]:
+        """Return the JSON body in pieces, of which a small answer has one.
+
+        No more than one piece is in memory twice.
+        """
+        texts = _allocation_requests(self.uuids, self.result, self.version)
+        together = max(1, PIECE // len(texts[0])) if texts else 1
+        requests = [
+            ",".join(texts[begin : begin + together]).encode()
+            for begin in range(0, len(texts), together)
+        ]
+        size = sum(map(len, self.summaries))
+        together = max(1, len(self.summaries) * PIECE // size) if size else 1
+        summaries = [
+            b"".join(self.summaries[begin : begin + together])
+            for begin in range(0, len(self.summaries), together)
+        ]
+        following = [b"," + piece for piece in requests[1:]]
+        body = [HEAD, *requests[:1], *following, MIDDLE, *summaries, TAIL]
+        return body if len(body) > SHORT else [b"".join(body)]
+
+
+def prepare(
+    cloud: Cloud,
+    result: SearchResult,
+    requested: Collection[str],
+    version: Version,
+    room: Room | None = None,
+) -> Answer:
+    """Return the answer, yet to be written, that has no more candidates than there is room for.
+
+    The caller holds the lock of the picture; nobody needs it for the rest. The search has seen to it that
+    the allocation requests fit, the summaries of their providers come on top.
+
+    :param requested: the classes that some group asks for.
+    """
+    summaries = _shown_summaries(cloud, result, requested, version)
+    while room is not None and len(result) > 1:
+        needed = room.taken_by(result) + sum(map(len, summaries))
+        if needed <= room.most:
+            break
+        room.used_up = True
+        result = result.first(min(len(result) * room.most // needed, len(result) - 1))
+        summaries = _shown_summaries(cloud, result, requested, version)
+    return Answer(tuple(cloud.uuids), result, summaries, version)
 
 
 def render(
     cloud: Cloud, result: SearchResult, requested: Collection[str], version: Version
 ) -> bytes:
-    """Return the JSON body. The caller holds the lock of the cloud.
+    """Return the JSON body of all candidates. The caller holds the lock of the picture."""
+    return prepare(cloud, result, requested, version).body()
 
-    :param requested: the classes that some group asks for.
-    """
-    requests = ",".join(_allocation_requests(cloud, result, version)).encode()
+
+def _shown_summaries(
+    cloud: Cloud, result: SearchResult, requested: Collection[str], version: Version
+) -> list[bytes]:
     shown = result.summarised(cloud, whole_trees=version >= WHOLE_TREES_SINCE)
     if version >= WHOLE_TREES_SINCE:
-        summaries = _kept.setdefault(cloud, _Summaries()).of(cloud, shown)
-    else:
-        summaries = [",".join(_old_summaries(cloud, shown, requested, version)).encode()]
-    head, middle = b'{"allocation_requests":[', b'],"provider_summaries":{'
-    return b"".join((head, requests, middle, *summaries, b"}}"))
+        return _summaries(cloud, shown)
+    return [",".join(_old_summaries(cloud, shown, requested, version)).encode()]
 
 
 # -- allocation requests -----------------------------------------------------------------------
 
 
-def _allocation_requests(cloud: Cloud, result: SearchResult, version: Version) -> Iterable[str]:
-    uuids = cloud.uuids
+def _allocation_requests(
+    uuids: Sequence[str | None], result: SearchResult, version: Version
+) -> list[str]:
     mapped = version >= MAPPINGS_SINCE
     if result.uniform is not None and result.pattern is not None:
         shape, taking, serving = result.pattern
@@ -93,44 +168,19 @@ def _amounts(amounts: Mapping[str, int]) -> str:
 # -- provider summaries ------------------------------------------------------------------------
 
 
-class _Summaries:
-    """The summaries of one cloud in the newest form, each as of a stamp of its provider.
+def _summaries(cloud: Cloud, shown: Indexes) -> list[bytes]:
+    """Return the pieces of ``"<uuid>": {...}`` in the newest form, separated by commas."""
+    kept = KeptTexts.on(cloud, "candidate summaries", pieces=2)
 
-    ``texts``: by provider index what is the provider's own, from the comma before it on, and its
-    list of traits, which is one object for all providers that have the same. (An array of objects,
-    since the answer picks a thousand trees from it at once.)
-    """
+    def write(index: int) -> tuple[bytes, bytes]:
+        names = cloud.traits[index]
+        traits = kept.once(names, lambda: f"{_list_of_traits(names)}}}".encode())
+        return _without_traits(cloud, index), traits
 
-    def __init__(self) -> None:
-        self.stamps = np.full(0, -1, np.int64)
-        self.texts = np.empty((0, 2), np.object_)
-        self.traits: dict[tuple[str, ...], bytes] = {}
-
-    def of(self, cloud: Cloud, shown: Indexes) -> list[bytes]:
-        """Return the pieces of ``"<uuid>": {...}`` for each provider, separated by commas."""
-        missing = cloud.size - len(self.stamps)
-        if missing > 0:
-            self.stamps = np.append(self.stamps, np.full(missing, -1))
-            self.texts = np.append(self.texts, np.empty((missing, 2), np.object_), axis=0)
-        stamps = cloud.stamps[shown]
-        for index in shown[self.stamps[shown] != stamps].tolist():
-            self.texts[index] = _without_traits(cloud, index), self._traits(cloud.traits[index])
-        self.stamps[shown] = stamps
-        pieces: list[bytes] = self.texts[shown].ravel().tolist()
-        if pieces:
-            pieces[0] = pieces[0].removeprefix(b",")
-        return pieces
-
-    def _traits(self, names: tuple[str, ...]) -> bytes:
-        text = self.traits.get(names)
-        if text is None:
-            if len(self.traits) > 2 * len(self.stamps) + MOST_UNUSED_NAMES:
-                self.traits.clear()
-            text = self.traits[names] = f"{_list_of_traits(names)}}}".encode()
-        return text
-
-
-_kept: WeakKeyDictionary[Cloud, _Summaries] = WeakKeyDictionary()
+    pieces = kept.of(cloud, shown, write)
+    if pieces:
+        pieces[0] = pieces[0].removeprefix(b",")
+    return pieces
 
 
 def _old_summaries(
@@ -159,12 +209,12 @@ def _without_traits(cloud: Cloud, index: int) -> bytes:
 def _resources(cloud: Cloud, index: int, wanted: Collection[str] | None) -> str:
     records = [
         f'"{name}":{{"capacity":{capacity},"used":{used}}}'
-        for name, capacity, used in cloud.inventories[index]
+        for name, capacity, used, _ in cloud.inventories[index]
         if wanted is None or name in wanted
     ]
     return f'"resources":{{{",".join(records)}}}'
 
 
 def _list_of_traits(names: tuple[str, ...]) -> str:
-    ordered = sorted(names, key=lambda name: name.startswith(CUSTOM_PREFIX))
+    ordered = sorted(names, key=os_traits.is_custom)
     return "[" + ",".join(f'"{name}"' for name in ordered) + "]"

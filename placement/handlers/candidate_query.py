@@ -1,6 +1,6 @@
 """The query string of GET /allocation_candidates: from parameters to a parsed question.
 
-The checks come in the order of contract 04 section 3.5, whose letters name the functions here.
+The checks come in the order of specification 04 section 3.5, whose letters name the functions here.
 """
 
 import re
@@ -23,12 +23,26 @@ class DuplicateKey(errors.BadRequest):
 
     code = "placement.query.duplicate_key"
     text = "Query parameter '{name}' may be specified only once."
+    name: str
 
 
 class BadValue(errors.BadRequest):
     """Parameters that contradict one another or name what is not there."""
 
     code = "placement.query.bad_value"
+
+
+class RootTraitConflict(BadValue):
+    """B4: the anchor must have and must not have one trait."""
+
+    text = "Conflicting required and forbidden traits found in root_required: {traits}"
+    traits: str
+
+
+class EmptySubtreeSuffix(BadValue):
+    """B5: the unsuffixed group is in every subtree, and cannot be asked into one."""
+
+    text = "Empty string (unsuffixed group) can not be specified in `same_subtree` "
 
 
 class MissingValue(errors.BadRequest):
@@ -42,6 +56,74 @@ class TooManyGroups(errors.BadRequest):
     """More request groups than ``[placement]/max_request_groups``."""
 
     text = "The query has {count} request groups, and at most {limit} are allowed."
+    count: int
+    limit: int
+
+
+class OrphanedTraits(errors.BadRequest):
+    """G1: traits are required of a group that asks for no resources."""
+
+    text = (
+        "All traits parameters must be associated with resources.  "
+        "Found the following orphaned traits keys: {keys}"
+    )
+    keys: str
+
+
+class OrphanedAggregates(errors.BadRequest):
+    """G2: aggregates are named for a group that asks for no resources."""
+
+    text = (
+        "All member_of parameters must be associated with resources. "
+        "Found the following orphaned member_of keys: {keys}"
+    )
+    keys: str
+
+
+class GroupWithoutResources(errors.BadRequest):
+    """G3: a group asks for no resources, before 1.36 allowed it."""
+
+    text = "All request groups must specify resources."
+
+
+class NoGroup(errors.BadRequest):
+    """G4: nothing is asked for, before 1.36."""
+
+    text = "At least one request group (`resources` or `resources{{$S}}`) is required."
+
+
+class UntiedGroups(BadValue):
+    """H2: groups without resources that no ``same_subtree`` ties to others."""
+
+    text = (
+        "Resourceless suffixed group request should be specified in `same_subtree` query param: "
+        "bad group(s) - {suffixes}."
+    )
+    suffixes: str
+
+
+class UnknownSuffixes(BadValue):
+    """H3: ``same_subtree`` names groups that are not there."""
+
+    text = "Real suffixes should be specified in `same_subtree`: {given} not found in {real}."
+    given: str
+    real: str
+
+
+class TraitConflicts(errors.BadRequest):
+    """K1: a group must have and must not have one trait."""
+
+    text = "Conflicting required and forbidden traits found in the following traits keys: {keys}"
+    keys: str
+
+
+class GroupPolicyMissing(errors.BadRequest):
+    """K2: several suffixed groups, and nobody says whether they may share a provider."""
+
+    text = (
+        'The "group_policy" parameter is required when specifying '
+        'more than one "resources{{N}}" parameter.'
+    )
 
 
 def root_traits(query: MultiDict, version: Version) -> tuple[frozenset[str], frozenset[str]]:
@@ -55,10 +137,7 @@ def root_traits(query: MultiDict, version: Version) -> tuple[frozenset[str], fro
     required, forbidden = query_syntax.plain_traits(values[0], version)
     conflict = required & forbidden
     if conflict:
-        raise BadValue(
-            detail="Conflicting required and forbidden traits found in root_required: "
-            + ", ".join(sorted(conflict))
-        )
+        raise RootTraitConflict(traits=", ".join(sorted(conflict)))
     return required, forbidden
 
 
@@ -68,9 +147,7 @@ def same_subtrees(query: MultiDict) -> tuple[frozenset[str], ...]:
     for value in query.getall("same_subtree"):
         suffixes = frozenset(item.strip() for item in value.split(","))
         if "" in suffixes:
-            raise BadValue(
-                detail="Empty string (unsuffixed group) can not be specified in `same_subtree` "
-            )
+            raise EmptySubtreeSuffix()
         demands.append(suffixes)
     return tuple(demands)
 
@@ -132,10 +209,7 @@ def check_groups(
     _check_trait_conflicts(wanted)
     granular = [group for group in wanted if group.suffix]
     if len(granular) > 1 and group_policy is None:
-        raise errors.BadRequest(
-            detail='The "group_policy" parameter is required when specifying '
-            'more than one "resources{N}" parameter.'
-        )
+        raise GroupPolicyMissing()
 
 
 def _check_resources_everywhere(wanted: tuple[Group, ...]) -> None:
@@ -143,26 +217,18 @@ def _check_resources_everywhere(wanted: tuple[Group, ...]) -> None:
     empty = [group for group in wanted if not group.amounts]
     orphaned = [f"required{group.suffix}" for group in empty if group.required]
     if orphaned:
-        raise errors.BadRequest(
-            detail="All traits parameters must be associated with resources.  "
-            "Found the following orphaned traits keys: " + ", ".join(orphaned)
-        )
+        raise OrphanedTraits(keys=", ".join(orphaned))
     orphaned = [
         f"member_of{group.suffix}"
         for group in empty
         if group.member_of or group.forbidden_aggregates
     ]
     if orphaned:
-        raise errors.BadRequest(
-            detail="All member_of parameters must be associated with resources. "
-            "Found the following orphaned member_of keys: " + ", ".join(orphaned)
-        )
+        raise OrphanedAggregates(keys=", ".join(orphaned))
     if empty:
-        raise errors.BadRequest(detail="All request groups must specify resources.")
+        raise GroupWithoutResources()
     if not wanted:
-        raise errors.BadRequest(
-            detail="At least one request group (`resources` or `resources{$S}`) is required."
-        )
+        raise NoGroup()
 
 
 def _check_subtrees(wanted: tuple[Group, ...], subtrees: tuple[frozenset[str], ...]) -> None:
@@ -172,16 +238,10 @@ def _check_subtrees(wanted: tuple[Group, ...], subtrees: tuple[frozenset[str], .
     named: frozenset[str] = frozenset().union(*subtrees)
     untied = [group.suffix for group in wanted if not group.amounts and group.suffix not in named]
     if untied:
-        raise BadValue(
-            detail="Resourceless suffixed group request should be specified in "
-            f"`same_subtree` query param: bad group(s) - {_listed(untied)}."
-        )
+        raise UntiedGroups(suffixes=_listed(untied))
     real = {group.suffix for group in wanted if group.suffix}
     if named - real:
-        raise BadValue(
-            detail=f"Real suffixes should be specified in `same_subtree`: "
-            f"{_listed(sorted(named - real))} not found in {_listed(sorted(real))}."
-        )
+        raise UnknownSuffixes(given=_listed(sorted(named - real)), real=_listed(sorted(real)))
 
 
 def _check_trait_conflicts(wanted: tuple[Group, ...]) -> None:
@@ -193,10 +253,7 @@ def _check_trait_conflicts(wanted: tuple[Group, ...]) -> None:
         if demand <= group.forbidden
     )
     if conflicts:
-        raise errors.BadRequest(
-            detail="Conflicting required and forbidden traits found in the following traits keys: "
-            + ", ".join(conflicts)
-        )
+        raise TraitConflicts(keys=", ".join(conflicts))
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -1,24 +1,18 @@
-"""/resource_providers/{uuid}/inventories and …/inventories/{class} (contract 02 section 4)."""
+"""/resource_providers/{uuid}/inventories and …/inventories/{class} (specification 02 section 4)."""
 
-import re
 from typing import Any
 
 from webob import Response
 
-from placement.db import models
-from placement.db.inventory_rows import Record
 from placement.handlers.provider_body import read_body
 from placement.objects import inventory
+from placement.objects.inventory import Record
 from placement.schemas import inventory as schemas
 from placement.web.request import Request
-from placement.web.response import empty_response, json_response, link, newest
+from placement.web.response import empty_response, json_response, link, newest, now
 
 MAY_BE_FULL_SINCE = (1, 26)
-CLASS_NAME = re.compile(r"[A-Z0-9_]+\Z")
 GENERATION = "resource_provider_generation"
-
-# Stands for whatever a key holds that names no class; the key is refused before this matters.
-NO_RECORD = inventory.record_from({"total": 1})
 
 
 def list_inventories(request: Request) -> Response:
@@ -45,7 +39,7 @@ def create_inventory(request: Request) -> Response:
         request,
         _document(generation, record),
         status=201,
-        last_modified=models.now(),
+        last_modified=now(),
         location=location,
     )
 
@@ -53,10 +47,7 @@ def create_inventory(request: Request) -> Response:
 def replace_inventories(request: Request) -> Response:
     """PUT /resource_providers/{uuid}/inventories"""
     body = read_body(request, schemas.PUT_ALL)
-    records = {
-        name: inventory.record_from(values) if CLASS_NAME.match(name) else NO_RECORD
-        for name, values in body["inventories"].items()
-    }
+    records = inventory.records_from(body["inventories"])
     generation = inventory.replace_all(
         request.db,
         request.path_args["uuid"],
@@ -68,7 +59,7 @@ def replace_inventories(request: Request) -> Response:
     return json_response(
         request,
         {GENERATION: generation, "inventories": shown},
-        last_modified=models.now() if records else None,
+        last_modified=now() if records else None,
     )
 
 
@@ -99,7 +90,7 @@ def update_inventory(request: Request) -> Response:
         generation=int(body[GENERATION]),
         may_be_full=_may_be_full(request),
     )
-    return json_response(request, _document(generation, record), last_modified=models.now())
+    return json_response(request, _document(generation, record), last_modified=now())
 
 
 def delete_inventory(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Providers as the API shows them, in JSON (contract 02 section 3.1).
+"""Providers as the API shows them, in JSON (specification 02 section 3.1).
 
 Ten thousand providers have seventy thousand links: these are one text with the uuid put in, not as
 many objects. What a search finds is shown from texts that are kept from answer to answer until the
@@ -7,12 +7,12 @@ provider changes. A uuid needs no escaping, a name does.
 
 from datetime import UTC, datetime
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import orjson
 
-from placement.db.provider_rows import ProviderRow
+from placement.handlers.kept_texts import KeptTexts
+from placement.objects.resource_provider import ProviderRow
 from placement.schemas.windows import Windows
 from placement.search.cloud import Cloud
 from placement.search.index_set import Indexes
@@ -77,43 +77,15 @@ def listed(documents: list[bytes]) -> bytes:
     return b",".join(parts)
 
 
-class _Documents:
-    """The providers of one cloud in one form, by provider index, each as of a stamp.
-
-    Requests of one form follow one another nearly always, and its mount point is what a proxy's
-    header says: so no other form is kept beside it. Some 800 bytes for each provider that was ever found.
-    """
-
-    def __init__(self, shown: Form) -> None:
-        self.form = shown
-        self.texts: list[bytes] = []
-        self.stamps = np.full(0, -1, np.int64)
-
-    def of(self, cloud: Cloud, found: Indexes) -> list[bytes]:
-        """Return the documents of these providers."""
-        texts, missing = self.texts, cloud.size - len(self.texts)
-        if missing:
-            texts.extend([b""] * missing)
-            self.stamps = np.append(self.stamps, np.full(missing, -1))
-        changed = found[self.stamps[found] != cloud.stamps[found]]
-        for index in changed.tolist():
-            texts[index] = document(_provider(cloud, index), self.form)
-        self.stamps[changed] = cloud.stamps[changed]
-        return [texts[index] for index in found.tolist()]
-
-
-_documents: WeakKeyDictionary[Cloud, _Documents] = WeakKeyDictionary()
-
-
 def found_in(cloud: Cloud, found: Indexes, shown: Form) -> tuple[bytes, datetime | None]:
     """Return the body of a list of providers, and when the last of them was modified, if known.
 
-    The caller holds the lock of the cloud.
+    The caller holds the lock of the picture. Kept are some 800 bytes for each provider that was ever
+    found.
     """
-    documents = _documents.get(cloud)
-    if documents is None or documents.form != shown:
-        documents = _documents[cloud] = _Documents(shown)
-    return listed(documents.of(cloud, found)), _moment(cloud.modified[found].max(initial=0))
+    kept = KeptTexts.on(cloud, "providers", shown)
+    documents = kept.of(cloud, found, lambda index: (document(_provider(cloud, index), shown),))
+    return listed(documents), _moment(cloud.modified[found].max(initial=0))
 
 
 def _provider(cloud: Cloud, index: int) -> ProviderRow:

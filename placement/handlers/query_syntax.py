@@ -1,7 +1,7 @@
 """The small languages of query parameters: resources, required, member_of, in_tree.
 
-One grammar for the list of providers (contract 02 section 3.4) and for the allocation candidates
-(contract 04 sections 3.3 to 3.5, whose letters name the faults here).
+One grammar for the list of providers (specification 02 section 3.4) and for the allocation candidates
+(specification 04 sections 3.3 to 3.5, whose letters name the faults here).
 """
 
 import re
@@ -31,18 +31,23 @@ class MalformedResources(errors.BadRequest):
         "Badly formed resources parameter. Expected resources query string parameter in form: "
         "?resources=VCPU:2,MEMORY_MB:1024. Got: {given}."
     )
+    given: str
 
 
 class AmountNotInteger(errors.BadRequest):
     """C3: the amount is no decimal integer."""
 
     text = "Requested resource {name} expected positive integer amount. Got: {given}."
+    name: str
+    given: str
 
 
 class AmountTooSmall(errors.BadRequest):
     """C4: nothing, or less, is asked for."""
 
     text = "Requested resource {name} requires amount >= 1. Got: {given}."
+    name: str
+    given: str
 
 
 class AnyTraitsTooEarly(errors.BadRequest):
@@ -52,6 +57,7 @@ class AnyTraitsTooEarly(errors.BadRequest):
         "Invalid query string parameters: The format '" + ANY_TRAITS_EXAMPLE + "' only supported "
         "since microversion 1.39. Got: {given}"
     )
+    given: str
 
 
 class EmptyTrait(errors.BadRequest):
@@ -61,6 +67,8 @@ class EmptyTrait(errors.BadRequest):
         "Invalid query string parameters: Expected 'required' parameter value of the form: "
         "{example}. Got an empty trait in: {given}"
     )
+    example: str
+    given: str
 
 
 class ForbiddenInAny(errors.BadRequest):
@@ -70,6 +78,7 @@ class ForbiddenInAny(errors.BadRequest):
         "Invalid query string parameters: The format '" + ANY_TRAITS_EXAMPLE + "' does not support "
         "forbidden traits. Got: {given}"
     )
+    given: str
 
 
 class ForbiddenTraitTooEarly(errors.BadRequest):
@@ -79,12 +88,14 @@ class ForbiddenTraitTooEarly(errors.BadRequest):
         "Invalid query string parameters: Expected 'required' parameter value of the form: "
         "HW_CPU_X86_VMX,CUSTOM_MAGIC. Got: {given}"
     )
+    given: str
 
 
 class RepeatedAggregates(errors.BadRequest):
     """C9: several ``member_of`` before they were ANDed."""
 
     text = "Multiple member_of{suffix} parameters are not supported"
+    suffix: str
 
 
 class UnprefixedAggregates(errors.BadRequest):
@@ -94,6 +105,7 @@ class UnprefixedAggregates(errors.BadRequest):
         "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using "
         "the valid microversion. Got: {given}"
     )
+    given: str
 
 
 class MalformedAggregate(errors.BadRequest):
@@ -103,12 +115,14 @@ class MalformedAggregate(errors.BadRequest):
         "Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). "
         "Got: {given}"
     )
+    given: str
 
 
 class ForbiddenAggregateTooEarly(errors.BadRequest):
     """C12: a forbidden aggregate before they were introduced."""
 
     text = "Forbidden member_of{suffix} parameters are not supported in the specified microversion"
+    suffix: str
 
 
 class MalformedTree(errors.BadRequest):
@@ -118,6 +132,7 @@ class MalformedTree(errors.BadRequest):
         "Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. "
         "Got: {given}"
     )
+    given: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""/resource_classes and /resource_classes/{name} (contract 02 section 8)."""
+"""/resource_classes and /resource_classes/{name} (specification 02 section 8)."""
 
 from typing import Any
 

@@ -1,15 +1,15 @@
-"""/resource_providers and /resource_providers/{uuid} (contract 02 section 3)."""
+"""/resource_providers and /resource_providers/{uuid} (specification 02 section 3)."""
 
 import uuid
 
 from webob import Response
 from webob.multidict import MultiDict
 
-from placement.db.provider_rows import ProviderRow
 from placement.handlers import provider_answer, query_syntax
 from placement.handlers.provider_body import read_body
 from placement.objects import provider_search, resource_provider
-from placement.objects.resource_provider import UNCHANGED, ProviderQuery
+from placement.objects.provider_search import ProviderQuery
+from placement.objects.resource_provider import UNCHANGED, ProviderRow
 from placement.schemas import resource_provider as schemas
 from placement.web.microversion import Version
 from placement.web.request import Request
@@ -23,20 +23,20 @@ MOVES_SINCE = (1, 37)
 def list_providers(request: Request) -> Response:
     """GET /resource_providers"""
     given = request.read_query(schemas.GET_QUERY.at(request.version.minor))
-    query = _provider_query(given, request.version)
+    query = provider_query(given, request.version)
     form = provider_answer.form(request)
-    if query.is_search:
-        body, modified_at = provider_search.search(
-            request.db, query, lambda cloud, found: provider_answer.found_in(cloud, found, form)
-        )
-        return json_response(request, body, last_modified=newest([modified_at]))
-    providers = resource_provider.find(request.db, query)
-    body = provider_answer.listed([provider_answer.document(each, form) for each in providers])
-    modified_at = newest(each.modified_at for each in providers)
-    return json_response(request, body, last_modified=modified_at)
+    if query.is_look_up:
+        providers = provider_search.look_up(request.db, query)
+        body = provider_answer.listed([provider_answer.document(each, form) for each in providers])
+        moments = [each.modified_at for each in providers]
+        return json_response(request, body, last_modified=newest(moments))
+    body, modified_at = provider_search.search(
+        request.picture, query, lambda cloud, found: provider_answer.found_in(cloud, found, form)
+    )
+    return json_response(request, body, last_modified=newest([modified_at]))
 
 
-def _provider_query(query: MultiDict, version: Version) -> ProviderQuery:
+def provider_query(query: MultiDict, version: Version) -> ProviderQuery:
     """Parse the filters in the order in which their mistakes are reported (section 3.4.1)."""
     aggregates = query_syntax.AggregateFilter()
     if "member_of" in query:

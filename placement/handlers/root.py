@@ -1,12 +1,10 @@
-"""The root document: which microversions there are (contract 01 section 2)."""
-
-from datetime import UTC, datetime
+"""The root document: which microversions there are (specification 01 section 2)."""
 
 from webob import Response
 
 from placement.web.microversion import MAXIMUM, MINIMUM
 from placement.web.request import Request
-from placement.web.response import json_response
+from placement.web.response import json_response, now
 
 VERSIONS = {
     "versions": [
@@ -24,4 +22,4 @@ VERSIONS = {
 
 def get_versions(request: Request) -> Response:
     """Tell clients the range of microversions they can negotiate in."""
-    return json_response(request, VERSIONS, last_modified=datetime.now(UTC))
+    return json_response(request, VERSIONS, last_modified=now())

@@ -1,4 +1,4 @@
-"""/traits, /traits/{name} and /resource_providers/{uuid}/traits (contract 02 sections 6 and 7)."""
+"""/traits, /traits/{name} and /resource_providers/{uuid}/traits (specification 02 sections 6 and 7)."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -7,9 +7,8 @@ from webob import Response
 from webob.multidict import MultiDict
 
 from placement import errors
-from placement.db.trait_rows import ProviderTraits, TraitRow
 from placement.objects import trait
-from placement.objects.trait import TraitQuery
+from placement.objects.trait import ProviderTraits, TraitQuery, TraitRow
 from placement.schemas import trait as schemas
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, newest
@@ -24,12 +23,14 @@ class MalformedName(errors.BadRequest):
         "Badly formatted name parameter. Expected name query string parameter in form: "
         '?name=[in|startswith]:[name1,name2|prefix]. Got: "{given}"'
     )
+    given: str
 
 
 class MalformedAssociated(errors.BadRequest):
     """The filter ``associated`` is neither true nor false."""
 
     text = 'The query parameter "associated" only accepts "true" or "false", got "{given}" instead.'
+    given: str
 
 
 def list_traits(request: Request) -> Response:

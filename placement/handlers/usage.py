@@ -1,15 +1,14 @@
-"""/resource_providers/{uuid}/usages and /usages (contract 02 section 9)."""
+"""/resource_providers/{uuid}/usages and /usages (specification 02 section 9)."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from webob import Response
 
-from placement.db import models
 from placement.objects import usage
 from placement.schemas import usage as schemas
 from placement.web.request import Request
-from placement.web.response import json_response
+from placement.web.response import json_response, now
 
 GROUPS_SINCE = (1, 38)
 
@@ -18,7 +17,7 @@ def show_provider_usages(request: Request) -> Response:
     """GET /resource_providers/{uuid}/usages"""
     found = usage.of_provider(request.db, request.path_args["uuid"])
     body = {"resource_provider_generation": found.generation, "usages": found.used_by_class}
-    return json_response(request, body, last_modified=models.now())
+    return json_response(request, body, last_modified=now())
 
 
 def policy_target(request: Request) -> Mapping[str, Any]:
@@ -43,4 +42,4 @@ def show_usages(request: Request) -> Response:
             name: {"consumer_count": group.consumer_count, **group.used_by_class}
             for name, group in groups.items()
         }
-    return json_response(request, {"usages": shown}, last_modified=models.now())
+    return json_response(request, {"usages": shown}, last_modified=now())

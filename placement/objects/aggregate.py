@@ -1,17 +1,19 @@
-"""Aggregates: identifiers that providers are associated with (contract 02 section 5)."""
+"""Aggregates: identifiers that providers are associated with (specification 02 section 5)."""
 
 from collections.abc import Sequence
 
 from placement import errors
 from placement.db import aggregate_rows, provider_rows
 from placement.db.aggregate_rows import ProviderAggregates
-from placement.db.api import Database, Transaction
+from placement.db.database import Database, Transaction
 from placement.objects import resource_provider
 
 
 class AggregatesLost(errors.ConcurrentUpdate):
     """Others kept changing the provider."""
 
+    reason = "provider_generation"
+    retry = errors.Retry.AFTER_READING
     text = "Update conflict: the provider changed, please try again."
 
 
@@ -20,10 +22,7 @@ def of_provider(db: Database, provider_uuid: str) -> ProviderAggregates:
 
     :raises resource_provider.ProviderNotFound:
     """
-    found = db.read(lambda connection: aggregate_rows.of_provider(connection, provider_uuid))
-    if found is None:
-        raise resource_provider.ProviderNotFound(uuid=provider_uuid)
-    return found
+    return resource_provider.read_of(db, provider_uuid, aggregate_rows.of_provider)
 
 
 def replace(
@@ -32,7 +31,7 @@ def replace(
     """Make these the aggregates of a provider and return its generation after.
 
     :param uuids: distinct, stored as they are; new ones come into being.
-    :param generation: what the client has seen; None (below 1.19) to neither compare nor move it.
+    :param generation: what the client has seen; None (below 1.19) to neither compare nor step it.
     :raises resource_provider.ProviderNotFound:
     :raises resource_provider.GenerationMoved:
     """
@@ -44,12 +43,10 @@ def replace(
 def _replace(
     tx: Transaction, provider_uuid: str, uuids: Sequence[str], generation: int | None
 ) -> int:
-    provider = resource_provider.lock_one(tx, provider_uuid)
-    if generation is not None and provider.generation != generation:
-        raise resource_provider.GenerationMoved()
+    provider = resource_provider.lock_one(tx, provider_uuid, generation)
     changed = _change_associations(tx, provider.id, set(uuids))
     if generation is not None:
-        provider_rows.bump(tx, [provider])
+        provider_rows.step(tx, [provider])
         return generation + 1
     if changed:
         provider_rows.touch(tx, [provider.id])

@@ -1,49 +1,57 @@
 """Allocations: replace the sets of some consumers, remove one, list them."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from placement import errors
 from placement.db import allocation_rows
 from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
-from placement.db.api import Database, Transaction
+from placement.db.database import Database, Transaction
 from placement.objects import ledger
-from placement.objects.consumer import Consumer, ConsumerChange
+from placement.objects.consumer import (
+    ANY_GENERATION,
+    Consumer,
+    ConsumerChange,
+    SentGeneration,
+)
 
 
 class UnknownClass(errors.BadRequest):
     """An allocation is of a resource class that does not exist."""
 
     text = "Unable to allocate inventory No such resource class {name}"
+    name: str
 
 
 class UnknownClassOfConsumer(errors.BadRequest):
     """The allocations of the one consumer of a PUT have a resource class that does not exist."""
 
     text = "Unable to allocate inventory for consumer {consumer}: No such resource class {name}"
+    consumer: str
+    name: str
 
 
 class NoAllocations(errors.NotFound):
     """There is nothing to remove."""
 
     text = "No allocations for consumer '{uuid}'"
+    uuid: str
 
 
 class ProviderNotFound(errors.NotFound):
     """The provider whose allocations are asked for does not exist."""
 
     text = "Resource provider '{uuid}' not found: No resource provider with uuid {uuid} found"
+    uuid: str
 
 
 class LedgerMoved(errors.ConcurrentUpdate):
     """Others kept changing what the request was about; repeating it is the right thing to do."""
 
-    text = "Inventory and/or allocations changed while attempting to allocate: {detail}"
-
-
-def _moved() -> LedgerMoved:
-    return LedgerMoved(detail="other requests kept changing the same providers or consumers")
+    text = (
+        "Inventory and/or allocations changed while attempting to allocate: "
+        + ledger.OTHERS_KEPT_CHANGING
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class AllocationChange:
 
 
 def replace_allocations(db: Database, change: AllocationChange) -> None:
-    """Replace the allocations of every consumer named, all or nothing (contract 03 section 7).
+    """Replace the allocations of every consumer named, all or nothing (specification 03 section 7).
 
     :raises ConsumerConflict: 409, a consumer is not of the generation sent
     :raises ProviderMissing: 400
@@ -74,12 +82,11 @@ def replace_allocations(db: Database, change: AllocationChange) -> None:
     :raises DoesNotFit: 409, no inventory, units, capacity
     :raises LedgerMoved: 409
     """
-    attempts = itertools.count()
-    db.write(lambda tx: _replace(tx, change, queue=next(attempts) > 0), on_conflict=_moved)
+    db.write(lambda tx: _replace(tx, change), on_conflict=LedgerMoved)
 
 
-def _replace(tx: Transaction, change: AllocationChange, queue: bool) -> None:
-    reading = ledger.read(tx, change.consumers, queue=queue)
+def _replace(tx: Transaction, change: AllocationChange) -> None:
+    reading = ledger.read(tx, change.consumers)
     consumers = ledger.checked_consumers(change.consumers, reading)
     ledger.require_providers(change.consumers, reading)
     unknown = ledger.unknown_class(change.consumers, reading)
@@ -89,46 +96,50 @@ def _replace(tx: Transaction, change: AllocationChange, queue: bool) -> None:
 
     owners = ledger.take_consumers(tx, replaced, reading)
     providers, inventories = ledger.write_then_hold(tx, replaced)
-    stepped = [providers[id_] for id_ in replaced.named | replaced.emptied]
+    stepped = {1: [providers[id_] for id_ in replaced.named | replaced.emptied]}
     ledger.close(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
 
 
-def delete_allocations(db: Database, consumer_uuid: str) -> None:
-    """Remove a consumer with all its allocations, whatever its generation (contract 03 section 9).
+def delete_allocations(
+    db: Database, consumer_uuid: str, generation: SentGeneration = ANY_GENERATION
+) -> None:
+    """Remove a consumer with all its allocations (specification 03 section 9).
 
     The generations of the providers stay as they are.
 
+    :param generation: the only one of which it is removed; clients of the API cannot send it.
     :raises NoAllocations: 404, also for allocations that have no consumer record
+    :raises ConsumerConflict: 409, the consumer is of another generation
     :raises LedgerMoved: 409
     """
-    attempts = itertools.count()
-    db.write(lambda tx: _delete(tx, consumer_uuid, queue=next(attempts) > 0), on_conflict=_moved)
+    change = ConsumerChange(consumer_uuid, {}, project="", user="", generation=generation)
+    db.write(lambda tx: _delete(tx, change), on_conflict=LedgerMoved)
 
 
-def _delete(tx: Transaction, consumer_uuid: str, queue: bool) -> None:
-    change = ConsumerChange(consumer_uuid, {}, project="", user="")
-    reading = ledger.read(tx, (change,), queue=queue)
-    consumer = Consumer.of(consumer_uuid, reading)
+def _delete(tx: Transaction, change: ConsumerChange) -> None:
+    reading = ledger.read(tx, (change,))
+    consumer = Consumer.of(change.uuid, reading)
     if consumer.record is None or not consumer.held:
-        raise NoAllocations(uuid=consumer_uuid)
-    replaced = ledger.replacement((change,), {consumer_uuid: consumer}, reading)
+        raise NoAllocations(uuid=change.uuid)
+    consumer.require(change)
+    replaced = ledger.replacement((change,), {change.uuid: consumer}, reading)
 
     owners = ledger.take_consumers(tx, replaced, reading)
     _, inventories = ledger.write_then_hold(tx, replaced)
-    ledger.close(tx, replaced, owners, inventories, stepped=(), touched=replaced.emptied)
+    ledger.close(tx, replaced, owners, inventories, stepped={}, touched=replaced.emptied)
 
 
 def consumer_allocations(db: Database, consumer_uuid: str) -> list[ConsumerAllocation]:
-    """Return the allocations of a consumer, none for an unknown one (contract 03 section 4)."""
-    return db.read(lambda tx: allocation_rows.of_consumer(tx, consumer_uuid))
+    """Return the allocations of a consumer, none for an unknown one (specification 03 section 4)."""
+    return db.read(lambda reader: allocation_rows.of_consumer(reader, consumer_uuid))
 
 
 def provider_allocations(db: Database, provider_uuid: str) -> tuple[int, list[ProviderAllocation]]:
-    """Return the generation of a provider and its allocations (contract 03 section 5).
+    """Return the generation of a provider and its allocations (specification 03 section 5).
 
     :raises ProviderNotFound: 404
     """
-    rows = db.read(lambda tx: allocation_rows.of_provider(tx, provider_uuid))
+    rows = db.read(lambda reader: allocation_rows.of_provider(reader, provider_uuid))
     if not rows:
         raise ProviderNotFound(uuid=provider_uuid)
     return rows[0].provider_generation, [row for row in rows if row.consumer_uuid is not None]

@@ -10,12 +10,16 @@ from placement.db.ledger_rows import AllocationRow, ConsumerRow, Reading
 
 
 class ConsumerConflict(errors.ConcurrentUpdate):
-    """The consumer's generation is not the one the client sent (contract 03 section 7.2).
+    """The consumer's generation is not the one the client sent (specification 03 section 7.2).
 
     Clients decide by these words that repeating the request is of no use: no other error has them.
     """
 
+    reason = "consumer_generation"
+    retry = errors.Retry.AFTER_READING
     text = "consumer generation conflict - expected {expected} but got {given}"
+    expected: int | str
+    given: int | None
 
 
 class _Unprotected(Enum):
@@ -24,6 +28,8 @@ class _Unprotected(Enum):
 
 ANY_GENERATION: Final = _Unprotected.ANY
 """Sent by no client: below 1.28 requests carry no generation and overwrite whatever is there."""
+
+SentGeneration = int | _Unprotected | None
 
 Resources = Mapping[str, int]
 """Amounts by resource class name."""
@@ -42,7 +48,7 @@ class ConsumerChange:
     allocations: Mapping[str, Resources]
     project: str
     user: str
-    generation: int | _Unprotected | None = ANY_GENERATION
+    generation: SentGeneration = ANY_GENERATION
     type: str | None = None
 
 
@@ -51,7 +57,7 @@ class Consumer:
     """A consumer before the write: its record, if it has one, and its allocations.
 
     Older software left allocations without a record and records without allocations
-    (contract 03 section 10); both are consumers here.
+    (specification 03 section 10); both are consumers here.
     """
 
     record: ConsumerRow | None

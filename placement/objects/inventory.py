@@ -1,20 +1,22 @@
-"""Inventory records: how much of a class a provider has (contract 02 section 4)."""
+"""Inventory records: how much of a class a provider has (specification 02 section 4)."""
 
 import logging
+import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from placement import errors
 from placement.db import class_rows, inventory_rows, provider_rows
-from placement.db.api import Database, Transaction
+from placement.db.database import Database, Transaction
 from placement.db.inventory_rows import InventoryRow, ProviderInventory, Record, ShownRecord
 from placement.db.provider_rows import LockedProvider
+from placement.limits import MAX_INT
 from placement.objects import resource_class, resource_provider
 
 LOG = logging.getLogger(__name__)
 
-MAX_INT = 2147483647
-MAX_RATIO = 3.40282e38
+CLASS_NAME = re.compile(r"[A-Z0-9_]+\Z")
 
 IN_USE_CODE = "placement.inventory.inuse"
 
@@ -24,8 +26,12 @@ class InvalidCapacity(errors.BadRequest):
 
     text = (
         "Unable to {action} inventory for resource provider {provider_uuid}: Invalid inventory for "
-        "'{resource_class}' on resource provider '{provider_uuid}'. {reason}"
+        "'{resource_class}' on resource provider '{provider_uuid}'. {cause}"
     )
+    action: str
+    provider_uuid: str
+    resource_class: str
+    cause: str
 
 
 class UnknownClassToCreate(errors.BadRequest):
@@ -35,6 +41,8 @@ class UnknownClassToCreate(errors.BadRequest):
         "Unable to create inventory for resource provider {provider_uuid}: "
         "No such resource class {name}."
     )
+    provider_uuid: str
+    name: str
 
 
 class UnknownClassToReplace(errors.BadRequest):
@@ -44,6 +52,8 @@ class UnknownClassToReplace(errors.BadRequest):
         "Unknown resource class in inventory for resource provider {provider_uuid}: "
         "No such resource class {name}."
     )
+    provider_uuid: str
+    name: str
 
 
 class NoRecordToReplace(errors.BadRequest):
@@ -53,68 +63,91 @@ class NoRecordToReplace(errors.BadRequest):
         "No inventory record with resource class for resource provider {provider_uuid}: "
         "No inventory of class {name} found"
     )
+    provider_uuid: str
+    name: str
 
 
 class RecordNotFound(errors.NotFound):
     """The provider has no record of the class, which may not even exist."""
 
     text = "No inventory of class {name} for {provider_uuid}"
+    name: str
+    provider_uuid: str
 
 
 class RecordNotFoundForDelete(errors.NotFound):
     """The provider has no record to delete of the class, which may not even exist."""
 
     text = "No inventory of class {name} found for delete"
+    name: str
 
 
 class RecordExists(errors.ConcurrentUpdate):
     """The provider has a record of the class to add."""
 
+    reason = "inventory_exists"
+    retry = errors.Retry.NEVER
     text = (
         "Update conflict: Inventory of class {name} exists already on resource provider "
         "{provider_uuid}."
     )
+    name: str
+    provider_uuid: str
 
 
 class GenerationConflict(errors.ConcurrentUpdate):
     """The provider changed since the client read its inventory."""
 
+    reason = "provider_generation"
+    retry = errors.Retry.AFTER_READING
     text = "resource provider generation conflict"
 
 
 class RecordsInUse(errors.Conflict):
     """Records with allocations were left out of the new inventory."""
 
+    reason = "inventory_in_use"
     code = IN_USE_CODE
     text = "update conflict: Inventory for '{names}' on resource provider '{provider_uuid}' in use."
+    names: str
+    provider_uuid: str
 
 
 class InventoryInUse(errors.Conflict):
     """Records with allocations were to be deleted with all others."""
 
+    reason = "inventory_in_use"
     code = IN_USE_CODE
     text = "Inventory for '{names}' on resource provider '{provider_uuid}' in use."
+    names: str
+    provider_uuid: str
 
 
 class RecordInUse(errors.ConcurrentUpdate):
     """A record with allocations was to be deleted. The code is not that of the others: it stays."""
 
+    reason = "inventory_in_use"
+    retry = errors.Retry.NEVER
     text = (
         "Unable to delete inventory of class {name}: "
         "Inventory for '{name}' on resource provider '{provider_uuid}' in use."
     )
+    name: str
+    provider_uuid: str
 
 
 class InventoryLost(errors.ConcurrentUpdate):
     """Others kept changing the provider whose inventory was to be deleted."""
 
     text = "Unable to delete inventory for resource provider {provider_uuid}, please try again."
+    provider_uuid: str
 
 
 class RecordLost(errors.ConcurrentUpdate):
     """Others kept changing the provider whose record was to be deleted."""
 
     text = "Unable to delete inventory of class {name}: the provider changed, please try again."
+    name: str
 
 
 def record_from(values: Mapping[str, Any]) -> Record:
@@ -129,15 +162,24 @@ def record_from(values: Mapping[str, Any]) -> Record:
     )
 
 
+def records_from(given: Mapping[str, Any]) -> dict[str, Record]:
+    """Return the records that valid JSON stands for, by class name.
+
+    A key that can be no class may hold anything, and a request that has one is refused: any record
+    does for it.
+    """
+    return {
+        name: record_from(values if CLASS_NAME.match(name) else {"total": 1})
+        for name, values in given.items()
+    }
+
+
 def of_provider(db: Database, provider_uuid: str) -> ProviderInventory:
     """Return the records of a provider in the order of their classes.
 
     :raises resource_provider.ProviderNotFound:
     """
-    inventory = db.read(lambda connection: inventory_rows.of_provider(connection, provider_uuid))
-    if inventory is None:
-        raise resource_provider.ProviderNotFound(uuid=provider_uuid)
-    return inventory
+    return resource_provider.read_of(db, provider_uuid, inventory_rows.of_provider)
 
 
 def show(db: Database, provider_uuid: str, class_name: str) -> tuple[int, ShownRecord]:
@@ -146,11 +188,8 @@ def show(db: Database, provider_uuid: str, class_name: str) -> tuple[int, ShownR
     :raises resource_provider.ProviderNotFound:
     :raises RecordNotFound:
     """
-    inventory = db.read(
-        lambda connection: inventory_rows.of_provider(connection, provider_uuid, class_name)
-    )
-    if inventory is None:
-        raise resource_provider.ProviderNotFound(uuid=provider_uuid)
+    record_of_class = partial(inventory_rows.of_provider, class_name=class_name)
+    inventory = resource_provider.read_of(db, provider_uuid, record_of_class)
     if not inventory.records:
         raise RecordNotFound(name=class_name, provider_uuid=provider_uuid)
     return inventory.generation, inventory.records[0]
@@ -184,9 +223,9 @@ def _replace_all(
     generation: int,
     may_be_full: bool,
 ) -> int:
-    provider = _locked_at(tx, provider_uuid, generation)
+    provider = resource_provider.lock_one(tx, provider_uuid, generation, GenerationConflict)
     for name, record in records.items():
-        _check_capacity("update", provider_uuid, name, record, may_be_full)
+        check_capacity("update", provider_uuid, name, record, may_be_full)
     present = {row.class_name: row for row in inventory_rows.lock_of(tx, [provider.id])}
     class_ids = class_rows.hold(tx, records.keys() - present.keys())
     unknown = sorted(records.keys() - present.keys() - class_ids.keys())
@@ -201,7 +240,7 @@ def _replace_all(
     inventory_rows.insert_records(
         tx, [(provider.id, class_id, records[name]) for name, class_id in class_ids.items()]
     )
-    return _bumped(tx, provider)
+    return _stepped(tx, provider)
 
 
 def _remove_others(
@@ -242,14 +281,14 @@ def _add(
     tx: Transaction, provider_uuid: str, class_name: str, record: Record, may_be_full: bool
 ) -> int:
     provider = resource_provider.lock_one(tx, provider_uuid)
-    _check_capacity("create", provider_uuid, class_name, record, may_be_full)
-    place = inventory_rows.hold_place(tx, provider.id, class_name)
-    if place is None:
+    check_capacity("create", provider_uuid, class_name, record, may_be_full)
+    held = inventory_rows.hold_record(tx, provider.id, class_name)
+    if held is None:
         raise UnknownClassToCreate(provider_uuid=provider_uuid, name=class_name)
-    if place.id is not None:
+    if held.id is not None:
         raise RecordExists(provider_uuid=provider_uuid, name=class_name)
-    inventory_rows.insert_records(tx, [(provider.id, place.class_id, record)])
-    return _bumped(tx, provider)
+    inventory_rows.insert_records(tx, [(provider.id, held.class_id, record)])
+    return _stepped(tx, provider)
 
 
 def replace(
@@ -282,20 +321,20 @@ def _replace(
     generation: int,
     may_be_full: bool,
 ) -> int:
-    provider = _locked_at(tx, provider_uuid, generation)
-    _check_capacity("update", provider_uuid, class_name, record, may_be_full)
-    place = inventory_rows.hold_place(tx, provider.id, class_name)
-    if place is None:
+    provider = resource_provider.lock_one(tx, provider_uuid, generation, GenerationConflict)
+    check_capacity("update", provider_uuid, class_name, record, may_be_full)
+    held = inventory_rows.hold_record(tx, provider.id, class_name)
+    if held is None:
         raise resource_class.ClassNotFound(name=class_name)
-    if place.id is None:
+    if held.id is None:
         raise NoRecordToReplace(provider_uuid=provider_uuid, name=class_name)
-    _warn_if_overused(provider_uuid, class_name, record, place.used)
-    inventory_rows.update_records(tx, {place.id: record})
-    return _bumped(tx, provider)
+    _warn_if_overused(provider_uuid, class_name, record, held.used)
+    inventory_rows.update_records(tx, {held.id: record})
+    return _stepped(tx, provider)
 
 
 def delete_all(db: Database, provider_uuid: str) -> None:
-    """Delete every record of a provider; its generation grows even if there was none.
+    """Delete every record of a provider; its generation is stepped even if there was none.
 
     :raises resource_provider.ProviderNotFound:
     :raises InventoryInUse: nothing is deleted.
@@ -312,7 +351,7 @@ def _delete_all(tx: Transaction, provider_uuid: str) -> None:
     if in_use:
         raise InventoryInUse(names=", ".join(in_use), provider_uuid=provider_uuid)
     inventory_rows.delete_all(tx, provider.id)
-    _bumped(tx, provider)
+    _stepped(tx, provider)
 
 
 def delete(db: Database, provider_uuid: str, class_name: str) -> None:
@@ -330,32 +369,24 @@ def delete(db: Database, provider_uuid: str, class_name: str) -> None:
 
 def _delete(tx: Transaction, provider_uuid: str, class_name: str) -> None:
     provider = resource_provider.lock_one(tx, provider_uuid)
-    place = inventory_rows.hold_place(tx, provider.id, class_name)
-    if place is None or place.id is None:
+    held = inventory_rows.hold_record(tx, provider.id, class_name)
+    if held is None or held.id is None:
         raise RecordNotFoundForDelete(name=class_name)
-    if place.in_use:
+    if held.in_use:
         raise RecordInUse(name=class_name, provider_uuid=provider_uuid)
-    inventory_rows.delete_records(tx, [place.id])
-    _bumped(tx, provider)
+    inventory_rows.delete_records(tx, [held.id])
+    _stepped(tx, provider)
 
 
-def _locked_at(tx: Transaction, provider_uuid: str, generation: int) -> LockedProvider:
-    """Lock the provider whose generation the client knows."""
-    provider = resource_provider.lock_one(tx, provider_uuid)
-    if provider.generation != generation:
-        raise GenerationConflict()
-    return provider
-
-
-def _bumped(tx: Transaction, provider: LockedProvider) -> int:
-    provider_rows.bump(tx, [provider])
+def _stepped(tx: Transaction, provider: LockedProvider) -> int:
+    provider_rows.step(tx, [provider])
     return provider.generation + 1
 
 
-def _check_capacity(
+def check_capacity(
     action: str, provider_uuid: str, class_name: str, record: Record, may_be_full: bool
 ) -> None:
-    """Apply the capacity rule, which looks at nothing but the product (contract 02 section 4.1)."""
+    """Apply the capacity rule, which looks at nothing but the product (specification 02 section 4.1)."""
     capacity = int((record.total - record.reserved) * record.allocation_ratio)
     if capacity > 0 or (capacity == 0 and may_be_full):
         return
@@ -364,7 +395,7 @@ def _check_capacity(
         action=action,
         provider_uuid=provider_uuid,
         resource_class=class_name,
-        reason=f"The reserved value is {relation} total.",
+        cause=f"The reserved value is {relation} total.",
     )
 
 

@@ -10,54 +10,58 @@ many claims wait is held only for what needs it; a claim for which there is no r
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from placement import errors
 from placement.db import (
     allocation_rows,
+    closing,
     consumer_rows,
     inventory_rows,
     ledger_rows,
-    owner_rows,
-    owner_usage_rows,
+    named_rows,
     provider_rows,
 )
-from placement.db.api import StaleRead, Transaction
+from placement.db.closing import Closing
 from placement.db.consumer_rows import Owner
+from placement.db.database import StaleRead, Transaction
 from placement.db.inventory_rows import InventoryRow
-from placement.db.ledger_rows import AllocationRow, Closing, ConsumerRow, Reading
+from placement.db.ledger_rows import AllocationRow, ConsumerRow, Reading
 from placement.db.owner_usage_rows import CONSUMERS, NO_TYPE, Account
 from placement.db.provider_rows import LockedProvider
-from placement.objects import capacity
-from placement.objects.capacity import Demand, Place
+from placement.limits import MAX_INT
+from placement.objects import capacity, coexistence
+from placement.objects.capacity import Demand, InventoryKey
 from placement.objects.consumer import Consumer, ConsumerChange
 
-LARGEST_AMOUNT = 2147483647
-"""What the column of an allocation holds, and the largest ``max_unit`` there can be."""
+OTHERS_KEPT_CHANGING = "other requests kept changing the same providers or consumers"
+
+NOTHING: Mapping[InventoryKey, int] = MappingProxyType({})
 
 
 class ProviderMissing(errors.BadRequest):
     """An allocation names a provider that does not exist."""
 
     text = "Allocation for resource provider '{uuid}' that does not exist."
+    uuid: str
 
 
 def read(
     tx: Transaction,
     changes: Sequence[ConsumerChange],
     *,
-    queue: bool,
     providers: Collection[str] = (),
     classes: Collection[str] = (),
 ) -> Reading:
     """Return everything the changes name, and the further providers and classes.
 
-    :param queue: wait for others that write the same consumers before reading. The first attempt
-        need not: what it takes next it takes by compare-and-set. A later attempt does, so that of
-        many writers of one consumer each has its turn.
+    The first attempt need not wait for others that write the same consumers: what it takes next it
+    takes by compare-and-set. A later one does, so that of many writers of one consumer each has its
+    turn.
     """
     held = sum(change.generation is not None for change in changes)
-    if held > 1 or (queue and changes):
+    if held > 1 or (tx.attempt > 1 and changes):
         # More than one record may be taken: all of them are, in one order.
         consumer_rows.lock(tx, [change.uuid for change in changes])
     filled = [change for change in changes if change.allocations]
@@ -91,7 +95,7 @@ class Replacement:
     consumers: Mapping[str, Consumer]
     demands: Sequence[Demand]
     removed: Sequence[AllocationRow]
-    freed: Mapping[Place, int]
+    freed: Mapping[InventoryKey, int]
     named: frozenset[int]
     emptied: frozenset[int]
     left: frozenset[int]
@@ -101,11 +105,11 @@ class Replacement:
         """Every provider whose usage the request may change."""
         return self.named | self.emptied | self.left
 
-    def used_changes(self) -> dict[Place, int]:
+    def used_changes(self) -> dict[InventoryKey, int]:
         """Return how much the usage of each place changes."""
         changes = defaultdict(int, {place: -amount for place, amount in self.freed.items()})
         for demand in self.demands:
-            changes[demand.place] += demand.amount
+            changes[demand.key] += demand.amount
         return changes
 
 
@@ -154,7 +158,7 @@ def replacement(
         for class_name, amount in resources.items()
     ]
     removed = [row for consumer in consumers.values() for row in consumer.held]
-    named = frozenset(demand.place[0] for demand in demands)
+    named = frozenset(demand.key[0] for demand in demands)
     emptied = frozenset(
         row.provider_id
         for change in changes
@@ -162,7 +166,7 @@ def replacement(
         for row in consumers[change.uuid].held
     )
     held = frozenset(row.provider_id for row in removed)
-    freed: dict[Place, int] = defaultdict(int)
+    freed: dict[InventoryKey, int] = defaultdict(int)
     for row in removed:
         freed[row.provider_id, row.class_id] += row.used
     return Replacement(
@@ -208,10 +212,10 @@ def _owners(
     reading: Reading,
 ) -> dict[str, Owner]:
     """Return the owners of the consumers that will hold something; new names get their record."""
-    projects = _with_missing(tx, owner_rows.PROJECTS, reading.projects, [c.project for c in filled])
-    users = _with_missing(tx, owner_rows.USERS, reading.users, [c.user for c in filled])
+    projects = _with_missing(tx, named_rows.PROJECTS, reading.projects, [c.project for c in filled])
+    users = _with_missing(tx, named_rows.USERS, reading.users, [c.user for c in filled])
     names = [change.type for change in filled if change.type is not None]
-    types = _with_missing(tx, owner_rows.TYPES, reading.types, names)
+    types = _with_missing(tx, named_rows.TYPES, reading.types, names)
 
     def type_id(change: ConsumerChange) -> int | None:
         record = consumers[change.uuid].record
@@ -229,7 +233,7 @@ def _with_missing(
     tx: Transaction, key: Any, known: Mapping[str, int], names: Collection[str]
 ) -> Mapping[str, int]:
     missing = {name for name in names if name not in known}
-    return {**known, **owner_rows.create(tx, key, missing)} if missing else known
+    return {**known, **named_rows.create(tx, key, missing)} if missing else known
 
 
 def lock_providers(tx: Transaction, ids: Collection[int]) -> dict[int, LockedProvider]:
@@ -243,17 +247,28 @@ def lock_providers(tx: Transaction, ids: Collection[int]) -> dict[int, LockedPro
     return locked
 
 
+def lock_inventories(
+    tx: Transaction,
+    providers: Mapping[int, LockedProvider],
+    written: Mapping[InventoryKey, int] = NOTHING,
+) -> dict[InventoryKey, InventoryRow]:
+    """Return the inventories of locked providers, with what is really used of them."""
+    inventories = capacity.by_key(inventory_rows.lock_of(tx, providers))
+    return coexistence.counted(tx, providers.values(), inventories, written)
+
+
 def hold_places(
-    tx: Transaction, replaced: Replacement
-) -> tuple[dict[int, LockedProvider], dict[Place, InventoryRow]]:
+    tx: Transaction, replaced: Replacement, written: Mapping[InventoryKey, int] = NOTHING
+) -> tuple[dict[int, LockedProvider], dict[InventoryKey, InventoryRow]]:
     """Lock the providers with their inventories, and check that there is room.
 
+    :param written: by how much the transaction has changed the ledger already.
     :returns: providers by id, inventory records by place.
     :raises DoesNotFit: 409, one of its kinds
     :raises StaleRead: a provider was deleted meanwhile.
     """
     providers, records = ledger_rows.hold(tx, replaced.provider_ids)
-    inventories = capacity.by_place(records)
+    inventories = coexistence.counted(tx, providers.values(), capacity.by_key(records), written)
     whole = (
         providers.keys() == replaced.provider_ids and replaced.freed.keys() <= inventories.keys()
     )
@@ -261,25 +276,25 @@ def hold_places(
         return providers, inventories
     # Something may be missing that is there: look again now that the providers are locked.
     providers = lock_providers(tx, replaced.provider_ids)
-    inventories = capacity.by_place(inventory_rows.lock_of(tx, replaced.provider_ids))
+    inventories = lock_inventories(tx, providers, written)
     capacity.require_room(replaced.demands, inventories, replaced.freed)
     return providers, inventories
 
 
 def write_then_hold(
     tx: Transaction, replaced: Replacement
-) -> tuple[dict[int, LockedProvider], dict[Place, InventoryRow]]:
+) -> tuple[dict[int, LockedProvider], dict[InventoryKey, InventoryRow]]:
     """Write the allocations, then lock their places and check that there is room.
 
     In this order the providers are held for less; a refusal takes back what was written.
 
     :returns: as :func:`hold_places`, which also says what is raised.
     """
-    if any(demand.amount > LARGEST_AMOUNT for demand in replaced.demands):
+    if any(demand.amount > MAX_INT for demand in replaced.demands):
         # No column could take it, but neither can an inventory: this refuses the right allocation.
         hold_places(tx, replaced)
     write_allocations(tx, replaced)
-    return hold_places(tx, replaced)
+    return hold_places(tx, replaced, replaced.used_changes())
 
 
 def write_allocations(tx: Transaction, replaced: Replacement) -> None:
@@ -289,19 +304,12 @@ def write_allocations(tx: Transaction, replaced: Replacement) -> None:
     """
     allocation_rows.delete_all(tx, [row.id for row in replaced.removed])
     allocation_rows.insert_all(
-        tx, [(new.consumer_uuid, *new.place, new.amount) for new in replaced.demands]
+        tx, [(new.consumer_uuid, *new.key, new.amount) for new in replaced.demands]
     )
 
 
-def move_used(
-    tx: Transaction, replaced: Replacement, inventories: Mapping[Place, InventoryRow]
-) -> None:
-    """Keep the usage counters equal to the sums of the ledger."""
-    inventory_rows.move_used(tx, {row.id: by for row, by in _moved(replaced, inventories)})
-
-
-def _moved(
-    replaced: Replacement, inventories: Mapping[Place, InventoryRow]
+def _counter_changes(
+    replaced: Replacement, inventories: Mapping[InventoryKey, InventoryRow]
 ) -> list[tuple[InventoryRow, int]]:
     """Return by how much which counters change."""
     return [
@@ -310,14 +318,6 @@ def _moved(
         # A database that was taken over may hold allocations without inventory.
         if amount and place in inventories
     ]
-
-
-def move_owner_usages(tx: Transaction, replaced: Replacement, owners: Mapping[str, Owner]) -> None:
-    """Keep what owners use equal to the sums of the ledger; the last statement of a write.
-
-    :param owners: of the consumers that hold something now.
-    """
-    owner_usage_rows.add(tx, _owed(replaced, owners))
 
 
 def _owed(replaced: Replacement, owners: Mapping[str, Owner]) -> dict[Account, int]:
@@ -333,7 +333,7 @@ def _owed(replaced: Replacement, owners: Mapping[str, Owner]) -> dict[Account, i
     for owner in owners.values():
         changes[_account(owner, CONSUMERS)] += 1
     for demand in replaced.demands:
-        changes[_account(owners[demand.consumer_uuid], demand.place[1])] += demand.amount
+        changes[_account(owners[demand.consumer_uuid], demand.key[1])] += demand.amount
     return changes
 
 
@@ -341,19 +341,21 @@ def close(
     tx: Transaction,
     replaced: Replacement,
     owners: Mapping[str, Owner],
-    inventories: Mapping[Place, InventoryRow],
+    inventories: Mapping[InventoryKey, InventoryRow],
     *,
-    stepped: Collection[LockedProvider],
+    stepped: Mapping[int, Collection[LockedProvider]],
     touched: Collection[int],
 ) -> None:
-    """Keep counters and sums equal to the ledger, and move the providers on; the end of a write.
+    """Keep counters and sums equal to the ledger, and step the providers; the end of a write.
 
-    :param stepped: providers whose generation moves on with their revision.
-    :param touched: ids of those whose revision alone does.
+    :param owners: of the consumers that hold something now.
+    :param stepped: by the number of steps, providers whose generation is stepped; their revision
+        is as well.
+    :param touched: ids of those whose revision alone is.
     :raises StaleRead: a provider's generation is not the one that was read.
     """
-    moved = _moved(replaced, inventories)
-    ledger_rows.close(tx, Closing(moved, stepped, touched, _owed(replaced, owners)))
+    moved = _counter_changes(replaced, inventories)
+    closing.close(tx, Closing(moved, stepped, touched, _owed(replaced, owners)))
 
 
 def _account(owner: Owner, class_id: int) -> Account:

@@ -1,22 +1,26 @@
 """The reshape: inventories of some providers and allocations of some consumers at once.
 
-Contract 05 part A. Clients move resources that are in use between providers or classes with it; no
+Specification 05 part A. Clients move resources that are in use between providers or classes with it; no
 other request sees the states between.
 """
 
-import itertools
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+import os_resource_classes
 
 from placement import errors
-from placement.db import allocation_rows, class_rows, inventory_rows, provider_rows
-from placement.db.api import Database, StaleRead, Transaction
+from placement.db import allocation_rows, class_rows, inventory_rows
+from placement.db.database import Database, StaleRead, Transaction
 from placement.db.inventory_rows import InventoryRow, Record
 from placement.db.ledger_rows import Reading
 from placement.db.provider_rows import LockedProvider
 from placement.objects import capacity, ledger
-from placement.objects.capacity import Place
+from placement.objects.capacity import InventoryKey
 from placement.objects.consumer import ConsumerChange
 from placement.objects.ledger import Replacement
 
@@ -26,28 +30,44 @@ class ListedProviderMissing(errors.BadRequest):
 
     code = "placement.resource_provider.not_found"
     text = "Resource provider {uuid} in inventories not found"
+    uuid: str
 
 
 class ListedProviderMoved(errors.ConcurrentUpdate):
     """A provider with new inventories is not of the generation the client sent."""
 
+    reason = "provider_generation"
+    retry = errors.Retry.AFTER_READING
     text = (
         "resource provider generation conflict for provider {uuid}: "
         "actual: {actual}, given: {given}"
     )
+    uuid: str
+    actual: int
+    given: int
 
 
 class UnknownClass(errors.BadRequest):
     """An inventory or an allocation is of a resource class that does not exist."""
 
     text = "malformed reshaper data: No such resource class {name}"
+    name: str
 
 
 class InventoryInUse(errors.Conflict):
     """A class that the reshape takes from a provider still has allocations there."""
 
+    reason = "inventory_in_use"
     code = "placement.inventory.inuse"
     text = "update conflict: Inventory for '{classes}' on resource provider '{provider}' in use."
+    classes: str
+    provider: str
+
+
+class ReshapeOvertaken(errors.ConcurrentUpdate):
+    """Others kept changing what the reshape was about; it has to be planned again."""
+
+    text = f"update conflict: {ledger.OTHERS_KEPT_CHANGING}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +85,15 @@ class InventoryChange:
 
 @dataclass(frozen=True, slots=True)
 class Reshape:
-    """What a client wants to be so at once; both parts in document order."""
+    """What a client wants to be so at once; both parts in document order.
+
+    :param seen: tag of the inventories that the client read (``tag_of``). While the listed providers
+        have these, their generations may have moved: only allocations have come or gone.
+    """
 
     inventories: Sequence[InventoryChange]
     consumers: Sequence[ConsumerChange]
+    seen: str | None = None
 
 
 def reshape(db: Database, change: Reshape) -> None:
@@ -81,22 +106,15 @@ def reshape(db: Database, change: Reshape) -> None:
     :raises UnknownClass: 400
     :raises DoesNotFit: 409
     :raises InventoryInUse: 409
-    :raises ConcurrentUpdate: 409
+    :raises ReshapeOvertaken: 409
     """
-    attempts = itertools.count()
-    db.write(
-        lambda tx: _reshape(tx, change, queue=next(attempts) > 0),
-        on_conflict=lambda: errors.ConcurrentUpdate(
-            detail="other requests kept changing the same providers or consumers"
-        ),
-    )
+    db.write(lambda tx: _reshape(tx, change), on_conflict=ReshapeOvertaken)
 
 
-def _reshape(tx: Transaction, change: Reshape, queue: bool) -> None:
+def _reshape(tx: Transaction, change: Reshape) -> None:
     reading = ledger.read(
         tx,
         change.consumers,
-        queue=queue,
         providers=[listed.provider_uuid for listed in change.inventories],
         classes=[name for listed in change.inventories for name in listed.records],
     )
@@ -105,9 +123,10 @@ def _reshape(tx: Transaction, change: Reshape, queue: bool) -> None:
 
     owners = ledger.take_consumers(tx, replaced, reading)
     providers = ledger.lock_providers(tx, replaced.provider_ids | listed.keys())
-    for provider_id, each in listed.items():
-        _require_generation(each, providers[provider_id].generation)
-    before = capacity.by_place(inventory_rows.lock_of(tx, providers))
+    before = ledger.lock_inventories(tx, providers)
+    if change.seen is None or change.seen != tag_of(listed, before):
+        for provider_id, each in listed.items():
+            _require_generation(each, providers[provider_id].generation)
     wanted = _wanted(listed, reading)
     _hold_classes(tx, [place for place in wanted if place not in before], reading)
     capacity.require_room(replaced.demands, _intermediate(before, wanted), replaced.freed)
@@ -116,17 +135,23 @@ def _reshape(tx: Transaction, change: Reshape, queue: bool) -> None:
     removed = {place for place in before if place[0] in listed and place not in wanted}
     _require_unused(tx, removed, before, listed)
     _write_inventories(tx, before, wanted, removed, replaced)
-    _bump(tx, providers, listed, replaced)
-    provider_rows.touch(tx, replaced.left - listed.keys())
-    ledger.move_owner_usages(tx, replaced, owners)
+    ledger.close(
+        tx,
+        replaced,
+        owners,
+        {place: row for place, row in before.items() if place not in removed},
+        stepped=_by_steps(providers, listed, replaced),
+        touched=replaced.left - listed.keys(),
+    )
 
 
 def _checked(change: Reshape, reading: Reading) -> Replacement:
-    """Go through the checks that need no lock, in the order of contract 05 section A4."""
+    """Go through the checks that need no lock, in the order of specification 05 section A4."""
     for listed in change.inventories:
         if listed.provider_uuid not in reading.providers:
             raise ListedProviderMissing(uuid=listed.provider_uuid)
-        _require_generation(listed, reading.provider_generations[listed.provider_uuid])
+        if change.seen is None:
+            _require_generation(listed, reading.provider_generations[listed.provider_uuid])
     consumers = ledger.checked_consumers(change.consumers, reading)
     ledger.require_providers(change.consumers, reading)
     stocked = (name for listed in change.inventories for name in listed.records)
@@ -138,12 +163,23 @@ def _checked(change: Reshape, reading: Reading) -> Replacement:
     return ledger.replacement(change.consumers, consumers, reading)
 
 
+def tag_of(listed: Mapping[int, InventoryChange], rows: Mapping[InventoryKey, InventoryRow]) -> str:
+    """Return the tag of what the listed providers have (specification 05 section A8)."""
+    shown: dict[str, dict[str, Any]] = {each.provider_uuid: {} for each in listed.values()}
+    for (provider_id, _), row in rows.items():
+        if provider_id in listed:
+            record = {name: getattr(row, name) for name in Record._fields}
+            shown[listed[provider_id].provider_uuid][row.class_name] = record
+    text = json.dumps(shown, sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
 def _require_generation(listed: InventoryChange, actual: int) -> None:
     if listed.generation != actual:
         raise ListedProviderMoved(uuid=listed.provider_uuid, actual=actual, given=listed.generation)
 
 
-def _wanted(listed: Mapping[int, InventoryChange], reading: Reading) -> dict[Place, Record]:
+def _wanted(listed: Mapping[int, InventoryChange], reading: Reading) -> dict[InventoryKey, Record]:
     """Return the records that the listed providers shall have."""
     return {
         (provider_id, reading.classes[name]): record
@@ -152,7 +188,7 @@ def _wanted(listed: Mapping[int, InventoryChange], reading: Reading) -> dict[Pla
     }
 
 
-def _hold_classes(tx: Transaction, added: Sequence[Place], reading: Reading) -> None:
+def _hold_classes(tx: Transaction, added: Sequence[InventoryKey], reading: Reading) -> None:
     """Keep the classes of new records from going: no foreign key guards them.
 
     :raises StaleRead: one of them was deleted or renamed since it was read.
@@ -161,16 +197,16 @@ def _hold_classes(tx: Transaction, added: Sequence[Place], reading: Reading) -> 
     names = {
         name: id_
         for name, id_ in reading.classes.items()
-        if id_ in added_ids and name.startswith(class_rows.CUSTOM_PREFIX)
+        if id_ in added_ids and os_resource_classes.is_custom(name)
     }
     if class_rows.hold(tx, names) != names:
         raise StaleRead("a resource class was deleted meanwhile")
 
 
 def _intermediate(
-    before: Mapping[Place, InventoryRow], wanted: Mapping[Place, Record]
-) -> dict[Place, InventoryRow]:
-    """Return the inventories against which the allocations are judged (contract 05 section A5).
+    before: Mapping[InventoryKey, InventoryRow], wanted: Mapping[InventoryKey, Record]
+) -> dict[InventoryKey, InventoryRow]:
+    """Return the inventories against which the allocations are judged (specification 05 section A5).
 
     What is new counts already, and what shall go counts still.
     """
@@ -184,8 +220,8 @@ def _intermediate(
 
 def _require_unused(
     tx: Transaction,
-    removed: set[Place],
-    before: Mapping[Place, InventoryRow],
+    removed: set[InventoryKey],
+    before: Mapping[InventoryKey, InventoryRow],
     listed: Mapping[int, InventoryChange],
 ) -> None:
     used = allocation_rows.in_use(tx, removed)
@@ -198,32 +234,32 @@ def _require_unused(
 
 def _write_inventories(
     tx: Transaction,
-    before: Mapping[Place, InventoryRow],
-    wanted: Mapping[Place, Record],
-    removed: set[Place],
+    before: Mapping[InventoryKey, InventoryRow],
+    wanted: Mapping[InventoryKey, Record],
+    removed: set[InventoryKey],
     replaced: Replacement,
 ) -> None:
     inventory_rows.delete_records(tx, [before[place].id for place in removed])
     inventory_rows.update_records(
         tx, {before[place].id: record for place, record in wanted.items() if place in before}
     )
-    ledger.move_used(tx, replaced, {p: row for p, row in before.items() if p not in removed})
     added = [(*place, record) for place, record in wanted.items() if place not in before]
     inventory_rows.insert_records(tx, added, replaced.used_changes())
 
 
-def _bump(
-    tx: Transaction,
+def _by_steps(
     providers: Mapping[int, LockedProvider],
     listed: Mapping[int, InventoryChange],
     replaced: Replacement,
-) -> None:
-    """Step the generations as contract 05 section A6 counts: by one to three."""
+) -> dict[int, list[LockedProvider]]:
+    """Return the providers by how far their generation is stepped, as specification 05 section A6
+    counts: by one to three."""
     steps: dict[int, int] = defaultdict(int)
     for provider_id, each in listed.items():
         steps[provider_id] += 2 if each.records else 1
     for provider_id in replaced.named | replaced.emptied:
         steps[provider_id] += 1
-    for count in sorted(set(steps.values())):
-        stepped = [providers[id_] for id_ in sorted(steps) if steps[id_] == count]
-        provider_rows.bump(tx, stepped, count)
+    stepped: dict[int, list[LockedProvider]] = defaultdict(list)
+    for provider_id, count in steps.items():
+        stepped[count].append(providers[provider_id])
+    return stepped

@@ -1,45 +1,56 @@
-"""Resource classes: kinds of resource, standard and custom (contract 02 section 8)."""
+"""Resource classes: kinds of resource, standard and custom (specification 02 section 8)."""
+
+import os_resource_classes
 
 from placement import errors
 from placement.db import class_rows, provider_rows
-from placement.db.api import Database, Transaction
 from placement.db.class_rows import ClassRow
+from placement.db.database import Database, Transaction
 
 
 class ClassNotFound(errors.NotFound):
     """No class has the name."""
 
     text = "No such resource class {name}."
+    name: str
 
 
 class ClassExists(errors.Conflict):
     """The name of the new class is taken."""
 
+    reason = "duplicate_name"
     text = "Conflicting resource class already exists: {name}"
+    name: str
 
 
 class NewClassNameTaken(errors.Conflict):
     """Another class has the name that this one was to get."""
 
+    reason = "duplicate_name"
     text = "Resource class already exists: {name}"
+    name: str
 
 
 class StandardClassNotUpdated(errors.BadRequest):
     """Standard classes keep their names."""
 
     text = "Cannot update standard resource class {name}"
+    name: str
 
 
 class StandardClassNotDeleted(errors.BadRequest):
     """Standard classes stay."""
 
     text = "Error in delete resource class: Cannot delete standard resource class {name}."
+    name: str
 
 
 class ClassInUse(errors.Conflict):
     """Some provider has inventory of the class, with or without allocations."""
 
+    reason = "resource_class_in_use"
     text = "Error in delete resource class: Class is in use in inventory: {name}"
+    name: str
 
 
 def every(db: Database) -> list[ClassRow]:
@@ -52,7 +63,7 @@ def show(db: Database, name: str) -> ClassRow:
 
     :raises ClassNotFound:
     """
-    found = db.read(lambda connection: class_rows.get(connection, name))
+    found = db.read(lambda reader: class_rows.get(reader, name))
     if found is None:
         raise ClassNotFound(name=name)
     return found
@@ -69,7 +80,7 @@ def create(db: Database, name: str) -> None:
 
 def ensure(db: Database, name: str) -> bool:
     """Create a custom class unless it exists; return whether it was created."""
-    if db.read(lambda connection: class_rows.get(connection, name)) is not None:
+    if db.read(lambda reader: class_rows.get(reader, name)) is not None:
         return False
     return db.write(lambda tx: class_rows.insert_custom(tx, name))
 
@@ -88,7 +99,7 @@ def _rename(tx: Transaction, name: str, new_name: str) -> None:
     found = class_rows.get(tx, name, lock=True)
     if found is None:
         raise ClassNotFound(name=name)
-    if not name.startswith(class_rows.CUSTOM_PREFIX):
+    if not os_resource_classes.is_custom(name):
         raise StandardClassNotUpdated(name=name)
     if new_name == name:
         return
@@ -112,7 +123,7 @@ def _delete(tx: Transaction, name: str) -> None:
     found = class_rows.get(tx, name, lock=True)
     if found is None:
         raise ClassNotFound(name=name)
-    if not name.startswith(class_rows.CUSTOM_PREFIX):
+    if not os_resource_classes.is_custom(name):
         raise StandardClassNotDeleted(name=name)
     if class_rows.is_in_inventory(tx, found.id):
         raise ClassInUse(name=name)

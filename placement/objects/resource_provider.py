@@ -1,14 +1,15 @@
-"""Resource providers: what has inventory, alone or in a tree (contract 02 section 3)."""
+"""Resource providers: what has inventory, alone or in a tree (specification 02 section 3)."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
 from placement import errors
-from placement.db import models, provider_filters, provider_rows, trait_rows
-from placement.db.api import Database, StaleRead, Transaction
-from placement.db.provider_rows import LockedProvider, Place, ProviderRow, TreeRow
+from placement.db import models, provider_rows
+from placement.db.database import Database, Reader, StaleRead, Transaction
+from placement.db.provider_rows import LockedProvider, ProviderRow, TreePosition, TreeRow
+
+T = TypeVar("T")
 
 NO_SUCH_PARENT = "parent provider UUID does not exist."
 OWN_PARENT = (
@@ -26,80 +27,87 @@ class ProviderNotFound(errors.NotFound):
     """No provider has the uuid of the path."""
 
     text = "No resource provider with uuid {uuid} found"
+    uuid: str
 
 
 class ProviderNotFoundForDelete(errors.NotFound):
     """The provider to delete is not there, or not any more."""
 
     text = "No resource provider with uuid {uuid} found for delete"
+    uuid: str
 
 
 class ProviderNotCreated(errors.BadRequest):
     """The new provider has no name, or a parent it cannot have. ``reason`` is one of ours."""
 
-    text = 'Unable to create resource provider "{name}", {uuid}: {reason}'
+    text = 'Unable to create resource provider "{name}", {uuid}: {cause}'
+    name: str
+    uuid: str
+    cause: str
 
 
 class ProviderNotSaved(errors.BadRequest):
     """The provider cannot get this parent. ``reason`` is one of ours."""
 
-    text = "Unable to save resource provider {uuid}: {reason}"
+    text = "Unable to save resource provider {uuid}: {cause}"
+    uuid: str
+    cause: str
 
 
 class UuidTaken(errors.Conflict):
     """Another provider has the uuid of the new one."""
 
+    reason = "duplicate_name"
     code = DUPLICATE_NAME
     text = "Conflicting resource provider uuid: {uuid} already exists"
+    uuid: str
 
 
 class NameTaken(errors.Conflict):
     """Another provider has the name of the new one; its uuid is free."""
 
+    reason = "duplicate_name"
     code = DUPLICATE_NAME
     text = "Conflicting resource provider name: {name} already exists"
+    name: str
 
 
 class NewNameTaken(errors.Conflict):
     """Another provider has the name that an existing one was to get."""
 
+    reason = "duplicate_name"
     code = DUPLICATE_NAME
     text = "Conflicting resource provider {name} already exists."
+    name: str
 
 
 class ProviderHasChildren(errors.Conflict):
     """A parent is deleted after its children."""
 
+    reason = "provider_has_children"
     code = "placement.resource_provider.cannot_delete_parent"
     text = "Unable to delete parent resource provider {uuid}: It has child resource providers."
+    uuid: str
 
 
 class ProviderInUse(errors.Conflict):
     """A provider is deleted after its allocations."""
 
+    reason = "provider_in_use"
     code = "placement.resource_provider.inuse"
     text = "Unable to delete resource provider {uuid}: Resource provider has allocations."
+    uuid: str
 
 
 class GenerationMoved(errors.ConcurrentUpdate):
     """The provider changed since the client read its traits or aggregates."""
 
+    reason = "provider_generation"
+    retry = errors.Retry.AFTER_READING
     text = (
         "Resource provider's generation already changed. "
         "Please update the generation and try again."
     )
-
-
-class UnknownTraitRequired(errors.BadRequest):
-    """The filter ``required`` names a trait that does not exist."""
-
-    text = 'Invalid trait(s) in "required" parameter: No such trait(s): {name}.'
-
-
-class UnknownClassRequested(errors.BadRequest):
-    """The filter ``resources`` names a class that does not exist."""
-
-    text = "Invalid resource class in resources parameter: No such resource class {name}."
 
 
 class _Parent(Enum):
@@ -109,105 +117,24 @@ class _Parent(Enum):
 UNCHANGED: Final = _Parent.UNCHANGED
 """The parent stays what it is; None would make the provider a root."""
 
-MOST_SETS = 8
-"""Sets of traits and aggregates in one statement, where each is a join: to plan 300 of them takes
-PostgreSQL minutes."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderQuery:
-    """Which providers to list; every filter that is given must hold for the provider itself.
-
-    ``required`` and ``member_of`` are ANDed sets, of each of which one member is enough.
-    ``resources``: amount by class name.
-    """
-
-    name: str | None = None
-    uuid: str | None = None
-    in_tree: str | None = None
-    required: tuple[frozenset[str], ...] = ()
-    forbidden: frozenset[str] = frozenset()
-    member_of: tuple[frozenset[str], ...] = ()
-    not_member_of: frozenset[str] = frozenset()
-    resources: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def is_search(self) -> bool:
-        """To be answered by ``provider_search.search`` and not by :func:`find`."""
-        return bool(self.resources) or len(self.required) + len(self.member_of) > MOST_SETS
-
 
 def show(db: Database, uuid: str) -> ProviderRow:
     """Return the provider.
 
     :raises ProviderNotFound:
     """
-    provider = db.read(lambda connection: provider_rows.get(connection, uuid))
-    if provider is None:
-        raise ProviderNotFound(uuid=uuid)
-    return provider
+    return read_of(db, uuid, provider_rows.get)
 
 
-def find(db: Database, query: ProviderQuery) -> list[ProviderRow]:
-    """Return the providers that the query selects, in the order of their creation.
+def read_of(db: Database, uuid: str, read: Callable[[Reader, str], T | None]) -> T:
+    """Return what one statement reads of a provider; it finds None if there is no provider.
 
-    One statement; one more for the names of traits.
-
-    :param query: not one for :func:`provider_search.search`.
-    :raises UnknownTraitRequired: unless a filter before it matches nothing (section 3.4.1).
+    :raises ProviderNotFound:
     """
-    if query.required or query.forbidden:
-        return db.snapshot(lambda tx: _find(tx, query))
-    return db.read(lambda connection: _find(connection, query))
-
-
-def _find(tx: Transaction, query: ProviderQuery) -> list[ProviderRow]:
-    conditions = []
-    if query.uuid is not None:
-        conditions.append(provider_filters.uuid_is(query.uuid))
-    if query.name:
-        conditions.append(provider_filters.name_is(query.name))
-    try:
-        conditions += _filters(tx, query)
-    except MatchesNothing:
-        return []
-    return provider_rows.find(tx, conditions)
-
-
-class MatchesNothing(Exception):
-    """A filter that finds no provider at all hides the mistakes in those behind it."""
-
-
-def _filters(tx: Transaction, query: ProviderQuery) -> list[provider_filters.Condition]:
-    """Return the conditions of the filters, in the order of contract 02 section 3.4.1."""
-    trait_ids = trait_rows.ids(tx, query.forbidden.union(*query.required))
-    positive = [provider_filters.in_tree(query.in_tree)] if query.in_tree is not None else []
-    for names in query.required:
-        ids = _known(tx, names, trait_ids, positive)
-        positive.append(provider_filters.has_any_trait(ids))
-    negative = []
-    if query.forbidden:
-        ids = _known(tx, query.forbidden, trait_ids, positive)
-        negative.append(provider_filters.has_no_trait(ids))
-    positive += [provider_filters.in_any_aggregate(uuids) for uuids in query.member_of]
-    if query.not_member_of:
-        negative.append(provider_filters.in_no_aggregate(query.not_member_of))
-    return positive + negative
-
-
-def _known(
-    tx: Transaction,
-    names: Iterable[str],
-    id_by_name: Mapping[str, int],
-    before: Sequence[provider_filters.Condition],
-) -> list[int]:
-    """Return the ids of traits, or say which is unknown if the filters before find anything."""
-    unknown = sorted(name for name in names if name not in id_by_name)
-    if not unknown:
-        return [id_by_name[name] for name in names]
-    if all(provider_rows.exists(tx, [condition]) for condition in before):
-        raise UnknownTraitRequired(name=unknown[0])
-    raise MatchesNothing
+    found = db.read(lambda reader: read(reader, uuid))
+    if found is None:
+        raise ProviderNotFound(uuid=uuid)
+    return found
 
 
 def create(db: Database, *, uuid: str, name: str, parent_uuid: str | None = None) -> ProviderRow:
@@ -219,20 +146,20 @@ def create(db: Database, *, uuid: str, name: str, parent_uuid: str | None = None
     :raises NameTaken:
     """
     if not name:
-        raise ProviderNotCreated(name=name, uuid=uuid, reason="name is required")
+        raise ProviderNotCreated(name=name, uuid=uuid, cause="name is required")
     if parent_uuid == uuid:
-        raise ProviderNotCreated(name=name, uuid=uuid, reason=OWN_PARENT)
+        raise ProviderNotCreated(name=name, uuid=uuid, cause=OWN_PARENT)
     return db.write(lambda tx: _create(tx, uuid, name, parent_uuid))
 
 
 def _create(tx: Transaction, uuid: str, name: str, parent_uuid: str | None) -> ProviderRow:
     uuids = {uuid} if parent_uuid is None else {uuid, parent_uuid}
-    found = {place.uuid: place for place in provider_rows.places(tx, uuids, name)}
+    found = {position.uuid: position for position in provider_rows.positions(tx, uuids, name)}
     if parent_uuid is not None and parent_uuid not in found:
-        raise ProviderNotCreated(name=name, uuid=uuid, reason=NO_SUCH_PARENT)
+        raise ProviderNotCreated(name=name, uuid=uuid, cause=NO_SUCH_PARENT)
     if uuid in found:
         raise UuidTaken(uuid=uuid)
-    if any(place.has_name for place in found.values()):
+    if any(position.has_name for position in found.values()):
         raise NameTaken(name=name)
     parent = None
     if parent_uuid is not None:
@@ -246,15 +173,15 @@ def _create(tx: Transaction, uuid: str, name: str, parent_uuid: str | None) -> P
 
 
 def _lock_unmoved(
-    tx: Transaction, places: Collection[Place], tree_of: int | None = None
+    tx: Transaction, positions: Collection[TreePosition], tree_of: int | None = None
 ) -> dict[int, TreeRow]:
     """Lock providers that are where they were read, and the tree with this root.
 
     :raises StaleRead: one of them moved or vanished in between.
     """
-    locked = provider_rows.lock_places(tx, [place.id for place in places], tree_of)
-    for place in places:
-        if locked.get(place.id) != TreeRow(place.id, place.parent_id, place.root_id):
+    locked = provider_rows.lock_positions(tx, [position.id for position in positions], tree_of)
+    for position in positions:
+        if locked.get(position.id) != TreeRow(position.id, position.parent_id, position.root_id):
             raise StaleRead("a provider moved or vanished")
     return locked
 
@@ -282,18 +209,18 @@ def _save(
     tx: Transaction, uuid: str, name: str, parent_uuid: str | _Parent | None, may_move: bool
 ) -> ProviderRow:
     uuids = {uuid, parent_uuid} if isinstance(parent_uuid, str) else {uuid}
-    found = {place.uuid: place for place in provider_rows.places(tx, uuids, name)}
+    found = {position.uuid: position for position in provider_rows.positions(tx, uuids, name)}
     if uuid not in found:
         raise ProviderNotFound(uuid=uuid)
     own = found[uuid]
     if parent_uuid is UNCHANGED:
         _lock_unmoved(tx, [own])
     elif isinstance(parent_uuid, str) and parent_uuid not in found:
-        raise ProviderNotSaved(uuid=uuid, reason=NO_SUCH_PARENT)
+        raise ProviderNotSaved(uuid=uuid, cause=NO_SUCH_PARENT)
     else:
         parent = found[parent_uuid] if isinstance(parent_uuid, str) else None
         _set_parent(tx, own, parent, may_move)
-    if any(place.has_name and place.id != own.id for place in found.values()):
+    if any(position.has_name and position.id != own.id for position in found.values()):
         raise NewNameTaken(name=name)
     provider_rows.rename(tx, own.id, name)
     saved = provider_rows.get(tx, uuid)
@@ -301,15 +228,17 @@ def _save(
     return saved
 
 
-def _set_parent(tx: Transaction, own: Place, parent: Place | None, may_move: bool) -> None:
-    """Put a provider and its subtree where contract 02 section 3.5 says."""
+def _set_parent(
+    tx: Transaction, own: TreePosition, parent: TreePosition | None, may_move: bool
+) -> None:
+    """Put a provider and its subtree where specification 02 section 3.5 says."""
     parent_id = None if parent is None else parent.id
     if parent_id == own.parent_id:
         _lock_unmoved(tx, [own])
         return
     if own.parent_id is not None and not may_move:
         reason = UN_PARENTING if parent is None else RE_PARENTING
-        raise ProviderNotSaved(uuid=own.uuid, reason=reason)
+        raise ProviderNotSaved(uuid=own.uuid, cause=reason)
     named = [own] if parent is None else [own, parent]
     locked = _lock_unmoved(tx, named, tree_of=own.root_id)
     tree = {row.id: row for row in locked.values() if row.root_id == own.root_id}
@@ -318,13 +247,13 @@ def _set_parent(tx: Transaction, own: Place, parent: Place | None, may_move: boo
         raise StaleRead("the tree grew or shrank")
     subtree = _subtree(own.id, tree)
     if parent_id in subtree:
-        raise ProviderNotSaved(uuid=own.uuid, reason=LOOP)
+        raise ProviderNotSaved(uuid=own.uuid, cause=LOOP)
     if parent is not None:
         _write_parent(tx, parent)
     provider_rows.move(tx, own.id, parent, subtree)
 
 
-def _write_parent(tx: Transaction, parent: Place) -> None:
+def _write_parent(tx: Transaction, parent: TreePosition) -> None:
     """Write the row of a provider that gets a child.
 
     A lock is known to one node of a Galera cluster only. Whoever moves the parent on another node
@@ -368,12 +297,20 @@ def _delete(tx: Transaction, uuid: str) -> None:
     provider_rows.delete_provider(tx, provider.id)
 
 
-def lock_one(tx: Transaction, uuid: str) -> LockedProvider:
+def lock_one(
+    tx: Transaction,
+    uuid: str,
+    generation: int | None = None,
+    conflict: type[errors.PlacementError] = GenerationMoved,
+) -> LockedProvider:
     """Lock a provider for a change of what it has. One statement.
 
+    :param generation: what the client has seen, if it says so; ``conflict``: it is another now.
     :raises ProviderNotFound:
     """
     provider = provider_rows.lock(tx, [uuid]).get(uuid)
     if provider is None:
         raise ProviderNotFound(uuid=uuid)
+    if generation is not None and generation != provider.generation:
+        raise conflict()
     return provider

@@ -1,17 +1,18 @@
-"""Traits, and which of them a provider has (contract 02 sections 6 and 7)."""
+"""Traits, and which of them a provider has (specification 02 sections 6 and 7)."""
 
 import re
 from collections.abc import Collection
 from typing import NamedTuple
 
+import os_traits
+
 from placement import errors
 from placement.db import provider_rows, trait_rows
-from placement.db.api import Database, Transaction
+from placement.db.database import Database, Transaction
 from placement.db.trait_rows import ProviderTraits, TraitRow
 from placement.objects import resource_provider
 
 CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+\Z")
-CUSTOM_PREFIX = "CUSTOM_"
 MAX_NAME_LENGTH = 255
 
 
@@ -19,6 +20,7 @@ class TraitNotFound(errors.NotFound):
     """No trait has the name."""
 
     text = "No such trait(s): {name}."
+    name: str
 
 
 class InvalidTraitName(errors.BadRequest):
@@ -34,18 +36,22 @@ class StandardTraitNotDeleted(errors.BadRequest):
     """Standard traits stay."""
 
     text = "Cannot delete standard trait {name}."
+    name: str
 
 
 class TraitInUse(errors.Conflict):
     """Some provider has the trait."""
 
+    reason = "trait_in_use"
     text = "The trait {name} is in use by a resource provider."
+    name: str
 
 
 class UnknownTraits(errors.BadRequest):
     """The new traits of a provider are not all traits."""
 
     text = "No such trait {names}"
+    names: str
 
 
 class TraitsLost(errors.ConcurrentUpdate):
@@ -71,7 +77,7 @@ def find(db: Database, query: TraitQuery) -> list[TraitRow]:
         conditions.append(trait_rows.name_starts_with(query.prefix))
     if query.associated is not None:
         conditions.append(trait_rows.is_associated(query.associated))
-    return db.read(lambda connection: trait_rows.find(connection, conditions))
+    return db.read(lambda reader: trait_rows.find(reader, conditions))
 
 
 def show(db: Database, name: str) -> TraitRow:
@@ -79,7 +85,7 @@ def show(db: Database, name: str) -> TraitRow:
 
     :raises TraitNotFound:
     """
-    found = db.read(lambda connection: trait_rows.get(connection, name))
+    found = db.read(lambda reader: trait_rows.get(reader, name))
     if found is None:
         raise TraitNotFound(name=name)
     return found
@@ -92,7 +98,7 @@ def ensure(db: Database, name: str) -> tuple[TraitRow, bool]:
     """
     if len(name) > MAX_NAME_LENGTH or not CUSTOM_NAME.match(name):
         raise InvalidTraitName()
-    found = db.read(lambda connection: trait_rows.get(connection, name))
+    found = db.read(lambda reader: trait_rows.get(reader, name))
     return (found, False) if found is not None else db.write(lambda tx: _ensure(tx, name))
 
 
@@ -117,7 +123,7 @@ def _delete(tx: Transaction, name: str) -> None:
     found = trait_rows.get(tx, name, lock=True)
     if found is None:
         raise TraitNotFound(name=name)
-    if not name.startswith(CUSTOM_PREFIX):
+    if not os_traits.is_custom(name):
         raise StandardTraitNotDeleted(name=name)
     if trait_rows.is_in_use(tx, found.id):
         raise TraitInUse(name=name)
@@ -129,16 +135,13 @@ def of_provider(db: Database, provider_uuid: str) -> ProviderTraits:
 
     :raises resource_provider.ProviderNotFound:
     """
-    found = db.read(lambda connection: trait_rows.of_provider(connection, provider_uuid))
-    if found is None:
-        raise resource_provider.ProviderNotFound(uuid=provider_uuid)
-    return found
+    return resource_provider.read_of(db, provider_uuid, trait_rows.of_provider)
 
 
 def replace_of_provider(
     db: Database, provider_uuid: str, names: Collection[str], *, generation: int
 ) -> ProviderTraits:
-    """Make these the traits of a provider; its generation grows if the set changes.
+    """Make these the traits of a provider; its generation is stepped if the set changes.
 
     :param generation: what the client has seen.
     :raises resource_provider.ProviderNotFound:
@@ -154,9 +157,7 @@ def replace_of_provider(
 def _replace_of_provider(
     tx: Transaction, provider_uuid: str, names: Collection[str], generation: int
 ) -> ProviderTraits:
-    provider = resource_provider.lock_one(tx, provider_uuid)
-    if provider.generation != generation:
-        raise resource_provider.GenerationMoved()
+    provider = resource_provider.lock_one(tx, provider_uuid, generation)
     wanted = set(names)
     traits = trait_rows.named(tx, wanted)
     unknown = wanted - {trait.name for trait in traits}
@@ -167,12 +168,12 @@ def _replace_of_provider(
         return ProviderTraits(generation, traits)
     trait_rows.dissociate(tx, provider.id, old - new)
     trait_rows.associate(tx, provider.id, new - old)
-    provider_rows.bump(tx, [provider])
+    provider_rows.step(tx, [provider])
     return ProviderTraits(generation + 1, traits)
 
 
 def delete_of_provider(db: Database, provider_uuid: str) -> None:
-    """Take all traits from a provider; its generation grows if there was any.
+    """Take all traits from a provider; its generation is stepped if there was any.
 
     :raises resource_provider.ProviderNotFound:
     """
@@ -182,4 +183,4 @@ def delete_of_provider(db: Database, provider_uuid: str) -> None:
 def _delete_of_provider(tx: Transaction, provider_uuid: str) -> None:
     provider = resource_provider.lock_one(tx, provider_uuid)
     if trait_rows.dissociate(tx, provider.id):
-        provider_rows.bump(tx, [provider])
+        provider_rows.step(tx, [provider])

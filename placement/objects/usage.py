@@ -1,4 +1,4 @@
-"""Usage: what is allocated, of one provider or by one owner (contract 02 section 9)."""
+"""Usage: what is allocated, of one provider or by one owner (specification 02 section 9)."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from placement.db import owner_usage_rows
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.objects import inventory
 
 ALL = "all"
@@ -55,7 +55,7 @@ def by_group(
     :param consumer_type: None: a group per type; ``all`` or ``unknown``: that group; else the group
         of this type. A group without allocations is missing.
     """
-    rows = db.read(lambda connection: owner_usage_rows.of_project(connection, project, user))
+    rows = db.read(lambda reader: owner_usage_rows.of_project(reader, project, user))
     groups: dict[str, GroupUsage] = defaultdict(GroupUsage)
     for row in rows:
         name = row.type_name or UNKNOWN

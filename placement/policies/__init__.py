@@ -2,9 +2,9 @@
 
 from oslo_policy import policy
 
-from placement.policies import api, base
+from placement.policies import api, base, insight
 
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return all default rules; entry point ``oslo.policy.policies``."""
-    return [*base.RULES, *api.RULES]
+    return [*base.RULES, *api.RULES, *insight.RULES]

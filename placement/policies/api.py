@@ -1,4 +1,4 @@
-"""The rules of the API, one line for each (contract 01 section 14.1)."""
+"""The rules of the API, one line for each (specification 01 section 14.1)."""
 
 from placement.policies.base import PROJECT_READER_OR_ADMIN_OR_SERVICE, SERVICE, api_rule
 

@@ -1,4 +1,4 @@
-"""The base rules that the rules of the API refer to (contract 01 section 14.1)."""
+"""The base rules that the rules of the API refer to (specification 01 section 14.1)."""
 
 from collections.abc import Iterable
 from typing import Any

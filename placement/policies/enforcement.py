@@ -17,7 +17,7 @@ def get_enforcer() -> policy.Enforcer:
     themselves. Without these, configuration is looked for in the default places.
     """
     conf = cfg.ConfigOpts()
-    opts._register(conf)
+    opts.set_defaults(conf)
     conf(_configuration_arguments(), project="placement")
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(policies.list_rules())

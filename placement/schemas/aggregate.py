@@ -1,4 +1,4 @@
-"""Body of PUT /resource_providers/{uuid}/aggregates (contract 02 section 5.2)."""
+"""Body of PUT /resource_providers/{uuid}/aggregates (specification 02 section 5.2)."""
 
 from placement.schemas.windows import Windows
 from placement.web.validation import Schema

@@ -1,4 +1,4 @@
-"""Bodies of PUT /allocations/{consumer_uuid} and POST /allocations (contract 03 section 6)."""
+"""Bodies of PUT /allocations/{consumer_uuid} and POST /allocations (specification 03 section 6)."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ _OBJECT_FORM = {
     },
     "additionalProperties": False,
 }
-# Not anchored, so that almost any key is meant (contract 03 section 6.4).
+# Not anchored, so that almost any key is meant (specification 03 section 6.4).
 _MAPPINGS = {
     "type": "object",
     "minProperties": 1,

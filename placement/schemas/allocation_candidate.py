@@ -1,4 +1,7 @@
-"""Query strings of GET /allocation_candidates, by microversion (contract 01 8.3, 04 3.1)."""
+"""Query strings of GET /allocation_candidates, by microversion.
+
+Specification 01 section 8.3, specification 04 section 3.1.
+"""
 
 from typing import Any
 

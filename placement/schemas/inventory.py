@@ -1,15 +1,14 @@
-"""Bodies of the inventory operations (contract 02 section 4). They never changed."""
+"""Bodies of the inventory operations (specification 02 section 4). They never changed."""
 
 from typing import Any
 
-from placement.objects.inventory import MAX_INT, MAX_RATIO
+from placement.limits import MAX_INT, MAX_RATIO
+from placement.schemas.allocation import CLASS_NAME
 from placement.web.validation import Schema
-
-CLASS_NAME = "^[A-Z0-9_]+$"
 
 _GENERATION = {"resource_provider_generation": {"type": "integer"}}
 _POSITIVE = {"type": "integer", "minimum": 1, "maximum": MAX_INT}
-_RECORD: dict[str, Any] = {
+RECORD: dict[str, Any] = {
     **_GENERATION,
     "total": _POSITIVE,
     "reserved": {"type": "integer", "minimum": 0, "maximum": MAX_INT},
@@ -24,7 +23,7 @@ _RECORD: dict[str, Any] = {
 def _record(*required: str, **more: Any) -> dict[str, Any]:
     return {
         "type": "object",
-        "properties": {**_RECORD, **more},
+        "properties": {**RECORD, **more},
         "required": ["total", *required],
         "additionalProperties": False,
     }

@@ -1,24 +1,18 @@
-"""Body of POST /reshaper (contract 05 section A2)."""
+"""Body of POST /reshaper (specification 05 section A2)."""
 
 from typing import Any
 
+from placement.limits import MAX_RATIO
 from placement.schemas.allocation import CLASS_NAME, CONSUMER_BY_MINOR, UUID_KEY, by_consumer
+from placement.schemas.inventory import RECORD
 from placement.schemas.windows import Windows
 from placement.web.validation import Schema
 
-MAX_INTEGER = 2147483647
-
-_COUNT = {"type": "integer", "minimum": 1, "maximum": MAX_INTEGER}
 _INVENTORY = {
     "type": "object",
     "properties": {
-        "resource_provider_generation": {"type": "integer"},
-        "total": _COUNT,
-        "reserved": {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER},
-        "min_unit": _COUNT,
-        "max_unit": _COUNT,
-        "step_size": _COUNT,
-        "allocation_ratio": {"type": "number", "maximum": 3.40282e38},
+        **RECORD,
+        "allocation_ratio": {"type": "number", "maximum": MAX_RATIO},
     },
     "required": ["total"],
     "additionalProperties": False,

@@ -1,4 +1,4 @@
-"""Body of creating and renaming a resource class; also what its name may be (contract 02 8)."""
+"""Body of creating and renaming a resource class; also what its name may be (specification 02 section 8)."""
 
 from placement.web.validation import Schema
 

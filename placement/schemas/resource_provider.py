@@ -1,4 +1,4 @@
-"""Bodies and query string of /resource_providers (contract 02 sections 3.2, 3.4 and 3.5)."""
+"""Bodies and query string of /resource_providers (specification 02 sections 3.2, 3.4 and 3.5)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Query string of /traits, body of a provider's traits (contract 02 sections 6.2 and 7.2)."""
+"""Query string of /traits, body of a provider's traits (specification 02 sections 6.2 and 7.2)."""
 
 from placement.web.validation import Schema
 

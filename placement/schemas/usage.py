@@ -1,4 +1,4 @@
-"""Query string of GET /usages (contract 02 section 9.2)."""
+"""Query string of GET /usages (specification 02 section 9.2)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The candidate engine: pure, lazy and bounded (contract 04).
+"""The candidate engine: pure, lazy and bounded (specification 04).
 
 ``search(cloud, request)`` answers a ``CandidateRequest`` from a ``Cloud``.
 """
@@ -9,12 +9,13 @@ from placement.search.records import CloudRows, Inventory, ProviderRecord
 from placement.search.request import (
     CandidateRequest,
     Group,
+    Names,
     UnknownClass,
     UnknownName,
     UnknownTrait,
 )
 from placement.search.search import WORK_LIMIT, search
-from placement.search.tally import Tally
+from placement.search.tally import Reason, Step, Stop, Stopped, Tally, Unit
 
 __all__ = [
     "BLOCK",
@@ -28,9 +29,15 @@ __all__ = [
     "Group",
     "Held",
     "Inventory",
+    "Names",
     "ProviderRecord",
+    "Reason",
     "SearchResult",
+    "Step",
+    "Stop",
+    "Stopped",
     "Tally",
+    "Unit",
     "UnknownClass",
     "UnknownName",
     "UnknownTrait",

@@ -1,9 +1,12 @@
-"""What a search returns, compact: provider indexes and shared pieces (contract 04, 4.2 and 5.7)."""
+"""What a search returns, compact: provider indexes and shared pieces.
+
+Specification 04 sections 4.2 and 5.7.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -96,6 +99,11 @@ class SearchResult:
             return
         for provider in self.uniform.tolist():
             yield Candidate(self.pattern, (provider,))
+
+    def first(self, count: int) -> SearchResult:
+        """Return the result with no more than so many candidates."""
+        uniform = None if self.uniform is None else self.uniform[:count]
+        return replace(self, uniform=uniform, mixed=self.mixed[:count])
 
     def allocated(self) -> Indexes:
         """Return the providers that occur in some ``allocations``, each once, ascending."""

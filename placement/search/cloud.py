@@ -1,4 +1,4 @@
-"""The searchable picture of all providers, by columns over a dense provider index.
+"""All providers as a search needs them, by columns over a dense provider index.
 
 Threads: a ``Cloud`` has no lock of its own. ``replace`` works in place, so the owner holds one lock
 around each of (refresh), and (search and everything that reads its result with this cloud, i.e.
@@ -10,6 +10,7 @@ Names (classes, traits) and aggregate uuids are the keys; no database id but the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from hashlib import blake2b
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from placement.search.class_column import LARGEST_AMOUNT as LARGEST_AMOUNT
+from placement.search.class_column import ClassColumn
 from placement.search.index_set import Indexes, IndexSet, Mask
 from placement.search.records import CloudRows, Inventory, ProviderRecord
 from placement.search.structure import Forest, Sharing
@@ -27,9 +30,6 @@ BLOCK = 256
 
 MOST_UNUSED_NAMES = 1000
 """Tuples of names kept beyond two for each provider."""
-
-LARGEST_AMOUNT = 2**31 - 1
-"""No larger amount fits anywhere: max_unit is at most this (contract 02)."""
 
 _INVENTORY = np.dtype(
     [(name, "i8") for name in ("provider", "class", "total", "reserved", "min", "max", "step")]
@@ -45,57 +45,14 @@ class Digest(NamedTuple):
     revisions: int = 0
 
 
-Held = tuple[str, int, int]
-"""(class, capacity, used) as the summaries show them (section 4.3).
+Terms = tuple[int, int, int, int, int, float]
+"""(total, reserved, min_unit, max_unit, step_size, allocation_ratio); alike inventories share one."""
 
-A plain tuple: unlike a named one, the garbage collector stops visiting it.
+Held = tuple[str, int, int, Terms]
+"""(class, capacity, used, terms): what the summaries show (section 4.3), and why it is so.
+
+Plain tuples: unlike named ones, the garbage collector stops visiting them.
 """
-
-
-class ClassColumn:
-    """One resource class over all providers.
-
-    ``room[p]`` is min(icap - used, max_unit), at least 0, and 0 without inventory: the largest
-    amount that p can still take. Amounts are whole numbers, so "used + n <= the real capacity" and
-    "used + n <= its integer part" say the same (section 5.1) and one column serves both.
-    ``units`` has (min_unit, step_size) of those providers where they are not (1, 1).
-    """
-
-    __slots__ = ("_columns", "members", "room", "units")
-
-    def __init__(self, size: int) -> None:
-        self.room: Indexes = np.zeros(size, np.int32)
-        self.units: dict[int, tuple[int, int]] = {}
-        self.members = 0
-        self._columns: tuple[Indexes, Indexes, Indexes] | None = None
-
-    def set(self, index: int, inventory: Inventory) -> None:
-        """Store one provider's inventory."""
-        free = min(inventory.capacity - inventory.used, inventory.max_unit, LARGEST_AMOUNT)
-        self.room[index] = max(free, 0)
-        self.set_units(index, (max(inventory.min_unit, 1), max(inventory.step_size, 1)))
-
-    def set_units(self, index: int, units: tuple[int, int]) -> None:
-        """Store (min_unit, step_size) of one provider."""
-        if units == (1, 1):
-            if self.units.pop(index, None) is not None:
-                self._columns = None
-        elif self.units.get(index) != units:
-            self.units[index] = units
-            self._columns = None
-
-    def drop(self, index: int) -> None:
-        """Forget one provider's inventory."""
-        self.room[index] = 0
-        self.set_units(index, (1, 1))
-
-    def unit_columns(self) -> tuple[Indexes, Indexes, Indexes]:
-        """Return provider, min_unit and step_size columns of the providers in ``units``."""
-        if self._columns is None:
-            columns = np.array([(p, *units) for p, units in self.units.items()], np.int32)
-            providers, mins, steps = columns.reshape(-1, 3).T.copy()
-            self._columns = providers, mins, steps
-        return self._columns
 
 
 class Cloud:
@@ -105,7 +62,8 @@ class Cloud:
     and ``roots`` (provider indexes, -1: none), ``stamps`` (grows whenever the provider is replaced:
     a cache of rendered pieces compares it), ``generations``, ``modified``, ``uuids``, ``names``,
     ``traits`` (sorted tuple of names, shared between providers), ``aggregates`` (likewise) and
-    ``inventories`` (tuple of ``Held``).
+    ``inventories`` (tuple of ``Held``). ``kept_texts``: what those who show the providers keep
+    beside them, by their own name; it goes with the cloud.
     """
 
     def __init__(self) -> None:
@@ -118,6 +76,7 @@ class Cloud:
         self.index_of: dict[int, int] = {}
         self.index_of_uuid: dict[str, int] = {}
         self.classes: dict[str, ClassColumn] = {}
+        self.kept_texts: dict[str, Any] = {}
         self._ids = np.full(0, -1, np.int64)
         self._revisions = np.zeros(0, np.int64)
         self._parents = np.full(0, -1, np.int32)
@@ -131,6 +90,9 @@ class Cloud:
         self._by_trait: dict[str, IndexSet] = {}
         self._by_aggregate: dict[str, IndexSet] = {}
         self._shared_names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._shared_terms: dict[Terms, Terms] = {}
+        self._owner = object()
+        self._is_lent = False
         self._blocks: dict[int, Digest] = {}
         self._forest: Forest | None = None
         self._sharing: Sharing | None = None
@@ -238,7 +200,76 @@ class Cloud:
         held = ((provider_id, self.index_of.get(provider_id)) for provider_id in ids)
         return {i: int(self._revisions[index]) for i, index in held if index is not None}
 
+    # -- copies ------------------------------------------------------------------------------
+
+    def snapshot(self) -> Cloud:
+        """Return a cloud of the same content: what changes in one of the two stays out of the other.
+
+        Costs nothing but what is changed afterwards: both share everything, and whoever changes
+        first copies the columns over all providers, and of classes, traits and aggregates those
+        that the change touches.
+        """
+        twin = copy(self)
+        self._is_lent = twin._is_lent = True
+        self._owner, twin._owner = object(), object()
+        return twin
+
+    def with_sharing(self, sharing: Sharing) -> Cloud:
+        """Return a cloud of the same content in which others share."""
+        twin = self.snapshot()
+        twin._sharing = sharing
+        return twin
+
+    def _take_back(self) -> None:
+        """Make what every change writes one's own."""
+        if not self._is_lent:
+            return
+        self._is_lent = False
+        for name, value in list(vars(self).items()):
+            if isinstance(value, list | dict | np.ndarray) and name not in _SHARED_FOR_GOOD:
+                setattr(self, name, value.copy())
+
+    def _own_class(self, name: str) -> ClassColumn:
+        column = self.classes.get(name)
+        if column is None:
+            column = self.classes[name] = ClassColumn(len(self._ids), self._owner)
+        elif column.owner is not self._owner:
+            column = self.classes[name] = column.copy(self._owner)
+        return column
+
+    def _own_set(self, by_name: dict[str, IndexSet], name: str) -> IndexSet:
+        members = by_name.get(name)
+        if members is None:
+            members = by_name[name] = IndexSet(self._owner)
+        elif members.owner is not self._owner:
+            members = by_name[name] = members.copy(self._owner)
+        return members
+
     # -- change ------------------------------------------------------------------------------
+
+    def use(self, index: int, amounts: Mapping[str, int]) -> None:
+        """Count so much more of one provider as used; less, if negative.
+
+        For copies that ask what would be: no revision moves. Classes that it has not are left out.
+        """
+        self._take_back()
+        held = []
+        for name, capacity, used, terms in self.inventories[index]:
+            if name in amounts:
+                used += amounts[name]
+                self._own_class(name).set_free(index, capacity - used, terms[3])
+            held.append((name, capacity, used, terms))
+        self.inventories[index] = tuple(held)
+
+    def ignore_units(self, name: str) -> None:
+        """Take min_unit and step_size of a class as 1 everywhere."""
+        self._take_back()
+        self._own_class(name).drop_units()
+
+    def set_rooms(self, name: str, indexes: Indexes, rooms: Indexes) -> None:
+        """Say how much of a class some providers can still take, by columns; nothing but searches sees it."""
+        self._take_back()
+        self._own_class(name).room[indexes] = rooms
 
     def replace(self, records: Iterable[ProviderRecord], removed: Iterable[int] = ()) -> None:
         """Remove providers by id, then store the given ones whole, new or not.
@@ -246,6 +277,7 @@ class Cloud:
         Costs some 20 us a record. A parent or root must be in the cloud or among the records.
         Searches must not run meanwhile (see the module's docstring).
         """
+        self._take_back()
         self._stamp += 1
         for provider_id in removed:
             self._remove(provider_id)
@@ -311,19 +343,19 @@ class Cloud:
         self._store_names(index, record.aggregates, self._by_aggregate, self.aggregates)
 
     def _store_inventories(self, index: int, inventories: Mapping[str, Inventory]) -> None:
-        before = {name for name, _, _ in self.inventories[index]}
+        before = {held[0] for held in self.inventories[index]}
         for name in before - inventories.keys():
-            column = self.classes[name]
+            column = self._own_class(name)
             column.drop(index)
             column.members -= 1
             if not column.members:
                 del self.classes[name]
         for name, inventory in inventories.items():
-            column = self.classes.get(name) or self._new_class(name)
+            column = self._own_class(name)
             column.members += name not in before
             column.set(index, inventory)
         self.inventories[index] = tuple(
-            (name, inventory.capacity, inventory.used)
+            (name, inventory.capacity, inventory.used, self._share_terms(_terms(inventory)))
             for name, inventory in sorted(inventories.items())
         )
 
@@ -339,11 +371,12 @@ class Cloud:
         if new == old:
             return
         for name in set(old).difference(new):
-            by_name[name].discard(index)
-            if not by_name[name]:
+            members = self._own_set(by_name, name)
+            members.discard(index)
+            if not members:
                 del by_name[name]
         for name in set(new).difference(old):
-            by_name.setdefault(name, IndexSet()).add(index)
+            self._own_set(by_name, name).add(index)
         lists[index] = new
         if lists is self.aggregates or (SHARING_TRAIT in old) != (SHARING_TRAIT in new):
             self._sharing = None
@@ -380,9 +413,12 @@ class Cloud:
             self._shared_names = {held: held for held in (*self.traits, *self.aggregates)}
         return self._shared_names.setdefault(names, names)
 
-    def _new_class(self, name: str) -> ClassColumn:
-        column = self.classes[name] = ClassColumn(len(self._ids))
-        return column
+    def _share_terms(self, terms: Terms) -> Terms:
+        """Return one object for equal terms; forget those that nobody may use any more."""
+        if len(self._shared_terms) > 2 * self.size + MOST_UNUSED_NAMES:
+            inventories = chain.from_iterable(self.inventories)
+            self._shared_terms = {held[3]: held[3] for held in inventories}
+        return self._shared_terms.setdefault(terms, terms)
 
     def _grow(self, size: int) -> None:
         for lists in (self.traits, self.aggregates, self.inventories):
@@ -447,7 +483,7 @@ class Cloud:
         names = [rows.class_names[number] for number in table["class"].tolist()]
         for number in np.unique(table["class"]).tolist():
             mine = table["class"] == number
-            column = self._new_class(rows.class_names[number])
+            column = self._own_class(rows.class_names[number])
             column.room[providers[mine]] = room[mine]
             column.members = int(np.count_nonzero(mine))
             odd = mine & ((table["min"] > 1) | (table["step"] > 1))
@@ -459,10 +495,13 @@ class Cloud:
             ):
                 column.set_units(index, (max(low, 1), max(step, 1)))
         lists: list[list[Held]] = [[] for _ in range(self.size)]
-        for index, name, amount, used in zip(
-            providers.tolist(), names, whole, table["used"].tolist(), strict=True
+        fields = ("total", "reserved", "min", "max", "step", "ratio")
+        terms = zip(*(table[field].tolist() for field in fields), strict=True)
+        share = self._shared_terms.setdefault
+        for index, name, amount, used, held in zip(
+            providers.tolist(), names, whole, table["used"].tolist(), terms, strict=True
         ):
-            lists[index].append((name, amount, used))
+            lists[index].append((name, amount, used, share(held, held)))
         self.inventories = [tuple(sorted(held)) for held in lists]
 
     def _load_names(
@@ -489,7 +528,7 @@ class Cloud:
         edges = np.searchsorted(ranked[by_rank], np.arange(len(words) + 1)).tolist()
         for word, (low, high) in zip(words, pairwise(edges), strict=True):
             if low < high:
-                by_name.setdefault(word, IndexSet()).add_many(providers[by_rank[low:high]])
+                self._own_set(by_name, word).add_many(providers[by_rank[low:high]])
 
     def _load_lists(
         self,
@@ -518,6 +557,21 @@ class Cloud:
 
 
 _NOBODY = IndexSet()
+
+
+_SHARED_FOR_GOOD = ("_shared_names", "_shared_terms")
+"""Each holds equal values once, whoever uses them."""
+
+
+def _terms(inventory: Inventory) -> Terms:
+    return (
+        inventory.total,
+        inventory.reserved,
+        inventory.min_unit,
+        inventory.max_unit,
+        inventory.step_size,
+        inventory.allocation_ratio,
+    )
 
 
 def _order_key(uuid: str) -> int:

@@ -1,22 +1,24 @@
-"""For each group the providers that pass every test (contract 04, sections 5.3 to 5.5 and 5.8).
+"""For each group the providers that pass every test (specification 04 sections 5.3 to 5.5 and 5.8).
 
-One function per test, each a mask over provider index. A test that removes providers notes its
-reason in the tally.
+One function per test, each a mask over provider index. A ``Funnel`` applies them one by one, and
+counts in the tally what each removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
 from placement.search.cloud import LARGEST_AMOUNT, Cloud
 from placement.search.index_set import Mask
-from placement.search.request import CandidateRequest, Group, UnknownClass, UnknownTrait
-from placement.search.tally import Tally
+from placement.search.request import CandidateRequest, Group, Names, UnknownClass, UnknownTrait
+from placement.search.tally import Funnel, Reason, Stop, Stopped, Tally, Unit
 
-Exists = Callable[[str], bool]
+_Demand = tuple[str, Mask]
+"""A set of traits of which one is wanted, in words, and the providers that have one."""
 
 
 class Nothing(Exception):
@@ -65,24 +67,22 @@ def fits(cloud: Cloud, name: str, amount: int) -> Mask:
     return passed
 
 
-def has_traits(cloud: Cloud, demands: Iterable[frozenset[str]]) -> Mask:
-    """meets(T(p), req): of each set of traits the provider has at least one."""
-    return _meets(cloud, demands, cloud.with_trait)
+def has_any(cloud: Cloud, traits: Iterable[str]) -> Mask:
+    """The provider has at least one of the traits."""
+    return _united(cloud, traits, cloud.with_trait)
 
 
-def lacks_traits(cloud: Cloud, forbidden: Iterable[str]) -> Mask:
-    """The provider has none of the forbidden traits."""
-    return _avoids(cloud, forbidden, cloud.with_trait)
+def in_any(cloud: Cloud, aggregates: Iterable[str]) -> Mask:
+    """The provider itself is in at least one of the aggregates."""
+    return _united(cloud, aggregates, cloud.in_aggregate)
 
 
-def in_aggregates(cloud: Cloud, demands: Iterable[frozenset[str]]) -> Mask:
+def in_all(cloud: Cloud, demands: Iterable[frozenset[str]]) -> Mask:
     """meets(A(p), mem): the provider itself is in at least one aggregate of each set."""
-    return _meets(cloud, demands, cloud.in_aggregate)
-
-
-def outside_aggregates(cloud: Cloud, unwanted: Iterable[str]) -> Mask:
-    """The provider itself is in none of the unwanted aggregates."""
-    return _avoids(cloud, unwanted, cloud.in_aggregate)
+    met = np.ones(cloud.size, np.bool_)
+    for aggregates in demands:
+        met &= in_any(cloud, aggregates)
+    return met
 
 
 def in_tree(cloud: Cloud, provider_uuid: str) -> Mask | None:
@@ -94,21 +94,11 @@ def in_tree(cloud: Cloud, provider_uuid: str) -> Mask | None:
     return tree
 
 
-def _meets(cloud: Cloud, demands: Iterable[frozenset[str]], members: Callable[[str], Mask]) -> Mask:
-    met = np.ones(cloud.size, np.bool_)
-    for names in demands:
-        any_of = np.zeros(cloud.size, np.bool_)
-        for name in names:
-            any_of |= members(name)
-        met &= any_of
-    return met
-
-
-def _avoids(cloud: Cloud, names: Iterable[str], members: Callable[[str], Mask]) -> Mask:
-    avoided = np.ones(cloud.size, np.bool_)
+def _united(cloud: Cloud, names: Iterable[str], members: Callable[[str], Mask]) -> Mask:
+    union = np.zeros(cloud.size, np.bool_)
     for name in names:
-        avoided &= ~members(name)
-    return avoided
+        union |= members(name)
+    return union
 
 
 # -- the request ------------------------------------------------------------------------------
@@ -118,191 +108,203 @@ def feasible(
     cloud: Cloud,
     request: CandidateRequest,
     tally: Tally,
-    trait_exists: Exists,
-    class_exists: Exists,
+    known: Names | None,
     has_choice: Callable[[CandidateRequest], bool],
 ) -> Feasible:
     """Run all tests in the order of section 5.8.
 
     Raises ``Nothing`` for an empty answer and ``UnknownTrait`` / ``UnknownClass`` exactly where
-    that section says so. ``has_choice`` tells whether a smaller request has any candidate; it is
+    that section says so, for names that no provider has and that are not ``known``; None: all names
+    exist. ``has_choice`` tells whether a smaller request has any candidate; it is
     asked only before an unknown name is reported behind an unsuffixed group with trait demands.
     """
-    names = Names(cloud, trait_exists, class_exists)
-    anchors = _anchors(cloud, request, names, tally)
+    anchors = _anchors(cloud, request, known, tally)
     found = Feasible(anchors.copy())
     for position, group in enumerate(request.groups):
         try:
-            _add_group(cloud, group, anchors, found, names, tally)
+            _add_group(cloud, group, anchors, found, known, tally)
         except (UnknownClass, UnknownTrait):
             _settle_demands(request, position, has_choice, tally)
             raise
     if not found.anchors.any():
-        raise _stop(tally, "no tree has a choice for every group")
+        raise _stop(tally, Stop.NO_COMMON_TREE)
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Which names exist: those of the cloud, and those that the callbacks know."""
-
-    cloud: Cloud
-    trait_exists: Exists
-    class_exists: Exists
-
-    def check_traits(self, wanted: Iterable[str], forbidden: Iterable[str]) -> None:
-        """Raise ``UnknownTrait`` for the first unknown name, wanted ones first."""
-        for name in (*sorted(wanted), *sorted(forbidden)):
-            if not self.cloud.has_trait(name) and not self.trait_exists(name):
+def check_traits(cloud: Cloud, known: Names | None, names: Iterable[str]) -> None:
+    """Raise ``UnknownTrait`` for the first name that no provider has and that is not known."""
+    if known is not None:
+        for name in sorted(names):
+            if not cloud.has_trait(name) and name not in known.traits:
                 raise UnknownTrait(name)
 
-    def check_classes(self, classes: Iterable[str]) -> None:
-        """Raise ``UnknownClass`` for the first unknown name."""
-        for name in classes:
-            if not self.cloud.has_class(name) and not self.class_exists(name):
+
+def check_classes(cloud: Cloud, known: Names | None, names: Iterable[str]) -> None:
+    """Raise ``UnknownClass`` for the first name that no provider has and that is not known."""
+    if known is not None:
+        for name in names:
+            if not cloud.has_class(name) and name not in known.classes:
                 raise UnknownClass(name)
 
 
-def _anchors(cloud: Cloud, request: CandidateRequest, names: Names, tally: Tally) -> Mask:
+def _anchors(cloud: Cloud, request: CandidateRequest, known: Names | None, tally: Tally) -> Mask:
     """Return the roots that root_required admits (section 5.3)."""
-    names.check_traits(request.root_required, request.root_forbidden)
-    is_root = cloud.forest.is_root
-    if not (request.root_required or request.root_forbidden):
-        return is_root
-    anchors = is_root & has_traits(cloud, [frozenset([t]) for t in request.root_required])
-    anchors &= lacks_traits(cloud, request.root_forbidden)
-    left = int(np.count_nonzero(anchors))
-    tally.note(None, "root_required (trees)", len(cloud.forest.roots), left)
-    if not left:
-        raise _stop(tally, "no root qualifies")
-    return anchors
+    check_traits(cloud, known, request.root_required)
+    check_traits(cloud, known, request.root_forbidden)
+    roots, count = cloud.forest.is_root, len(cloud.forest.roots)
+    if request.anchor is not None:
+        only = np.zeros(cloud.size, np.bool_)
+        only[cloud.index_of_uuid[request.anchor]] = True
+        roots, count = roots & only, 1
+    anchors = Funnel(tally, None, Unit.TREES, roots, count)
+    for trait in sorted(request.root_required):
+        anchors.keep(Reason.ROOT_REQUIRED, trait, cloud.with_trait(trait))
+    for trait in sorted(request.root_forbidden):
+        anchors.keep(Reason.ROOT_FORBIDDEN, trait, ~cloud.with_trait(trait))
+    if not anchors and (request.root_required or request.root_forbidden):
+        raise _stop(tally, Stop.NO_ROOT)
+    return anchors.mask
 
 
 def _add_group(
-    cloud: Cloud, group: Group, anchors: Mask, found: Feasible, names: Names, tally: Tally
+    cloud: Cloud, group: Group, anchors: Mask, found: Feasible, known: Names | None, tally: Tally
 ) -> None:
     """Add the slots of one group, and drop the anchors at which it has no choice."""
-    names.check_classes(group.amounts)
+    check_classes(cloud, known, group.amounts)
     members = None
     if group.member_of:
-        members = in_aggregates(cloud, group.member_of)
+        members = in_all(cloud, group.member_of)
         if not members.any():
-            raise _stop(tally, f"group '{group.suffix}': no provider is in the wanted aggregates")
-    names.check_traits({t for names_ in group.required for t in names_}, group.forbidden)
+            raise _stop(tally, Stop.NO_MEMBER, group)
+    check_traits(cloud, known, frozenset().union(*group.required))
+    check_traits(cloud, known, group.forbidden)
     tree = None
     if group.in_tree is not None:
         tree = in_tree(cloud, group.in_tree)
         if tree is None:
-            raise _stop(tally, f"group '{group.suffix}': in_tree names no provider")
-    capable = _capable(cloud, group, tree, tally)
+            raise _stop(tally, Stop.NO_TREE, group)
+    about = _About(cloud, group, members, tree, tally)
+    capable = _capable(about)
+    trees = Funnel(tally, group.suffix, Unit.TREES, anchors)
+    demands: list[_Demand] = []
     if group.suffix:
-        slots = [_granular(cloud, group, capable, members, tree, tally)]
-        own: Mask = anchors
-        demands: list[Mask] = []
+        slots = [_granular(about, capable)]
     else:
-        slots, own, demands = _unsuffixed(cloud, group, capable, members, anchors, tally)
-    for slot in slots:
-        own = own & _roots_with(cloud, slot.local, slot.away)
-    for wanted, demand in zip(group.required, demands, strict=False):
-        before = int(np.count_nonzero(own))
-        own = own & _roots_with(cloud, *_union(slots, demand))
-        reason = f"required traits: {' or '.join(sorted(wanted))} (trees)"
-        tally.note(group.suffix, reason, before, int(np.count_nonzero(own)))
-    before = int(np.count_nonzero(found.anchors))
-    if not own.any():
-        tally.note(group.suffix, "no choice (trees)", before, 0)
-        raise _stop(tally, f"group '{group.suffix}': no tree has a choice")
-    found.anchors &= own
-    tally.note(group.suffix, "no choice (trees)", before, int(np.count_nonzero(found.anchors)))
+        slots, demands = _unsuffixed(about, capable, trees)
+    _keep_trees(about, trees, slots, demands)
+    if found.slots:
+        trees.keep(Reason.OTHER_GROUPS, None, found.anchors)
+    found.anchors = trees.mask
     found.slots += slots
-    found.demands += demands
+    found.demands += [mask for _, mask in demands]
 
 
-def _capable(cloud: Cloud, group: Group, tree: Mask | None, tally: Tally) -> dict[str, Mask]:
+@dataclass(slots=True)
+class _About:
+    """One group, with the masks of who is in the wanted aggregates and in the wanted tree."""
+
+    cloud: Cloud
+    group: Group
+    members: Mask | None
+    tree: Mask | None
+    tally: Tally
+
+    def providers(self, mask: Mask, count: int | None = None) -> Funnel:
+        """Begin to count providers."""
+        return Funnel(self.tally, self.group.suffix, Unit.PROVIDERS, mask, count)
+
+    def lacking(self) -> Mask | None:
+        """Return who has none of the forbidden traits; None if there are none."""
+        if not self.group.forbidden:
+            return None
+        return ~has_any(self.cloud, self.group.forbidden)
+
+    def outside(self) -> Mask | None:
+        """Return who is in none of the unwanted aggregates; None if there are none."""
+        if not self.group.forbidden_aggregates:
+            return None
+        return ~in_any(self.cloud, self.group.forbidden_aggregates)
+
+    def wanted(self) -> list[_Demand]:
+        """Return each any-of set of required traits in words, and who meets it."""
+        sets = self.group.required
+        return [(" or ".join(sorted(names)), has_any(self.cloud, names)) for names in sets]
+
+
+def _capable(about: _About) -> dict[str, Funnel]:
     """Return by class the providers (of the in_tree tree) that fit the amount; none may lack."""
-    capable = {}
-    for name, amount in group.amounts.items():
-        mask = fits(cloud, name, amount)
-        left = int(np.count_nonzero(mask))
-        tally.note(group.suffix, f"capacity of {name}", len(cloud), left)
-        if tree is not None:
-            mask &= tree
-            before, left = left, int(np.count_nonzero(mask))
-            tally.note(group.suffix, f"in_tree for {name}", before, left)
-        if not left:
-            raise _stop(tally, f"group '{group.suffix}': no provider fits {name}")
-        capable[name] = mask
+    capable: dict[str, Funnel] = {}
+    everybody = about.cloud.roots >= 0
+    for name, amount in about.group.amounts.items():
+        funnel = about.providers(everybody, len(about.cloud))
+        funnel.keep(Reason.CAPACITY, name, fits(about.cloud, name, amount))
+        if about.tree is not None:
+            funnel.keep(Reason.IN_TREE, name, about.tree)
+        if not funnel:
+            raise _stop(about.tally, Stop.NO_CAPACITY, about.group, name)
+        capable[name] = funnel
     return capable
 
 
-def _granular(
-    cloud: Cloud,
-    group: Group,
-    capable: Mapping[str, Mask],
-    members: Mask | None,
-    tree: Mask | None,
-    tally: Tally,
-) -> Slot:
+def _granular(about: _About, capable: Mapping[str, Funnel]) -> Slot:
     """Return E(g, .) of section 5.4."""
-    passed: Mask = cloud.roots >= 0
-    left = len(cloud)
-    if not group.amounts and not group.required and not group.member_of:
-        tally.note(group.suffix, "no positive demand and no resources", left, 0)
-        return Slot(group.suffix, {}, np.zeros(cloud.size, np.bool_), None)
-    tests: list[tuple[str, Mask | None]] = [
-        *((f"all classes: {name}", mask) for name, mask in capable.items()),
-        ("required traits", has_traits(cloud, group.required) if group.required else None),
-        ("forbidden traits", lacks_traits(cloud, group.forbidden) if group.forbidden else None),
-        ("member_of", members),
-        ("member_of, unwanted", _outside(cloud, group)),
-    ]
-    for reason, mask in tests:
-        if mask is not None:
-            passed &= mask
-            before, left = left, int(np.count_nonzero(passed))
-            tally.note(group.suffix, reason, before, left)
-    return Slot(group.suffix, group.amounts, passed, _shared(cloud, passed))
+    cloud, group = about.cloud, about.group
+    if capable:
+        passed, *others = capable.values()
+    else:
+        passed, others = about.providers(cloud.roots >= 0, len(cloud)), []
+        if not group.required and not group.member_of:
+            passed.keep(Reason.NO_DEMAND, None, np.zeros(cloud.size, np.bool_))
+            return Slot(group.suffix, {}, passed.mask, None)
+    for name, other in zip(list(capable)[1:], others, strict=True):
+        passed.keep(Reason.ALL_CLASSES, name, other.mask)
+    for words, demand in about.wanted():
+        passed.keep(Reason.REQUIRED_TRAITS, words, demand)
+    for reason, test in (
+        (Reason.FORBIDDEN_TRAITS, about.lacking()),
+        (Reason.MEMBER_OF, about.members),
+        (Reason.NOT_MEMBER_OF, about.outside()),
+    ):
+        if test is not None:
+            passed.keep(reason, None, test)
+    return Slot(group.suffix, group.amounts, passed.mask, _shared(cloud, passed.mask))
 
 
 def _unsuffixed(
-    cloud: Cloud,
-    group: Group,
-    capable: Mapping[str, Mask],
-    members: Mask | None,
-    anchors: Mask,
-    tally: Tally,
-) -> tuple[list[Slot], Mask, list[Mask]]:
-    """Return one slot per class, the anchors left, and the trait demands (section 5.5)."""
-    outside = _outside(cloud, group)
-    lacking = lacks_traits(cloud, group.forbidden) if group.forbidden else None
-    wanted = [has_traits(cloud, [names]) for names in group.required]
-    alone = wanted if len(group.amounts) == 1 else []
-    roots = cloud.roots
+    about: _About, capable: Mapping[str, Funnel], trees: Funnel
+) -> tuple[list[Slot], list[_Demand]]:
+    """Return one slot per class, and the trait demands that they meet together (section 5.5)."""
+    cloud, members = about.cloud, about.members
+    lacking, outside, wanted = about.lacking(), about.outside(), about.wanted()
+    alone = wanted if len(capable) == 1 else []
     slots = []
-    for name, mask in capable.items():
-        left = int(np.count_nonzero(mask))
-        tests = [("forbidden traits", lacking), ("member_of, unwanted", outside)]
-        tests += [("required traits", demand) for demand in alone]
-        for reason, test in tests:
-            if test is not None:
-                mask = mask & test
-                before, left = left, int(np.count_nonzero(mask))
-                tally.note("", f"{reason} for {name}", before, left)
-        away = None if group.in_tree is not None else _shared(cloud, mask)
+    for name, passed in capable.items():
+        if lacking is not None:
+            passed.keep(Reason.FORBIDDEN_TRAITS, name, lacking)
+        if outside is not None:
+            passed.keep(Reason.NOT_MEMBER_OF, name, outside)
+        for words, demand in alone:
+            passed.keep(Reason.REQUIRED_TRAITS, words, demand)
+        away = None if about.tree is not None else _shared(cloud, passed.mask)
         if members is not None:
-            mask = mask & (members | members[roots])
             away = None if away is None else away & members
-            tally.note("", f"member_of for {name}", left, int(np.count_nonzero(mask)))
-        slots.append(Slot("", {name: group.amounts[name]}, mask, away))
+            passed.keep(Reason.MEMBER_OF, name, members | members[cloud.roots])
+        slots.append(Slot("", {name: about.group.amounts[name]}, passed.mask, away))
     if outside is not None:
-        anchors = anchors & outside
-    return slots, anchors, ([] if alone else wanted)
+        trees.keep(Reason.NOT_MEMBER_OF, None, outside)
+    return slots, ([] if alone else wanted)
 
 
-def _outside(cloud: Cloud, group: Group) -> Mask | None:
-    if not group.forbidden_aggregates:
-        return None
-    return outside_aggregates(cloud, group.forbidden_aggregates)
+def _keep_trees(about: _About, trees: Funnel, slots: list[Slot], demands: list[_Demand]) -> None:
+    """Keep the trees at which each slot has a choice, and some choice meets each demand."""
+    cloud = about.cloud
+    choices = [_roots_with(cloud, slot.local, slot.away) for slot in slots]
+    trees.keep(Reason.NO_CHOICE, None, reduce(np.logical_and, choices))
+    for words, demand in demands:
+        met = _roots_with(cloud, *_union(slots, demand))
+        trees.keep(Reason.REQUIRED_TRAITS, words, met)
+    if not trees:
+        raise _stop(about.tally, Stop.NO_CHOICE, about.group)
 
 
 def _shared(cloud: Cloud, mask: Mask) -> Mask | None:
@@ -316,6 +318,11 @@ def _union(slots: list[Slot], demand: Mask) -> tuple[Mask, Mask | None]:
     local = np.logical_or.reduce([slot.local for slot in slots]) & demand
     parts = [slot.away for slot in slots if slot.away is not None]
     return local, (np.logical_or.reduce(parts) & demand if parts else None)
+
+
+def in_reach(cloud: Cloud, passed: Mask) -> Mask:
+    """Mark the roots in whose tree, or among whose sharing providers, somebody passed."""
+    return _roots_with(cloud, passed, _shared(cloud, passed))
 
 
 def _roots_with(cloud: Cloud, local: Mask, away: Mask | None) -> Mask:
@@ -350,9 +357,11 @@ def _settle_demands(
                 limit=1,
             )
             if not has_choice(alone):
-                raise _stop(tally, "group '': no tree has a choice") from None
+                raise _stop(tally, Stop.NO_CHOICE, group) from None
 
 
-def _stop(tally: Tally, why: str) -> Nothing:
-    tally.stop = why
-    return Nothing(why)
+def _stop(
+    tally: Tally, why: Stop, group: Group | None = None, subject: str | None = None
+) -> Nothing:
+    tally.stopped = Stopped(why, None if group is None else group.suffix, subject)
+    return Nothing(str(tally.stopped))

@@ -17,9 +17,11 @@ FEW = 128
 class IndexSet:
     """The providers that have one trait or belong to one aggregate."""
 
-    __slots__ = ("_bits", "_count", "_few")
+    __slots__ = ("_bits", "_count", "_few", "owner")
 
-    def __init__(self) -> None:
+    def __init__(self, owner: object = None) -> None:
+        self.owner = owner
+        """Who may change it in place (see ``Cloud.snapshot``)."""
         self._few: set[int] | None = set()
         self._bits: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._count = 0
@@ -32,6 +34,14 @@ class IndexSet:
             return index in self._few
         byte = index >> 3
         return byte < len(self._bits) and bool(self._bits[byte] >> (index & 7) & 1)
+
+    def copy(self, owner: object) -> IndexSet:
+        """Return a set of the same members that somebody else may change."""
+        copied = IndexSet(owner)
+        copied._few = None if self._few is None else set(self._few)
+        copied._bits = self._bits.copy()
+        copied._count = self._count
+        return copied
 
     def add(self, index: int) -> None:
         """Add one index; adding it twice changes nothing."""

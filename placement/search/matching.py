@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-
-def bits(mask: int) -> Iterator[int]:
-    """Yield the positions of the set bits, lowest first."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+from placement.search.bit_set import BitSet, bit_set, members
 
 
 class Matching:
@@ -23,13 +17,13 @@ class Matching:
     repair: the witness agrees with fewer fixed slots all the more.
     """
 
-    def __init__(self, slots: Sequence[int], domains: Sequence[int], capacity: Sequence[int]):
+    def __init__(self, slots: Sequence[int], domains: Sequence[BitSet], capacity: Sequence[int]):
         self._domain = {slot: domains[slot] for slot in slots}
         self._capacity = capacity
         self._at: list[list[int]] = [[] for _ in capacity]
         self._match: dict[int, int] = {}
         self._fixed: set[int] = set()
-        self._spare = sum(1 << place for place, room in enumerate(capacity) if room > 0)
+        self._spare = bit_set(place for place, room in enumerate(capacity) if room > 0)
         self.possible = all(self._enter(slot) for slot in slots)
 
     def fix(self, slot: int, place: int) -> bool:
@@ -52,7 +46,7 @@ class Matching:
         domain = self._domain[slot]
         open_places = domain & self._spare
         if not open_places:
-            freed = self._augment(list(bits(domain)), domain)
+            freed = self._augment(list(members(domain)), domain)
             if freed is None:
                 return False
             self._sit(slot, freed)
@@ -63,7 +57,7 @@ class Matching:
     def _free(self, place: int) -> bool:
         return self._augment([place], 1 << place) is not None
 
-    def _augment(self, queue: list[int], seen: int) -> int | None:
+    def _augment(self, queue: list[int], seen: BitSet) -> int | None:
         """Move slots along a shortest path so that one place of the queue gets room."""
         came_from: dict[int, tuple[int, int]] = {}
         for place in queue:
@@ -76,7 +70,7 @@ class Matching:
                     goal = (open_places & -open_places).bit_length() - 1
                     return self._shift(slot, place, goal, came_from)
                 seen |= options
-                for option in bits(options):
+                for option in members(options):
                     came_from[option] = (place, slot)
                     queue.append(option)
         return None

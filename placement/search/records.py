@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from placement.limits import MAX_INT
+
 
 class Inventory(NamedTuple):
     """One inventory with its usage: I(p, c) and U(p, c) of section 5.1."""
@@ -13,7 +15,7 @@ class Inventory(NamedTuple):
     total: int
     reserved: int = 0
     min_unit: int = 1
-    max_unit: int = 2147483647
+    max_unit: int = MAX_INT
     step_size: int = 1
     allocation_ratio: float = 1.0
     used: int = 0

@@ -1,4 +1,4 @@
-"""The parsed question of GET /allocation_candidates (contract 04, sections 3 and 5.3)."""
+"""The parsed question of GET /allocation_candidates (specification 04 sections 3 and 5.3)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ from typing import Literal
 Strategy = Literal["depth-first", "breadth-first"]
 
 
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of traits and of resource classes."""
+
+    traits: frozenset[str] = frozenset()
+    classes: frozenset[str] = frozenset()
+
+
 class UnknownName(Exception):
     """A name in the request exists neither in the cloud nor outside it (section 5.8)."""
 
@@ -16,13 +24,25 @@ class UnknownName(Exception):
         super().__init__(name)
         self.name = name
 
+    def is_among(self, names: Names) -> bool:
+        """Tell whether the name is one of these."""
+        raise NotImplementedError
+
 
 class UnknownTrait(UnknownName):
     """The request names a trait that does not exist (check K3)."""
 
+    def is_among(self, names: Names) -> bool:
+        """Tell whether the name is one of these traits."""
+        return self.name in names.traits
+
 
 class UnknownClass(UnknownName):
     """The request names a resource class that does not exist (check K4)."""
+
+    def is_among(self, names: Names) -> bool:
+        """Tell whether the name is one of these classes."""
+        return self.name in names.classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +68,7 @@ class CandidateRequest:
 
     ``maximum`` below zero means no bound, 0 acts as 1. A ``seed`` asks for a random selection and
     order. ``one_provider_per_tree`` is the rule for microversions before 1.29 (section 5.7).
+    ``anchor``: uuid of the only root at which candidates are looked for, None for all.
     """
 
     groups: tuple[Group, ...]
@@ -60,6 +81,19 @@ class CandidateRequest:
     strategy: Strategy = "depth-first"
     seed: int | None = None
     one_provider_per_tree: bool = False
+    anchor: str | None = None
+
+    @property
+    def names(self) -> Names:
+        """All names that the request mentions."""
+        return Names(
+            self.root_required.union(
+                self.root_forbidden,
+                *(group.forbidden for group in self.groups),
+                *(names for group in self.groups for names in group.required),
+            ),
+            frozenset(name for group in self.groups for name in group.amounts),
+        )
 
     @property
     def bound(self) -> int | None:

@@ -1,21 +1,23 @@
-"""From a request to its candidates: filter, group, walk, cut (contract 04, sections 5 and 6)."""
+"""From a request to its candidates: filter, group, walk, cut (specification 04 sections 5 and 6)."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
 from placement.search.candidate import Candidate, Combination, SearchResult, Shape
 from placement.search.cloud import LARGEST_AMOUNT, Cloud
-from placement.search.combine import Rules, Work
-from placement.search.feasible import Exists, Feasible, Nothing, feasible
+from placement.search.feasible import Feasible, Nothing, feasible
 from placement.search.index_set import Indexes, Mask
-from placement.search.request import CandidateRequest
+from placement.search.problem import Rules, Work
+from placement.search.request import CandidateRequest, Names
+from placement.search.room import Room
 from placement.search.streams import StreamMaker
-from placement.search.tally import Tally
+from placement.search.tally import Stop, Stopped, Tally
 from placement.search.walk import Turn, Walk
 
 WORK_LIMIT = 2_000_000
@@ -25,40 +27,75 @@ PATIENCE_SHARE = 20
 """One kind of tree may spend this part of the limit without finding anything."""
 
 
-def _anything(name: str) -> bool:
-    return True
-
-
 def search(
     cloud: Cloud,
     request: CandidateRequest,
-    trait_exists: Exists = _anything,
-    class_exists: Exists = _anything,
+    known: Names | None = None,
     work_limit: int = WORK_LIMIT,
+    explain: bool = False,
+    room: Room | None = None,
+    passed: Callable[[str], object] = lambda stage: None,
 ) -> SearchResult:
-    """Return the candidates of the request, at most ``limit``.
+    """Return the candidates of the request, at most ``limit``, and no more than there is room for.
 
-    The caller holds the cloud's lock until it has rendered the result. The two callbacks are asked
-    only for names that no provider of the cloud has; ``UnknownTrait`` and ``UnknownClass`` are
-    raised where section 5.8 says. Randomness (``seed``) means: trees in random order, one
+    The caller holds the cloud's lock until it has rendered the result. ``known``: the names that
+    exist although no provider has them, None if all do; ``UnknownTrait`` and ``UnknownClass`` are
+    raised for others where section 5.8 says. Randomness (``seed``) means: trees in random order, one
     candidate of each before a second of any, within a tree the choices in random order, and the
     result shuffled. It samples trees evenly, not the set of candidates, and costs no more.
+    With ``explain`` the tally also says which providers and trees each test removed. ``passed`` is
+    told when a stage, filter or combine, has ended.
     """
-    tally = Tally()
+    tally = Tally(explain)
 
     def has_choice(smaller: CandidateRequest) -> bool:
         return len(search(cloud, smaller, work_limit=work_limit)) > 0
 
     try:
-        found = feasible(cloud, request, tally, trait_exists, class_exists, has_choice)
+        found = feasible(cloud, request, tally, known, has_choice)
     except Nothing:
         return SearchResult(tally)
+    finally:
+        passed("filter")
     work = Work(work_limit, patience=work_limit // PATIENCE_SHARE)
-    result = _select(cloud, request, found, work, tally)
+    result = _select(cloud, request, found, work, tally, room)
+    passed("combine")
     result.complete, result.work = not work.cut_short, work.done
     if not len(result):
-        tally.stop = "no combination keeps all rules" if result.complete else "work limit reached"
+        tally.stopped = Stopped(Stop.NO_COMBINATION if result.complete else Stop.WORK_LIMIT)
     return result
+
+
+class Prospect(NamedTuple):
+    """The anchors at which a request may have candidates, before any is combined.
+
+    ``pattern``: what the lone provider of a single anchor takes. ``away``: the sharing providers that
+    may serve some slot at other trees, None if there are none. ``visited``: the roots they reach.
+    """
+
+    turns: Turn
+    pattern: Combination
+    away: Mask | None
+    visited: Mask | None
+
+
+def prospect(cloud: Cloud, request: CandidateRequest, known: Names | None = None) -> Prospect | None:
+    """Return where a request may have candidates, None if nowhere. Raises as ``search`` does."""
+
+    def has_choice(smaller: CandidateRequest) -> bool:
+        return len(search(cloud, smaller)) > 0
+
+    try:
+        found = feasible(cloud, request, Tally(), known, has_choice)
+    except Nothing:
+        return None
+    away = [slot.away for slot in found.slots if slot.away is not None]
+    return Prospect(
+        _turns(cloud, request, found, rules_of(request, found)),
+        _uniform_pattern(found),
+        np.logical_or.reduce(away) if away else None,
+        _visited(cloud, found),
+    )
 
 
 def rules_of(request: CandidateRequest, found: Feasible) -> Rules:
@@ -80,20 +117,25 @@ def rules_of(request: CandidateRequest, found: Feasible) -> Rules:
 
 
 def _select(
-    cloud: Cloud, request: CandidateRequest, found: Feasible, work: Work, tally: Tally
+    cloud: Cloud,
+    request: CandidateRequest,
+    found: Feasible,
+    work: Work,
+    tally: Tally,
+    room: Room | None,
 ) -> SearchResult:
     rules = rules_of(request, found)
     turns = _turns(cloud, request, found, rules)
     pattern = _uniform_pattern(found)
     if bool(turns.single.all()):
-        return _uniform_result(request, turns.provider, pattern, tally)
+        return _uniform_result(request, turns.provider, pattern, tally, room)
     maker = StreamMaker(cloud, found, rules, work, request.seed)
     walk = Walk(turns, maker, pattern, request.limit)
     survivors = _survivors(request, walk)
     if request.one_provider_per_tree:
         survivors = (c for c in survivors if _one_provider_per_tree(cloud, c))
-        return _cut_and_remember(request, survivors, tally)
-    return SearchResult(tally, mixed=_cut(request, survivors))
+        return _cut_and_remember(request, survivors, tally, room)
+    return SearchResult(tally, mixed=_cut(request, survivors, room))
 
 
 def _survivors(request: CandidateRequest, walk: Walk) -> Iterator[Candidate]:
@@ -105,25 +147,27 @@ def _survivors(request: CandidateRequest, walk: Walk) -> Iterator[Candidate]:
     return walk.depth_first(request.bound)
 
 
-def _cut(request: CandidateRequest, survivors: Iterator[Candidate]) -> list[Candidate]:
-    mixed = list(islice(survivors, request.limit))
+def _cut(
+    request: CandidateRequest, survivors: Iterator[Candidate], room: Room | None
+) -> list[Candidate]:
+    mixed = list(islice(room.fitting(survivors) if room else survivors, request.limit))
     if request.seed is not None:
         random.Random(request.seed).shuffle(mixed)  # noqa: S311
     return mixed
 
 
 def _cut_and_remember(
-    request: CandidateRequest, survivors: Iterator[Candidate], tally: Tally
+    request: CandidateRequest, survivors: Iterator[Candidate], tally: Tally, room: Room | None
 ) -> SearchResult:
     """Cut, but go on to see which providers take part in what is cut off (section 6.3).
 
     Before 1.29 a tree gives few candidates: all that it takes in comes from one provider.
     """
-    mixed = list(islice(survivors, request.limit))
+    mixed = list(islice(room.fitting(survivors) if room else survivors, request.limit))
     used = {c.members[place] for c in mixed for place in c.combination.taking}
     for candidate in survivors:
         used.update(candidate.members[place] for place in candidate.combination.taking)
-    mixed = _cut(request, iter(mixed))
+    mixed = _cut(request, iter(mixed), None)
     return SearchResult(tally, mixed=mixed, before_cut=np.array(sorted(used), np.int32))
 
 
@@ -226,9 +270,16 @@ def _uniform_pattern(found: Feasible) -> Combination:
 
 
 def _uniform_result(
-    request: CandidateRequest, providers: Indexes, pattern: Combination, tally: Tally
+    request: CandidateRequest,
+    providers: Indexes,
+    pattern: Combination,
+    tally: Tally,
+    room: Room | None,
 ) -> SearchResult:
     """Each anchor gives one candidate: bound and limit are prefixes."""
     survivors = providers[: request.bound]
     before_cut = np.sort(survivors) if request.one_provider_per_tree else None
-    return SearchResult(tally, survivors[: request.limit], pattern, before_cut=before_cut)
+    answered = survivors[: request.limit]
+    if room:
+        answered = answered[: room.fitting_alike(pattern.shape, len(answered))]
+    return SearchResult(tally, answered, pattern, before_cut=before_cut)

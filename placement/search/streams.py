@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from placement.search.candidate import Candidate, Combination, Shape
 from placement.search.cloud import LARGEST_AMOUNT, Cloud
-from placement.search.combine import Place, Problem, Rules, Solution, Work
+from placement.search.combine import Solutions
 from placement.search.feasible import Feasible
 from placement.search.index_set import Indexes, Mask
+from placement.search.problem import Place, Problem, Rules, Solution, Work
 
 WORD = 62
 """Bits of a feature word: fits a signed 64-bit column."""
@@ -75,10 +76,11 @@ class Wording:
 class Kind:
     """A problem, and its solutions put into words once."""
 
-    __slots__ = ("_combinations", "_wording", "problem", "sharers_may_serve_all")
+    __slots__ = ("_combinations", "_wording", "places", "sharers_may_serve_all", "solutions")
 
     def __init__(self, problem: Problem, wording: Wording) -> None:
-        self.problem = problem
+        self.places = problem.places
+        self.solutions = Solutions(problem)
         self.sharers_may_serve_all = problem.sharers_may_serve_all
         self._wording = wording
         self._combinations: list[Combination] = []
@@ -87,7 +89,7 @@ class Kind:
         """Return the combination of that number, counted from 0, None if there are not as many."""
         combinations = self._combinations
         while len(combinations) <= number:
-            solution = self.problem.solution(len(combinations))
+            solution = self.solutions.get(len(combinations))
             if solution is None:
                 return None
             combinations.append(self._wording.combination(solution))
@@ -121,8 +123,8 @@ class Stream:
                 return Candidate(combination, self.members)
 
     def _is_new(self, number: int, seen: set[tuple[int, ...]]) -> bool:
-        places = self.kind.problem.places
-        solution = self.kind.problem.solution(number)
+        places = self.kind.places
+        solution = self.kind.solutions.get(number)
         assert solution is not None
         if not all(places[place].shared for place in solution):
             return True

@@ -1,4 +1,4 @@
-"""The two walks over the anchors: mixed, and depth-first up to a bound (contract 04, section 6)."""
+"""The two walks over the anchors: mixed, and depth-first up to a bound (specification 04 section 6)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _share(turn: Candidate | Stream, most: int) -> tuple[int, Iterator[Candidate
     if isinstance(turn, Candidate):
         return 1, iter((turn,))
     if turn.seen is None:
-        share = turn.kind.problem.count_up_to(most)
+        share = turn.kind.solutions.count_up_to(most)
         return share, _first(turn, share)
     found = list(_first(turn, most))
     return len(found), iter(found)

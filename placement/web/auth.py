@@ -1,25 +1,71 @@
-"""Layer 4: who is asking. keystone, or noauth2 for tests and trials (contract 01 section 13)."""
+"""Layer 4: who is asking. keystone, or noauth2 for tests and trials (specification 01 section 13)."""
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from keystoneauth1 import loading
 from keystonemiddleware import auth_token
 from oslo_config import cfg
 
-from placement.web.faults import Unauthorized, error_response
+from placement import errors
+from placement.advice import NotConfigured
+from placement.web.error_responses import Unauthorized, error_response
 from placement.web.request_log import Environ, WSGIApp
+
+LOG = logging.getLogger(__name__)
 
 # Also the routes of the root document. The same string decides here and in the dispatcher, so that
 # no spelling of another path passes here and reaches more than the root there.
 OPEN_PATHS = frozenset({"", "/"})
 
+PUBLIC_PATHS = {"metrics": "/-/metrics", "explorer": "/-/explorer"}
+"""By word of ``[insight]/public`` where the paths begin that it opens. Behind each is a whole path or
+a folder of static files, and no route that asks for a policy rule lets an anonymous caller in."""
+
+
+class IdentityUnavailable(errors.Unavailable):
+    """The identity service answers, but tokens cannot be validated with what it answers."""
+
+    reason = "identity_unavailable"
+    text = "The identity service cannot be used at the moment, so that no token can be validated."
+
+
+def open_to_all(conf: cfg.ConfigOpts) -> Callable[[str], bool]:
+    """Return what tells whether a path is served without a token."""
+    public = conf.insight.public if conf.insight.enabled else ()
+    beginnings = tuple(PUBLIC_PATHS[word] for word in public)
+    return lambda path: path in OPEN_PATHS or path.startswith(beginnings)
+
+
+def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
+    """Check that the service can ask the identity service about tokens at all.
+
+    Not a part of :func:`authenticated`: tests of others validate tokens without an identity service.
+
+    :raises NotConfigured: it would answer every token with an error.
+    """
+    if conf.api.auth_strategy != "keystone":
+        return
+    loading.register_auth_conf_options(conf, "keystone_authtoken")
+    group = conf.keystone_authtoken.auth_section or "keystone_authtoken"
+    loading.register_auth_conf_options(conf, group)
+    if not conf[group].auth_type:
+        raise NotConfigured(
+            f"[{group}]/auth_type is not set, so that no token could be validated. Set it and what "
+            "it needs: auth_type = password, with auth_url, username, password, project_name, "
+            "user_domain_name and project_domain_name. (For a trial without an identity service: "
+            "[api]/auth_strategy = noauth2.)"
+        )
+
 
 def authenticated(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
     """Return ``application`` behind the configured strategy; the root stays open."""
     filtered = STRATEGIES[conf.api.auth_strategy](application, conf)
+    is_open = open_to_all(conf)
 
     def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
-        if environ.get("PATH_INFO", "") in OPEN_PATHS:
+        if is_open(environ.get("PATH_INFO", "")):
             return application(environ, start_response)
         return filtered(environ, start_response)
 
@@ -27,9 +73,31 @@ def authenticated(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
 
 
 def _keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
-    """Validate tokens with the identity service; identity headers of the client are removed."""
-    protocol: WSGIApp = auth_token.AuthProtocol(application, {"oslo_config_config": conf})
-    return protocol
+    """Validate tokens with the identity service; identity headers of the client are removed.
+
+    What the middleware cannot do anything with (a catalogue without the endpoint, an answer that is
+    none) is told in one line, not by the web server.
+    """
+
+    def let_in(environ: Environ, start_response: Any) -> Iterable[bytes]:
+        environ["placement.let_in"] = True
+        return application(environ, start_response)
+
+    protocol = auth_token.AuthProtocol(let_in, {"oslo_config_config": conf})
+
+    def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
+        try:
+            answer: Iterable[bytes] = protocol(environ, start_response)
+            return answer
+        except Exception as error:
+            if "placement.let_in" in environ:
+                raise
+            cause = " ".join(f"{type(error).__name__}: {error}".split())
+            LOG.error("No token can be validated with the identity service: %s", cause)
+            response = error_response(environ, IdentityUnavailable())
+            return response(environ, start_response)
+
+    return serve
 
 
 def _noauth2(application: WSGIApp, _conf: cfg.ConfigOpts) -> WSGIApp:

@@ -1,4 +1,4 @@
-"""May this caller do that? oslo.policy, read live (contract 01 section 14)."""
+"""May this caller do that? oslo.policy, read live (specification 01 section 14)."""
 
 import logging
 import threading
@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
-from oslo_policy import _checks, opts, policy
+from oslo_policy import opts, policy
 
 from placement import errors, policies
+from placement.advice import NotConfigured
 from placement.context import RequestContext
 from placement.policies.base import PREFIX
 
@@ -18,6 +19,9 @@ LOG = logging.getLogger(__name__)
 # Role sets in use are few; the bound only stops a client of noauth2 that invents new ones.
 REMEMBERED_DECISIONS = 4096
 
+ALWAYS, NEVER = "@", "!"
+"""Checks that ask nothing, as the language of policies writes them."""
+
 Stamp = tuple[Any, ...]
 
 
@@ -25,12 +29,14 @@ class NotAuthorized(errors.Forbidden):
     """The rule says no."""
 
     text = "Policy does not allow {rule} to be performed."
+    rule: str
 
 
 class WrongScope(errors.Forbidden):
     """The token is for the system or a domain; everything here belongs to projects."""
 
     text = "{rule}"
+    rule: str
 
 
 class Authorizer:
@@ -39,15 +45,23 @@ class Authorizer:
     The rules are built anew, aside, whenever an option or a file they depend on has changed, and
     never changed afterwards: a request sees the old rules or the new ones.
 
-    :raises Exception: whatever oslo.policy raises for files that cannot be read or parsed.
+    :raises NotConfigured: the files cannot be read or parsed.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        opts._register(conf)
+        opts.set_defaults(conf)
         self._conf = conf
         self._lock = threading.Lock()
         self._stamp = self._present_stamp()
-        self._rules = _RuleSet(conf)
+        try:
+            self._rules = _RuleSet(conf)
+        except Exception as error:
+            # oslo.policy raises what YAML, JSON or the system gives, without the name of the file.
+            where = conf.find_file(conf.oslo_policy.policy_file) or conf.oslo_policy.policy_dirs
+            raise NotConfigured(
+                f"The policy files ({where}) cannot be used: {' '.join(str(error).split())}. Correct "
+                "them; oslopolicy-validator --namespace placement tells more."
+            ) from error
 
     def check(self, rule: str, context: RequestContext, target: Mapping[str, Any] | None) -> None:
         """Return if the caller may.
@@ -125,25 +139,23 @@ class _RuleSet:
 
 
 def _asks_only_roles(
-    check: _checks.BaseCheck, rules: policy.Rules, above: frozenset[str] = frozenset()
+    check: object, rules: policy.Rules, above: frozenset[str] = frozenset()
 ) -> bool:
     """The outcome of the check depends on nothing but the caller's roles and the rules."""
-    if isinstance(check, _checks.TrueCheck | _checks.FalseCheck):
-        return True
-    if isinstance(check, _checks.RoleCheck):
-        return "%" not in check.match
-    if isinstance(check, _checks.RuleCheck):
+    if isinstance(check, policy.RuleCheck):
         name = check.match
         return (
             name in rules
             and name not in above
             and _asks_only_roles(rules[name], rules, above | {name})
         )
-    if isinstance(check, _checks.NotCheck):
+    if isinstance(check, policy.Check):
+        return check.kind == "role" and "%" not in check.match
+    if isinstance(check, policy.NotCheck):
         return _asks_only_roles(check.rule, rules, above)
-    if isinstance(check, _checks.AndCheck | _checks.OrCheck):
+    if isinstance(check, policy.AndCheck | policy.OrCheck):
         return all(_asks_only_roles(part, rules, above) for part in check.rules)
-    return False
+    return str(check) in (ALWAYS, NEVER)
 
 
 def _file_stamp(path: str | None) -> Stamp | None:

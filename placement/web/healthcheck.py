@@ -1,23 +1,25 @@
 """The health check of oslo.middleware, which here also asks the database; off unless configured.
 
-It stands outside all layers of contract 01: whoever asks has no token, and asks often. What it does
+It stands outside all layers of specification 01: whoever asks has no token, and asks often. What it does
 not answer (another path, a client that may not ask) goes on as if it were not there.
 """
 
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint
+from importlib.metadata import entry_points
 from typing import Any
 
 from oslo_config import cfg
-from oslo_middleware import healthcheck
+from oslo_middleware import base, healthcheck
 from oslo_middleware.healthcheck import opts, pluginbase
 from sqlalchemy import select
-from stevedore.extension import Extension
 
 from placement import errors
+from placement.advice import NotConfigured
 from placement.conf.healthcheck import GROUP, OPTIONS
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.web.request_log import Environ, WSGIApp
+
+BACKEND = "placement_database"
 
 NOT_SET = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
@@ -43,27 +45,40 @@ def with_health_check(application: WSGIApp, conf: cfg.ConfigOpts, database: Data
     return serve
 
 
-class _HealthCheck(healthcheck.Healthcheck):
+class _Settings(base.ConfigurableMiddleware):
+    """Gives back ends the configuration of the service, and with it what is no option.
+
+    The library takes either options, which hold no database, or a dictionary, and with that the
+    options of the whole process. It stands between the library's class and that one's base.
+    """
+
+    def __init__(self, application: WSGIApp, conf: dict[str, Any]) -> None:
+        super().__init__(application, conf["options"])
+        self.conf = conf
+
+
+class _HealthCheck(healthcheck.Healthcheck, _Settings):
     """The library's check; the database is asked besides the configured ``backends``."""
 
     def __init__(self, application: WSGIApp, conf: cfg.ConfigOpts, database: Database) -> None:
-        super().__init__(application, conf)
-        backend = _DatabaseBackend(conf, database)
-        origin = EntryPoint("database", f"{__name__}:_DatabaseBackend", self.NAMESPACE)
-        self._backends.extensions.append(Extension("database", origin, type(backend), backend))
+        # The library leaves out a back end that it does not find, and calls the service healthy.
+        if not entry_points(group=self.NAMESPACE, name=BACKEND):
+            raise NotConfigured(
+                f"[{GROUP}]: the back end {BACKEND!r} is not installed; install this version of"
+                " Placement with pip"
+            )
+        backends = list(dict.fromkeys((*conf.healthcheck.backends, BACKEND)))
+        settings = {"options": conf, "backends": backends, "database": database}
+        super().__init__(application, settings)
 
 
-class _DatabaseBackend(pluginbase.HealthcheckBaseExtension):
-    """Says whether the database answers."""
-
-    def __init__(self, conf: cfg.ConfigOpts, database: Database) -> None:
-        super().__init__(conf, {})
-        self._database = database
+class DatabaseBackend(pluginbase.HealthcheckBaseExtension):
+    """Says whether the database answers: the back end ``placement_database`` of setup.cfg."""
 
     def healthcheck(self, server_port: int) -> pluginbase.HealthcheckResult:
         """Ask the database for nothing in particular."""
         try:
-            self._database.read(lambda tx: tx.execute(select(1)))
+            self.conf["database"].read(lambda tx: tx.execute(select(1)))
         except errors.Unavailable as error:
             return pluginbase.HealthcheckResult(available=False, reason=str(error))
         return pluginbase.HealthcheckResult(available=True, reason="OK")

@@ -1,4 +1,4 @@
-"""Which microversion a request asks for (contract 01 section 5)."""
+"""Which microversion a request asks for (specification 01 section 5)."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -10,6 +10,8 @@ from placement import errors
 SERVICE_TYPE = "placement"
 HEADER = "openstack-api-version"
 LATEST = "latest"
+BESIDE_THE_API = "/-/"
+"""Paths under which no version of the compatible API will ever be (specification 07 section 1)."""
 
 
 class Version(NamedTuple):
@@ -30,22 +32,34 @@ class InvalidVersion(errors.BadRequest):
     """The header holds something that is no version."""
 
     text = "invalid version string: {given}"
+    given: str
 
 
 class UnacceptableVersion(errors.PlacementError):
     """A well-formed version that this service does not have."""
 
+    reason = "unacceptable_version"
     status = 406
     text = "Unacceptable version header: {given}"
+    given: str
 
 
 def requested(environ: dict[str, str]) -> Version:
     """Return the version in force for the request of a WSGI environment.
 
+    What lies outside the compatible API is asked at the newest version unless the header names one.
+
     :raises InvalidVersion: 400
     :raises UnacceptableVersion: 406
     """
-    return negotiate(environ.get("HTTP_OPENSTACK_API_VERSION", ""))
+    header = environ.get("HTTP_OPENSTACK_API_VERSION", "")
+    if environ.get("PATH_INFO", "").startswith(BESIDE_THE_API) and not _names_us(header):
+        return MAXIMUM
+    return negotiate(header)
+
+
+def _names_us(header: str) -> bool:
+    return microversion_parse.get_version({HEADER: header}, SERVICE_TYPE) is not None
 
 
 # Errors are not cached: only the few well-formed headers that clients send take room here.

@@ -1,4 +1,4 @@
-"""Layer 2: request ids, the Accept default, two log lines (contract 01 section 12)."""
+"""Layer 2: request ids, the Accept default, two log lines (specification 01 section 12)."""
 
 import logging
 import re
@@ -10,7 +10,7 @@ from oslo_context.context import generate_request_id
 
 from placement.context import RequestContext
 
-# The name that operators filter on (contract 06 section 5).
+# The name that operators filter on (specification 06 section 5).
 LOG = logging.getLogger("placement.requestlog")
 
 GLOBAL_ID = re.compile(r"req-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}\Z")

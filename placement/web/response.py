@@ -1,4 +1,4 @@
-"""Successful responses: JSON bytes, cache headers, links (contract 01 sections 3.4, 10 and 11)."""
+"""Successful responses: JSON bytes, cache headers, links (specification 01 sections 3.4, 10 and 11)."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -14,6 +14,10 @@ from placement.web.request import Request
 
 CACHE_HEADERS_SINCE = (1, 15)
 SEPARATORS_OF_PATHS = "/:@!$&'()*+,;=~"
+
+
+class Pieces(list[bytes]):
+    """A JSON body that is written already, and too large to be put together."""
 
 
 class _Missing(Enum):
@@ -33,15 +37,29 @@ def json_response(
 ) -> Response:
     """Return a response with a JSON body.
 
-    :param body: an object for orjson, or ready bytes.
+    :param body: an object for orjson, or ready bytes, perhaps in pieces.
     :param last_modified: UTC, with or without zone; gives the cache headers from 1.15 on. None: the
         ``cache-control`` alone. Not given: neither.
     :param location: a path as :func:`link` returns it; sent as an absolute URL.
     """
-    content = body if isinstance(body, bytes) else orjson.dumps(body)
-    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
+    if isinstance(body, Pieces):
+        pieces: list[bytes] = body
+    else:
+        pieces = [body if isinstance(body, bytes) else orjson.dumps(body)]
+    length = sum(map(len, pieces))
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(length))]
     headers += _cache_headers(request, last_modified) + _location(request, location)
-    return Response(status=status, headerlist=headers, app_iter=[content])
+    return Response(status=status, headerlist=headers, app_iter=pieces)
+
+
+def tagged_response(request: Request, body: Any, tag: str) -> Response:
+    """Return a JSON body under a strong tag, or 304 if the body is None: the client has it."""
+    headers = [("ETag", f'"{tag}"'), ("Cache-Control", "no-cache")]
+    if body is None:
+        return Response(status=304, headerlist=headers, app_iter=[])
+    response = json_response(request, body)
+    response.headerlist += headers
+    return response
 
 
 def empty_response(
@@ -58,11 +76,16 @@ def empty_response(
 
 
 def newest(moments: Iterable[datetime | None]) -> datetime:
-    """Return the newest moment that is known, or now (contract 01 section 10).
+    """Return the newest moment that is known, or now (specification 01 section 10).
 
     Rows of databases that are taken over need not say when they were written.
     """
-    return max((moment for moment in moments if moment), default=datetime.now(UTC))
+    return max((moment for moment in moments if moment), default=now())
+
+
+def now() -> datetime:
+    """Return the present moment, for what keeps no record of when it changed."""
+    return datetime.now(UTC)
 
 
 def link(request: Request, path: str) -> str:

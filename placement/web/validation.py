@@ -1,9 +1,10 @@
-"""JSON Schema as the service speaks it (contract 01 section 8): compiled once, with its texts."""
+"""JSON Schema as the service speaks it (specification 01 section 8): compiled once, with its texts."""
 
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import islice
 from pprint import pformat
 from typing import Any
 
@@ -14,6 +15,16 @@ from jsonschema import exceptions
 # Reports name the offending value. A value of megabytes would make the answer, and the time to
 # print it, as large as the request: what is longer than this is shown by its beginning and end.
 SHOWN_CHARACTERS = 1000
+SHOWN_MEMBERS = 2000
+"""How many members of a value, of all levels together, are printed before the text is shortened."""
+
+JUDGED_TOGETHER = 1000
+
+COMPARED_FAILURES = 100
+"""Among how many failures the one nearest the root is looked for. A body of megabytes may have
+millions, and each takes some 60 microseconds to word."""
+
+Failures = Iterator[jsonschema.exceptions.ValidationError]
 
 HEX_32 = re.compile(r"[0-9a-fA-F]{32}\Z")
 DASH_OFFSETS = (8, 13, 18, 23)
@@ -21,7 +32,7 @@ END_OF_LINE = re.compile(r"(?<!\\)\$(?=$|\||\))")
 
 
 def is_uuid_like(value: str) -> bool:
-    """The text is a uuid in any of the spellings that bodies may use (contract 02 section 0.3)."""
+    """The text is a uuid in any of the spellings that bodies may use (specification 02 section 0.3)."""
     bare = value.replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "")
     return HEX_32.match(bare) is not None
 
@@ -57,34 +68,62 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(END_OF_LINE.sub(r"\\Z", pattern))
 
 
-def _pattern(
-    _validator: Any, pattern: str, instance: Any, _schema: Mapping[str, Any]
-) -> Iterator[exceptions.ValidationError]:
+def _accepts(schema: Any, formats: jsonschema.FormatChecker) -> Callable[[Any], bool]:
+    """Return the fast judge of a schema: some microseconds a kilobyte, the words take a thousand times
+    as long."""
+    checks = {name: check for name, (check, _) in formats.checkers.items()}
+    judge = jsonschema_rs.Draft202012Validator(schema, formats=checks, validate_formats=True)
+    return judge.is_valid
+
+
+def _refused(values: list[Any], schema: Any, formats: jsonschema.FormatChecker) -> Iterator[int]:
+    """Yield the positions of the values that a schema refuses."""
+    accepts, accepts_all = _accepts(schema, formats), _accepts({"items": schema}, formats)
+    for begin in range(0, len(values), JUDGED_TOGETHER):
+        some = values[begin : begin + JUDGED_TOGETHER]
+        if not accepts_all(some):
+            yield from (begin + at for at, value in enumerate(some) if not accepts(value))
+
+
+def _items(validator: Any, items: Any, instance: Any, _schema: Any) -> Failures:
+    """Look for words only where an element is wrong."""
+    if isinstance(instance, list):
+        for index in _refused(instance, items, validator.format_checker):
+            yield from validator.descend(instance[index], items, path=index)
+
+
+def _pattern_properties(
+    validator: Any, patterns: Mapping[str, Any], instance: Any, _schema: Any
+) -> Failures:
+    """Look for words only where a value is wrong."""
+    if not isinstance(instance, dict):
+        return
+    names, values = list(instance), list(instance.values())
+    for pattern, subschema in patterns.items():
+        matches = _compiled(pattern).search
+        for at in _refused(values, subschema, validator.format_checker):
+            if matches(names[at]):
+                yield from validator.descend(
+                    values[at], subschema, path=names[at], schema_path=pattern
+                )
+
+
+def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Failures:
     if isinstance(instance, str) and not _compiled(pattern).search(instance):
         yield exceptions.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
-def _pattern_properties(
-    validator: Any, patterns: Mapping[str, Any], instance: Any, _schema: Mapping[str, Any]
-) -> Iterator[exceptions.ValidationError]:
-    if not isinstance(instance, dict):
-        return
-    for pattern, subschema in patterns.items():
-        matches = _compiled(pattern).search
-        for name, value in instance.items():
-            if matches(name):
-                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
-
-
 def _no_additional_properties(
     _validator: Any, allowed: bool, instance: Any, schema: Mapping[str, Any]
-) -> Iterator[exceptions.ValidationError]:
+) -> Failures:
     if allowed or not isinstance(instance, dict):
         return
     patterns = schema.get("patternProperties", {})
     known = schema.get("properties", {})
-    searches = [_compiled(pattern).search for pattern in patterns]
-    extra = [n for n in instance if n not in known and not any(s(n) for s in searches)]
+    # "(?!)" matches nothing.
+    matches = _compiled("|".join(patterns) or "(?!)").search
+    others = (name for name in instance if name not in known and not matches(name))
+    extra = list(islice(others, SHOWN_MEMBERS))
     if not extra:
         return
     if patterns:
@@ -100,12 +139,30 @@ def _no_additional_properties(
         )
 
 
+def _type(validator: Any, types: Any, instance: Any, schema: Any) -> Failures:
+    """Print no more of the value than is shown."""
+    of_library = jsonschema.Draft202012Validator.VALIDATORS["type"]
+    yield from of_library(validator, types, _excerpt(instance), schema)
+
+
+def _unique_items(_validator: Any, unique: bool, instance: Any, _schema: Any) -> Failures:
+    """Compare no element with all others, as the library does with what it cannot sort."""
+    judge = jsonschema_rs.Draft202012Validator({"uniqueItems": unique})
+    if not judge.is_valid(instance):
+        yield exceptions.ValidationError(f"{_excerpt(instance)!r} has non-unique elements")
+
+
+# The first two and the last two bound what the words cost, whatever the body; the patterns of the
+# middle ones end where the text ends, not also at a newline before the end.
 _Validator = jsonschema.validators.extend(
     jsonschema.Draft202012Validator,
     {
-        "pattern": _pattern,
+        "items": _items,
         "patternProperties": _pattern_properties,
         "additionalProperties": _no_additional_properties,
+        "pattern": _pattern,
+        "type": _type,
+        "uniqueItems": _unique_items,
     },
 )
 
@@ -114,7 +171,8 @@ class Schema:
     """A compiled schema of 2020-12 semantics.
 
     Two libraries share the work: jsonschema-rs says in microseconds that an instance is valid (the
-    other takes 60 for every provider of a body), jsonschema finds the words for one that is not.
+    other takes 60 for every provider of a body), jsonschema finds the words for one that is not. It
+    looks at what jsonschema-rs refuses, and at the first failures of that.
 
     :param document: the JSON Schema; ``additionalProperties`` may only be true or false.
     :param strict_uuid: what ``format: uuid`` means: the dashed form of query strings if true, the
@@ -124,18 +182,20 @@ class Schema:
     def __init__(self, document: Mapping[str, Any], *, strict_uuid: bool = False) -> None:
         jsonschema.Draft202012Validator.check_schema(document)
         self.document = document
-        is_uuid = is_strict_uuid if strict_uuid else is_uuid_like
-        self._validator = _Validator(document, format_checker=_format_checker(is_uuid))
-        self._accepts = jsonschema_rs.Draft202012Validator(
-            dict(document), formats={"uuid": is_uuid}, validate_formats=True
-        ).is_valid
+        formats = _format_checker(is_strict_uuid if strict_uuid else is_uuid_like)
+        self._validator = _Validator(document, format_checker=formats)
+        self._accepts = _accepts(document, formats)
 
     def failure(self, instance: Any) -> str | None:
-        """Return the report of the failure nearest the root, or None for a valid instance."""
+        """Return the report of the failure nearest the root, or None for a valid instance.
+
+        Of an instance with very many failures only the first are compared.
+        """
         try:
             if self._accepts(instance):
                 return None
-            error = exceptions.best_match(self._validator.iter_errors(instance))
+            failures = islice(self._validator.iter_errors(instance), COMPARED_FAILURES)
+            error = exceptions.best_match(failures)
             return None if error is None else _report(error)
         except (RecursionError, ValueError):
             # ValueError is how jsonschema-rs puts it.
@@ -149,8 +209,24 @@ def _report(error: exceptions.ValidationError) -> str:
         f"Failed validating {error.validator!r} in schema{_steps(list(error.schema_path)[:-1])}:\n"
         f"    {subschema}\n\n"
         f"On instance{_steps(error.path)}:\n"
-        f"    {_shortened(repr(error.instance))}"
+        f"    {_shortened(repr(_excerpt(error.instance)))}"
     )
+
+
+def _excerpt(value: Any) -> Any:
+    """Return a copy of a tree without what follows its first ``SHOWN_MEMBERS`` members, counted at all
+    levels together."""
+    left = iter(range(SHOWN_MEMBERS))
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, dict):
+            members = zip(left, value.items(), strict=False)
+            return {name: copied(member) for _, (name, member) in members}
+        if isinstance(value, list):
+            return [copied(member) for _, member in zip(left, value, strict=False)]
+        return value
+
+    return copied(value)
 
 
 def _steps(path: Any) -> str:

@@ -2,6 +2,9 @@
 
 import contextlib
 import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import waitress
@@ -13,11 +16,14 @@ from placement import conf as options
 from placement import db_api, deploy
 from placement.client import drivers
 from placement.direct import PlacementDirect
+from placement.web.request_log import WSGIApp
 from tests.client.proxy import FaultyProxy
 from tests.client.world import Recorder, World
+from tests.support.service import configure
 
 
-def make_conf(folder):
+def make_conf(folder: Path) -> cfg.ConfigOpts:
+    """Return the configuration of a service with a database of its own in ``folder``."""
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
     drivers.register_options(conf)
@@ -31,7 +37,7 @@ def make_conf(folder):
 
 
 @pytest.fixture(scope="package")
-def conf(tmp_path_factory):
+def conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cfg.ConfigOpts]:
     """Configuration of the one database that all tests here share; names keep them apart."""
     db_api.reset()
     yield make_conf(tmp_path_factory.mktemp("client"))
@@ -39,9 +45,9 @@ def conf(tmp_path_factory):
 
 
 @contextlib.contextmanager
-def serving(application):
+def serving(application: WSGIApp) -> Iterator[str]:
     """Serve a WSGI application on a free port; yields its URL."""
-    sockets = {}
+    sockets: dict[int, Any] = {}
     server = waitress.create_server(
         application, map=sockets, host="127.0.0.1", port=0, threads=4, asyncore_loop_timeout=0.2
     )
@@ -57,7 +63,8 @@ def serving(application):
         assert not thread.is_alive()
 
 
-def http_adapter(url, **more):
+def http_adapter(url: str, **more: Any) -> adapter.Adapter:
+    """Return an adapter for who may do everything, the reshape included."""
     headers = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
     return adapter.Adapter(
         session.Session(),
@@ -70,13 +77,19 @@ def http_adapter(url, **more):
 
 
 @pytest.fixture(scope="package")
-def url(conf):
-    with serving(deploy.loadapp(conf)) as url:
+def url(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """The service of the database, which shows whole trees; in process it does not."""
+    showing = configure(
+        placement_database__connection=conf.placement_database.connection,
+        placement_database__sync_on_startup=True,
+        insight__enabled=True,
+    )
+    with serving(deploy.loadapp(showing)) as url:
         yield url
 
 
 @pytest.fixture(params=["http", "direct"])
-def connection(request, conf):
+def connection(request: pytest.FixtureRequest, conf: cfg.ConfigOpts) -> Iterator[adapter.Adapter]:
     """An adapter, over HTTP and in process."""
     if request.param == "http":
         made = http_adapter(request.getfixturevalue("url"))
@@ -88,18 +101,19 @@ def connection(request, conf):
 
 
 @pytest.fixture
-def recorder(connection):
+def recorder(connection: adapter.Adapter) -> Recorder:
     """The adapter, noting each request and letting others write in between."""
     return Recorder(connection)
 
 
 @pytest.fixture
-def world(connection):
+def world(connection: adapter.Adapter) -> World:
     """Somebody else who reads and writes the same service."""
     return World(connection)
 
 
 @pytest.fixture
-def proxy(url):
+def proxy(url: str) -> Iterator[FaultyProxy]:
+    """A proxy before the service, which has no faults yet."""
     with FaultyProxy(url) as proxy:
         yield proxy

@@ -5,6 +5,7 @@ import re
 import threading
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 
@@ -24,31 +25,39 @@ class Fault:
 
 
 class FaultyProxy:
-    """Forwards to the service, except for the faults it was told."""
+    """Forwards to the service, except for the faults it was told.
 
-    def __init__(self, url):
+    Like any other Placement service it has the compatible API and nothing beside it.
+    """
+
+    def __init__(self, url: str) -> None:
         self.target = urlsplit(url).netloc
-        self.faults = []
+        self.faults: list[Fault] = []
 
-    def fail(self, method, part, kind, **more):
+    def fail(self, method: str, part: str, kind: str, **more: Any) -> None:
+        """Let requests fail from now on; ``more`` are the other fields of Fault."""
         self.faults.append(Fault(method, part, kind, **more))
 
-    def take_fault(self, method, path):
+    def take_fault(self, method: str, path: str) -> Fault | None:
+        """Return the fault for a request, which is one time fewer from then on."""
         for fault in self.faults:
             if fault.times and fault.method == method and re.search(fault.part, path):
                 fault.times -= 1
                 return fault
         return None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.0"  # every connection ends after its request
 
-            def _serve(self):
+            def _serve(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = self.rfile.read(length)
+                if self.path.startswith("/-/"):
+                    self._answer(404, {}, b"{}")
+                    return
                 fault = proxy.take_fault(self.command, self.path)
                 if fault and fault.kind == "refuse":
                     return
@@ -61,7 +70,7 @@ class FaultyProxy:
 
             do_GET = do_PUT = do_POST = do_DELETE = _serve
 
-            def _forward(self, body):
+            def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
                 there = http.client.HTTPConnection(proxy.target)
                 there.request(self.command, self.path, body, dict(self.headers))
                 response = there.getresponse()
@@ -69,7 +78,7 @@ class FaultyProxy:
                 there.close()
                 return response.status, dict(response.getheaders()), answer
 
-            def _answer(self, status, headers, body):
+            def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
                 self.send_response_only(status)
                 for name, value in headers.items():
                     if name.lower() not in ("content-length", "connection", "transfer-encoding"):
@@ -80,7 +89,7 @@ class FaultyProxy:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *arguments):
+            def log_message(self, *arguments: object) -> None:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -89,7 +98,7 @@ class FaultyProxy:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(10)

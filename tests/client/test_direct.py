@@ -1,28 +1,30 @@
-"""PlacementDirect: contract 05, part B."""
+"""PlacementDirect: specification 05 part B."""
 
 import uuid
+from urllib.parse import urlsplit
 
 import pytest
-import requests
 from keystoneauth1 import adapter, session
 from keystoneauth1 import exceptions as keystone_exceptions
+from oslo_config import cfg
 
 from placement import deploy
 from placement.direct import PlacementDirect
+from placement.web.request_log import WSGIApp
 from tests.client.world import World, new_uuid
 
 
-def test_it_is_an_adapter_for_placement(conf):
+def test_it_is_an_adapter_for_placement(conf: cfg.ConfigOpts) -> None:
     with PlacementDirect(conf) as client:
         assert isinstance(client, adapter.Adapter)
         assert client.service_type == "placement"
         assert client.raise_exc is False
-        host = requests.utils.urlparse(client.get_endpoint()).hostname
+        host = urlsplit(str(client.get_endpoint())).hostname
         assert uuid.UUID(host)
         assert client.get_endpoint() == f"http://{host}/placement"
 
 
-def test_the_version_document_and_its_microversions(conf):
+def test_the_version_document_and_its_microversions(conf: cfg.ConfigOpts) -> None:
     with PlacementDirect(conf) as client:
         versions = client.get("/").json()["versions"][0]
         assert versions["min_version"] == "1.0"
@@ -38,7 +40,7 @@ def test_the_version_document_and_its_microversions(conf):
         assert shown.headers["openstack-api-version"] == "placement 1.14"
 
 
-def test_links_start_with_the_prefix_and_failures_are_falsy(conf):
+def test_links_start_with_the_prefix_and_failures_are_falsy(conf: cfg.ConfigOpts) -> None:
     with PlacementDirect(conf) as client:
         key = new_uuid()
         made = client.post("/resource_providers", json={"name": key, "uuid": key})
@@ -50,7 +52,7 @@ def test_links_start_with_the_prefix_and_failures_are_falsy(conf):
         assert client.delete(f"/resource_providers/{key}").status_code == 204
 
 
-def test_the_reshaper_is_allowed_without_saying_who_one_is(conf):
+def test_the_reshaper_is_allowed_without_saying_who_one_is(conf: cfg.ConfigOpts) -> None:
     with PlacementDirect(conf) as client:
         root = World(client).provider()
         body = {
@@ -58,7 +60,7 @@ def test_the_reshaper_is_allowed_without_saying_who_one_is(conf):
             "allocations": {},
         }
 
-        def reshape(**headers):
+        def reshape(**headers: str) -> int:
             return client.post(
                 "/reshaper", json=body, headers=headers, microversion="1.30"
             ).status_code
@@ -71,14 +73,14 @@ def test_the_reshaper_is_allowed_without_saying_who_one_is(conf):
         assert reshape() == 204
 
 
-def test_a_caller_of_its_own_has_the_roles_it_says(conf):
+def test_a_caller_of_its_own_has_the_roles_it_says(conf: cfg.ConfigOpts) -> None:
     with PlacementDirect(conf) as client:
         listed = client.get("/resource_providers", headers={"X-Auth-Token": "user"})
         assert listed.status_code == 403
         assert client.get("/resource_providers").status_code == 200
 
 
-def test_several_on_one_database_nested_and_in_a_row(conf):
+def test_several_on_one_database_nested_and_in_a_row(conf: cfg.ConfigOpts) -> None:
     with PlacementDirect(conf) as outer:
         key = World(outer).provider()
         with PlacementDirect(conf) as inner:
@@ -88,14 +90,14 @@ def test_several_on_one_database_nested_and_in_a_row(conf):
         assert World(later).exists(key)
 
 
-def test_after_the_block_the_service_is_out_of_reach(conf):
+def test_after_the_block_the_service_is_out_of_reach(conf: cfg.ConfigOpts) -> None:
     with PlacementDirect(conf) as client:
         client.get("/")
     with pytest.raises(keystone_exceptions.ClientException):
         client.get("/")
 
 
-def test_exceptions_pass_through_and_end_the_intercept(conf):
+def test_exceptions_pass_through_and_end_the_intercept(conf: cfg.ConfigOpts) -> None:
     with pytest.raises(ZeroDivisionError), PlacementDirect(conf) as client:
         client.get("/")
         raise ZeroDivisionError
@@ -103,9 +105,17 @@ def test_exceptions_pass_through_and_end_the_intercept(conf):
         client.get("/")
 
 
-def test_the_application_is_built_once(conf, monkeypatch):
-    built, loadapp = [], deploy.loadapp
-    monkeypatch.setattr(deploy, "loadapp", lambda c: built.append(c) or loadapp(c))
+def test_the_application_is_built_once(
+    conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[cfg.ConfigOpts] = []
+    loadapp = deploy.loadapp
+
+    def counted(given: cfg.ConfigOpts) -> WSGIApp:
+        built.append(given)
+        return loadapp(given)
+
+    monkeypatch.setattr(deploy, "loadapp", counted)
     with PlacementDirect(conf) as client:
         for _ in range(3):
             client.get("/resource_providers")
@@ -113,7 +123,7 @@ def test_the_application_is_built_once(conf, monkeypatch):
     assert built == [conf]
 
 
-def test_other_sessions_keep_their_endpoints(conf, url):
+def test_other_sessions_keep_their_endpoints(conf: cfg.ConfigOpts, url: str) -> None:
     elsewhere = adapter.Adapter(
         session.Session(), service_type="placement", endpoint_override=url, raise_exc=False
     )
@@ -123,7 +133,7 @@ def test_other_sessions_keep_their_endpoints(conf, url):
     elsewhere.session.session.close()
 
 
-def test_it_sets_the_authentication_on_the_configuration(conf):
+def test_it_sets_the_authentication_on_the_configuration(conf: cfg.ConfigOpts) -> None:
     conf.set_override("auth_strategy", "keystone", group="api")
     try:
         with PlacementDirect(conf) as client:

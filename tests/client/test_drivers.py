@@ -5,6 +5,7 @@ import importlib
 from pathlib import Path
 
 import pytest
+from oslo_config import cfg
 
 from placement.client import drivers
 from placement.client import exceptions as exc
@@ -13,22 +14,28 @@ from placement.client.drivers.split import Node, NumaDriver, Part, VgpuDriver, r
 from placement.client.report import ReportClient
 from placement.client.tracker import Driver, ResourceTracker
 from placement.client.tree_file import TreeFileError
-from tests.client.world import new_uuid
+from tests.client.world import Recorder, World, new_uuid
 
 ROOT = Path(__file__).parents[2]
 
+Filed = tuple[FileDriver, str, str, str]
+"""Driver, name, root, consumer."""
+
 
 @pytest.fixture
-def client(recorder):
+def client(recorder: Recorder) -> ReportClient:
     return ReportClient(recorder)
 
 
-def children(world, root):
+def children(world: World, root: str) -> dict[str, str]:
+    """Who is in the tree below the root: name to UUID."""
     shown = world.get(f"/resource_providers?in_tree={root}")["resource_providers"]
     return {one["name"]: one["uuid"] for one in shown if one["uuid"] != root}
 
 
-def test_vgpus_move_to_their_physical_gpus(client, recorder, world):
+def test_vgpus_move_to_their_physical_gpus(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     """VGPU on the host, in use; one child per physical GPU afterwards."""
     root = new_uuid()
     name = f"host-{root}"
@@ -64,7 +71,9 @@ def test_vgpus_move_to_their_physical_gpus(client, recorder, world):
     world.claim({root: {"VCPU": 1}, gpu0: {"VGPU": 1}})
 
 
-def test_vgpus_that_fit_nowhere_leave_everything_as_it_is(client, recorder, world):
+def test_vgpus_that_fit_nowhere_leave_everything_as_it_is(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     root = new_uuid()
     name = f"host-{root}"
     world.provider(name, None, {"VGPU": 8}, key=root)
@@ -76,7 +85,9 @@ def test_vgpus_that_fit_nowhere_leave_everything_as_it_is(client, recorder, worl
     assert recorder.writes() == []
 
 
-def test_numa_cells_get_processors_memory_and_virtual_functions(client, world):
+def test_numa_cells_get_processors_memory_and_virtual_functions(
+    client: ReportClient, world: World
+) -> None:
     """Several classes move together; a consumer too large for a cell is divided."""
     root = new_uuid()
     name = f"host-{root}"
@@ -105,7 +116,9 @@ def test_numa_cells_get_processors_memory_and_virtual_functions(client, world):
             assert sum(place.get(resource_class, 0) for place in places) == amount
 
 
-def test_a_fresh_node_gets_its_parts_without_a_reshape(client, recorder, world):
+def test_a_fresh_node_gets_its_parts_without_a_reshape(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     root = new_uuid()
     driver = VgpuDriver({f"host-{root}": Node(root, {"gpu0": Part({"VGPU": {"total": 4}})})})
     ResourceTracker(client, driver).update_available_resource(None)
@@ -136,7 +149,7 @@ providers:
 
 
 @pytest.fixture
-def filed(client, world, tmp_path):
+def filed(client: ReportClient, world: World, tmp_path: Path) -> Filed:
     """A node whose file renames a class and moves another: driver, name, root, consumer."""
     root = new_uuid()
     name = f"host-{root}"
@@ -147,7 +160,9 @@ def filed(client, world, tmp_path):
     return FileDriver(path), name, root, consumer
 
 
-def test_the_file_says_what_a_node_looks_like(client, recorder, world, filed):
+def test_the_file_says_what_a_node_looks_like(
+    client: ReportClient, recorder: Recorder, world: World, filed: Filed
+) -> None:
     """The third case of the specification: a custom class becomes a standard one."""
     driver, name, root, consumer = filed
     tracker = ResourceTracker(client, driver)
@@ -165,17 +180,23 @@ def test_the_file_says_what_a_node_looks_like(client, recorder, world, filed):
     assert recorder.writes() == []
 
 
-def test_a_file_that_breaks_later_changes_nothing(client, recorder, filed, caplog):
+def test_a_file_that_breaks_later_changes_nothing(
+    client: ReportClient,
+    recorder: Recorder,
+    filed: Filed,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     driver, *_ = filed
     nodes = driver.get_available_nodes()
-    driver.get_available_nodes = lambda: nodes
+    monkeypatch.setattr(driver, "get_available_nodes", lambda: nodes)
     driver._path.write_text("placement_tree: 1\nproviders: [{}]\n")
     ResourceTracker(client, driver).update_available_resource(None)
     assert recorder.writes() == []
     assert "tree.yaml:2: " in caplog.text
 
 
-def test_roots_in_the_file_need_their_uuid(tmp_path):
+def test_roots_in_the_file_need_their_uuid(tmp_path: Path) -> None:
     path = tmp_path / "tree.yaml"
     path.write_text("placement_tree: 1\nproviders:\n  - name: a\n")
     with pytest.raises(TreeFileError, match=r"tree.yaml:3: root 'a' needs its `uuid`"):
@@ -185,7 +206,8 @@ def test_roots_in_the_file_need_their_uuid(tmp_path):
 # ---- finding drivers
 
 
-def declared():
+def declared() -> dict[str, str]:
+    """The drivers that setup.cfg declares: name to target."""
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     lines = config["options.entry_points"]["placement.tree_drivers"].strip().splitlines()
@@ -203,7 +225,9 @@ LAYOUT = """host1:
 
 
 @pytest.mark.parametrize("name", ["file", "vgpu", "numa"])
-def test_declared_drivers_are_made_from_the_configuration(name, conf, tmp_path):
+def test_declared_drivers_are_made_from_the_configuration(
+    name: str, conf: cfg.ConfigOpts, tmp_path: Path
+) -> None:
     target = declared()[name]
     layout, tree = tmp_path / "layout.yaml", tmp_path / "tree.yaml"
     layout.write_text(LAYOUT)
@@ -234,7 +258,7 @@ def test_declared_drivers_are_made_from_the_configuration(name, conf, tmp_path):
         ("builtins:ord", "cannot be made"),
     ],
 )
-def test_drivers_that_cannot_be_loaded(name, words, conf):
+def test_drivers_that_cannot_be_loaded(name: str, words: str, conf: cfg.ConfigOpts) -> None:
     with pytest.raises(drivers.DriverNotLoaded, match=words):
         drivers.load(name, conf)
 
@@ -242,7 +266,7 @@ def test_drivers_that_cannot_be_loaded(name, words, conf):
 @pytest.mark.parametrize(
     "text", ["", "host: 5", "host: {uuid: x, parts: {}}", "host: {parts: {}}", "a: ["]
 )
-def test_layouts_that_are_none(tmp_path, text):
+def test_layouts_that_are_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / "layout.yaml"
     path.write_text(text)
     with pytest.raises(exc.PlacementClientError, match=r"layout\.yaml"):

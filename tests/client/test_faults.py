@@ -1,20 +1,30 @@
 """A server that answers 409 or 500, or drops the connection, at every single request.
 
 A real proxy stands between the client and the service. Whatever breaks, the exceptions are those of
-contract 05 part C, allocations are never lost or torn, and repeating the flow completes it.
+specification 05 part C, allocations are never lost or torn, and repeating the flow completes it.
 """
 
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
 import pytest
+from keystoneauth1 import adapter, session
 from keystoneauth1 import exceptions as keystone_exceptions
 
 from placement.client import exceptions as exc
 from placement.client.drivers.split import Node, Part, VgpuDriver
+from placement.client.provider_tree import ProviderTree
 from placement.client.report import ReportClient
 from placement.client.tracker import ResourceTracker
 from placement.client.tree_file import parse
 from placement.client.tree_plan import apply_file
 from tests.client.conftest import http_adapter
+from tests.client.proxy import FaultyProxy
 from tests.client.world import World, new_uuid
+from tests.support.processes import free_port
+
+Host = tuple[VgpuDriver, str, str, str]
+"""Driver, name, root, consumer."""
 
 CONFLICT = (
     b'{"errors": [{"status": 409, "title": "Conflict", "detail": "elsewhere",'
@@ -23,20 +33,24 @@ CONFLICT = (
 
 
 @pytest.fixture
-def world(url):
+def world(url: str) -> Iterator[World]:
+    """Somebody else, whom the proxy does not disturb."""
     world = World(http_adapter(url))
     yield world
     world.adapter.session.session.close()
 
 
 @pytest.fixture
-def client(proxy):
+def client(proxy: FaultyProxy) -> Iterator[ReportClient]:
+    """A client behind the proxy."""
     adapter = http_adapter(proxy.url)
     yield ReportClient(adapter)
     adapter.session.session.close()
 
 
-def test_connection_failure_during_deletion(client, proxy, world):
+def test_connection_failure_during_deletion(
+    client: ReportClient, proxy: FaultyProxy, world: World
+) -> None:
     """C11 9."""
     root = world.provider()
     child = world.provider(parent=root)
@@ -51,7 +65,9 @@ def test_connection_failure_during_deletion(client, proxy, world):
     assert not world.exists(child)
 
 
-def test_a_deletion_whose_answer_is_lost_is_recognised(client, proxy, world):
+def test_a_deletion_whose_answer_is_lost_is_recognised(
+    client: ReportClient, proxy: FaultyProxy, world: World
+) -> None:
     root = world.provider()
     child = world.provider(parent=root)
     tree = client.get_provider_tree_and_ensure_root(None, root)
@@ -63,7 +79,9 @@ def test_a_deletion_whose_answer_is_lost_is_recognised(client, proxy, world):
     client.update_from_provider_tree(None, tree)
 
 
-def test_a_write_whose_answer_is_lost_ends_in_a_conflict_then_in_success(client, proxy, world):
+def test_a_write_whose_answer_is_lost_ends_in_a_conflict_then_in_success(
+    client: ReportClient, proxy: FaultyProxy, world: World
+) -> None:
     root = world.provider()
     tree = client.get_provider_tree_and_ensure_root(None, root)
     tree.update_inventory(root, {"VCPU": {"total": 4}})
@@ -87,7 +105,16 @@ def test_a_write_whose_answer_is_lost_ends_in_a_conflict_then_in_success(client,
     ],
 )
 @pytest.mark.parametrize(("status", "body"), [(500, b"<html>"), (200, b"no json"), (200, b"{}")])
-def test_reads_that_fail(client, proxy, world, method, part, raised, status, body):
+def test_reads_that_fail(
+    client: ReportClient,
+    proxy: FaultyProxy,
+    world: World,
+    method: str,
+    part: str,
+    raised: type[Exception],
+    status: int,
+    body: bytes,
+) -> None:
     root = world.provider(aggregates=[new_uuid()])
     proxy.fail(method, part, "status", status=status, body=body)
     with pytest.raises(raised):
@@ -110,8 +137,13 @@ def test_reads_that_fail(client, proxy, world, method, part, raised, status, bod
     ],
 )
 def test_writes_that_fail_are_sync_failures_and_repeatable(
-    client, proxy, world, method, part, cause
-):
+    client: ReportClient,
+    proxy: FaultyProxy,
+    world: World,
+    method: str,
+    part: str,
+    cause: type[Exception],
+) -> None:
     root = world.provider()
     gone = world.provider(parent=root)
     tree = client.get_provider_tree_and_ensure_root(None, root)
@@ -132,7 +164,8 @@ def test_writes_that_fail_are_sync_failures_and_repeatable(
 
 
 @pytest.fixture
-def host(world):
+def host(world: World) -> Host:
+    """A host with VGPU in use on the root, which its driver wants on a child."""
     root = new_uuid()
     name = f"host-{root}"
     world.provider(name, None, {"VCPU": 8, "VGPU": 4}, key=root)
@@ -144,7 +177,9 @@ def host(world):
 
 
 @pytest.mark.parametrize("kind", ["refuse", "lose", "status"])
-def test_a_reshape_that_breaks_is_a_failed_reshape(client, proxy, world, host, kind):
+def test_a_reshape_that_breaks_is_a_failed_reshape(
+    client: ReportClient, proxy: FaultyProxy, world: World, host: Host, kind: str
+) -> None:
     driver, _, root, consumer = host
     proxy.fail("POST", "/reshaper", kind, status=500)
     with pytest.raises(exc.ReshapeFailed) as caught:
@@ -159,21 +194,107 @@ def test_a_reshape_that_breaks_is_a_failed_reshape(client, proxy, world, host, k
     assert world.totals(root) == {"VCPU": 8}
 
 
-def test_a_409_without_a_code_is_no_conflict(client, proxy, world, host):
+def test_a_409_without_a_code_is_no_conflict(
+    client: ReportClient, proxy: FaultyProxy, world: World, host: Host
+) -> None:
     driver, name, *_ = host
     proxy.fail("POST", "/reshaper", "status", status=409)
     with pytest.raises(exc.ReshapeFailed, match="gateway trouble"):
         ResourceTracker(client, driver).update_node(None, name, startup=True)
 
 
-def test_a_service_that_cannot_be_reached_keeps_no_agent_from_starting(client, proxy, host):
-    driver, *_ = host
-    proxy.fail("GET", "in_tree", "refuse")
+def broken_adapter(how: str, url: str, proxy: FaultyProxy) -> adapter.Adapter:
+    """An adapter that does not get through, in one of the ways of an agent's first start."""
+    if how == "a wrong token":
+        return adapter.Adapter(
+            session.Session(),
+            service_type="placement",
+            endpoint_override=url,
+            additional_headers={"X-Auth-Token": "nobody"},
+            raise_exc=False,
+        )
+    if how == "a wrong URL":
+        return http_adapter(f"{url}/placement/v1")
+    if how == "a dead service":
+        return http_adapter(f"http://127.0.0.1:{free_port()}")
+    proxy.fail("GET", "in_tree|/trees", "refuse", times=9)
+    return http_adapter(proxy.url)
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["a wrong token", "a wrong URL", "a dead service", "a connection lost before inventories"],
+)
+def test_what_keeps_the_service_away_is_fatal_at_start_up_only(
+    url: str, proxy: FaultyProxy, world: World, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    """Specification 05 C8: the agent must not start; a running one logs it and goes on."""
+    root = world.provider(name := f"plain-{new_uuid()}")
+    connection = broken_adapter(how, url, proxy)
+    tracker = ResourceTracker(
+        ReportClient(connection), VgpuDriver({name: Node(root, {}, {"VCPU": {"total": 1}})})
+    )
+    with pytest.raises((exc.PlacementClientError, keystone_exceptions.ClientException)):
+        tracker.update_available_resource(None, startup=True)
+    assert not caplog.records
+    tracker.update_available_resource(None)
+    assert "next period again" in caplog.text
+    assert world.totals(root) == {}
+    connection.session.session.close()
+
+
+@pytest.mark.parametrize("kind", ["refuse", "status"])
+def test_a_failure_after_the_reshape_says_that_it_is_done(
+    client: ReportClient, proxy: FaultyProxy, world: World, host: Host, kind: str
+) -> None:
+    """Allocations have moved: to say that they are as they were would mislead."""
+    driver, _, root, consumer = host
+    proxy.fail("PUT", "/resource_providers/[^/]+/traits", kind, status=500)
+    with pytest.raises(exc.ResourceProviderSyncFailed) as caught:
+        ResourceTracker(client, driver).update_available_resource(None, startup=True)
+    assert world.totals(root) == {"VCPU": 8}
+    assert "The reshape is done" in str(caught.value)
+    assert "as they were" not in str(caught.value)
     ResourceTracker(client, driver).update_available_resource(None, startup=True)
+    assert "CUSTOM_GPU" in set().union(*map(world.traits, world.used(consumer)))
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(403, b"{}"), (409, b"{}"), (409, CONFLICT)],
+    ids=["403", "409", "conflict"],
+)
+def test_a_refused_reshape_leaves_no_children(
+    client: ReportClient, proxy: FaultyProxy, world: World, host: Host, status: int, body: bytes
+) -> None:
+    """What was made for it is deleted again by who made it, and the next start makes it anew."""
+    driver, name, root, _ = host
+    proxy.fail("POST", "/reshaper", "status", status=status, body=body, times=99)
+    tracker = ResourceTracker(client, driver, reshape_timeout_s=0)
+    with pytest.raises(exc.ReshapeFailed):
+        tracker.update_available_resource(None, startup=True)
+    assert [one["name"] for one in client.get_providers_in_tree(None, root)] == [name]
+    proxy.faults.clear()
+    tracker.update_available_resource(None, startup=True)
+    assert len(client.get_providers_in_tree(None, root)) == 2
+
+
+def test_a_conflict_leaves_no_children_to_who_does_not_repeat_it(
+    client: ReportClient, proxy: FaultyProxy, world: World, host: Host
+) -> None:
+    _, name, root, _ = host
+    tree = client.get_provider_tree_and_ensure_root(None, root)
+    tree.new_child(f"{name}_new", root)
+    proxy.fail("POST", "/reshaper", "status", status=409, body=CONFLICT, times=99)
+    with pytest.raises(exc.ReshapeConflict):
+        client.update_from_provider_tree(None, tree, {})
+    assert [one["name"] for one in client.get_providers_in_tree(None, root)] == [name]
 
 
 @pytest.mark.parametrize("kind", ["refuse", "lose", "status"])
-def test_a_file_whose_reshape_breaks_is_applied_by_the_next_run(client, proxy, world, host, kind):
+def test_a_file_whose_reshape_breaks_is_applied_by_the_next_run(
+    client: ReportClient, proxy: FaultyProxy, world: World, host: Host, kind: str
+) -> None:
     _, name, root, consumer = host
     file = parse(
         f"""placement_tree: 1
@@ -207,19 +328,21 @@ REQUESTS = 40
 
 
 @pytest.mark.parametrize("kind", ["refuse", "lose", "500", "409"])
-def test_whichever_request_breaks_the_next_start_completes_the_work(proxy, world, kind):
+def test_whichever_request_breaks_the_next_start_completes_the_work(
+    proxy: FaultyProxy, world: World, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     """Break the first request, then the second, and so on, until nothing broke."""
 
     class Nth:
         """A fault for the n-th request that passes."""
 
-        def __init__(self, number):
+        def __init__(self, number: int) -> None:
             self.left = number
             self.kind = {"500": "status", "409": "status"}.get(kind, kind)
             self.status = int(kind) if kind.isdigit() else 0
             self.body = CONFLICT
 
-        def __call__(self, method, path):
+        def __call__(self, method: str, path: str) -> Self | None:
             self.left -= 1
             return self if self.left == 0 else None
 
@@ -233,13 +356,20 @@ def test_whichever_request_breaks_the_next_start_completes_the_work(proxy, world
         driver = VgpuDriver({name: Node(root, {"gpu0": part})})
         edit = driver.update_provider_tree
 
-        def removing_too(tree, node, allocations=None, edit=edit, gone=gone):
+        def removing_too(
+            tree: ProviderTree,
+            node: str,
+            allocations: dict[str, Any] | None = None,
+            edit: Callable[..., None] = edit,
+            gone: str = gone,
+        ) -> None:
             edit(tree, node, allocations)
             if tree.exists(gone):
                 tree.remove(gone)
 
-        driver.update_provider_tree = removing_too
-        proxy.take_fault = fault = Nth(number)
+        monkeypatch.setattr(driver, "update_provider_tree", removing_too)
+        fault = Nth(number)
+        monkeypatch.setattr(proxy, "take_fault", fault)
         adapter = http_adapter(proxy.url)
         tracker = ResourceTracker(ReportClient(adapter), driver)
         try:

@@ -1,24 +1,28 @@
-"""Reading trees and writing them back without a reshape: contract 05, C4 to C6, C11 1 to 9."""
+"""Reading trees and writing them back without a reshape: specification 05 sections C4 to C6, C11 1 to 9."""
 
 import copy
 import types
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from keystoneauth1 import adapter
+from requests import Response
 
 from placement.client import exceptions as exc
 from placement.client.provider_tree import ProviderTree, inventory_differs
 from placement.client.report import ReportClient
-from tests.client.world import new_uuid
+from tests.client.world import Recorder, World, new_uuid
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
 
 @pytest.fixture
-def client(recorder):
+def client(recorder: Recorder) -> ReportClient:
     return ReportClient(recorder)
 
 
-def assert_synchronised(client, tree, world):
+def assert_synchronised(client: ReportClient, tree: ProviderTree, world: World) -> None:
     """The cache and the service show what the tree wants."""
     cached = client.cached_tree
     wanted = tree.get_provider_uuids()
@@ -38,13 +42,16 @@ def assert_synchronised(client, tree, world):
         assert not inventory_differs(shown, data.inventory)
 
 
-def test_nothing_wanted_and_nothing_known_sends_nothing(client, recorder):
+def test_nothing_wanted_and_nothing_known_sends_nothing(
+    client: ReportClient, recorder: Recorder
+) -> None:
     """C11 1."""
     client.update_from_provider_tree(None, ProviderTree())
     assert recorder.requests == []
 
 
-def full_tree():
+def full_tree() -> tuple[ProviderTree, str, str, str, str]:
+    """Two trees with something of everything: a with child and grandchild, and b."""
     tree = ProviderTree()
     a, b = new_uuid(), new_uuid()
     tree.new_root(f"a-{a}", a)
@@ -57,7 +64,9 @@ def full_tree():
     return tree, a, child, grandchild, b
 
 
-def test_new_trees_are_created_and_not_written_again(client, recorder, world):
+def test_new_trees_are_created_and_not_written_again(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     """C11 2 and 3."""
     tree = ProviderTree()
     root = new_uuid()
@@ -74,12 +83,12 @@ def test_new_trees_are_created_and_not_written_again(client, recorder, world):
     assert recorder.requests == []
 
 
-def test_every_request_is_at_1_30_and_asks_for_json(connection):
+def test_every_request_is_at_1_30_and_asks_for_json(connection: adapter.Adapter) -> None:
     seen, urls = [], []
 
     class Watching:
-        def __getattr__(self, method):
-            def send(url, **arguments):
+        def __getattr__(self, method: str) -> Callable[..., Response]:
+            def send(url: str, **arguments: Any) -> Response:
                 urls.append(url)
                 seen.append((arguments["microversion"], arguments["headers"]))
                 assert arguments["global_request_id"] == "req-1"
@@ -90,12 +99,14 @@ def test_every_request_is_at_1_30_and_asks_for_json(connection):
     tree, *_ = full_tree()
     context = types.SimpleNamespace(global_id="req-1")
     ReportClient(Watching()).update_from_provider_tree(context, tree, {})
-    assert all(one == ("1.30", {"Accept": "application/json"}) for one in seen)
+    assert {(version, headers["Accept"]) for version, headers in seen} == {
+        ("1.30", "application/json")
+    }
     assert len(seen) > 10
     assert "/traits?name=in:CUSTOM_FAST,HW_CPU_X86_AVX" in urls
 
 
-def test_properties_swapped_cleared_and_set_are_flushed(client, world):
+def test_properties_swapped_cleared_and_set_are_flushed(client: ReportClient, world: World) -> None:
     """C11 4."""
     tree, a, child, grandchild, b = full_tree()
     client.update_from_provider_tree(None, tree)
@@ -111,7 +122,9 @@ def test_properties_swapped_cleared_and_set_are_flushed(client, world):
 
 
 @pytest.mark.parametrize("fault", ["class", "trait"])
-def test_what_the_service_does_not_know_fails_and_can_be_corrected(client, world, fault):
+def test_what_the_service_does_not_know_fails_and_can_be_corrected(
+    client: ReportClient, world: World, fault: str
+) -> None:
     """C11 5 and 6."""
     tree, a, child, _, b = full_tree()
     client.update_from_provider_tree(None, tree)
@@ -137,7 +150,9 @@ def test_what_the_service_does_not_know_fails_and_can_be_corrected(client, world
 
 
 @pytest.mark.parametrize("aspect", ["traits", "aggregates", "inventory"])
-def test_a_second_writer_makes_a_conflict_and_the_next_call_wins(client, world, aspect):
+def test_a_second_writer_makes_a_conflict_and_the_next_call_wins(
+    client: ReportClient, world: World, aspect: str
+) -> None:
     """C11 7, for each thing that is written."""
     tree, a, child, *_ = full_tree()
     client.update_from_provider_tree(None, tree)
@@ -160,7 +175,9 @@ def test_a_second_writer_makes_a_conflict_and_the_next_call_wins(client, world, 
     assert_synchronised(client, tree, world)
 
 
-def test_removed_providers_are_deleted_from_below(client, recorder, world):
+def test_removed_providers_are_deleted_from_below(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     """C11 8."""
     tree, a, child, grandchild, b = full_tree()
     client.update_from_provider_tree(None, tree)
@@ -179,7 +196,9 @@ def test_removed_providers_are_deleted_from_below(client, recorder, world):
     assert client.cached_tree.roots == []
 
 
-def test_removal_in_the_tree_of_a_node_deletes_only_there(client, world):
+def test_removal_in_the_tree_of_a_node_deletes_only_there(
+    client: ReportClient, world: World
+) -> None:
     """Old is what was handed out, not everything that the client knows."""
     one, two = world.provider(), world.provider()
     child = world.provider(parent=one)
@@ -194,7 +213,9 @@ def test_removal_in_the_tree_of_a_node_deletes_only_there(client, world):
     assert world.exists(one)
 
 
-def test_a_child_that_others_added_later_keeps_its_parent(client, world):
+def test_a_child_that_others_added_later_keeps_its_parent(
+    client: ReportClient, world: World
+) -> None:
     root = world.provider()
     child = world.provider(parent=root)
     tree = client.get_provider_tree_and_ensure_root(None, root)
@@ -206,7 +227,7 @@ def test_a_child_that_others_added_later_keeps_its_parent(client, world):
     assert world.exists(foreign) and world.exists(child)
 
 
-def test_a_provider_in_use_is_not_deleted(client, world):
+def test_a_provider_in_use_is_not_deleted(client: ReportClient, world: World) -> None:
     root = world.provider()
     child = world.provider(parent=root, inventory={"VCPU": 2})
     consumer = world.claim({child: {"VCPU": 1}})
@@ -221,7 +242,7 @@ def test_a_provider_in_use_is_not_deleted(client, world):
     assert not client.cached_tree.exists(root)
 
 
-def test_inventory_in_use_is_not_removed(client, world):
+def test_inventory_in_use_is_not_removed(client: ReportClient, world: World) -> None:
     root = world.provider(inventory={"VCPU": 2, "DISK_GB": 1})
     world.claim({root: {"VCPU": 1}})
     tree = client.get_provider_tree_and_ensure_root(None, root)
@@ -232,7 +253,9 @@ def test_inventory_in_use_is_not_removed(client, world):
     assert world.totals(root) == {"VCPU": 2, "DISK_GB": 1}
 
 
-def test_renaming_and_reparenting_write_nothing(client, recorder, world):
+def test_renaming_and_reparenting_write_nothing(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     root = world.provider()
     child = world.provider(parent=root)
     tree = client.get_provider_tree_and_ensure_root(None, root)
@@ -262,7 +285,9 @@ def test_renaming_and_reparenting_write_nothing(client, recorder, world):
         lambda tree, key: tree.new_child(3, key),
     ],
 )
-def test_nonsense_in_a_tree_is_refused_before_anything_is_sent(client, recorder, world, spoil):
+def test_nonsense_in_a_tree_is_refused_before_anything_is_sent(
+    client: ReportClient, recorder: Recorder, world: World, spoil: Callable[..., object]
+) -> None:
     root = world.provider()
     tree = client.get_provider_tree_and_ensure_root(None, root)
     tree.new_child("new", root)
@@ -273,7 +298,7 @@ def test_nonsense_in_a_tree_is_refused_before_anything_is_sent(client, recorder,
     assert recorder.requests == []
 
 
-def test_nonsense_for_the_service_is_a_sync_failure(client, world):
+def test_nonsense_for_the_service_is_a_sync_failure(client: ReportClient, world: World) -> None:
     root = world.provider()
     tree = client.get_provider_tree_and_ensure_root(None, root)
     tree.update_inventory(root, {"VCPU": {"total": -1}})
@@ -285,7 +310,7 @@ def test_nonsense_for_the_service_is_a_sync_failure(client, world):
         client.update_from_provider_tree(None, tree)
 
 
-def test_a_name_that_is_taken_ends_the_call(client, world):
+def test_a_name_that_is_taken_ends_the_call(client: ReportClient, world: World) -> None:
     other = world.provider()
     root = world.provider()
     name = world.get(f"/resource_providers/{other}")["name"]
@@ -297,7 +322,9 @@ def test_a_name_that_is_taken_ends_the_call(client, world):
     assert caught.value.__cause__.name == name
 
 
-def test_a_provider_created_by_somebody_else_meanwhile_is_used(client, recorder, world):
+def test_a_provider_created_by_somebody_else_meanwhile_is_used(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     root, child = world.provider(), new_uuid()
     tree = client.get_provider_tree_and_ensure_root(None, root)
     tree.new_child(f"child-{child}", root, child)
@@ -312,7 +339,9 @@ def test_a_provider_created_by_somebody_else_meanwhile_is_used(client, recorder,
     assert world.totals(child) == {}
 
 
-def test_a_provider_deleted_by_somebody_else_counts_as_deleted(client, world):
+def test_a_provider_deleted_by_somebody_else_counts_as_deleted(
+    client: ReportClient, world: World
+) -> None:
     root = world.provider()
     child = world.provider(parent=root)
     tree = client.get_provider_tree_and_ensure_root(None, root)
@@ -322,7 +351,7 @@ def test_a_provider_deleted_by_somebody_else_counts_as_deleted(client, world):
     assert not client.cached_tree.exists(child)
 
 
-def test_a_half_done_call_is_continued_by_the_next(client, world):
+def test_a_half_done_call_is_continued_by_the_next(client: ReportClient, world: World) -> None:
     """What the failed call created and the driver no longer wants is deleted."""
     root = world.provider()
     tree = client.get_provider_tree_and_ensure_root(None, root)
@@ -340,7 +369,7 @@ def test_a_half_done_call_is_continued_by_the_next(client, world):
 # ---- reading
 
 
-def test_a_missing_root_is_created(client, world):
+def test_a_missing_root_is_created(client: ReportClient, world: World) -> None:
     key, unnamed, child = new_uuid(), new_uuid(), new_uuid()
     tree = client.get_provider_tree_and_ensure_root(None, key, name=f"name-{key}")
     assert tree.data(key).name == f"name-{key}" and tree.data(key).generation == 0
@@ -353,7 +382,8 @@ def test_a_missing_root_is_created(client, world):
         client.get_provider_tree_and_ensure_root(None, new_uuid(), parent_provider_uuid=new_uuid())
 
 
-def test_what_is_fresh_is_not_read_again(recorder, world):
+def test_what_is_fresh_is_not_read_again(recorder: Recorder, world: World) -> None:
+    recorder.hides = "/-/"
     root = world.provider()
     child = world.provider(parent=root)
     now = [1000.0]
@@ -371,7 +401,7 @@ def test_what_is_fresh_is_not_read_again(recorder, world):
     assert ("get", f"/resource_providers?in_tree={root}") in recorder.requests
 
 
-def test_without_refresh_what_was_read_is_fresh_for_ever(recorder, world):
+def test_without_refresh_what_was_read_is_fresh_for_ever(recorder: Recorder, world: World) -> None:
     root = world.provider()
     now = [0.0]
     client = ReportClient(recorder, association_refresh=0, clock=lambda: now[0])
@@ -385,7 +415,9 @@ def test_without_refresh_what_was_read_is_fresh_for_ever(recorder, world):
     assert recorder.requests
 
 
-def test_only_stale_descendants_of_a_fresh_provider_are_read(recorder, world):
+def test_only_stale_descendants_of_a_fresh_provider_are_read(
+    recorder: Recorder, world: World
+) -> None:
     root = world.provider()
     old = world.provider(parent=root)
     now = [0.0]
@@ -403,7 +435,9 @@ def test_only_stale_descendants_of_a_fresh_provider_are_read(recorder, world):
     assert client.cached_tree.exists(old)
 
 
-def test_sharing_providers_are_handed_out_as_lone_roots(client, recorder, world):
+def test_sharing_providers_are_handed_out_as_lone_roots(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     aggregate, elsewhere = new_uuid(), new_uuid()
     owner = world.provider()
     sharing = world.provider(
@@ -429,7 +463,7 @@ def test_sharing_providers_are_handed_out_as_lone_roots(client, recorder, world)
     assert world.exists(owner) and world.exists(plain)
 
 
-def test_aggregates_are_asked_for_in_portions(recorder, world):
+def test_aggregates_are_asked_for_in_portions(recorder: Recorder, world: World) -> None:
     aggregates = [new_uuid() for _ in range(5)]
     root = world.provider(aggregates=aggregates)
     sharing = world.provider(traits=[SHARING], aggregates=aggregates[:1])
@@ -438,8 +472,11 @@ def test_aggregates_are_asked_for_in_portions(recorder, world):
     assert len([url for _, url in recorder.requests if "member_of" in url]) == 3
 
 
-def test_parts_of_different_generations_are_read_again(client, recorder, world):
+def test_parts_of_different_generations_are_read_again(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     root = world.provider(inventory={"VCPU": 1})
+    recorder.hides = "/-/"
     recorder.before("get", "/traits", lambda: world.set_inventory(root, {"VCPU": 2}))
     tree = client.get_provider_tree_and_ensure_root(None, root)
     assert tree.data(root).inventory["VCPU"]["total"] == 2
@@ -447,8 +484,9 @@ def test_parts_of_different_generations_are_read_again(client, recorder, world):
 
 
 def test_a_provider_that_never_holds_still_is_kept_under_the_lowest_generation(
-    client, recorder, world
-):
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
+    recorder.hides = "/-/"
     root = world.provider(inventory={"VCPU": 1})
     totals = iter(range(2, 99))
     recorder.before(
@@ -460,14 +498,16 @@ def test_a_provider_that_never_holds_still_is_kept_under_the_lowest_generation(
         client.update_from_provider_tree(None, tree)
 
 
-def test_handed_out_trees_are_copies(client, world):
+def test_handed_out_trees_are_copies(client: ReportClient, world: World) -> None:
     root = world.provider()
     tree = client.get_provider_tree_and_ensure_root(None, root)
     tree.update_traits(root, ["X"])
     assert client.cached_tree.data(root).traits == set()
 
 
-def test_single_aspects_are_written_if_they_differ(client, recorder, world):
+def test_single_aspects_are_written_if_they_differ(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     root = world.provider()
     client.set_traits_for_provider(None, root, ["CUSTOM_X"])
     client.set_inventory_for_provider(None, root, {"CUSTOM_Y": {"total": 2}})
@@ -499,10 +539,12 @@ def test_single_aspects_are_written_if_they_differ(client, recorder, world):
         ),
     ],
 )
-def test_reads_of_unknown_providers_name_them(client, read, raised):
+def test_reads_of_unknown_providers_name_them(
+    client: ReportClient, read: str, raised: type[exc.ResourceProviderTraitRetrievalFailed]
+) -> None:
     key = new_uuid()
     with pytest.raises(raised) as caught:
         getattr(client, read)(None, key)
     assert caught.value.uuid == key
-    assert caught.value.request_id.startswith("req-")
+    assert str(caught.value.request_id).startswith("req-")
     assert client.get_providers_in_tree(None, key) == []

@@ -1,9 +1,11 @@
-"""ProviderTree against contract 05, C3, and against a naive model."""
+"""ProviderTree against specification 05 section C3, and against a naive model."""
 
 import copy
 import pickle
 import threading
 import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,12 +14,12 @@ from hypothesis import strategies as st
 from placement.client.provider_tree import ProviderTree
 
 
-def new_uuid():
+def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
 @pytest.fixture
-def tree():
+def tree() -> ProviderTree:
     """a (a1 (a11), a2) and b."""
     tree = ProviderTree()
     for name in ("a", "b"):
@@ -27,30 +29,30 @@ def tree():
     return tree
 
 
-def names(tree, uuids):
+def names(tree: ProviderTree, uuids: Iterable[str]) -> list[str]:
     return [tree.data(one).name for one in uuids]
 
 
-def test_an_empty_tree_has_nothing():
+def test_an_empty_tree_has_nothing() -> None:
     assert ProviderTree().roots == []
     assert ProviderTree().get_provider_uuids() == []
     assert not ProviderTree().exists("a")
 
 
-def test_parents_are_listed_before_their_children(tree):
+def test_parents_are_listed_before_their_children(tree: ProviderTree) -> None:
     listed = names(tree, tree.get_provider_uuids())
     assert sorted(listed) == ["a", "a1", "a11", "a2", "b"]
     assert listed.index("a") < listed.index("a1") < listed.index("a11")
     assert set(names(tree, tree.get_provider_uuids("a1"))) == {"a1", "a11"}
 
 
-def test_the_tree_around_a_provider_starts_at_its_root(tree):
+def test_the_tree_around_a_provider_starts_at_its_root(tree: ProviderTree) -> None:
     listed = names(tree, tree.get_provider_uuids_in_tree("uuid-a11"))
     assert listed[0] == "a"
     assert set(listed) == {"a", "a1", "a2", "a11"}
 
 
-def test_uuids_win_over_names():
+def test_uuids_win_over_names() -> None:
     tree = ProviderTree()
     tree.new_root("uuid-of-the-other", "uuid-1")
     tree.new_root("plain", "uuid-of-the-other")
@@ -75,23 +77,25 @@ def test_uuids_win_over_names():
         lambda t: t.new_child("x", "a", "uuid-b"),
     ],
 )
-def test_what_is_not_there_or_taken_is_a_value_error(tree, call):
+def test_what_is_not_there_or_taken_is_a_value_error(
+    tree: ProviderTree, call: Callable[[ProviderTree], object]
+) -> None:
     before = tree.places()
     with pytest.raises(ValueError, match=r"."):
         call(tree)
     assert tree.places() == before
 
 
-def test_exists_never_raises(tree):
+def test_exists_never_raises(tree: ProviderTree) -> None:
     assert tree.exists("a") and tree.exists("uuid-a11")
     assert not tree.exists(None) and not tree.exists([]) and not tree.exists({})
 
 
-def test_a_child_gets_a_uuid_if_it_has_none(tree):
+def test_a_child_gets_a_uuid_if_it_has_none(tree: ProviderTree) -> None:
     assert uuid.UUID(tree.new_child("x", "b"))
 
 
-def test_removing_takes_the_descendants_along(tree):
+def test_removing_takes_the_descendants_along(tree: ProviderTree) -> None:
     tree.remove("a1")
     assert not tree.exists("a11")
     tree.remove("uuid-a")
@@ -99,7 +103,7 @@ def test_removing_takes_the_descendants_along(tree):
     tree.new_root("a", "uuid-a")
 
 
-def test_a_snapshot_is_a_copy(tree):
+def test_a_snapshot_is_a_copy(tree: ProviderTree) -> None:
     tree.update_inventory("a", {"VCPU": {"total": 1}})
     data = tree.data("a")
     data.inventory["VCPU"]["total"] = 9
@@ -107,7 +111,7 @@ def test_a_snapshot_is_a_copy(tree):
     assert tree.data("a").inventory == {"VCPU": {"total": 1}}
     assert tree.data("a").traits == set()
     with pytest.raises(AttributeError):
-        data.name = "x"
+        data.name = "x"  # type: ignore[misc]
 
 
 FULL = {"VCPU": {"total": 8, "reserved": 0, "allocation_ratio": 16.0}}
@@ -126,14 +130,16 @@ FULL = {"VCPU": {"total": 8, "reserved": 0, "allocation_ratio": 16.0}}
         ({**FULL, "DISK_GB": {"total": 1}}, True),
     ],
 )
-def test_inventory_is_compared_by_what_is_mentioned(tree, wanted, changed):
+def test_inventory_is_compared_by_what_is_mentioned(
+    tree: ProviderTree, wanted: dict[str, Any] | None, changed: bool
+) -> None:
     tree.update_inventory("a", FULL)
     assert tree.has_inventory_changed("a", wanted) is changed
     assert tree.update_inventory("a", wanted) is changed
     assert tree.data("a").inventory == ((wanted or {}) if changed else FULL)
 
 
-def test_stored_inventory_is_a_copy(tree):
+def test_stored_inventory_is_a_copy(tree: ProviderTree) -> None:
     given_inventory = {"VCPU": {"total": 8}}
     tree.update_inventory("a", given_inventory)
     given_inventory["VCPU"]["total"] = 1
@@ -142,8 +148,11 @@ def test_stored_inventory_is_a_copy(tree):
 
 
 @pytest.mark.parametrize("method", ["update_inventory", "update_traits", "update_aggregates"])
-def test_generations_are_stored_even_if_nothing_else_changes(tree, method):
-    update, nothing = getattr(tree, method), {} if method == "update_inventory" else []
+def test_generations_are_stored_even_if_nothing_else_changes(
+    tree: ProviderTree, method: str
+) -> None:
+    update = getattr(tree, method)
+    nothing: dict[str, Any] | list[str] = {} if method == "update_inventory" else []
     assert update("a", nothing, 7) is False
     assert tree.data("a").generation == 7
     assert update("a", nothing) is False
@@ -153,8 +162,8 @@ def test_generations_are_stored_even_if_nothing_else_changes(tree, method):
 
 
 @pytest.mark.parametrize("aspect", ["traits", "aggregates"])
-def test_sets_are_replaced_added_to_and_taken_from(tree, aspect):
-    def now():
+def test_sets_are_replaced_added_to_and_taken_from(tree: ProviderTree, aspect: str) -> None:
+    def now() -> set[str]:
         return getattr(tree.data("a"), aspect)
 
     update, changed = getattr(tree, f"update_{aspect}"), getattr(tree, f"have_{aspect}_changed")
@@ -171,7 +180,7 @@ def test_sets_are_replaced_added_to_and_taken_from(tree, aspect):
     assert has_all("a", []) and has_all("a", ["y", "z"]) and not has_all("a", ["y", "x"])
 
 
-def test_a_sharing_provider_needs_inventory_and_trait(tree):
+def test_a_sharing_provider_needs_inventory_and_trait(tree: ProviderTree) -> None:
     tree.update_inventory("a", {"DISK_GB": {"total": 1}})
     tree.update_traits("b", ["MISC_SHARES_VIA_AGGREGATE"])
     assert not tree.has_sharing_provider("DISK_GB")
@@ -181,7 +190,9 @@ def test_a_sharing_provider_needs_inventory_and_trait(tree):
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
-def test_copies_are_independent(tree, duplicate):
+def test_copies_are_independent(
+    tree: ProviderTree, duplicate: Callable[[ProviderTree], ProviderTree]
+) -> None:
     tree.update_traits("a", ["X"])
     twin = duplicate(tree)
     assert twin.places() == tree.places()
@@ -190,18 +201,23 @@ def test_copies_are_independent(tree, duplicate):
     assert tree.data("a").traits == {"X"}
     assert tree.exists("b")
     held = threading.Event()
+
+    def look() -> None:
+        twin.data("a")
+        held.set()
+
     with tree._lock:
-        thread = threading.Thread(target=lambda: (twin.data("a"), held.set()))
+        thread = threading.Thread(target=look)
         thread.start()
         assert held.wait(10), "the copy waits for the lock of the original"
     thread.join()
 
 
-def test_methods_are_atomic_between_threads():
+def test_methods_are_atomic_between_threads() -> None:
     tree = ProviderTree()
     tree.new_root("a", "uuid-a")
 
-    def work(number):
+    def work(number: int) -> None:
         for step in range(50):
             tree.new_child(f"{number}-{step}", "a")
             tree.get_provider_uuids()
@@ -218,25 +234,28 @@ def test_methods_are_atomic_between_threads():
 # ---- populate_from_iterable
 
 
-def shown(name, parent=None, generation=0, key=None):
+def shown(
+    name: str, parent: str | None = None, generation: int = 0, key: str | None = None
+) -> dict[str, Any]:
+    """A provider as the service shows it."""
     found = {"uuid": key or f"uuid-{name}", "name": name, "generation": generation}
     return {**found, "parent_provider_uuid": parent and f"uuid-{parent}"}
 
 
-def test_nothing_to_populate_from(tree):
+def test_nothing_to_populate_from(tree: ProviderTree) -> None:
     before = tree.places()
     tree.populate_from_iterable([])
     assert tree.places() == before
 
 
-def test_a_provider_without_parent_key_is_a_root():
+def test_a_provider_without_parent_key_is_a_root() -> None:
     tree = ProviderTree()
     tree.populate_from_iterable([{"uuid": "u", "name": "n", "generation": 3}])
     assert tree.data("n").parent_uuid is None
     assert tree.data("n").generation == 3
 
 
-def test_replaced_providers_lose_what_they_had_and_who_is_below(tree):
+def test_replaced_providers_lose_what_they_had_and_who_is_below(tree: ProviderTree) -> None:
     tree.update_traits("a", ["X"])
     tree.update_traits("b", ["X"])
     tree.populate_from_iterable([shown("a2", "a"), shown("a", generation=5)])
@@ -246,12 +265,12 @@ def test_replaced_providers_lose_what_they_had_and_who_is_below(tree):
     assert tree.data("b").traits == {"X"}
 
 
-def test_a_renamed_root_is_found_by_its_new_name_only(tree):
+def test_a_renamed_root_is_found_by_its_new_name_only(tree: ProviderTree) -> None:
     tree.populate_from_iterable([shown("new", key="uuid-b")])
     assert tree.exists("new") and not tree.exists("b")
 
 
-def test_a_provider_that_took_a_name_is_found_by_it(tree):
+def test_a_provider_that_took_a_name_is_found_by_it(tree: ProviderTree) -> None:
     """The cache may still hold the deleted provider that had the name."""
     tree.populate_from_iterable([shown("b", key="uuid-later")])
     assert tree.data("b").uuid == "uuid-later"
@@ -270,13 +289,21 @@ def test_a_provider_that_took_a_name_is_found_by_it(tree):
         [shown("b"), shown("x", "y"), shown("y", "z"), shown("z", "x")],
     ],
 )
-def test_missing_parents_and_cycles_leave_the_tree_alone(tree, providers):
+def test_missing_parents_and_cycles_leave_the_tree_alone(
+    tree: ProviderTree, providers: list[dict[str, Any]]
+) -> None:
     tree.update_traits("b", ["X"])
     before = pickle.dumps(tree)
     with pytest.raises(ValueError, match=r"not in the tree|ancestors"):
         tree.populate_from_iterable(providers)
     assert pickle.dumps(tree) == before
 
+
+Model = dict[str, tuple[str | None, int]]
+"""Name to parent and generation."""
+
+Batch = list[tuple[str, str | None, int]]
+"""Name, parent and generation of each provider."""
 
 NAMES = "abcdef"
 FORESTS = st.lists(
@@ -289,10 +316,10 @@ FORESTS = st.lists(
 )
 
 
-def model_populate(model, providers):
-    """The contract, read naively: name to (parent, generation); None if it must be refused."""
+def model_populate(model: Model, providers: Batch) -> Model | None:
+    """The specification, read naively: name to (parent, generation); None if it must be refused."""
 
-    def below(name, among):
+    def below(name: str, among: Model) -> set[str]:
         children = {one for one, (parent, _) in among.items() if parent == name}
         return children.union(*(below(child, among) for child in children))
 
@@ -300,7 +327,8 @@ def model_populate(model, providers):
     result = {name: value for name, value in model.items() if name not in dropped}
     result.update({name: (parent, generation) for name, parent, generation in providers})
     for name in result:
-        above, steps = name, 0
+        above: str | None = name
+        steps = 0
         while above is not None:
             if above not in result or steps > len(result):
                 return None
@@ -309,8 +337,9 @@ def model_populate(model, providers):
 
 
 @given(FORESTS)
-def test_populating_agrees_with_a_naive_model(batches):
-    tree, model = ProviderTree(), {}
+def test_populating_agrees_with_a_naive_model(batches: list[Batch]) -> None:
+    tree = ProviderTree()
+    model: Model = {}
     for batch in batches:
         wanted = model_populate(model, batch)
         providers = [shown(*one) for one in batch]

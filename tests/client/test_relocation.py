@@ -1,6 +1,8 @@
 """Moving allocations to those who take over."""
 
 import copy
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,9 +11,11 @@ from hypothesis import strategies as st
 from placement.client.exceptions import ReshapeFailed
 from placement.client.provider_tree import ProviderTree
 from placement.client.relocation import Relocation, Takeover
+from tests.client.world import Inventory
 
 
-def tree_of(**inventories):
+def tree_of(**inventories: Inventory) -> ProviderTree:
+    """A host, whose children have what is given: name to inventory."""
     tree = ProviderTree()
     tree.new_root("host", "host")
     for name, inventory in inventories.items():
@@ -20,7 +24,8 @@ def tree_of(**inventories):
     return tree
 
 
-def record(**places):
+def record(**places: dict[str, int]) -> dict[str, Any]:
+    """What a consumer has: provider to class to amount."""
     return {
         "allocations": {key: {"generation": 3, "resources": r} for key, r in places.items()},
         "project_id": "p",
@@ -29,18 +34,20 @@ def record(**places):
     }
 
 
-def held(records):
+def held(records: dict[str, dict[str, Any]]) -> dict[str, dict[str, dict[str, int]]]:
+    """Reduce records to consumer to provider to class to amount."""
     return {
         consumer: {key: place["resources"] for key, place in one["allocations"].items()}
         for consumer, one in records.items()
     }
 
 
-def takeovers(*targets, classes=("VGPU",), **more):
+def takeovers(*targets: str, classes: Iterable[str] = ("VGPU",), **more: Any) -> list[Takeover]:
+    """Each target takes over each class from the host."""
     return [Takeover(one, "host", name, name, **more) for one in targets for name in classes]
 
 
-def test_consumers_move_whole_large_ones_first():
+def test_consumers_move_whole_large_ones_first() -> None:
     tree = tree_of(g0={"VGPU": {"total": 4}}, g1={"VGPU": {"total": 4}})
     records = {
         "a": record(host={"VGPU": 1, "VCPU": 2}),
@@ -59,7 +66,7 @@ def test_consumers_move_whole_large_ones_first():
     assert records["a"]["project_id"] == "p" and records["a"]["consumer_generation"] == 1
 
 
-def test_who_belongs_somewhere_goes_there():
+def test_who_belongs_somewhere_goes_there() -> None:
     tree = tree_of(g0={"VGPU": {"total": 4}}, g1={"VGPU": {"total": 4}})
     records = {"a": record(host={"VGPU": 4}), "b": record(host={"VGPU": 1})}
     wanted = [
@@ -70,7 +77,7 @@ def test_who_belongs_somewhere_goes_there():
     assert held(records) == {"a": {"g1": {"VGPU": 4}}, "b": {"g0": {"VGPU": 1}}}
 
 
-def test_classes_of_a_consumer_stay_together():
+def test_classes_of_a_consumer_stay_together() -> None:
     inventory = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 100}}
     tree = tree_of(n0=inventory, n1=inventory)
     records = {
@@ -84,7 +91,7 @@ def test_classes_of_a_consumer_stay_together():
     }
 
 
-def test_what_is_too_large_for_one_is_divided_only_if_allowed():
+def test_what_is_too_large_for_one_is_divided_only_if_allowed() -> None:
     tree = tree_of(n0={"VCPU": {"total": 8, "step_size": 2}}, n1={"VCPU": {"total": 8}})
     records = {"a": record(host={"VCPU": 11})}
     before = copy.deepcopy(records)
@@ -106,20 +113,20 @@ def test_what_is_too_large_for_one_is_divided_only_if_allowed():
         {"total": 8, "allocation_ratio": 0.4},
     ],
 )
-def test_units_and_capacity_of_the_target_count(inventory):
+def test_units_and_capacity_of_the_target_count(inventory: Inventory) -> None:
     records = {"a": record(host={"VGPU": 4})}
     with pytest.raises(ReshapeFailed, match="no provider that takes over has room"):
         Relocation(tree_of(g0={"VGPU": inventory}), records, takeovers("g0")).run()
 
 
-def test_what_others_have_on_the_target_is_not_free():
+def test_what_others_have_on_the_target_is_not_free() -> None:
     tree = tree_of(g0={"VGPU": {"total": 4}})
     records = {"a": record(host={"VGPU": 2}), "b": record(g0={"VGPU": 3})}
     with pytest.raises(ReshapeFailed, match="g0 has 1 of VGPU free"):
         Relocation(tree, records, takeovers("g0")).run()
 
 
-def test_a_class_can_change_its_name_in_place():
+def test_a_class_can_change_its_name_in_place() -> None:
     tree = tree_of(g0={"PGPU": {"total": 4}})
     records = {"a": record(g0={"CUSTOM_GPU": 2})}
     Relocation(tree, records, [Takeover("g0", "g0", "CUSTOM_GPU", "PGPU")]).run()
@@ -131,7 +138,9 @@ def test_a_class_can_change_its_name_in_place():
     st.lists(st.integers(1, 12), min_size=1, max_size=4),
     st.booleans(),
 )
-def test_nothing_is_lost_and_nothing_overfilled(amounts, totals, split):
+def test_nothing_is_lost_and_nothing_overfilled(
+    amounts: list[int], totals: list[int], split: bool
+) -> None:
     tree = tree_of(**{f"g{n}": {"VGPU": {"total": t}} for n, t in enumerate(totals)})
     records = {f"c{n}": record(host={"VGPU": amount}) for n, amount in enumerate(amounts)}
     names = [f"g{n}" for n in range(len(totals))]

@@ -1,29 +1,51 @@
-"""Reshapes through the client: contract 05, C5, C6, C11 10 to 19."""
+"""Reshapes through the client: specification 05 sections C5, C6, C11 10 to 19."""
 
 import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from placement.client import exceptions as exc
 from placement.client.provider_tree import ProviderTree
 from placement.client.report import ReportClient
-from tests.client.world import new_uuid
+from tests.client.world import Recorder, World, new_uuid
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
 
+@dataclass(frozen=True)
+class Host:
+    """UUIDs of providers, and of the consumers on them."""
+
+    root: str
+    one: str
+    two: str
+    sharing: str
+    other: str
+    small: str
+    large: str
+    neighbour: str
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Return the UUIDs of the providers."""
+        return (self.root, self.one, self.two, self.sharing, self.other)
+
+
 @pytest.fixture
-def client(recorder):
+def client(recorder: Recorder) -> ReportClient:
     return ReportClient(recorder)
 
 
-def read(client, root):
+def read(client: ReportClient, root: str) -> tuple[ProviderTree, dict[str, Any]]:
     """The tree and the allocations as a driver gets them."""
     tree = client.get_provider_tree_and_ensure_root(None, root)
     return tree, client.get_allocations_for_provider_tree(None, root)
 
 
-def move(allocations, consumer, source, target):
+def move(allocations: dict[str, Any], consumer: str, source: str, target: str) -> None:
     """Put all that a consumer has on one provider on another."""
     places = allocations[consumer]["allocations"]
     resources = places.pop(source)["resources"]
@@ -33,27 +55,30 @@ def move(allocations, consumer, source, target):
 
 
 @pytest.fixture
-def host(world):
+def host(world: World) -> Host:
     """A host with two children in use, and a sharing provider that others use, too."""
     aggregate = new_uuid()
 
-    class Host:
-        root = world.provider(inventory={"DISK_GB": 100}, aggregates=[aggregate])
-        one = world.provider(parent=root, inventory={"VCPU": 8})
-        two = world.provider(parent=root, inventory={"CUSTOM_A": {"total": 4, "max_unit": 2}})
-        sharing = world.provider(
-            inventory={"CUSTOM_SHARED": 100}, traits=[SHARING], aggregates=[aggregate]
-        )
-        other = world.provider(inventory={"VCPU": 8}, aggregates=[aggregate])
-        small = world.claim({one: {"VCPU": 2}, sharing: {"CUSTOM_SHARED": 10}})
-        large = world.claim({root: {"DISK_GB": 5}, one: {"VCPU": 3}, two: {"CUSTOM_A": 2}})
-        neighbour = world.claim({other: {"VCPU": 1}, sharing: {"CUSTOM_SHARED": 7}})
-        all = (root, one, two, sharing, other)
+    root = world.provider(inventory={"DISK_GB": 100}, aggregates=[aggregate])
+    one = world.provider(parent=root, inventory={"VCPU": 8})
+    two = world.provider(parent=root, inventory={"CUSTOM_A": {"total": 4, "max_unit": 2}})
+    sharing = world.provider(
+        inventory={"CUSTOM_SHARED": 100}, traits=[SHARING], aggregates=[aggregate]
+    )
+    other = world.provider(inventory={"VCPU": 8}, aggregates=[aggregate])
+    return Host(
+        root,
+        one,
+        two,
+        sharing,
+        other,
+        small=world.claim({one: {"VCPU": 2}, sharing: {"CUSTOM_SHARED": 10}}),
+        large=world.claim({root: {"DISK_GB": 5}, one: {"VCPU": 3}, two: {"CUSTOM_A": 2}}),
+        neighbour=world.claim({other: {"VCPU": 1}, sharing: {"CUSTOM_SHARED": 7}}),
+    )
 
-    return Host
 
-
-def collapse(tree, host):
+def collapse(tree: ProviderTree, host: Host) -> None:
     """Put everything on the root."""
     inventory = {}
     for key in (host.root, host.one, host.two):
@@ -63,7 +88,9 @@ def collapse(tree, host):
     tree.remove(host.two)
 
 
-def test_allocations_of_a_node_are_found_with_all_their_places(client, world, host):
+def test_allocations_of_a_node_are_found_with_all_their_places(
+    client: ReportClient, world: World, host: Host
+) -> None:
     """C11 10."""
     empty = world.provider()
     client.get_provider_tree_and_ensure_root(None, empty)
@@ -80,7 +107,9 @@ def test_allocations_of_a_node_are_found_with_all_their_places(client, world, ho
     assert set(below) == {host.small, host.large}
 
 
-def test_allocations_of_an_unknown_node_are_a_value_error(client, recorder):
+def test_allocations_of_an_unknown_node_are_a_value_error(
+    client: ReportClient, recorder: Recorder
+) -> None:
     """C11 11."""
     with pytest.raises(ValueError, match="nowhere"):
         client.get_allocations_for_provider_tree(None, "nowhere")
@@ -88,7 +117,9 @@ def test_allocations_of_an_unknown_node_are_a_value_error(client, recorder):
 
 
 @pytest.mark.parametrize("with_allocations", [False, True])
-def test_a_reshape_that_changes_nothing(client, recorder, world, host, with_allocations):
+def test_a_reshape_that_changes_nothing(
+    client: ReportClient, recorder: Recorder, world: World, host: Host, with_allocations: bool
+) -> None:
     """C11 12."""
     tree, allocations = read(client, host.root)
     before = world.state(*host.all)
@@ -99,14 +130,16 @@ def test_a_reshape_that_changes_nothing(client, recorder, world, host, with_allo
     assert _without_generations(world.state(*host.all)) == _without_generations(before)
 
 
-def _without_generations(shown):
+def _without_generations(shown: Any) -> Any:
     """Drop what every write moves: generations of providers and consumers."""
     if isinstance(shown, dict):
         return {k: _without_generations(v) for k, v in shown.items() if "generation" not in k}
     return [_without_generations(one) for one in shown] if isinstance(shown, list) else shown
 
 
-def test_a_class_is_added_everywhere_with_allocations_of_it(client, recorder, world, host):
+def test_a_class_is_added_everywhere_with_allocations_of_it(
+    client: ReportClient, recorder: Recorder, world: World, host: Host
+) -> None:
     """C11 13."""
     tree, allocations = read(client, host.root)
     for key in (host.root, host.one, host.two):
@@ -122,19 +155,21 @@ def test_a_class_is_added_everywhere_with_allocations_of_it(client, recorder, wo
     assert world.used(host.small)[host.one] == {"VCPU": 2, "CUSTOM_NEW": 1}
 
 
-def test_collapsing_without_the_allocations_changes_nothing(client, world, host):
+def test_collapsing_without_the_allocations_changes_nothing(
+    client: ReportClient, world: World, host: Host
+) -> None:
     """C11 14."""
     tree, allocations = read(client, host.root)
     before = world.state(*host.all)
     collapse(tree, host)
     with pytest.raises(exc.ReshapeFailed, match=r"placement\.inventory\.inuse") as caught:
         client.update_from_provider_tree(None, tree, allocations)
-    assert caught.value.request_id.startswith("req-")
+    assert str(caught.value.request_id).startswith("req-")
     assert world.state(*host.all) == before
     assert not client.cached_tree.exists(host.root)
 
 
-def test_there_and_back_again(client, world, host):
+def test_there_and_back_again(client: ReportClient, world: World, host: Host) -> None:
     """C11 15 and 16."""
     tree, allocations = read(client, host.root)
     original, held = copy.deepcopy(tree), {c: world.used(c) for c in allocations}
@@ -171,7 +206,9 @@ def test_there_and_back_again(client, world, host):
 
 
 @pytest.mark.parametrize("writer", ["new consumer", "changed consumer", "vanished consumer"])
-def test_allocations_written_meanwhile_are_a_conflict(client, recorder, world, host, writer):
+def test_allocations_written_meanwhile_are_a_conflict(
+    client: ReportClient, recorder: Recorder, world: World, host: Host, writer: str
+) -> None:
     """C11 17."""
     tree, allocations = read(client, host.root)
     collapse(tree, host)
@@ -179,7 +216,7 @@ def test_allocations_written_meanwhile_are_a_conflict(client, recorder, world, h
         move(allocations, consumer, host.one, host.root)
     move(allocations, host.large, host.two, host.root)
 
-    def write():
+    def write() -> None:
         if writer == "new consumer":
             world.claim({host.one: {"VCPU": 1}})
         elif writer == "changed consumer":
@@ -203,7 +240,9 @@ def test_allocations_written_meanwhile_are_a_conflict(client, recorder, world, h
     assert not world.exists(host.one)
 
 
-def test_a_consumer_deleted_between_the_two_reads_is_left_out(client, recorder, world, host):
+def test_a_consumer_deleted_between_the_two_reads_is_left_out(
+    client: ReportClient, recorder: Recorder, world: World, host: Host
+) -> None:
     """C11 18."""
     client.get_provider_tree_and_ensure_root(None, host.root)
     recorder.before("get", f"/allocations/{host.small}", lambda: world.release(host.small))
@@ -211,7 +250,7 @@ def test_a_consumer_deleted_between_the_two_reads_is_left_out(client, recorder, 
     assert set(allocations) == {host.large}
 
 
-def test_the_type_of_a_consumer_survives(client, world, host):
+def test_the_type_of_a_consumer_survives(client: ReportClient, world: World, host: Host) -> None:
     """C11 19."""
     consumer = world.claim(
         {host.one: {"VCPU": 1}}, microversion="1.38", consumer_type="INSTANCE_OF_X"
@@ -223,7 +262,9 @@ def test_the_type_of_a_consumer_survives(client, world, host):
     assert shown["consumer_generation"] == 2
 
 
-def test_records_of_later_versions_are_reduced_to_1_30(client, world, host):
+def test_records_of_later_versions_are_reduced_to_1_30(
+    client: ReportClient, world: World, host: Host
+) -> None:
     tree, allocations = read(client, host.root)
     record = allocations[host.large]
     record["consumer_type"], record["mappings"] = "X", {"": [host.one]}
@@ -232,14 +273,18 @@ def test_records_of_later_versions_are_reduced_to_1_30(client, world, host):
     assert host.two not in world.used(host.large)
 
 
-def test_a_record_that_became_empty_deletes_the_consumer(client, world, host):
+def test_a_record_that_became_empty_deletes_the_consumer(
+    client: ReportClient, world: World, host: Host
+) -> None:
     tree, allocations = read(client, host.root)
     allocations[host.large]["allocations"] = {}
     client.update_from_provider_tree(None, tree, allocations)
     assert world.used(host.large) == {}
 
 
-def test_removed_providers_take_part_so_that_nobody_gets_in(client, recorder, world, host):
+def test_removed_providers_take_part_so_that_nobody_gets_in(
+    client: ReportClient, recorder: Recorder, world: World, host: Host
+) -> None:
     tree, allocations = read(client, host.root)
     collapse(tree, host)
     for consumer in (host.small, host.large):
@@ -247,7 +292,7 @@ def test_removed_providers_take_part_so_that_nobody_gets_in(client, recorder, wo
     move(allocations, host.large, host.two, host.root)
     refused = []
 
-    def claim_late():
+    def claim_late() -> None:
         body = {
             "allocations": {host.one: {"resources": {"VCPU": 1}}},
             "project_id": "p",
@@ -261,7 +306,9 @@ def test_removed_providers_take_part_so_that_nobody_gets_in(client, recorder, wo
     assert refused and not world.exists(host.one)
 
 
-def test_a_busy_sharing_provider_is_no_conflict(client, recorder, world, host):
+def test_a_busy_sharing_provider_is_no_conflict(
+    client: ReportClient, recorder: Recorder, world: World, host: Host
+) -> None:
     tree, allocations = read(client, host.root)
     recorder.before(
         "post",
@@ -288,7 +335,9 @@ def test_a_busy_sharing_provider_is_no_conflict(client, recorder, world, host):
         ),
     ],
 )
-def test_nonsense_in_the_allocations_fails_the_reshape(client, world, host, spoil):
+def test_nonsense_in_the_allocations_fails_the_reshape(
+    client: ReportClient, world: World, host: Host, spoil: Callable[..., object]
+) -> None:
     tree, allocations = read(client, host.root)
     before = world.state(*host.all)
     spoil(allocations, host.small)
@@ -297,7 +346,7 @@ def test_nonsense_in_the_allocations_fails_the_reshape(client, world, host, spoi
     assert world.state(*host.all) == before
 
 
-def test_an_unknown_class_fails_the_reshape(client, world, host):
+def test_an_unknown_class_fails_the_reshape(client: ReportClient, world: World, host: Host) -> None:
     tree, allocations = read(client, host.root)
     tree.update_inventory(host.root, {**tree.data(host.root).inventory, "BANANAS": {"total": 1}})
     with pytest.raises(exc.ReshapeFailed, match="No such resource class BANANAS"):
@@ -308,15 +357,19 @@ def test_an_unknown_class_fails_the_reshape(client, world, host):
     assert isinstance(caught.value.__cause__, exc.InvalidResourceClass)
 
 
-def test_fields_the_driver_does_not_mention_survive_a_reshape(client, world, host):
+def test_fields_the_driver_does_not_mention_survive_a_reshape(
+    client: ReportClient, world: World, host: Host
+) -> None:
     """A driver that builds its records from scratch leaves units and ratios alone."""
     tree = ProviderTree()
     client.get_provider_tree_and_ensure_root(None, host.two)
     known = client.cached_tree
     for key in known.get_provider_uuids():
         data = known.data(key)
-        place = (data.name, data.parent_uuid, key)
-        tree.new_child(*place) if data.parent_uuid else tree.new_root(data.name, key)
+        if data.parent_uuid:
+            tree.new_child(data.name, data.parent_uuid, key)
+        else:
+            tree.new_root(data.name, key)
         tree.update_inventory(key, data.inventory)
         tree.update_traits(key, data.traits)
         tree.update_aggregates(key, data.aggregates)

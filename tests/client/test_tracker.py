@@ -1,31 +1,47 @@
-"""The start-up and periodic flow, and offline: contract 05, C8, C9, C11 20 to 22."""
+"""The start-up and periodic flow, and offline: specification 05 sections C8, C9, C11 20 to 22."""
 
 import logging
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+from oslo_config import cfg
 
 from placement.client import exceptions as exc
 from placement.client.migrate import migrate_compute_inventory
+from placement.client.provider_tree import ProviderTree
 from placement.client.report import ReportClient
 from placement.client.tracker import Driver, ResourceTracker
 from placement.cmd import migrate_inventory
-from tests.client.world import new_uuid
+from tests.client.world import Recorder, World, new_uuid
+
+Fault = Callable[[ProviderTree, Any], object]
+"""What a driver does to the tree and the allocations instead of its work."""
+
+Command = Callable[..., tuple[Any, Any]]
+"""Takes the arguments; returns the exit status, and what was said on both outputs."""
 
 
 class GpuDriver(Driver):
-    """Wants VGPU on a child; faults by node name for the tests."""
+    """Wants VGPU on a child.
 
-    def __init__(self, nodes):
+    ``faults`` for the tests: by node name, and by whether allocations were given.
+    """
+
+    def __init__(self, nodes: dict[str, str]) -> None:
         self.nodes = nodes
-        self.calls = []
-        self.faults = {}
+        self.calls: list[tuple[str, bool]] = []
+        self.faults: dict[tuple[str, bool], Fault] = {}
 
-    def get_available_nodes(self):
+    def get_available_nodes(self) -> dict[str, str]:
         return self.nodes
 
-    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+    def update_provider_tree(
+        self, provider_tree: ProviderTree, nodename: str, allocations: dict[str, Any] | None = None
+    ) -> None:
         self.calls.append((nodename, allocations is not None))
         provider_tree.add_traits(nodename, "CUSTOM_SEEN")
         fault = self.faults.get((nodename, allocations is not None))
@@ -50,7 +66,7 @@ class GpuDriver(Driver):
 
 
 @pytest.fixture
-def nodes(world):
+def nodes(world: World) -> dict[str, str]:
     """Two nodes with VGPU in use on the root: name to root UUID."""
     found = {}
     for _ in range(2):
@@ -62,21 +78,22 @@ def nodes(world):
 
 
 @pytest.fixture
-def driver(nodes):
+def driver(nodes: dict[str, str]) -> GpuDriver:
     return GpuDriver(nodes)
 
 
 @pytest.fixture
-def client(recorder):
+def client(recorder: Recorder) -> ReportClient:
     return ReportClient(recorder)
 
 
 @pytest.fixture
-def tracker(client, driver):
+def tracker(client: ReportClient, driver: GpuDriver) -> ResourceTracker:
     return ResourceTracker(client, driver)
 
 
-def is_reshaped(world, root):
+def is_reshaped(world: World, root: str) -> bool:
+    """All VGPU of a node is on its one child."""
     shown = world.get(f"/resource_providers?in_tree={root}")["resource_providers"]
     children = [one["uuid"] for one in shown if one["uuid"] != root]
     return world.totals(root) == {"VCPU": 8} and [world.totals(c) for c in children] == [
@@ -84,7 +101,9 @@ def is_reshaped(world, root):
     ]
 
 
-def test_reshaping_happens_at_start_up(tracker, driver, world, nodes):
+def test_reshaping_happens_at_start_up(
+    tracker: ResourceTracker, driver: GpuDriver, world: World, nodes: dict[str, str]
+) -> None:
     """C11 20."""
     tracker.update_available_resource(None, startup=True)
     assert all(is_reshaped(world, root) for root in nodes.values())
@@ -95,7 +114,13 @@ def test_reshaping_happens_at_start_up(tracker, driver, world, nodes):
     assert driver.calls == [(name, False) for name in nodes]
 
 
-def test_a_reshape_needed_later_is_logged_and_left(tracker, world, nodes, recorder, caplog):
+def test_a_reshape_needed_later_is_logged_and_left(
+    tracker: ResourceTracker,
+    world: World,
+    nodes: dict[str, str],
+    recorder: Recorder,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """C11 20: in a period; the edits of the driver are discarded."""
     tracker.update_available_resource(None)
     assert recorder.writes() == []
@@ -107,15 +132,21 @@ def test_a_reshape_needed_later_is_logged_and_left(tracker, world, nodes, record
         tracker.update_node(None, next(iter(nodes)))
 
 
-def again(tree, allocations):
+def again(tree: ProviderTree, allocations: dict[str, Any] | None) -> None:
     raise exc.ReshapeNeeded
 
 
-def broken(tree, allocations):
+def broken(tree: ProviderTree, allocations: dict[str, Any] | None) -> None:
     raise ZeroDivisionError("driver fault")
 
 
-def test_asking_twice_is_a_failed_reshape(tracker, driver, world, nodes, recorder):
+def test_asking_twice_is_a_failed_reshape(
+    tracker: ResourceTracker,
+    driver: GpuDriver,
+    world: World,
+    nodes: dict[str, str],
+    recorder: Recorder,
+) -> None:
     """C11 20: twice at start-up."""
     first, second = nodes
     driver.faults[first, True] = again
@@ -126,7 +157,9 @@ def test_asking_twice_is_a_failed_reshape(tracker, driver, world, nodes, recorde
     assert (second, False) not in driver.calls
 
 
-def test_a_driver_that_breaks_during_a_reshape_stops_the_agent(tracker, driver, nodes, recorder):
+def test_a_driver_that_breaks_during_a_reshape_stops_the_agent(
+    tracker: ResourceTracker, driver: GpuDriver, nodes: dict[str, str], recorder: Recorder
+) -> None:
     driver.faults[next(iter(nodes)), True] = broken
     with pytest.raises(exc.ReshapeFailed, match="driver fault"):
         tracker.update_available_resource(None, startup=True)
@@ -135,8 +168,13 @@ def test_a_driver_that_breaks_during_a_reshape_stops_the_agent(tracker, driver, 
 
 @pytest.mark.parametrize("startup", [False, True])
 def test_a_driver_that_breaks_otherwise_stops_nothing(
-    tracker, driver, world, nodes, startup, caplog
-):
+    tracker: ResourceTracker,
+    driver: GpuDriver,
+    world: World,
+    nodes: dict[str, str],
+    startup: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     first, second = nodes
     driver.faults[first, False] = broken
     world.set_inventory(new := world.provider(f"fine-{second}"), {"VCPU": 1})
@@ -146,12 +184,15 @@ def test_a_driver_that_breaks_otherwise_stops_nothing(
     assert "ZeroDivisionError" in caplog.text
 
 
-def unknown_class(tree, allocations):
+def unknown_class(tree: ProviderTree, allocations: dict[str, Any] | None) -> None:
+    """Give the root a class that the service does not know."""
     root = tree.roots[0].uuid
     tree.update_inventory(root, {"VCPU": {"total": 8}, "BANANAS": {"total": 1}})
 
 
-def test_a_failed_update_is_fatal_at_start_up_only(tracker, driver, world, caplog):
+def test_a_failed_update_is_fatal_at_start_up_only(
+    tracker: ResourceTracker, driver: GpuDriver, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """C11 21."""
     names = [f"plain-{new_uuid()}" for _ in range(2)]
     driver.nodes = {name: world.provider(name) for name in names}
@@ -165,8 +206,10 @@ def test_a_failed_update_is_fatal_at_start_up_only(tracker, driver, world, caplo
     assert world.traits(driver.nodes[names[1]]) == set()
 
 
-def test_a_failed_reshape_of_the_driver_is_raised_in_a_period_too(tracker, driver, nodes):
-    def cannot(tree, allocations):
+def test_a_failed_reshape_of_the_driver_is_raised_in_a_period_too(
+    tracker: ResourceTracker, driver: GpuDriver, nodes: dict[str, str]
+) -> None:
+    def cannot(tree: ProviderTree, allocations: dict[str, Any] | None) -> None:
         raise exc.ReshapeFailed("no")
 
     driver.faults[next(iter(nodes)), False] = cannot
@@ -174,33 +217,82 @@ def test_a_failed_reshape_of_the_driver_is_raised_in_a_period_too(tracker, drive
         tracker.update_available_resource(None)
 
 
-def test_conflicts_start_over(tracker, driver, recorder, world, nodes):
+def test_claims_of_what_stays_are_followed(
+    tracker: ResourceTracker,
+    driver: GpuDriver,
+    recorder: Recorder,
+    world: World,
+    nodes: dict[str, str],
+) -> None:
     """A second writer claims between the reading and each of the first three reshapes."""
     name, root = next(iter(nodes.items()))
     recorder.before("post", "/reshaper", lambda: world.claim({root: {"VCPU": 1}}), times=3)
     tracker.update_node(None, name, startup=True)
     assert is_reshaped(world, root)
-    assert driver.calls.count((name, True)) == 4
+    assert driver.calls.count((name, True)) == 1
 
 
-def test_endless_conflicts_end(tracker, driver, recorder, world, nodes):
+def test_claims_of_what_moves_start_over(
+    tracker: ResourceTracker,
+    driver: GpuDriver,
+    recorder: Recorder,
+    world: World,
+    nodes: dict[str, str],
+) -> None:
+    """The driver has to move them too; only who is new is read again."""
     name, root = next(iter(nodes.items()))
-    consumer = world.claim({root: {"VCPU": 1}})
+    late = []
+    recorder.before(
+        "post", "/reshaper", lambda: late.append(world.claim({root: {"VGPU": 1}})), times=2
+    )
+    tracker.update_node(None, name, startup=True)
+    assert is_reshaped(world, root)
+    assert 2 <= driver.calls.count((name, True)) <= 3
+    assert all(root not in world.used(consumer) for consumer in late)
+    reads = [url for _, url in recorder.requests if url.startswith("/allocations/")]
+    # None where the tree tells it.
+    assert len(reads) == len(set(reads))
+    assert len(reads) in (0, 3)
+
+
+def test_an_inventory_that_changed_meanwhile_is_not_overwritten(
+    tracker: ResourceTracker,
+    driver: GpuDriver,
+    recorder: Recorder,
+    world: World,
+    nodes: dict[str, str],
+) -> None:
+    """Its generation is not followed: the driver sees what somebody else wrote."""
+    name, root = next(iter(nodes.items()))
+    recorder.before("post", "/reshaper", lambda: world.set_inventory(root, {"VCPU": 16, "VGPU": 4}))
+    tracker.update_node(None, name, startup=True)
+    assert world.totals(root) == {"VCPU": 16}
+    assert driver.calls.count((name, True)) == 2
+
+
+def test_endless_conflicts_end(
+    client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World, nodes: dict[str, str]
+) -> None:
+    name, root = next(iter(nodes.items()))
+    consumer = world.claim({root: {"VGPU": 1}})
     generations = iter(range(1, 99))
     recorder.before(
         "post",
         "/reshaper",
-        lambda: world.claim({root: {"VCPU": 1}}, consumer, next(generations)),
+        lambda: world.claim({root: {"VGPU": 1}}, consumer, next(generations)),
         times=99,
     )
+    impatient = ResourceTracker(client, driver, reshape_timeout_s=0)
     with pytest.raises(exc.ReshapeFailed, match="4 attempts") as caught:
-        tracker.update_node(None, name, startup=True)
+        impatient.update_node(None, name, startup=True)
     assert isinstance(caught.value.__cause__, exc.ReshapeConflict)
     assert driver.calls.count((name, True)) == 4
     assert world.totals(root) == {"VCPU": 8, "VGPU": 4}
 
 
-def test_endless_conflicts_on_one_provider_are_raised_as_they_are(client, driver, recorder, world):
+def test_endless_conflicts_on_one_provider_are_raised_as_they_are(
+    client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World
+) -> None:
     name = f"plain-{new_uuid()}"
     driver.nodes = {name: (root := world.provider(name))}
     traits = iter(f"CUSTOM_{n}" for n in range(99))
@@ -212,7 +304,9 @@ def test_endless_conflicts_on_one_provider_are_raised_as_they_are(client, driver
     assert driver.calls == [(name, False)] * 2
 
 
-def test_a_consumer_that_comes_at_the_last_moment_is_moved_too(tracker, recorder, world, nodes):
+def test_a_consumer_that_comes_at_the_last_moment_is_moved_too(
+    tracker: ResourceTracker, recorder: Recorder, world: World, nodes: dict[str, str]
+) -> None:
     name, root = next(iter(nodes.items()))
     late = new_uuid()
     recorder.before("post", "/reshaper", lambda: world.claim({root: {"VGPU": 1}}, late))
@@ -221,36 +315,44 @@ def test_a_consumer_that_comes_at_the_last_moment_is_moved_too(tracker, recorder
 
 
 @pytest.mark.parametrize("startup", [True, False])
-def test_nodes_are_updated_by_the_method_for_one(startup):
+def test_nodes_are_updated_by_the_method_for_one(startup: bool) -> None:
     """C8: whoever overrides update_node is asked for every node."""
     asked = []
 
     class Tracker(ResourceTracker):
-        def update_node(self, context, nodename, startup=False):
+        def update_node(self, context: object, nodename: str, startup: bool = False) -> None:
             asked.append((context, nodename, startup))
 
-    Tracker(None, GpuDriver({"a": new_uuid(), "b": new_uuid()})).update_available_resource(
+    nobody: Any = None
+    Tracker(nobody, GpuDriver({"a": new_uuid(), "b": new_uuid()})).update_available_resource(
         "context", startup=startup
     )
     assert asked == [("context", "a", startup), ("context", "b", startup)]
 
 
 @pytest.mark.parametrize("nonsense", [None, ["node"], {"node": 5}, {3: "x"}])
-def test_nonsense_for_nodes_names_the_driver(tracker, driver, nonsense):
+def test_nonsense_for_nodes_names_the_driver(
+    tracker: ResourceTracker, driver: GpuDriver, nonsense: Any
+) -> None:
     driver.nodes = nonsense
     with pytest.raises(exc.PlacementClientError, match="correct the driver"):
         tracker.update_available_resource(None)
 
 
-def test_a_node_the_driver_does_not_have(tracker, client, driver):
+def test_a_node_the_driver_does_not_have(
+    tracker: ResourceTracker, client: ReportClient, driver: GpuDriver
+) -> None:
     with pytest.raises(ValueError, match="elsewhere"):
         tracker.update_node(None, "elsewhere")
     with pytest.raises(ValueError, match="elsewhere"):
         migrate_compute_inventory(None, client, driver, ["elsewhere"])
 
 
-def test_the_base_driver_does_nothing():
-    for call in (Driver().get_available_nodes, lambda: Driver().update_provider_tree(None, "")):
+def test_the_base_driver_does_nothing() -> None:
+    for call in (
+        Driver().get_available_nodes,
+        lambda: Driver().update_provider_tree(ProviderTree(), ""),
+    ):
         with pytest.raises(NotImplementedError):
             call()
 
@@ -258,7 +360,9 @@ def test_the_base_driver_does_nothing():
 # ---- offline
 
 
-def test_offline(client, driver, recorder, world, nodes):
+def test_offline(
+    client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World, nodes: dict[str, str]
+) -> None:
     """C11 22: needed, again, unknown to the service, one failing."""
     first, second = nodes
     absent = f"absent-{new_uuid()}"
@@ -278,7 +382,9 @@ def test_offline(client, driver, recorder, world, nodes):
     assert migrate_compute_inventory(None, client, driver, [second, second]) == {second: "reshaped"}
 
 
-def test_offline_ordinary_changes_are_not_written(client, driver, recorder, world):
+def test_offline_ordinary_changes_are_not_written(
+    client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World
+) -> None:
     name = f"plain-{new_uuid()}"
     driver.nodes = {name: (root := world.provider(name))}
     assert migrate_compute_inventory(None, client, driver) == {name: "unchanged"}
@@ -286,7 +392,9 @@ def test_offline_ordinary_changes_are_not_written(client, driver, recorder, worl
     assert world.traits(root) == set()
 
 
-def test_offline_conflicts_start_over_and_finish(client, driver, recorder, world, nodes):
+def test_offline_conflicts_start_over_and_finish(
+    client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World, nodes: dict[str, str]
+) -> None:
     name, root = next(iter(nodes.items()))
     recorder.before("post", "/reshaper", lambda: world.claim({root: {"VCPU": 1}}))
     recorder.before("put", f"{root}/traits", lambda: world.set_traits(root, ["CUSTOM_OTHER"]))
@@ -296,22 +404,28 @@ def test_offline_conflicts_start_over_and_finish(client, driver, recorder, world
 
 # ---- the command
 
-DRIVER = None
+DRIVER: Driver | None = None
 
 
-def make_driver(conf):
+def make_driver(conf: cfg.ConfigOpts) -> Driver | None:
     return DRIVER
 
 
 @pytest.fixture
-def command(conf, driver, monkeypatch, capsys):
+def command(
+    conf: cfg.ConfigOpts,
+    driver: GpuDriver,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Command:
+    """placement-migrate-compute-inventory with the driver of the test."""
     monkeypatch.setattr(sys.modules[__name__], "DRIVER", driver)
 
-    def run(*arguments):
+    def run(*arguments: str) -> tuple[Any, Any]:
         name = f"{__name__}:make_driver"
         argv = ["--config-file", conf.config_file[0], "--driver", name, *arguments]
         try:
-            status = migrate_inventory.main(argv)
+            status: Any = migrate_inventory.main(argv)
         except SystemExit as ended:
             status = ended.code
         return status, capsys.readouterr()
@@ -319,7 +433,9 @@ def command(conf, driver, monkeypatch, capsys):
     return run
 
 
-def test_the_command_reshapes_and_says_so(command, driver, world, nodes):
+def test_the_command_reshapes_and_says_so(
+    command: Command, driver: GpuDriver, world: World, nodes: dict[str, str]
+) -> None:
     first, second = nodes
     driver.faults[second, True] = broken
     status, said = command()
@@ -346,13 +462,13 @@ def test_the_command_reshapes_and_says_so(command, driver, world, nodes):
         ("--config-file", "/nonexistent/placement.conf"),
     ],
 )
-def test_bad_arguments_end_with_127(command, arguments):
+def test_bad_arguments_end_with_127(command: Command, arguments: tuple[str, ...]) -> None:
     status, said = command(*arguments)
     assert status == 127
     assert "placement-migrate-compute-inventory: " in said.err
 
 
-def test_a_database_that_is_not_there_is_said_in_words(tmp_path):
+def test_a_database_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
     path, tree = tmp_path / "placement.conf", tmp_path / "tree.yaml"
     tree.write_text(f"placement_tree: 1\nproviders:\n  - name: a\n    uuid: {new_uuid()}\n")
     path.write_text(
@@ -373,7 +489,9 @@ def test_a_database_that_is_not_there_is_said_in_words(tmp_path):
     assert "Error" not in done.stderr
 
 
-def test_a_failed_node_is_one_line_too(command, driver, world, nodes):
+def test_a_failed_node_is_one_line_too(
+    command: Command, driver: GpuDriver, world: World, nodes: dict[str, str]
+) -> None:
     """The texts of the service are several lines."""
     name = next(iter(nodes))
     driver.faults[name, True] = lambda tree, allocations: allocations.clear()
@@ -384,7 +502,9 @@ def test_a_failed_node_is_one_line_too(command, driver, world, nodes):
 
 
 @pytest.mark.parametrize("named", ["directory", "file"])
-def test_the_command_reads_what_it_is_told_and_nothing_else(tmp_path, monkeypatch, named):
+def test_the_command_reads_what_it_is_told_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
     """As the service does: another database in a forgotten placement.conf.d is not reshaped."""
     path = tmp_path / "placement.conf"
     path.write_text("[placement_database]\nconnection = sqlite:///meant\n")
@@ -398,7 +518,7 @@ def test_the_command_reads_what_it_is_told_and_nothing_else(tmp_path, monkeypatc
     assert loaded.placement_database.connection == "sqlite:///meant"
 
 
-def test_the_client_imports_nothing_of_the_server():
+def test_the_client_imports_nothing_of_the_server() -> None:
     program = (
         "import sys, placement.client.migrate, placement.client.drivers.file,"
         " placement.client.drivers.split, placement.client.tree_diff\n"

@@ -5,9 +5,13 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from keystoneauth1 import adapter
+from oslo_config import cfg
 
 from placement import db_api, deploy
 from placement.client import drivers
@@ -22,11 +26,19 @@ from tests.client.conftest import http_adapter, make_conf, serving
 from tests.client.world import World, new_uuid
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "provider-trees"
+
+Run = Callable[..., tuple[Any, str, str]]
+"""Takes the arguments; returns the exit status, and what was said on both outputs."""
+
+Host = tuple[str, str, str, str]
+"""Name, root, child, consumer."""
+
 HOST1 = "6f7a0c54-1111-4222-8333-944445555666"
 
 
 @pytest.fixture(params=["http", "direct"])
-def how(request, conf):
+def how(request: pytest.FixtureRequest, conf: cfg.ConfigOpts) -> list[str]:
+    """The options that say where the service is."""
     if request.param == "direct":
         return ["--direct", "--config-file", conf.config_file[0]]
     url = request.getfixturevalue("url")
@@ -34,16 +46,22 @@ def how(request, conf):
 
 
 @pytest.fixture
-def world(url):
+def world(url: str) -> Iterator[World]:
+    """Somebody else who reads and writes, over HTTP in any case."""
     world = World(http_adapter(url))
     yield world
     world.adapter.session.session.close()
 
 
 @pytest.fixture
-def run(how, capsys):
-    def run(*arguments):
-        status = command.main([*how, *(str(one) for one in arguments)])
+def run(how: list[str], capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command, with the options of ``how``."""
+
+    def run(*arguments: object) -> tuple[Any, str, str]:
+        try:
+            status: Any = command.main([*how, *(str(one) for one in arguments)])
+        except SystemExit as ended:
+            status = ended.code
         said = capsys.readouterr()
         return status, said.out, said.err
 
@@ -51,7 +69,7 @@ def run(how, capsys):
 
 
 @pytest.fixture
-def host(world):
+def host(world: World) -> Host:
     """A host with VGPU in use on the root, and a child: name, root, child, consumer."""
     root = new_uuid()
     name = f"host {root}"
@@ -67,7 +85,7 @@ def host(world):
     return name, root, child, world.claim({root: {"VCPU": 1, "VGPU": 2}})
 
 
-def moved(name, extra=""):
+def moved(name: str, extra: str = "") -> str:
     """A file that gives the VGPU of the host to a new child."""
     return f"""placement_tree: 1
 providers:
@@ -84,7 +102,9 @@ providers:
 {extra}"""
 
 
-def test_an_export_applied_changes_nothing(run, host, world, tmp_path):
+def test_an_export_applied_changes_nothing(
+    run: Run, host: Host, world: World, tmp_path: Path
+) -> None:
     name, root, child, _ = host
     before, path = world.state(root, child), tmp_path / "out.yaml"
     assert run("export", name, "-o", path) == (0, "", "")
@@ -94,7 +114,9 @@ def test_an_export_applied_changes_nothing(run, host, world, tmp_path):
     assert world.state(root, child) == before
 
 
-def test_everything_exported_and_applied_changes_nothing(tmp_path, capsys):
+def test_everything_exported_and_applied_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """On a service of its own: what other tests leave behind would take its time."""
     conf = make_conf(tmp_path)
     database = db_api.open_database(conf)
@@ -119,7 +141,9 @@ def test_everything_exported_and_applied_changes_nothing(tmp_path, capsys):
     database.dispose()
 
 
-def test_a_reshape_from_a_file(how, run, host, world, url, tmp_path):
+def test_a_reshape_from_a_file(
+    how: list[str], run: Run, host: Host, world: World, url: str, tmp_path: Path
+) -> None:
     name, root, child, consumer = host
     path = tmp_path / "tree.yaml"
     path.write_text(moved(name))
@@ -160,7 +184,7 @@ def test_a_reshape_from_a_file(how, run, host, world, url, tmp_path):
     assert world.state(root, child, gpu) == after
 
 
-def test_a_new_tree_is_created(run, world, tmp_path):
+def test_a_new_tree_is_created(run: Run, world: World, tmp_path: Path) -> None:
     name, path = f"new {new_uuid()}", tmp_path / "tree.yaml"
     path.write_text(
         f"placement_tree: 1\nproviders:\n  - name: {name}\n    inventories: {{VCPU: {{total: 2}}}}\n"
@@ -174,7 +198,9 @@ def test_a_new_tree_is_created(run, world, tmp_path):
 
 
 @pytest.mark.parametrize("what", ["class", "provider", "no room"])
-def test_inventory_in_use_is_not_destroyed(run, host, world, tmp_path, what):
+def test_inventory_in_use_is_not_destroyed(
+    run: Run, host: Host, world: World, tmp_path: Path, what: str
+) -> None:
     name, root, child, consumer = host
     path = tmp_path / "tree.yaml"
     text = f"placement_tree: 1\nproviders:\n  - name: {name}\n    inventories: {{VCPU: {{total: 8}}}}\n"
@@ -194,7 +220,9 @@ def test_inventory_in_use_is_not_destroyed(run, host, world, tmp_path, what):
     assert world.state(root, child) == before
 
 
-def test_what_is_unlisted_is_removed_if_the_file_says_so(run, host, world, tmp_path):
+def test_what_is_unlisted_is_removed_if_the_file_says_so(
+    run: Run, host: Host, world: World, tmp_path: Path
+) -> None:
     name, root, child, _ = host
     path = tmp_path / "tree.yaml"
     path.write_text(f"placement_tree: 1\nunlisted: remove\nproviders:\n  - name: {name}\n")
@@ -224,7 +252,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("fault", BAD)
-def test_bad_files_are_refused_with_the_line(run, host, world, tmp_path, fault):
+def test_bad_files_are_refused_with_the_line(
+    run: Run, host: Host, world: World, tmp_path: Path, fault: str
+) -> None:
     name, root, child, _ = host
     other = world.get(f"/resource_providers/{world.provider()}")["name"]
     text, line, words = BAD[fault]
@@ -241,7 +271,9 @@ def test_bad_files_are_refused_with_the_line(run, host, world, tmp_path, fault):
     assert world.state(root, child) == before
 
 
-def test_inventories_of_several_providers_change_together_or_not(run, how, host, world, tmp_path):
+def test_inventories_of_several_providers_change_together_or_not(
+    run: Run, how: list[str], host: Host, world: World, tmp_path: Path
+) -> None:
     """All or nothing: the second writer comes between, and the whole starts over."""
     name, root, child, _ = host
     path = tmp_path / "tree.yaml"
@@ -273,13 +305,28 @@ def test_inventories_of_several_providers_change_together_or_not(run, how, host,
         ("apply", "/nonexistent/tree.yaml"),
     ],
 )
-def test_bad_usage(run, arguments):
+def test_bad_usage(run: Run, arguments: tuple[str, ...]) -> None:
     status, out, err = run(*arguments)
     assert (status, out) == (2, "")
-    assert err.startswith("placement-tree: ")
+    assert err.splitlines()[-1].startswith("placement-tree")
 
 
-def test_a_service_that_is_not_there(capsys, tmp_path):
+@pytest.mark.parametrize(
+    ("token", "path", "advice"),
+    [
+        ("nobody", "", "role admin or service"),
+        ("admin", "/placement/v1", "URL of a Placement service"),
+    ],
+)
+def test_a_refusal_says_what_to_look_at(
+    url: str, capsys: pytest.CaptureFixture[str], token: str, path: str, advice: str
+) -> None:
+    how = ["--os-auth-type", "admin_token", "--os-endpoint", url + path, "--os-token", token]
+    assert command.main([*how, "export", "--all"]) == 2
+    assert advice in capsys.readouterr().err
+
+
+def test_a_service_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "tree.yaml"
     path.write_text("placement_tree: 1\nproviders:\n  - name: a\n")
     how = ["--os-auth-type", "none", "--os-endpoint", "http://127.0.0.1:1"]
@@ -289,19 +336,21 @@ def test_a_service_that_is_not_there(capsys, tmp_path):
     assert "written" not in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_named(run):
+def test_a_file_that_is_not_there_is_named(run: Run) -> None:
     assert run("diff", "/nowhere/tree.yaml")[2] == (
         "placement-tree: /nowhere/tree.yaml: No such file or directory\n"
     )
 
 
-def test_a_cloud_without_the_sdk_says_what_to_install(monkeypatch, capsys):
+def test_a_cloud_without_the_sdk_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "openstack", None)
     assert command.main(["--os-cloud", "mycloud", "export", "--all"]) == 2
     assert "pip install openstacksdk" in capsys.readouterr().err
 
 
-def test_a_database_that_is_not_there(tmp_path):
+def test_a_database_that_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "placement.conf"
     path.write_text("[placement_database]\nconnection = sqlite:////nowhere/x\n")
     for named, words in ((path, "Check the name of the database"), ("/nowhere", "/nowhere")):
@@ -319,12 +368,14 @@ def test_a_database_that_is_not_there(tmp_path):
         assert "Error" not in done.stderr
 
 
-def test_a_file_from_standard_input(run, monkeypatch):
+def test_a_file_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("placement_tree: 1\nproviders: []\n"))
     assert run("apply", "-")[:2] == (0, "Nothing to change.\n")
 
 
-def test_colour_on_a_terminal_only(run, host, tmp_path, conf):
+def test_colour_on_a_terminal_only(
+    run: Run, host: Host, tmp_path: Path, conf: cfg.ConfigOpts
+) -> None:
     name, *_ = host
     path = tmp_path / "tree.yaml"
     path.write_text(moved(name))
@@ -342,7 +393,9 @@ def test_colour_on_a_terminal_only(run, host, tmp_path, conf):
     assert "\x1b[32m+ provider" in shown
 
 
-def test_the_examples_are_what_the_guide_says(conf, capsys):
+def test_the_examples_are_what_the_guide_says(
+    conf: cfg.ConfigOpts, capsys: pytest.CaptureFixture[str]
+) -> None:
     """vgpu-before, then vgpu-after with a consumer in place; offline, on a node of its own."""
     how = ["--direct", "--config-file", conf.config_file[0]]
     assert command.main([*how, "apply", str(EXAMPLES / "vgpu-before.yaml")]) == 0
@@ -363,12 +416,14 @@ def test_the_examples_are_what_the_guide_says(conf, capsys):
     assert read_layout(EXAMPLES / "numa-layout.yaml")["host1"].uuid == HOST1
 
 
-def test_names_cannot_steer_the_terminal():
+def test_names_cannot_steer_the_terminal() -> None:
     assert printable("a\x1b[2Jb\n\u202e") == "a\\x1b[2Jb\\n\\u202e"
     assert printable("schön") == "schön"
 
 
-def test_a_second_writer_makes_apply_start_over(connection, tmp_path):
+def test_a_second_writer_makes_apply_start_over(
+    connection: adapter.Adapter, tmp_path: Path
+) -> None:
     from placement.client.tree_plan import apply_file
     from tests.client.world import Recorder
 
@@ -381,3 +436,11 @@ def test_a_second_writer_makes_apply_start_over(connection, tmp_path):
     plan = apply_file(ReportClient(recorder), None, file, allow_reshape=True)
     assert [move.consumer_uuid for move in plan.moves] == [late]
     assert root not in world.used(late)
+
+
+def test_connection_options_may_stand_behind_the_command() -> None:
+    """As they could before the commands had options of their own."""
+    words = "export host1 --os-auth-type admin_token --os-token t --os-endpoint http://h -o file"
+    arguments = command._parse(words.split())
+    assert (arguments.command, arguments.subject, arguments.output) == ("export", ["host1"], "file")
+    assert (arguments.os_auth_type, arguments.os_token) == ("admin_token", "t")

@@ -14,7 +14,8 @@ HEAD = "placement_tree: 1\nproviders:\n"
 U1, U2 = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 
 
-def problems(text):
+def problems(text: str) -> list[tuple[int, str]]:
+    """Line and text of what is wrong with a file."""
     with pytest.raises(TreeFileError) as caught:
         parse(text, "trees.yaml")
     for problem in caught.value.problems:
@@ -22,12 +23,12 @@ def problems(text):
     return [(problem.line, problem.text) for problem in caught.value.problems]
 
 
-def test_the_schema_is_a_schema():
+def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
     json.dumps(schema())
 
 
-def test_a_file_is_read_with_its_lines():
+def test_a_file_is_read_with_its_lines() -> None:
     file = parse(
         f"""placement_tree: 1
 unlisted: remove
@@ -110,14 +111,14 @@ providers:
         ("a: \x00\n", 0, "special characters"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(text, line, words):
+def test_what_is_wrong_is_said_with_its_line(text: str, line: int, words: str) -> None:
     found = problems(text)
     assert any(
         at == line and any(word in said for word in words.split("|")) for at, said in found
     ), found
 
 
-def test_a_cycle_through_parents_names_its_members_only():
+def test_a_cycle_through_parents_names_its_members_only() -> None:
     found = problems(
         HEAD
         + "  - name: a\n    parent: b\n  - name: b\n    parent: c\n  - name: c\n    parent: b\n"
@@ -125,21 +126,22 @@ def test_a_cycle_through_parents_names_its_members_only():
     assert [line for line, text in found if "cycle" in text] == [5, 7]
 
 
-def test_all_problems_are_reported_at_once():
+def test_all_problems_are_reported_at_once() -> None:
     assert len(problems(HEAD + "  - name: a\n    uuid: x\n  - colour: red\n")) >= 3
 
 
-def test_aliases_that_blow_up_are_refused():
+def test_aliases_that_blow_up_are_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     assert "more than" in problems("\n".join(lines) + "\n")[0][1]
 
 
-def test_deep_nesting_is_an_error_not_a_crash():
+def test_deep_nesting_is_an_error_not_a_crash() -> None:
     assert problems("[" * 500 + "]" * 500)
 
 
-def built():
+def built() -> ProviderTree:
+    """A tree whose names and records are odd."""
     tree = ProviderTree()
     tree.new_root("host: #1 'odd' \u00e4\n", U1)
     tree.new_child("no", U1, U2)
@@ -149,7 +151,7 @@ def built():
     return tree
 
 
-def test_an_export_reads_back_as_the_same():
+def test_an_export_reads_back_as_the_same() -> None:
     file = parse(render(built(), [U1]), "export")
     host, child = file.providers
     assert file.removes_unlisted
@@ -168,7 +170,7 @@ def test_an_export_reads_back_as_the_same():
         max_size=20,
     )
 )
-def test_any_name_survives_the_round_trip(name):
+def test_any_name_survives_the_round_trip(name: str) -> None:
     tree = ProviderTree()
     tree.new_root(name, U1)
     assert parse(render(tree, [U1]), "export").providers[0].name == name

@@ -17,7 +17,11 @@ def test_the_unit_is_accepted(tmp_path: Path) -> None:
     unit = tmp_path / "placement.service"
     # The unit is checked down to the program, which need not be installed for the system here.
     unit.write_text(
-        shipped("systemd/placement.service", tmp_path, **{"/usr/bin/uwsgi": sys.executable})
+        shipped(
+            "systemd/placement.service",
+            tmp_path,
+            **{"/usr/bin/uwsgi": sys.executable, "/usr/bin/placement-manage": sys.executable},
+        )
     )
     done = subprocess.run(
         [analyze, "verify", "--man=no", unit],

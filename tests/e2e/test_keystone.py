@@ -1,4 +1,4 @@
-"""Real tokens of a real Keystone against auth_strategy=keystone (contract 01 sections 13.1, 14.2)."""
+"""Real tokens of a real Keystone against auth_strategy=keystone (specification 01 sections 13.1, 14.2)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Cloud:
         return requests.request(method, self.site.url + path, headers=sent, json=json, timeout=30)
 
     def row(self, token: str) -> tuple[int, int, int, int]:
-        """Return the statuses of the columns of the table in contract 01 section 14.2.
+        """Return the statuses of the columns of the table in specification 01 section 14.2.
 
         A reshape that says nothing is 400, once the policy has let it through.
         """
@@ -80,7 +80,8 @@ def cloud() -> Iterator[Cloud]:
         chief = keystone.create_user("the chief", {projects[OWN]: "admin"})
         for scope in ("system", "domains/default"):
             keystone.call("PUT", f"/{scope}/users/{chief}/roles/{keystone.role('admin')}")
-        with deployment.builtin(folder, serve(folder, keystone.url)) as site:
+        insight = "[insight]\nenabled = true\n"
+        with deployment.builtin(folder, serve(folder, keystone.url, insight)) as site:
             keystone.create_endpoint("placement", site.url)
             yield Cloud(keystone, site, projects)
 
@@ -187,21 +188,43 @@ def test_identity_headers_of_a_client_count_for_nothing(cloud: Cloud) -> None:
     assert cloud.request(admin, "GET", "/resource_providers", **demoted).status_code == 200
 
 
+def shell_of(cloud: Cloud, user: str) -> Shell:
+    """Return the command as in a cloud: the password, the catalogue and the endpoint are real."""
+    return Shell(
+        {
+            "OS_AUTH_TYPE": "password",
+            "OS_AUTH_URL": cloud.keystone.url,
+            "OS_USERNAME": user,
+            "OS_PASSWORD": PASSWORD,
+            "OS_PROJECT_NAME": OWN,
+            "OS_USER_DOMAIN_ID": "default",
+            "OS_PROJECT_DOMAIN_ID": "default",
+            "OS_PLACEMENT_API_VERSION": "1.39",
+        }
+    )
+
+
 def test_the_command_finds_the_service_in_the_catalogue(cloud: Cloud) -> None:
-    """Users and passwords as in a cloud: the token, the catalogue and the endpoint are real."""
-    environment = {
-        "OS_AUTH_TYPE": "password",
-        "OS_AUTH_URL": cloud.keystone.url,
-        "OS_USERNAME": "the admin",
-        "OS_PASSWORD": PASSWORD,
-        "OS_PROJECT_NAME": OWN,
-        "OS_USER_DOMAIN_ID": "default",
-        "OS_PROJECT_DOMAIN_ID": "default",
-        "OS_PLACEMENT_API_VERSION": "1.39",
-    }
-    Shell(environment).run("openstack resource provider create found-in-the-catalogue")
-    reader = Shell({**environment, "OS_USERNAME": "the reader"})
-    assert "Policy does not allow" in reader.fail("openstack resource provider list")
+    shell_of(cloud, "the admin").run("openstack resource provider create found-in-the-catalogue")
+    refused = shell_of(cloud, "the reader").fail("openstack resource provider list")
+    assert "Policy does not allow" in refused
+
+
+def test_an_operator_is_told_why_and_a_reader_is_not(cloud: Cloud) -> None:
+    """The commands of specification 07 section 8 ask with a real token, and the policy counts."""
+    operator, reader = shell_of(cloud, "the admin"), shell_of(cloud, "the reader")
+    host = operator.ask("openstack resource provider create explained")["uuid"]
+    operator.run(f"openstack resource provider inventory set {host} --resource VCPU=8")
+    explain = "openstack allocation candidate explain --resource VCPU=9 --about explained"
+
+    told = operator.ask(explain)
+
+    assert told["candidates"] == {"count": 0, "complete": True}
+    assert told["largest"][0]["would_do"] == 8
+    assert told["about"]["verdict"].startswith("explained cannot take this: VCPU has 8 free of 9")
+    drained = operator.ask("openstack resource provider drain check explained")
+    assert drained == {"homeless": [], "complete": True}
+    assert "placement:insight:explain" in reader.fail(explain)
 
 
 def test_the_root_asks_for_no_token(cloud: Cloud) -> None:

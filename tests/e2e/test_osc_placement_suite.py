@@ -1,4 +1,4 @@
-"""The functional tests that osc-placement ships, on our PlacementFixture (contract 06 section 10)."""
+"""The functional tests that osc-placement ships, on our PlacementFixture (specification 06 section 10)."""
 
 import os
 import subprocess

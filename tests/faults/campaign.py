@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import select
 
 from placement.db import invariants, models
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.faults.clients import CAPACITY, Actor, Answer, Caller, crew, entry
 from tests.faults.history import Books

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from placement.db import schema
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.faults import campaign
 from tests.faults.servers import KINDS, PostgreSQL, server

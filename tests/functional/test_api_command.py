@@ -4,6 +4,7 @@ import http.client
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -120,6 +121,24 @@ def test_start_that_fails_says_why_in_one_line(
     assert fragment in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith("placement-api: ")
+
+
+def test_port_that_is_taken_names_the_option(settings: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            command("--port", port),
+            env=settings,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert f"cannot listen on 127.0.0.1:{port}: " in line
+    assert "Take another with --port" in line
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The options of the allocation candidates, read for each request (contract 04 section 6.1)."""
+"""The options of the allocation candidates, read for each request (specification 04 section 6.1)."""
 
 import logging
 import re
@@ -97,7 +97,7 @@ def test_nothing_found_is_one_line_with_the_reason(
 ) -> None:
     """At INFO, once for each empty answer; what was found is not worth a line."""
     caplog.set_level(logging.INFO, logger="placement")
-    name = "placement.handlers.allocation_candidate"
+    name = "placement.objects.allocation_candidate"
 
     assert len(hosts(service)) == HOSTS
     assert [each for each in caplog.records if each.name == name] == []
@@ -107,7 +107,7 @@ def test_nothing_found_is_one_line_with_the_reason(
 
     assert line.levelno == logging.INFO
     assert line.getMessage().startswith("No allocation candidates: ")
-    assert f"required traits for VCPU: {HOSTS} removed, 0 left" in line.getMessage()
+    assert f"REQUIRED_TRAITS HW_CPU_X86_VMX: {HOSTS} removed, 0 left" in line.getMessage()
 
 
 def set_option(service: Service, name: str, value: Any) -> None:

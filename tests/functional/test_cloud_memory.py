@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import insert, update
 
 from placement.db import models
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.handlers import candidate_answer
-from placement.objects.cloud import LivingCloud
+from placement.objects.picture import Picture
 from placement.search import CandidateRequest, Cloud, Group, search
 from tests.support import service
 
@@ -55,12 +55,12 @@ def answered(cloud: Cloud) -> "weakref.ref[Cloud]":
 
 def test_a_replaced_cloud_is_freed_at_once(db: Database) -> None:
     """No cycle keeps it until a collection of garbage: memory is bounded by what is current."""
-    living = LivingCloud(db)
+    picture = Picture(db)
     gc.disable()
     try:
-        first = living.search(answered)
+        first = picture.read(answered)
         change_everything(db)
-        second = living.search(answered)
+        second = picture.read(answered)
 
         assert first() is None
         assert second() is not None
@@ -70,10 +70,10 @@ def test_a_replaced_cloud_is_freed_at_once(db: Database) -> None:
 
 def test_garbage_is_collected_again_after_a_load(db: Database) -> None:
     """Reading a cloud pauses the collector; nobody else notices, failed or not."""
-    assert LivingCloud(db).search(lambda cloud: gc.isenabled())
+    assert Picture(db).read(lambda cloud: gc.isenabled())
 
     without_tables = Database(make_engine("sqlite://"))
     with pytest.raises(Exception, match="no such table"):
-        LivingCloud(without_tables).search(answered)
+        Picture(without_tables).read(answered)
     without_tables.dispose()
     assert gc.isenabled()

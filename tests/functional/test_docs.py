@@ -1,5 +1,6 @@
 """The documentation builds, and says what is so."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,12 +8,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from docs import api_examples, api_story, live_pages
+from docs import api_examples, api_fields, api_story, live_pages
 from placement.cmd import manage
 from placement.db import invariants, schema
-from placement.db.api import Database, Transaction
+from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
-from placement.web.routes import ROUTES
+from placement.routes import ROUTES
 from tests.support.databases import KINDS, scratch_database
 from tests.support.processes import require_program
 
@@ -35,6 +36,12 @@ def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
     errors = (tmp_path / "html/reference/errors.html").read_text()
     assert "placement.resource_provider.cannot_delete_parent" in errors
     assert "max_request_body_size" in (tmp_path / "html/reference/options.html").read_text()
+    pages = list((tmp_path / "html").rglob("*.html"))
+    assert tmp_path / "html/openapi/index.html" in pages
+    fetched = re.compile(
+        r"<(?:script|img|iframe)[^>]*\ssrc=.https?:|<link[^>]*rel=.stylesheet[^>]*https?:"
+    )
+    assert [page.name for page in pages if fetched.search(page.read_text())] == []
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +59,21 @@ def test_the_api_reference_is_what_the_service_answers(name: str, answered: dict
 def test_the_api_reference_has_every_operation() -> None:
     described = {(each.path, each.method) for page in api_story.PAGES for each in page.operations}
     assert described == {(path, method) for path in ROUTES for method in ROUTES[path]}
+
+
+def test_fields_say_from_which_version_to_which() -> None:
+    """Of requests as the schemas have it, of answers as the service answers."""
+    sent = api_fields.body_fields("/allocations/{consumer_uuid}", "PUT")
+    windows = {(field.path, field.kind.split(",")[0]): found for field, found in sent.items()}
+    assert windows["project_id", "string"] == [(8, 39)]
+    assert windows["allocations", "array"] == [(0, 11)]
+    assert windows["consumer_generation", "integer or null"] == [(28, 39)]
+
+    answers = api_examples.tell().answers
+    shown = {field.path: found for field, found in answers["ResourceProvider"].items()}
+    assert shown["name"] == [(0, 39)]
+    assert shown["root_provider_uuid"] == [(14, 39)]
+    assert shown["links[rel=allocations]"] == [(11, 39)]
 
 
 @pytest.mark.parametrize("story", live_pages.STORIES, ids=lambda story: story[0])
@@ -135,7 +157,7 @@ def test_the_way_to_this_service_and_back_and_here_again(
         schema.sync(database, target=OLD_HEAD)
         _write(database, OLD_DATA)
 
-        assert manage.run([*run, "sync"]) == 0
+        assert manage.run([*run, "sync", "--finish"]) == 0
         assert manage.run([*run, "check"]) == 0
         assert _used(database) == {1000: 4}
 
@@ -144,7 +166,7 @@ def test_the_way_to_this_service_and_back_and_here_again(
             assert schema.current(database) == OLD_HEAD
         _write(database, MORE_OLD_DATA)
 
-        assert manage.run([*run, "sync"]) == 0
+        assert manage.run([*run, "sync", *(["--finish"] if stamped else [])]) == 0
         if not stamped:
             assert manage.run([*run, "check"]) == 1
             manage.run([*run, "check", "--repair"])

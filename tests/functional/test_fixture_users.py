@@ -2,7 +2,7 @@
 
 Nova subclasses :class:`PlacementFixture` like this, sends every request through one adapter to the
 endpoint of the fixture, reshapes as ``admin``, and hands the configuration of the fixture to
-:class:`PlacementDirect` (contract 05 part B, 06 sections 9 and 10).
+:class:`PlacementDirect` (specification 05 part B, specification 06 sections 9 and 10).
 """
 
 from collections.abc import Iterator

@@ -3,19 +3,42 @@
 A suite begins on an empty database (tests/support/gabbi_fixtures.py).
 """
 
+import json
 import unittest
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
 from gabbi import handlers, suitemaker
+from gabbi.handlers.base import ResponseHandler
+from gabbi.handlers.jsonhandler import JSONHandler
 
 from tests.support import databases, gabbi_fixtures
 
 SUITES = Path(__file__).parents[1] / "gabbits"
 PATHS = sorted(SUITES.glob("*.yaml"))
+
+
+class InAnyOrder(ResponseHandler):
+    """``response_json_in_any_order``: JSON paths and whole values, whose lists have no order."""
+
+    test_key_suffix = "json_in_any_order"
+    test_key_value: ClassVar[dict[str, Any]] = {}
+
+    def action(self, test: Any, item: str, value: Any = None) -> None:
+        found = JSONHandler.extract_json_path_value(test.response_data, item)
+        test.assertEqual(_ordered(value), _ordered(found), item)
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _ordered(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return sorted(map(_ordered, value), key=lambda member: json.dumps(member, sort_keys=True))
+    return value
+
 
 def build(path: Path) -> unittest.TestSuite:
     """Make a suite of one file; the service is there without being named."""
@@ -30,7 +53,7 @@ def build(path: Path) -> unittest.TestSuite:
         None,
         gabbi_fixtures,
         gabbi_fixtures.application,
-        handlers=[handler() for handler in handlers.RESPONSE_HANDLERS],
+        handlers=[handler() for handler in (*handlers.RESPONSE_HANDLERS, InAnyOrder)],
         test_loader_name="gabbi",
     )
 

@@ -1,12 +1,15 @@
 """GET /healthcheck: off unless configured, and it knows whether the database answers."""
 
+import contextlib
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url
 
-from placement.db.api import Database
+from placement.advice import NotConfigured
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.faults.proxy import Proxy
 from tests.support.databases import require
@@ -51,6 +54,32 @@ def test_its_path_can_be_chosen() -> None:
     with running(healthcheck__path="/alive") as service:
         assert check(service)[0] == 401
         assert service.request("GET", "/alive", x_auth_token=None).text == "OK"
+
+
+def test_configured_back_ends_are_asked_besides_the_database(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each of several services in one process has its own; who names the database has it once."""
+    switch = tmp_path / "off"
+    monkeypatch.setenv("OS_HEALTHCHECK__DISABLE_BY_FILE_PATH", str(switch))
+    with contextlib.ExitStack() as services:
+        plain = services.enter_context(running(healthcheck__path=PATH))
+        monkeypatch.setenv("OS_HEALTHCHECK__BACKENDS", "disable_by_file")
+        switched = services.enter_context(running(healthcheck__path=PATH))
+        monkeypatch.setenv("OS_HEALTHCHECK__BACKENDS", "disable_by_file,placement_database")
+        both = services.enter_context(running(healthcheck__path=PATH))
+        for service in (switched, both):
+            reasons = json.loads(check(service, accept="application/json")[1])["reasons"]
+            assert reasons == ["OK", "OK"]
+        switch.touch()
+        assert [check(one)[0] for one in (plain, switched, both)] == [200, 503, 503]
+
+
+def test_without_its_entry_point_it_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an installation of an earlier version; it would say OK without asking the database."""
+    monkeypatch.setattr("placement.web.healthcheck.BACKEND", "not_installed")
+    with pytest.raises(NotConfigured, match="not_installed"), running(healthcheck__path=PATH):
+        pass
 
 
 @pytest.fixture(params=SERVERS)

@@ -1,11 +1,14 @@
-"""Writes have the isolation that the code is written for, whatever the server's default is.
+"""The three kinds of access are what they say; writes, whatever the server's default isolation is.
 
 A statement that waited for a lock must see what its holder committed (docs/maintainers/writes.rst).
 """
 
-import pytest
+from collections.abc import Iterator
 
-from placement.db.api import Database
+import pytest
+from sqlalchemy import literal, select
+
+from placement.db.database import Database, Reader, StaleRead, Transaction
 from placement.db.engine import make_engine
 from tests.support.databases import scratch_database
 
@@ -32,3 +35,38 @@ def test_writes_are_read_committed(kind: str, level: str) -> None:
     # The default was there to be overruled; on MariaDB it is overruled for the whole session.
     wanted = level if kind == "postgresql" else "READ COMMITTED"
     assert by_default.upper().replace("-", " ") == wanted
+
+
+@pytest.fixture
+def database() -> Iterator[Database]:
+    made = Database(make_engine("sqlite://"))
+    yield made
+    made.dispose()
+
+
+def test_a_read_is_one_statement(database: Database) -> None:
+    """Two statements outside a transaction could see two states: the second is refused."""
+    one = select(literal(1))
+
+    def twice(reader: Reader) -> object:
+        reader.execute(one)
+        return reader.scalar(one)
+
+    assert database.read(lambda reader: reader.scalar(one)) == 1
+    assert database.read(lambda reader: list(reader.scalars(one))) == [1]
+    with pytest.raises(RuntimeError, match="one statement"):
+        database.read(twice)
+
+
+def test_a_write_knows_how_often_it_was_tried(database: Database) -> None:
+    seen = []
+
+    def work(tx: Transaction) -> None:
+        seen.append(tx.attempt)
+        if tx.attempt < 3:
+            raise StaleRead
+
+    for _ in range(2):
+        database.write(work)
+
+    assert seen == [1, 2, 3, 1, 2, 3]

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import select
 
+from placement.db import closing as end
 from placement.db import in_list, ledger_rows, models, schema, standard_names
-from placement.db.api import Database, StaleRead, Transaction
+from placement.db.closing import Closing
+from placement.db.database import Database, Snapshot, StaleRead, Transaction
 from placement.db.engine import make_engine
 from placement.db.inventory_rows import InventoryRow
-from placement.db.ledger_rows import Closing
 from placement.db.owner_usage_rows import CONSUMERS, Account
 from placement.db.provider_rows import LockedProvider
 from placement.objects import inventory, resource_provider
@@ -79,7 +80,7 @@ class Ledger:
         return found
 
 
-def _state(tx: Transaction, host: Host) -> tuple[int, int, list[int]]:
+def _state(tx: Snapshot, host: Host) -> tuple[int, int, list[int]]:
     providers, inventories = models.resource_providers, models.inventories
     own = inventories.c.resource_provider_id == host.id
     used = tx.scalars(select(inventories.c.used).where(own).order_by(inventories.c.id))
@@ -101,7 +102,7 @@ def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
 def close(ledger: Ledger, closing: Closing) -> int:
     """Write it; return in how many statements."""
     with recorded(ledger.db) as statements:
-        ledger.db.write(lambda tx: ledger_rows.close(tx, closing))
+        ledger.db.write(lambda tx: end.close(tx, closing))
     return len(statements)
 
 
@@ -116,7 +117,7 @@ def test_counters_generations_and_sums_move(
     untouched = ledger.state([other])
     moved = [change for host in hosts for change in host.moving(*moves)]
 
-    close(ledger, Closing(moved, [host.provider for host in hosts], (), OWED))
+    close(ledger, Closing(moved, {1: [host.provider for host in hosts]}, (), OWED))
 
     padded = [*moves, 0, 0, 0][:3]
     assert ledger.state(hosts) == [
@@ -132,9 +133,9 @@ def test_who_is_only_touched_keeps_its_generation(ledger: Ledger) -> None:
     left, entered = hosts = ledger.hosts(2)
     (old, seen, _), (next_old, next_seen, _) = ledger.state(hosts)
 
-    close(ledger, Closing(left.moving(9, 9, 9), (), (left.id,), OWED))
+    close(ledger, Closing(left.moving(9, 9, 9), {}, (left.id,), OWED))
     back = left.moving(-9, -9, -8) + entered.moving(9, 9, 8)
-    close(ledger, Closing(back, [entered.provider], (left.id,), {}))
+    close(ledger, Closing(back, {1: [entered.provider]}, (left.id,), {}))
 
     assert ledger.state(hosts) == [
         (old, seen + 2, [0, 0, 1]),
@@ -147,7 +148,7 @@ def test_a_provider_of_which_nothing_moves_is_stepped_with_the_others(ledger: Le
     hosts = ledger.hosts(2)
     before = ledger.state(hosts)
 
-    close(ledger, Closing(hosts[0].moving(1), [host.provider for host in hosts], (), OWED))
+    close(ledger, Closing(hosts[0].moving(1), {1: [host.provider for host in hosts]}, (), OWED))
 
     assert ledger.state(hosts) == [
         (before[0][0] + 1, before[0][1] + 1, [1, 0, 0]),
@@ -166,11 +167,11 @@ def test_one_generation_that_is_not_the_one_that_was_read_refuses_all(
     moved = [change for host in hosts for change in host.moving(*moves)]
     providers = [host.provider for host in hosts]
     stale = LockedProvider(hosts[-1].id, hosts[-1].provider.uuid, before[-1][0] - 1)
-    closing = Closing(moved, [*providers[:-1], stale], (), OWED)
+    closing = Closing(moved, {1: [*providers[:-1], stale]}, (), OWED)
 
     def once(tx: Transaction) -> None:
         with pytest.raises(StaleRead):
-            ledger_rows.close(tx, closing)
+            end.close(tx, closing)
         tx.exec_driver_sql("ROLLBACK")
         tx.exec_driver_sql("BEGIN")
 
@@ -182,13 +183,13 @@ def test_one_generation_that_is_not_the_one_that_was_read_refuses_all(
 
 def test_nothing_to_write_is_nothing_sent(ledger: Ledger) -> None:
     """An empty set for a consumer that nobody knows."""
-    assert close(ledger, Closing((), (), (), {})) == 0
+    assert close(ledger, Closing((), {}, (), {})) == 0
 
 
 def test_a_claim_is_closed_in_as_few_statements_as_the_database_takes(ledger: Ledger) -> None:
     """While they travel, whoever wants the same host waits."""
     (host,) = ledger.hosts(1)
 
-    sent = close(ledger, Closing(host.moving(1, 1, 1), [host.provider], (), OWED))
+    sent = close(ledger, Closing(host.moving(1, 1, 1), {1: [host.provider]}, (), OWED))
 
     assert sent == {"postgresql": 1, "mysql": 2, "sqlite": 3}[ledger.db.dialect]

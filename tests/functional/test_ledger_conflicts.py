@@ -1,7 +1,7 @@
 """Writes of the ledger that lose a race inside the database: repeated from nothing, or refused whole.
 
-Contract 03 section 11, DA4 to DA6, and 05 section A8. What others do in between is done for real, by a
-second connection, at a chosen statement of the first.
+Specification 03 section 11, specification 05 section A8 and specification 08 section 3. What
+others do in between is done for real, by a second connection, at a chosen statement of the first.
 """
 
 import uuid
@@ -14,7 +14,7 @@ from sqlalchemy import event, select, update
 
 from placement import errors
 from placement.db import invariants, models, schema, standard_names
-from placement.db.api import Database, StaleRead
+from placement.db.database import Database, StaleRead
 from placement.db.engine import make_engine
 from placement.db.inventory_rows import Record
 from placement.objects import allocation, inventory, reshaper, resource_provider
@@ -145,7 +145,7 @@ def test_what_keeps_losing_is_refused_with_the_words_for_a_blind_retry(
 
 
 def test_a_write_repeated_at_any_statement_is_written_once(ledger: Ledger) -> None:
-    """Every attempt starts from the committed state (DA6)."""
+    """Every attempt starts from the committed state (specification 08 section 3)."""
     host, consumer = ledger.host(), new()
     ledger.put(consumer, host, 2)
     with ledger.before("SELECT", lambda: None) as seen:
@@ -172,7 +172,7 @@ def test_a_write_repeated_at_any_statement_is_written_once(ledger: Ledger) -> No
 
 @interrupted
 def test_a_consumer_created_meanwhile_is_a_conflict_for_who_expected_none(ledger: Ledger) -> None:
-    """Exactly one 204 (DA4); the words are those of a consumer conflict, not of a blind retry."""
+    """Exactly one 204; the words are those of a consumer conflict, not of a blind retry."""
     host, consumer = ledger.host(), new()
 
     def create() -> None:
@@ -353,3 +353,27 @@ def test_a_counter_is_the_sum_of_the_ledger_whoever_wrote_it(ledger: Ledger) -> 
     found = {each.invariant.name for each in invariants.violations(ledger.db)}
     assert found == {"usage counters equal the sums of the ledger"}
     ledger.db.write(lambda tx: tx.execute(used.values(used=2)))
+
+
+def test_any_number_of_names_is_looked_up(ledger: Ledger) -> None:
+    """More than SQLite takes parameters: the answer is about the names, on every database."""
+    host, consumer = ledger.host(), new()
+    names = [f"CUSTOM_NO_{number}" for number in range(250_001)]
+    resources = {"VCPU": 1} | dict.fromkeys(names, 1)
+    change = ConsumerChange(consumer, {host: resources}, project="p", user="u")
+
+    with pytest.raises(allocation.UnknownClass, match=r"CUSTOM_NO_0$"):
+        allocation.replace_allocations(ledger.db, AllocationChange([change]))
+
+    assert ledger.held(consumer) == {}
+
+
+def test_inventory_written_with_nothing_to_give_is_not_over_capacity(ledger: Ledger) -> None:
+    """A reshape may reserve more than there is. Nobody made it smaller than what is in use."""
+    host = ledger.host()
+    generation = resource_provider.show(ledger.db, host).generation
+    record = record_from({"total": 1, "reserved": 5})
+
+    reshaper.reshape(ledger.db, Reshape([InventoryChange(host, generation, {"VCPU": record})], []))
+
+    assert [found for found in invariants.check(ledger.db) if found.count] == []

@@ -21,7 +21,6 @@ from schemathesis.specs.openapi.checks import (
 from sqlalchemy import event
 
 from docs import openapi
-from placement.web.routes import ROUTES
 from tests.support import service
 
 DOCUMENT = Path(openapi.__file__).with_name("openapi.json")
@@ -37,13 +36,15 @@ def test_every_body_and_route_is_described() -> None:
     document = openapi.document()
     taking = {
         (path, method)
-        for path, methods in ROUTES.items()
+        for path, methods in openapi.ALL_ROUTES.items()
         for method, actions in methods.items()
         if actions[-1].takes_json
     }
     assert set(openapi.BODIES) == taking
     described = {(path, m.upper()) for path, item in document["paths"].items() for m in item}
-    routed = {(path, method) for path, methods in ROUTES.items() if path for method in methods}
+    routed = {
+        (path, method) for path, methods in openapi.ALL_ROUTES.items() if path for method in methods
+    }
     assert described == routed
 
 
@@ -117,7 +118,7 @@ described = schemathesis.openapi.from_wsgi("/openapi.json", _serve)
 def host() -> Iterator[None]:
     """The service, with one host that has inventory."""
     global current
-    with service.running(oslo_policy__enforce_new_defaults=False) as current:
+    with service.running(oslo_policy__enforce_new_defaults=False, insight__enabled=True) as current:
         current.request("POST", "/resource_providers", version="1.39", json=HOST)
         current.request(
             "PUT",

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import statements
 from placement.db import schema
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support.databases import KINDS, scratch_database
 

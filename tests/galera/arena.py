@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from placement.db import schema
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support import deployment
 from tests.support.deployment import Site

@@ -15,7 +15,7 @@ import requests
 from sqlalchemy import func, select
 
 from placement.db import invariants, models
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.deploy.conversation import HEADERS, call, create_provider
 from tests.galera.arena import PATIENCE, READ_YOUR_WRITES, make_schema, rotated, servers, url_of

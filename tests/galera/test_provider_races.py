@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from placement.db import standard_names
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.galera.arena import READ_YOUR_WRITES, make_schema, rotated, url_of
 from tests.races import test_provider_races as races

@@ -1,15 +1,14 @@
 """What the database floor makes of a cluster's own errors."""
 
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from placement import errors
-from placement.db.api import Database, StaleRead
+from placement.db.database import Database, StaleRead, Transaction
 from placement.db.engine import make_engine
 from tests.galera.arena import PATIENCE, READ_YOUR_WRITES, rotated, url_of
 from tests.support.galera import Cluster, Node
@@ -37,7 +36,7 @@ def connect(nodes: list[Node], *parameters: str) -> Database:
     return Database(make_engine(url_of(nodes, DATABASE, PATIENCE, *parameters)))
 
 
-def add_one(tx: Connection) -> None:
+def add_one(tx: Transaction) -> None:
     """Lock, read, and write by compare-and-set, as the service does."""
     n = tx.scalar(text("SELECT n FROM t WHERE id = 1 FOR UPDATE"))
     done = tx.execute(text("UPDATE t SET n = n + 1 WHERE id = 1 AND n = :n"), {"n": n})
@@ -52,7 +51,7 @@ def test_conflicting_commits_of_two_nodes_are_tried_again(cluster: Cluster) -> N
     attempts = [0, 0]
 
     def write(place: int) -> None:
-        def work(tx: Connection) -> None:
+        def work(tx: Transaction) -> None:
             attempts[place] += 1
             add_one(tx)
             if attempts[place] == 1:
@@ -109,10 +108,8 @@ def test_a_node_that_was_cut_off_is_left_for_another(cluster: Cluster) -> None:
     lonely.cut_off()
     try:
         wait_until("it notices", lambda: lonely.status("wsrep_ready") == "OFF")
-        began = time.monotonic()
         assert flexible.read(lambda c: c.scalar(text("SELECT n FROM t"))) == 2
         flexible.write(add_one)
-        assert time.monotonic() - began < 5
         with pytest.raises(errors.DatabaseUnavailable):
             faithful.write(add_one)
     finally:

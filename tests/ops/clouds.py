@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, MetaData, Table, insert, select
 
-from placement.db.api import Database
+from placement.db.database import Database, Snapshot, Transaction
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -129,10 +129,10 @@ def with_gaps() -> Rows:
 def load(database: Database, rows: Rows) -> None:
     """Write the rows, leaving out columns that the schema does not have yet."""
 
-    def work(tx: Connection) -> None:
-        if tx.dialect.name == "mysql":
+    def work(tx: Transaction) -> None:
+        if tx.dialect == "mysql":
             tx.exec_driver_sql("SET SESSION sql_mode = 'TRADITIONAL,NO_AUTO_VALUE_ON_ZERO'")
-        tables = reflect(tx)
+        tables = reflect(tx.connection)
         for name, wanted in rows.items():
             columns = set(tables[name].c.keys())
             tx.execute(
@@ -143,7 +143,7 @@ def load(database: Database, rows: Rows) -> None:
                     for row in wanted
                 ],
             )
-            if tx.dialect.name == "postgresql" and "id" in columns:
+            if tx.dialect == "postgresql" and "id" in columns:
                 # As the dump of a database does.
                 sequence = f"pg_get_serial_sequence('{name}', 'id')"
                 tx.exec_driver_sql(f"SELECT setval({sequence}, MAX(id)) FROM {name}")
@@ -154,8 +154,8 @@ def load(database: Database, rows: Rows) -> None:
 def dump(database: Database) -> Rows:
     """Return every row of every table but the versions, in the order of its keys."""
 
-    def work(tx: Connection) -> Rows:
-        tables = reflect(tx)
+    def work(tx: Snapshot) -> Rows:
+        tables = reflect(tx.connection)
         return {
             name: [
                 dict(row)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support.databases import scratch_database
 

@@ -1,4 +1,4 @@
-"""What other projects' functional tests import (contract 06 section 10)."""
+"""What other projects' functional tests import (specification 06 section 10)."""
 
 import logging
 import subprocess
@@ -11,11 +11,12 @@ import pytest
 import requests
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from placement import conf as configuration
 from placement import db_api
 from placement.db import models, schema
+from placement.db.database import Reader
 from placement.tests import fixtures as database_fixtures
 from placement.tests.functional.fixtures import capture
 from placement.tests.functional.fixtures.placement import PlacementFixture
@@ -170,8 +171,8 @@ def test_defaults_are_put_back() -> None:
         assert conf_fixture.conf.oslo_policy.policy_file == "policy.yaml"
 
 
-def _class_names(connection: Connection) -> list[str]:
-    return list(connection.scalars(select(models.resource_classes.c.name)))
+def _class_names(reader: Reader) -> list[str]:
+    return list(reader.scalars(select(models.resource_classes.c.name)))
 
 
 def test_database_alone() -> None:

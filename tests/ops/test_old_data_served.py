@@ -1,4 +1,4 @@
-"""The API over data of any age, and data migrations while it is written to (contract 06 7.4)."""
+"""The API over data of any age, and data migrations while it is written to (specification 06 section 7.4)."""
 
 import threading
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import webob
 
 from placement import deploy
 from placement.db import invariants, online_migrations, schema
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.db.migrations.steps import MigrationBlocked
 from tests.ops import clouds
@@ -192,7 +192,7 @@ def test_data_migrations_while_the_service_writes(database: Database) -> None:
 def test_replacing_allocations_that_had_no_consumer(
     sqlite_url: str, version: str, migrated: bool
 ) -> None:
-    """Contract 06 7.4 and 03: whoever replaces them gives them a consumer."""
+    """Specification 06 section 7.4: whoever replaces them gives them a consumer."""
     database = Database(make_engine(sqlite_url))
     with_incomplete(database)
     if migrated:

@@ -1,4 +1,4 @@
-"""The sample files say what the code does (contract 06 section 11)."""
+"""The sample files say what the code does (specification 06 section 11)."""
 
 import re
 import subprocess

@@ -1,6 +1,7 @@
-"""A database at any revision is upgraded in place and loses nothing (contract 06 section 7)."""
+"""A database at any revision is upgraded in place and loses nothing (specification 06 section 7)."""
 
 from collections import Counter, defaultdict
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,14 +11,16 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import event, select, text
 
 from placement.db import invariants, models, online_migrations, schema
-from placement.db.api import Database
+from placement.db.database import Database, Transaction
 from placement.db.migrations.steps import MigrationBlocked
+from placement.objects import coexistence
 from tests.ops import clouds
 
 RELEASED = ("b4ed3a175331", "611cd6dffd7b", "b5c396305c25", "422ece571366", "a082b8bb98d0")
 BEFORE_BLOCKERS = schema.REVISIONS[: schema.REVISIONS.index("611cd6dffd7b")]
-COUNTERS = "c5d20b9e4f18"
-COMPUTED: defaultdict[str, set[str]] = defaultdict(set, inventories={"used"})
+COMPUTED: defaultdict[str, set[str]] = defaultdict(
+    set, inventories={"used"}, resource_providers={"revision", "own_generation"}
+)
 IDS = online_migrations.IncompleteIds("nobody", "nobody")
 
 
@@ -31,7 +34,7 @@ def differences(database: Database) -> list[Any]:
 
 
 def test_chain_is_linear_and_keeps_the_released_ids() -> None:
-    scripts = ScriptDirectory.from_config(schema._config())
+    scripts = ScriptDirectory.from_config(schema.alembic_config())
     chain = [script.revision for script in scripts.walk_revisions()][::-1]
 
     assert tuple(chain) == schema.REVISIONS
@@ -55,13 +58,15 @@ def test_upgrade_keeps_every_row_and_computes_what_is_new(
     before = clouds.dump(database)
 
     schema.sync(database)
+    coexistence.finish(database)
 
     after = clouds.dump(database)
+    # Computed whole.
+    before.pop("owner_usages", None)
     for table, rows in before.items():
         columns = set(rows[0] if rows else ()) - COMPUTED[table]
         assert clouds.project(after[table], columns) == clouds.project(rows, columns), table
-    had_counters = schema.REVISIONS.index(revision) >= schema.REVISIONS.index(COUNTERS)
-    check_counters(after, unknown=had_counters)
+    check_counters(after)
     had_generations = revision != schema.REVISIONS[0]
     assert {row["generation"] for row in after["consumers"]} == {int(had_generations)}
     assert differences(database) == []
@@ -77,14 +82,37 @@ def test_upgrade_gives_every_provider_a_generation(database: Database) -> None:
     assert {row["generation"] for row in clouds.dump(database)["resource_providers"]} == {0}
 
 
-def check_counters(rows: clouds.Rows, *, unknown: bool) -> None:
-    """Where the schema had counters already, the rows were written behind their back."""
+def test_ratios_keep_the_digits_that_were_shown(database: Database) -> None:
+    """A database that was taken over shows what it showed before, on MariaDB too."""
+    schema.sync(database, target=RELEASED[-1])
+    clouds.load(database, clouds.complete())
+    ratios = (1.1, 16.0, 0.3, 1234.5)
+    for key, ratio in enumerate(ratios, start=1):
+        database.write(partial(set_ratio, key=key, ratio=ratio))
+
+    schema.sync(database)
+
+    rows = clouds.dump(database)["inventories"]
+    found = {row["id"]: float(row["allocation_ratio"]) for row in rows}
+    assert tuple(found[key] for key in range(1, len(ratios) + 1)) == ratios
+    database.write(partial(set_ratio, key=1, ratio=1.2345674))
+    assert float(clouds.dump(database)["inventories"][0]["allocation_ratio"]) == 1.2345674
+
+
+def set_ratio(tx: Transaction, key: int, ratio: float) -> None:
+    """Write a ratio as any service does."""
+    words = "UPDATE inventories SET allocation_ratio = :ratio WHERE id = :id"
+    tx.execute(text(words), {"ratio": ratio, "id": key})
+
+
+def check_counters(rows: clouds.Rows) -> None:
+    """What is used of every inventory is the sum of its allocations, and was no change of it."""
     ledger: Counter[tuple[int, int]] = Counter()
     for row in rows["allocations"]:
         ledger[row["resource_provider_id"], row["resource_class_id"]] += row["used"]
     for row in rows["inventories"]:
         used = ledger[row["resource_provider_id"], row["resource_class_id"]]
-        assert row["used"] == (0 if unknown else used)
+        assert row["used"] == used
         assert row["updated_at"] == clouds.CHANGED
     assert sum(ledger.values()) == clouds.CONSUMERS * (512 + 2)
 
@@ -172,7 +200,8 @@ def test_interrupted_upgrade_is_finished_by_the_next(database: Database, cut: in
     assert differences(database) == []
     after = clouds.dump(database)
     assert after["allocations"] == before["allocations"]
-    check_counters(after, unknown=False)
+    coexistence.finish(database)
+    check_counters(clouds.dump(database))
 
 
 def sync_until(database: Database, statement_number: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from sqlalchemy import event
 
-from placement.db.api import Database
+from placement.db.database import Database
 from tests.promise.stage import Stage, connection_id
 
 GOODBYE_S = 10.0

@@ -14,8 +14,8 @@ from typing import Any
 import webob
 from sqlalchemy import Column, Table, insert, select
 
-from placement.db import api, invariants, models, schema
-from placement.db.api import Database
+from placement.db import database, invariants, models, schema
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support.databases import scratch_database
 from tests.support.service import Service, configure
@@ -170,11 +170,11 @@ def stage(kind: str, players: int = 2) -> Iterator[Stage]:
 @contextlib.contextmanager
 def _no_pauses() -> Iterator[None]:
     """The scheduler decides when an attempt begins, not a random pause."""
-    before, api.RETRY_WAIT_S = api.RETRY_WAIT_S, 0.0
+    before, database.RETRY_WAIT_S = database.RETRY_WAIT_S, 0.0
     try:
         yield
     finally:
-        api.RETRY_WAIT_S = before
+        database.RETRY_WAIT_S = before
 
 
 def _state_tables() -> list[Table]:

@@ -124,10 +124,15 @@ def _read_without_lock(tx: Any, uuids: Any, ids: Any = ()) -> Any:
     return {uuid: provider_rows.LockedProvider(id_, uuid, old) for id_, uuid, old in rows}
 
 
-def _blind_bump(tx: Any, providers: Any, steps: int = 1) -> None:
+def _blind_step(tx: Any, providers: Any, steps: int = 1) -> None:
     table = models.resource_providers
     ids = [provider.id for provider in providers]
-    step = {"generation": table.c.generation + steps, "revision": table.c.revision + 1}
+    columns = table.c
+    step = {
+        "generation": columns.generation + steps,
+        "own_generation": columns.own_generation + steps,
+        "revision": columns.revision + 1,
+    }
     tx.execute(update(table).where(table.c.id.in_(ids)).values(**step))
 
 
@@ -138,7 +143,7 @@ def test_a_service_without_locks_is_found_out(kind: str, monkeypatch: pytest.Mon
     The schedule that it prints shows the same again.
     """
     monkeypatch.setattr(provider_rows, "lock", _read_without_lock)
-    monkeypatch.setattr(provider_rows, "bump", _blind_bump)
+    monkeypatch.setattr(provider_rows, "step", _blind_step)
     scene = next(scene for scene in PAIRS if scene.name == "stock-stock")
     with stage(kind, players=2) as place:
         theatre = Theatre(place, scene)

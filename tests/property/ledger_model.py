@@ -1,4 +1,4 @@
-"""The ledger of contracts 03 and 05 A in plain dictionaries, as literally as they can be written.
+"""The ledger in plain dictionaries: specification 03 and specification 05 part A, literally.
 
 It takes requests in their newest shape and says what the answer must be; afterwards its dictionaries
 are what the service must show.
@@ -92,7 +92,7 @@ class Model:
     # Allocations
 
     def replace(self, entries: list[Entry], one: bool) -> Answer:
-        """PUT (``one``) or POST: contract 03 section 7."""
+        """PUT (``one``) or POST: specification 03 section 7."""
         unknown = "Unable to allocate inventory No such resource class {}"
         if one:
             unknown = f"Unable to allocate inventory for consumer {entries[0].uuid}: "
@@ -189,7 +189,7 @@ class Model:
         self.records[entry.uuid] = Record(entry.project, entry.user, kind, generation)
 
     def delete(self, consumer_uuid: str) -> Answer:
-        """DELETE of a consumer: contract 03 section 9."""
+        """DELETE of a consumer: specification 03 section 9."""
         if consumer_uuid not in self.records or consumer_uuid not in self.allocations:
             words = f"No allocations for consumer '{consumer_uuid}'"
             return Answer(404, UNDEFINED, (words,))
@@ -201,7 +201,7 @@ class Model:
     def reshape(
         self, inventories: Mapping[str, tuple[int, dict[str, dict[str, Any]]]], entries: list[Entry]
     ) -> Answer:
-        """POST /reshaper: the three steps of contract 05 section A5, one after the other."""
+        """POST /reshaper: the three steps of specification 05 section A5, one after the other."""
         return self._attempt(lambda state: state._reshape(inventories, entries))
 
     def _reshape(

@@ -1,4 +1,4 @@
-"""Nothing that a client sends makes a 500, and every error has the one format (contract 01 9.1).
+"""Nothing that a client sends makes a 500, and every error has the one format (specification 01 section 9.1).
 
 Requests are random over all routes and microversions, built from a vocabulary that lets some of them
 get past each check. A failing example is printed whole and can be replayed with its blob.
@@ -14,7 +14,7 @@ import webob
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement.web import routes
+from placement import routes
 from tests.support.databases import KINDS
 from tests.support.service import Service, running
 

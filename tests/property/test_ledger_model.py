@@ -1,4 +1,4 @@
-"""Random sequences of all writes, compared with the model of the contract at every step.
+"""Random sequences of all writes, compared with the model of the specification at every step.
 
 PLACEMENT_PROPERTY_EXAMPLES (default 20) says how many sequences are tried. PLACEMENT_TEST_DATABASE names
 another database than SQLite. Hypothesis prints the sequence of a failure, shrunk.

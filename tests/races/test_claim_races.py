@@ -1,6 +1,6 @@
 """Writers of the ledger at the same moment, over HTTP, through several server processes.
 
-PROMISE 1 to 7 and contract 03 section 11. PLACEMENT_RACE_ROUNDS (default 2; 20 for the whole campaign)
+PROMISE 1 to 7 and specification 03 section 11. PLACEMENT_RACE_ROUNDS (default 2; 20 for the whole campaign)
 says how often each race is run.
 """
 

@@ -14,10 +14,18 @@ import pytest
 from sqlalchemy import select
 
 from placement.db import models, schema, standard_names
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
-from placement.objects import aggregate, inventory, resource_class, resource_provider, trait
+from placement.objects import (
+    aggregate,
+    inventory,
+    provider_search,
+    resource_class,
+    resource_provider,
+    trait,
+)
 from placement.objects.inventory import record_from
+from placement.objects.picture import Picture
 from tests.support.databases import KINDS, scratch_database
 
 RACERS = 4
@@ -177,7 +185,7 @@ def test_a_name_is_given_once(arena: Arena, turn: int) -> None:
     refused = of_type(outcomes, resource_provider.NameTaken)
     refused += of_type(outcomes, resource_provider.NewNameTaken)
     assert len(refused) == 2, outcomes
-    named = resource_provider.find(arena.db, resource_provider.ProviderQuery(name=name))
+    named = provider_search.look_up(arena.db, provider_search.ProviderQuery(name=name))
     assert len(named) == 1
 
 
@@ -292,8 +300,11 @@ def test_new_aggregates_are_shared(arena: Arena, turn: int) -> None:
     )
 
     assert outcomes == [1] * RACERS
-    query = resource_provider.ProviderQuery(member_of=tuple(frozenset([each]) for each in new))
-    assert {each.uuid for each in resource_provider.find(arena.db, query)} == set(hosts)
+    query = provider_search.ProviderQuery(member_of=tuple(frozenset([each]) for each in new))
+    found = provider_search.search(
+        Picture(arena.db), query, lambda cloud, found: {cloud.uuids[index] for index in found}
+    )
+    assert found == set(hosts)
 
 
 @pytest.mark.parametrize("turn", range(ROUNDS))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 from placement.search import (
@@ -23,23 +25,57 @@ PROVIDER = attrgetter(
 EXAMPLES = json.loads((Path(__file__).parent / "data" / "examples.json").read_text())
 
 
+Held = int | Inventory
+Names = str | Iterable[str]
+
+
 class World:
     """``World().host("a", VCPU=4).device("gpu0", parent="a", PGPU=1)``; ids count from 1."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.records: dict[str, ProviderRecord] = {}
 
-    def host(self, name, traits=(), aggregates=(), **inventories):
+    def host(
+        self,
+        name: str,
+        traits: Iterable[str] = (),
+        aggregates: Iterable[str] = (),
+        **inventories: Held,
+    ) -> World:
+        """Add a root."""
         return self.add(name, None, traits, aggregates, inventories)
 
-    def device(self, name, parent, traits=(), aggregates=(), **inventories):
+    def device(
+        self,
+        name: str,
+        parent: str,
+        traits: Iterable[str] = (),
+        aggregates: Iterable[str] = (),
+        **inventories: Held,
+    ) -> World:
+        """Add a child."""
         return self.add(name, parent, traits, aggregates, inventories)
 
-    def pool(self, name, aggregates, traits=(), **inventories):
+    def pool(
+        self,
+        name: str,
+        aggregates: Iterable[str],
+        traits: Iterable[str] = (),
+        **inventories: Held,
+    ) -> World:
+        """Add a sharing root."""
         traits = {*traits, "MISC_SHARES_VIA_AGGREGATE"}
         return self.add(name, None, traits, aggregates, inventories)
 
-    def add(self, name, parent, traits, aggregates, inventories):
+    def add(
+        self,
+        name: str,
+        parent: str | None,
+        traits: Iterable[str],
+        aggregates: Iterable[str],
+        inventories: Mapping[str, Held],
+    ) -> World:
+        """Add a provider; a number as inventory is its total."""
         number = len(self.records) + 1
         above = self.records[parent] if parent else None
         self.records[name] = ProviderRecord(
@@ -56,11 +92,12 @@ class World:
         )
         return self
 
-    def cloud(self):
+    def cloud(self) -> Cloud:
+        """Return the cloud of all providers."""
         return load(self.records.values())
 
 
-def rows_of(records) -> CloudRows:
+def rows_of(records: Iterable[ProviderRecord]) -> CloudRows:
     """The same content as database rows."""
     records = list(records)
     classes = sorted({c for r in records for c in r.inventories})
@@ -77,11 +114,21 @@ def rows_of(records) -> CloudRows:
     )
 
 
-def load(records) -> Cloud:
+def load(records: Iterable[ProviderRecord]) -> Cloud:
+    """Return the cloud of these providers."""
     return Cloud.load(rows_of(records))
 
 
-def group(suffix="", *, required=(), in_tree=None, forbidden=(), member_of=(), avoid=(), **amounts):
+def group(
+    suffix: str = "",
+    *,
+    required: Iterable[Names] = (),
+    in_tree: str | None = None,
+    forbidden: Iterable[str] = (),
+    member_of: Iterable[Names] = (),
+    avoid: Iterable[str] = (),
+    **amounts: int,
+) -> Group:
     """A group; each item of ``required`` and ``member_of`` is a name or a set of names."""
     return Group(
         suffix,
@@ -94,7 +141,8 @@ def group(suffix="", *, required=(), in_tree=None, forbidden=(), member_of=(), a
     )
 
 
-def ask(*groups, **rules) -> CandidateRequest:
+def ask(*groups: Group, **rules: Any) -> CandidateRequest:
+    """Return the question for these groups in this order."""
     return CandidateRequest(tuple(groups), **rules)
 
 
@@ -111,6 +159,7 @@ def ids(cloud: Cloud, result: SearchResult) -> list[tuple[frozenset, frozenset]]
 
 
 def summarised(cloud: Cloud, result: SearchResult, whole_trees: bool) -> set[int]:
+    """Return the ids of the providers that the summaries show, each once."""
     providers = cloud.ids[result.summarised(cloud, whole_trees)].tolist()
     assert len(set(providers)) == len(providers)
     return set(providers)
@@ -144,13 +193,14 @@ def parse(query: str, version: tuple[int, int]) -> CandidateRequest:
     return CandidateRequest(tuple(groups), same_subtrees=tuple(subtrees), **rules)
 
 
-def _group(suffix, parts):
+def _group(suffix: str, parts: dict[str, list[str]]) -> Group:
     amounts = {}
     for item in ",".join(parts.get("resources", [])).split(","):
         if item:
             name, amount = item.split(":")
             amounts[name] = int(amount)
-    required, forbidden = [], set()
+    required: list[frozenset[str]] = []
+    forbidden: set[str] = set()
     for value in parts.get("required", []):
         if value.startswith("in:"):
             required.append(frozenset(value[3:].split(",")))
@@ -160,7 +210,8 @@ def _group(suffix, parts):
                 forbidden.add(name[1:])
             else:
                 required.append(frozenset([name]))
-    wanted, unwanted = [], set()
+    wanted: list[frozenset[str]] = []
+    unwanted: set[str] = set()
     for value in parts.get("member_of", []):
         names = value.removeprefix("!").removeprefix("in:").split(",")
         if value[0] == "!":
@@ -174,7 +225,7 @@ def _group(suffix, parts):
         frozenset(forbidden),
         tuple(wanted),
         frozenset(unwanted),
-        parts.get("in_tree", [None])[-1],
+        parts["in_tree"][-1] if "in_tree" in parts else None,
     )
 
 
@@ -183,7 +234,7 @@ def example_records(cloud: dict) -> list[ProviderRecord]:
     number = {p["uuid"]: i for i, p in enumerate(cloud["providers"], 1)}
     parent = {p["uuid"]: p["parent"] for p in cloud["providers"]}
 
-    def root(uuid):
+    def root(uuid: str) -> str:
         while parent[uuid]:
             uuid = parent[uuid]
         return uuid

@@ -1,4 +1,4 @@
-"""Engine against brute force on random small clouds (contract 04, section 8).
+"""Engine against brute force on random small clouds (specification 04 section 8).
 
 PLACEMENT_EXAMPLES=100000 pytest tests/search runs as many examples as you like.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 from random import Random
+from typing import Any
 
-from placement.search import search
+from placement.search import CandidateRequest, ProviderRecord, search
 from tests.search.builders import World, ask, group, ids, load, summarised
 from tests.search.oracle import Oracle
 from tests.search.worlds import device_hosts, question, seeds, shrinkable
 
+Answer = list[tuple[frozenset[Any], frozenset[Any]]]
 
-def check_whole(records, request):
+
+def check_whole(records: list[ProviderRecord], request: CandidateRequest) -> Answer:
     """Without bound, limit and seed the answer is exactly the set, and so are the summaries."""
     cloud, oracle = load(records), Oracle(records)
     expected = oracle.candidates(request)
@@ -29,21 +32,21 @@ def check_whole(records, request):
 
 
 @seeds(1500)
-def test_the_answer_is_the_set(random):
+def test_the_answer_is_the_set(random: Random) -> None:
     check_whole(*question(random, options=False))
 
 
 @seeds(1000)
-def test_the_answer_is_the_set_where_combining_is_hard(random):
+def test_the_answer_is_the_set_where_combining_is_hard(random: Random) -> None:
     check_whole(*device_hosts(random))
 
 
 @shrinkable(150)
-def test_the_answer_is_the_set_shrinkable(random):
+def test_the_answer_is_the_set_shrinkable(random: Random) -> None:
     check_whole(*question(random, options=False))
 
 
-def test_the_random_questions_are_worth_asking():
+def test_the_random_questions_are_worth_asking() -> None:
     """Many of the questions have answers, and some have many."""
     sizes = []
     for seed in range(200):
@@ -54,7 +57,7 @@ def test_the_random_questions_are_worth_asking():
 
 
 @seeds(1500)
-def test_bound_limit_and_order(random):
+def test_bound_limit_and_order(random: Random) -> None:
     """Sizes, membership, and the summaries that the returned part implies."""
     records, request = question(random)
     cloud, oracle = load(records), Oracle(records)
@@ -84,12 +87,13 @@ def test_bound_limit_and_order(random):
         assert shown == oracle.summarised(answer, survivors, False)
 
 
-def trees(oracle, candidate):
+def trees(oracle: Oracle, candidate: tuple[frozenset[Any], frozenset[Any]]) -> frozenset[int]:
+    """Return the roots of the providers of a candidate."""
     return frozenset(oracle.root(p) for p, _, _ in candidate[0])
 
 
 @seeds(400)
-def test_depth_first_exhausts_a_tree_before_the_next(random):
+def test_depth_first_exhausts_a_tree_before_the_next(random: Random) -> None:
     """With trees that share nothing, at most one tree contributes a part of its candidates."""
     records, request = question(random, most_groups=2)
     records = [dataclasses.replace(r, aggregates=frozenset()) for r in records]
@@ -109,7 +113,7 @@ def test_depth_first_exhausts_a_tree_before_the_next(random):
 
 
 @seeds(400)
-def test_the_first_candidates_cover_as_many_trees_as_they_can(random):
+def test_the_first_candidates_cover_as_many_trees_as_they_can(random: Random) -> None:
     """Section 6.4, for trees that share nothing: limit n gives min(n, trees) trees."""
     records, request = question(random, most_groups=2)
     records = [dataclasses.replace(r, aggregates=frozenset()) for r in records]
@@ -122,7 +126,7 @@ def test_the_first_candidates_cover_as_many_trees_as_they_can(random):
     assert len({trees(oracle, c) for c in answer}) == min(len(answer), len(possible))
 
 
-def test_a_subtree_of_sharing_providers_serves_another_tree():
+def test_a_subtree_of_sharing_providers_serves_another_tree() -> None:
     """Pool and nested pool lie above each other, also as seen from a host that reaches both."""
     world = World().host("h", VCPU=4, aggregates=["a"]).pool("p", ["a"], DISK=10)
     world.device("q", "p", VF=2, aggregates=["a"], traits=["MISC_SHARES_VIA_AGGREGATE"])
@@ -133,8 +137,28 @@ def test_a_subtree_of_sharing_providers_serves_another_tree():
     assert len(answer) == 2
 
 
-def test_a_lone_pool_counts_once():
+def test_a_lone_pool_counts_once() -> None:
     """Its own tree and every host that reaches it give the same candidate."""
     world = World().host("h", VCPU=4, aggregates=["a"]).host("i", VCPU=4, aggregates=["a"])
     world.pool("p", ["a"], DISK=10)
     assert len(check_whole(list(world.records.values()), ask(group(DISK=1)))) == 1
+
+
+@seeds(400)
+def test_candidates_of_one_anchor(random):
+    """Asked for one anchor, the answer is what the anchor gives, sharing providers included."""
+    records, request = question(random, options=False)
+    cloud, oracle = load(records), Oracle(records)
+    root = random.choice([r for r in records if r.parent_id is None])
+    named = [g.in_tree for g in request.groups if g.in_tree is not None]
+    expected = set()
+    if request.root_required <= root.traits and not request.root_forbidden & root.traits:
+        expected = set(oracle.combinations(request, root.provider_id))
+    if any(oracle.tree_of(uuid) is None for uuid in named):
+        expected = set()
+    if request.one_provider_per_tree:
+        expected = {candidate for candidate in expected if oracle.spread(candidate)}
+
+    result = search(cloud, dataclasses.replace(request, anchor=root.uuid))
+
+    assert set(ids(cloud, result)) == expected

@@ -1,8 +1,9 @@
-"""The worked examples of contract 04, section 9: each answer whole, engine and oracle alike."""
+"""The worked examples of specification 04 section 9: each answer whole, engine and oracle alike."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,11 @@ CASES = [(world, case) for world in EXAMPLES for case in world["cases"]]
 
 
 @pytest.mark.parametrize(("world", "case"), CASES, ids=[case["id"] for _, case in CASES])
-def test_worked_example(world, case):
+def test_worked_example(world: dict[str, Any], case: dict[str, Any]) -> None:
     records = example_records(world["cloud"])
     names = {p["name"]: i for i, p in enumerate(world["cloud"]["providers"], 1)}
-    version = tuple(map(int, case["version"].split(".")))
+    major, minor = map(int, case["version"].split("."))
+    version = major, minor
     request = parse(case["query"], version)
     expected = Counter(
         frozenset((names[p], c, n) for p, a in x["allocations"].items() for c, n in a.items())

@@ -1,10 +1,13 @@
-"""Relations that must hold without an oracle (contract 04, section 8)."""
+"""Relations that must hold without an oracle (specification 04 section 8)."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from random import Random
+from typing import Any
 
-from placement.search import Group, search
+from placement.search import CandidateRequest, Group, ProviderRecord, search
 from tests.search.builders import ids, load
 from tests.search.worlds import (
     CLASSES,
@@ -16,20 +19,24 @@ from tests.search.worlds import (
     seeds,
 )
 
+Answer = list[tuple[frozenset[Any], frozenset[Any]]]
 
-def answer(records, request):
+
+def answer(records: Iterable[ProviderRecord], request: CandidateRequest) -> Answer:
+    """Return the engine's answer as the oracle would put it."""
     loaded = load(records)
     return ids(loaded, search(loaded, request))
 
 
-def with_group(request, number, **changes):
+def with_group(request: CandidateRequest, number: int, **changes: Any) -> CandidateRequest:
+    """Return the request with one group changed."""
     groups = list(request.groups)
     groups[number] = dataclasses.replace(groups[number], **changes)
     return dataclasses.replace(request, groups=tuple(groups))
 
 
 @seeds(150)
-def test_a_demand_adds_no_candidates(random):
+def test_a_demand_adds_no_candidates(random: Random) -> None:
     records, request = question(random, options=False)
     with_resources = [i for i, g in enumerate(request.groups) if g.amounts]
     if not with_resources:
@@ -57,7 +64,7 @@ def test_a_demand_adds_no_candidates(random):
 
 
 @seeds(300)
-def test_a_larger_amount_adds_no_candidates(random):
+def test_a_larger_amount_adds_no_candidates(random: Random) -> None:
     records, request = question(random, options=False)
     plain = [
         dataclasses.replace(
@@ -77,7 +84,7 @@ def test_a_larger_amount_adds_no_candidates(random):
 
 
 @seeds(300)
-def test_dropping_a_free_group_empties_nothing(random):
+def test_dropping_a_free_group_empties_nothing(random: Random) -> None:
     records, request = question(random, options=False)
     tied = frozenset().union(*request.same_subtrees)
     free = [i for i, g in enumerate(request.groups) if g.suffix not in tied]
@@ -89,7 +96,7 @@ def test_dropping_a_free_group_empties_nothing(random):
 
 
 @seeds(300)
-def test_candidates_before_1_29_are_among_those_since(random):
+def test_candidates_before_1_29_are_among_those_since(random: Random) -> None:
     records, request = question(random, options=False)
     old = answer(records, dataclasses.replace(request, one_provider_per_tree=True))
     new = answer(records, dataclasses.replace(request, one_provider_per_tree=False))
@@ -99,7 +106,7 @@ def test_candidates_before_1_29_are_among_those_since(random):
 
 
 @seeds(300)
-def test_renaming_permutes_the_answer(random):
+def test_renaming_permutes_the_answer(random: Random) -> None:
     records, request = question(random, options=False)
     new_uuid = {r.uuid: f"other-{random.randrange(10**9)}-{r.provider_id}" for r in records}
     names = list(SUFFIXES)
@@ -107,7 +114,7 @@ def test_renaming_permutes_the_answer(random):
     new_name = {**dict(zip(SUFFIXES, names, strict=True)), "": ""}
     groups = [
         dataclasses.replace(
-            g, suffix=new_name[g.suffix], in_tree=new_uuid.get(g.in_tree, g.in_tree)
+            g, suffix=new_name[g.suffix], in_tree=g.in_tree and new_uuid.get(g.in_tree, g.in_tree)
         )
         for g in request.groups
     ]
@@ -126,14 +133,14 @@ def test_renaming_permutes_the_answer(random):
 
 
 @seeds(300)
-def test_isolate_with_one_granular_group_equals_none(random):
+def test_isolate_with_one_granular_group_equals_none(random: Random) -> None:
     records, request = question(random, options=False, most_groups=1)
     alone = dataclasses.replace(request, isolate=True)
     assert answer(records, alone) == answer(records, dataclasses.replace(request, isolate=False))
 
 
 @seeds(300)
-def test_one_class_alone_is_the_same_suffixed_or_not(random):
+def test_one_class_alone_is_the_same_suffixed_or_not(random: Random) -> None:
     records = cloud(random)
     traits = tuple(frozenset([random.choice(TRAITS), SHARES]) for _ in range(random.randint(0, 1)))
     one = Group("", {random.choice(CLASSES): random.randint(1, 3)}, traits)
@@ -144,7 +151,7 @@ def test_one_class_alone_is_the_same_suffixed_or_not(random):
 
 
 @seeds(300)
-def test_every_candidate_can_be_claimed(random):
+def test_every_candidate_can_be_claimed(random: Random) -> None:
     records, request = question(random)
     held = {r.provider_id: r.inventories for r in records}
     for allocations, _ in answer(records, request):
@@ -155,7 +162,7 @@ def test_every_candidate_can_be_claimed(random):
 
 
 @seeds(200)
-def test_flat_clouds_without_sharing_have_candidates_of_one_provider(random):
+def test_flat_clouds_without_sharing_have_candidates_of_one_provider(random: Random) -> None:
     records, request = question(random, options=False)
     flat = [
         dataclasses.replace(r, parent_id=None, root_id=r.provider_id, traits=r.traits - {SHARES})
@@ -166,7 +173,7 @@ def test_flat_clouds_without_sharing_have_candidates_of_one_provider(random):
 
 
 @seeds(200)
-def test_more_inventory_removes_no_candidate(random):
+def test_more_inventory_removes_no_candidate(random: Random) -> None:
     records, request = question(random, options=False)
     number = random.randrange(len(records))
     more = {
@@ -179,7 +186,7 @@ def test_more_inventory_removes_no_candidate(random):
 
 
 @seeds(200)
-def test_a_seed_changes_order_and_choice_but_not_the_set(random):
+def test_a_seed_changes_order_and_choice_but_not_the_set(random: Random) -> None:
     records, request = question(random, options=False)
     seeded = dataclasses.replace(request, seed=random.randrange(99))
     assert set(answer(records, seeded)) == set(answer(records, request))

@@ -1,4 +1,4 @@
-"""The tree shapes of contract 04, section 6.5, and requests that make a naive search hang.
+"""The tree shapes of specification 04 section 6.5, and requests that make a naive search hang.
 
 Work is asserted in placements tried, not in seconds: it does not depend on the machine.
 """
@@ -7,20 +7,25 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import permutations, product
+from random import Random
+from typing import Any
 
 import pytest
 
 from placement.search import CandidateRequest, Group, search
-from placement.search.combine import Place, Problem, Rules, Work, enough_in_all, enough_places
+from placement.search.combine import Solutions, enough_in_all, enough_places
 from placement.search.matching import Matching
+from placement.search.problem import Place, Problem, Rules, Solution, Work
+from placement.search.request import Strategy
 from tests.search.builders import World, ask, group, ids, load
 from tests.search.worlds import seeds
 
-HOST = {"VCPU": 64, "MEMORY_MB": 65536, "DISK_GB": 1000}
+HOST: dict[str, Any] = {"VCPU": 64, "MEMORY_MB": 65536, "DISK_GB": 1000}
 FLAVOR = {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 20}
 
 
-def hosts(roots, children, units):
+def hosts(roots: int, children: int, units: int) -> World:
+    """Hosts with as many devices of as many units."""
     world = World()
     for root in range(roots):
         world.host(f"h{root}", **HOST)
@@ -29,7 +34,7 @@ def hosts(roots, children, units):
     return world
 
 
-def request(groups, **rules) -> CandidateRequest:
+def request(groups: int, **rules: Any) -> CandidateRequest:
     devices = (Group(f"_{n}", {"DEVICE": 1}) for n in range(groups))
     return ask(Group("", FLAVOR), *devices, **rules)
 
@@ -56,7 +61,18 @@ TABLE = [
 @pytest.mark.parametrize(
     ("roots", "children", "units", "groups", "bound", "strategy", "limit", "found", "used"), TABLE
 )
-def test_upstream_scale(roots, children, units, groups, bound, strategy, limit, found, used):
+def test_scale_of_many_groups(
+    roots: int,
+    children: int,
+    units: int,
+    groups: int,
+    bound: int,
+    strategy: Strategy,
+    limit: int,
+    found: int,
+    used: int,
+) -> None:
+    """The table of section 6.5: how many are found, and of how many trees."""
     cloud = hosts(roots, children, units).cloud()
     asked = request(groups, maximum=bound, strategy=strategy, limit=limit)
     result = search(cloud, asked)
@@ -70,7 +86,7 @@ def test_upstream_scale(roots, children, units, groups, bound, strategy, limit, 
     assert result.complete
 
 
-def test_one_unit_too_many_is_seen_before_anything_is_tried():
+def test_one_unit_too_many_is_seen_before_anything_is_tried() -> None:
     cloud = hosts(1, 63, 1).cloud()
     for isolate in (False, True):
         result = search(cloud, request(64, isolate=isolate))
@@ -78,14 +94,14 @@ def test_one_unit_too_many_is_seen_before_anything_is_tried():
         assert result.work == 0
 
 
-def test_limit_stops_the_work():
+def test_limit_stops_the_work() -> None:
     cloud = hosts(1, 64, 1).cloud()
     result = search(cloud, request(64, limit=10))
     assert len(result) == 10
     assert result.work < 200
 
 
-def test_like_hosts_share_the_work():
+def test_like_hosts_share_the_work() -> None:
     cloud = hosts(300, 16, 1).cloud()
     result = search(cloud, request(4, isolate=True, limit=1000))
     assert len(result) == 1000
@@ -93,7 +109,7 @@ def test_like_hosts_share_the_work():
     assert len({int(cloud.roots[c.members[0]]) for c in result}) == 300
 
 
-def test_devices_too_few_for_those_who_need_them():
+def test_devices_too_few_for_those_who_need_them() -> None:
     """Hall's condition: 8 groups want one of 7 red devices, others could take anything."""
     world = World().host("h", **HOST)
     for n in range(7):
@@ -110,7 +126,7 @@ def test_devices_too_few_for_those_who_need_them():
             assert result.work <= 1
 
 
-def test_choices_never_strand_those_that_come_later():
+def test_choices_never_strand_those_that_come_later() -> None:
     """A chain: group n can use devices n and n+1; each wrong choice strands the rest."""
     world = World().host("h", **HOST)
     for n in range(25):
@@ -121,7 +137,7 @@ def test_choices_never_strand_those_that_come_later():
     assert result.work < 200
 
 
-def test_bins_that_cannot_be_packed():
+def test_bins_that_cannot_be_packed() -> None:
     """Ten groups of 3 and two of 2 on eight devices of 4: every device takes one only."""
     world = World().host("h", **HOST)
     for n in range(11):
@@ -134,7 +150,7 @@ def test_bins_that_cannot_be_packed():
     assert result.work < 2000
 
 
-def test_two_classes_that_pull_apart():
+def test_two_classes_that_pull_apart() -> None:
     """Each class fits by itself, both together do not; devices all differ a little."""
     world = World().host("h", **HOST)
     for n in range(8):
@@ -145,7 +161,7 @@ def test_two_classes_that_pull_apart():
     assert result.complete
 
 
-def test_a_search_that_gives_up_says_so():
+def test_a_search_that_gives_up_says_so() -> None:
     world = hosts(1, 12, 5)
     groups = [group(f"_{n}", DEVICE=2 + n % 3) for n in range(14)]
     result = search(world.cloud(), ask(*groups, limit=10**6), work_limit=1000)
@@ -153,7 +169,7 @@ def test_a_search_that_gives_up_says_so():
     assert len(result) < 1000
 
 
-def test_a_hard_tree_leaves_work_for_the_others():
+def test_a_hard_tree_leaves_work_for_the_others() -> None:
     """One host exhausts its patience without an answer, the next one answers."""
     world = World().host("hard").host("easy")
     for n in range(12):
@@ -166,7 +182,7 @@ def test_a_hard_tree_leaves_work_for_the_others():
         assert len(result) == 5
 
 
-def test_same_subtree_of_many_groups():
+def test_same_subtree_of_many_groups() -> None:
     """One NUMA cell holds all of a long set; a set over both cells holds nothing."""
     world = World().host("h")
     for cell in range(4):
@@ -186,7 +202,7 @@ def test_same_subtree_of_many_groups():
 # -- each prune against brute force ---------------------------------------------------------------
 
 
-def random_place(random, rules, number):
+def random_place(random: Random, rules: Rules, number: int) -> Place:
     """A place that may serve some of the slots that fit into its rooms."""
     rooms = {name: random.randint(0, total) for name, total in rules.contested.items()}
     fitting = [
@@ -203,7 +219,7 @@ def random_place(random, rules, number):
     )
 
 
-def random_problem(random):
+def random_problem(random: Random) -> Problem:
     """A problem of a few positions and slots that contest two classes."""
     slots = random.randint(1, 4)
     amounts = tuple(
@@ -225,7 +241,8 @@ def random_problem(random):
     return Problem(rules, places, Work(10**6, 10**6), own=own)
 
 
-def keeps_all_rules(problem, solution):
+def keeps_all_rules(problem: Problem, solution: Solution) -> bool:
+    """Tell whether a solution keeps every rule, one after the other."""
     rules, places = problem.rules, problem.places
     if problem.own and not any(problem.own >> p & 1 for p in solution):
         return False
@@ -240,7 +257,7 @@ def keeps_all_rules(problem, solution):
             if sum(takers) > place.rooms[column]:
                 return False
 
-    def line(p):
+    def line(p: int) -> list[int]:
         return [] if p < 0 else [p, *line(places[p].parent)]
 
     for slots in rules.subtrees:
@@ -252,12 +269,13 @@ def keeps_all_rules(problem, solution):
         met |= 0 if slot in rules.granular else places[p].meets
     if rules.demands & ~met:
         return False
-    takers = {p for p, amounts in zip(solution, rules.amounts, strict=True) if amounts}
-    trees = [places[p].tree for p in takers]
+    users = {p for p, amounts in zip(solution, rules.amounts, strict=True) if amounts}
+    trees = [places[p].tree for p in users]
     return not rules.one_provider_per_tree or len(set(trees)) == len(trees)
 
 
-def brute_force(problem):
+def brute_force(problem: Problem) -> set[Solution]:
+    """Return all solutions by trying everything."""
     choices = [
         [p for p, place in enumerate(problem.places) if place.slots >> slot & 1]
         for slot in range(len(problem.rules.amounts))
@@ -265,35 +283,37 @@ def brute_force(problem):
     return {s for s in product(*choices) if keeps_all_rules(problem, s)}
 
 
-def all_solutions(problem):
+def all_solutions(solutions: Solutions) -> list[Solution]:
+    """Return them in the order in which they come."""
     number, found = 0, []
-    while (solution := problem.solution(number)) is not None:
+    while (solution := solutions.get(number)) is not None:
         found.append(solution)
         number += 1
     return found
 
 
 @seeds(1500)
-def test_combinations_are_those_of_brute_force(random):
+def test_combinations_are_those_of_brute_force(random: Random) -> None:
     problem = random_problem(random)
     expected = brute_force(problem)
-    found = all_solutions(problem)
+    solutions = Solutions(problem)
+    found = all_solutions(solutions)
     assert len(found) == len(set(found))
     assert set(found) == expected
     if problem.exact_count is not None:
         assert problem.exact_count == len(expected)
-    assert problem.count_up_to(3) == min(3, len(expected))
+    assert solutions.count_up_to(3) == min(3, len(expected))
 
 
 @seeds(500)
-def test_bounds_refuse_only_the_impossible(random):
+def test_bounds_refuse_only_the_impossible(random: Random) -> None:
     problem = random_problem(random)
     if not (enough_in_all(problem) and enough_places(problem)):
         assert not brute_force(problem)
 
 
 @seeds(1000)
-def test_a_matching_tells_exactly_whether_all_slots_fit(random):
+def test_a_matching_tells_exactly_whether_all_slots_fit(random: Random) -> None:
     """Fix and release slots at random; each verdict against all assignments."""
     slots, places = random.randint(1, 4), random.randint(1, 4)
     domains = [random.randrange(1, 1 << places) for _ in range(slots)]
@@ -321,21 +341,21 @@ def test_a_matching_tells_exactly_whether_all_slots_fit(random):
             fixed = wanted
 
 
-def test_every_order_of_like_devices_comes_once():
+def test_every_order_of_like_devices_comes_once() -> None:
     cloud = hosts(1, 5, 1).cloud()
     result = search(cloud, request(5, isolate=True))
     picks = [tuple(c.mappings[f"_{n}"][0] for n in range(5)) for c in result]
     assert len(picks) == len(set(picks)) == len(list(permutations(range(5))))
 
 
-def test_candidates_that_differ_in_who_serves_have_one_shape():
+def test_candidates_that_differ_in_who_serves_have_one_shape() -> None:
     """A renderer makes one template for all orders of like devices, not one for each."""
     result = search(hosts(1, 5, 1).cloud(), request(5, isolate=True))
     assert len({candidate.combination for candidate in result}) == len(result) == 120
     assert len({candidate.combination.shape for candidate in result}) == 1
 
 
-def test_load_of_rows_and_the_records_agree_on_hosts():
+def test_load_of_rows_and_the_records_agree_on_hosts() -> None:
     """The builder's rows are what the scale tests run on."""
     world = hosts(2, 2, 3)
     assert len(load(world.records.values())) == 6

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
-from placement.search import UnknownClass, UnknownTrait, search
+from placement.search import (
+    Group,
+    Names,
+    SearchResult,
+    UnknownClass,
+    UnknownName,
+    UnknownTrait,
+    search,
+)
+from placement.search.tally import Reason, Stop, Stopped
 from tests.search.builders import World, ask, group
 
 WORLD = (
@@ -14,12 +26,9 @@ WORLD = (
 )
 
 
-def no(name):
-    return False
-
-
-def answer(*groups, **rules):
-    return search(WORLD.cloud(), ask(*groups, **rules), trait_exists=no, class_exists=no)
+def answer(*groups: Group, **rules: Any) -> SearchResult:
+    """Search a world in which no further name is known."""
+    return search(WORLD.cloud(), ask(*groups, **rules), known=Names())
 
 
 @pytest.mark.parametrize(
@@ -34,7 +43,7 @@ def answer(*groups, **rules):
         [group("1", VCPU=1, required=["T1"], forbidden=["T1"]), group("2", NOSUCH=1)],
     ],
 )
-def test_a_group_without_choice_hides_unknown_names_behind_it(groups):
+def test_a_group_without_choice_hides_unknown_names_behind_it(groups: list[Group]) -> None:
     assert len(answer(*groups)) == 0
 
 
@@ -50,26 +59,28 @@ def test_a_group_without_choice_hides_unknown_names_behind_it(groups):
         ([group(VCPU=1, DISK_GB=1, required=["T2"]), group("1", NOSUCH=1)], UnknownClass),
     ],
 )
-def test_an_unknown_name_that_is_reached_is_an_error(groups, error):
+def test_an_unknown_name_that_is_reached_is_an_error(
+    groups: list[Group], error: type[UnknownName]
+) -> None:
     with pytest.raises(error) as raised:
         answer(*groups)
     assert raised.value.name == "NOSUCH"
 
 
-def test_only_the_combination_tells_that_the_unsuffixed_group_has_no_choice():
+def test_only_the_combination_tells_that_the_unsuffixed_group_has_no_choice() -> None:
     """Each trait can be had at the host, but not with two providers for two classes."""
     world = World().host("h")
     world.device("c0", "h", VCPU=1, traits=["T1"]).device("c1", "h", VCPU=1, traits=["T2"])
     world.device("d0", "h", DISK_GB=1, traits=["T3"])
     both = group(VCPU=1, DISK_GB=1, required=["T1", "T2"])
     rest = group("1", NOSUCH=1)
-    assert len(search(world.cloud(), ask(both, rest), class_exists=no)) == 0
+    assert len(search(world.cloud(), ask(both, rest), known=Names())) == 0
     either = group(VCPU=1, DISK_GB=1, required=["T1", "T3"])
     with pytest.raises(UnknownClass):
-        search(world.cloud(), ask(either, rest), class_exists=no)
+        search(world.cloud(), ask(either, rest), known=Names())
 
 
-def test_unknown_traits_of_the_root_come_first():
+def test_unknown_traits_of_the_root_come_first() -> None:
     with pytest.raises(UnknownTrait):
         answer(group(NOSUCH=1), root_required=frozenset(["NOSUCH_TRAIT"]))
     with pytest.raises(UnknownTrait):
@@ -77,24 +88,42 @@ def test_unknown_traits_of_the_root_come_first():
     assert len(answer(group(NOSUCH=1), root_required=frozenset(["T1", "T2"]))) == 0
 
 
-def test_known_names_that_nobody_has_find_nothing():
+def test_known_names_that_nobody_has_find_nothing() -> None:
     cloud = WORLD.cloud()
     assert len(search(cloud, ask(group(PGPU=1)))) == 0
     assert len(search(cloud, ask(group(VCPU=1, required=["T9"])))) == 0
     assert len(search(cloud, ask(group(VCPU=1, forbidden=["T9"])))) == 2
 
 
-def test_amounts_beyond_64_bits_find_nothing():
+def test_amounts_beyond_64_bits_find_nothing() -> None:
     cloud = WORLD.cloud()
     for amount in (2**31, 2**63, 2**64, 10**40):
         assert len(search(cloud, ask(group(VCPU=amount)))) == 0
         assert len(search(cloud, ask(group("1", VCPU=amount), group("2", VCPU=amount)))) == 0
 
 
-def test_an_empty_answer_says_why():
+def test_an_empty_answer_says_why() -> None:
     result = search(WORLD.cloud(), ask(group(VCPU=1, required=["T1"]), group("1", DISK_GB=1)))
-    assert result.tally.stop == "no tree has a choice for every group"
+    assert result.tally.stopped == Stopped(Stop.NO_COMMON_TREE)
     told = str(result.tally)
-    assert "group '': required traits for VCPU: 1 removed, 1 left" in told
-    assert "group '1': capacity of DISK_GB: 1 removed, 1 left" in told
-    assert "group '1': no choice (trees): 1 removed, 0 left" in told
+    assert "group '': REQUIRED_TRAITS T1: 1 removed, 1 left" in told
+    assert "group '1': CAPACITY DISK_GB: 1 removed, 1 left" in told
+    assert "group '1': NO_CHOICE (trees): 1 removed, 1 left" in told
+    assert "group '1': OTHER_GROUPS (trees): 1 removed, 0 left" in told
+    assert told.endswith("stopped: request: NO_COMMON_TREE")
+
+
+def test_an_explained_search_names_whom_each_test_removed() -> None:
+    """The masks of a group's steps are disjoint, and count what the step says."""
+    cloud = WORLD.cloud()
+    wanted = ask(group(VCPU=1, required=["T1"]), group("1", DISK_GB=1, forbidden=["T2"]))
+    assert all(step.removed is None for step in search(cloud, wanted).tally.steps)
+    steps = search(cloud, wanted, explain=True).tally.steps
+    for step in steps:
+        assert step.removed is not None
+        assert np.count_nonzero(step.removed) == step.before - step.left
+    (traits,) = [step for step in steps if step.test is Reason.REQUIRED_TRAITS]
+    assert traits.removed is not None
+    (index,) = np.flatnonzero(traits.removed)
+    assert "T1" not in cloud.traits[index]
+    assert "VCPU" in {name for name, *_ in cloud.inventories[index]}

@@ -8,13 +8,16 @@ counterexample). PLACEMENT_EXAMPLES=100000 raises the number of seeds per proper
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placement.search import CandidateRequest, Group, Inventory, ProviderRecord
 
+Property = Callable[[Random], None]
 EXAMPLES = int(os.environ.get("PLACEMENT_EXAMPLES", "0"))
 
 CLASSES = ("VCPU", "DISK_GB", "VF")
@@ -24,10 +27,10 @@ SUFFIXES = ("_A", "_B", "_C", "_D")
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
-def seeds(examples):
+def seeds(examples: int) -> Callable[[Property], Callable[[], None]]:
     """Run the test, which takes a ``Random``, on many seeds; the failing one is reported."""
 
-    def decorate(test):
+    def decorate(test: Property) -> Callable[[], None]:
         @given(seed=st.integers(0, 2**63))
         @settings(
             max_examples=EXAMPLES or examples,
@@ -35,7 +38,7 @@ def seeds(examples):
             database=None,
             suppress_health_check=list(HealthCheck),
         )
-        def on_seed(seed):
+        def on_seed(seed: int) -> None:
             test(Random(seed))
 
         on_seed.__name__ = test.__name__
@@ -45,13 +48,13 @@ def seeds(examples):
     return decorate
 
 
-def shrinkable(examples):
+def shrinkable(examples: int) -> Callable[[Property], Callable[[], None]]:
     """Run the test on random sources that hypothesis can shrink."""
 
-    def decorate(test):
+    def decorate(test: Property) -> Callable[[], None]:
         @given(random=st.randoms(use_true_random=False))
         @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
-        def on_source(random):
+        def on_source(random: Random) -> None:
             test(random)
 
         on_source.__name__ = test.__name__
@@ -62,14 +65,16 @@ def shrinkable(examples):
 
 
 def one_in(random: Random, n: int) -> bool:
+    """Return true once in n times."""
     return random.randrange(n) == n - 1
 
 
-def some(random: Random, names, most) -> frozenset[str]:
+def some(random: Random, names: Sequence[str], most: int) -> frozenset[str]:
     return frozenset(random.choice(names) for _ in range(random.randint(0, most)))
 
 
 def inventory(random: Random) -> Inventory:
+    """A small record, odd in at most one way."""
     total = random.randint(1, 8)
     odd = random.randrange(10)
     low, high = (random.randint(1, 2), total) if odd == 5 else (1, 2**31 - 1)
@@ -84,7 +89,7 @@ def inventory(random: Random) -> Inventory:
     )
 
 
-def cloud(random: Random, most=10) -> list[ProviderRecord]:
+def cloud(random: Random, most: int = 10) -> list[ProviderRecord]:
     """Records of a few trees; parents before children, ids not dense."""
     records: list[ProviderRecord] = []
     roots = random.randint(1, 4)
@@ -134,7 +139,7 @@ def group(random: Random, suffix: str, uuids: list[str], may_lack: bool) -> Grou
 
 
 def request(
-    random: Random, records: list[ProviderRecord], most_groups=3, options=True
+    random: Random, records: list[ProviderRecord], most_groups: int = 3, options: bool = True
 ) -> CandidateRequest:
     """A question for this cloud; with ``options`` also limits, bounds and seeds."""
     uuids = [*(r.uuid for r in records), "nobody"]
@@ -145,7 +150,7 @@ def request(
     asked = [group(random, suffix, uuids, suffix in named) for suffix in suffixes]
     if not suffixes or one_in(random, 2):
         asked.insert(random.randint(0, len(asked)), group(random, "", uuids, False))
-    rules = {}
+    rules: dict[str, Any] = {}
     if options:
         rules = {
             "limit": random.choice([None, random.randint(1, 12)]),
@@ -164,21 +169,26 @@ def request(
     )
 
 
-def question(random: Random, options=True, most=10, most_groups=3):
+def question(
+    random: Random, options: bool = True, most: int = 10, most_groups: int = 3
+) -> tuple[list[ProviderRecord], CandidateRequest]:
     """A cloud and a request for it."""
     records = cloud(random, most)
     return records, request(random, records, most_groups, options)
 
 
-def device_hosts(random: Random):
+def device_hosts(random: Random) -> tuple[list[ProviderRecord], CandidateRequest]:
     """One or two hosts with like devices and several granular groups: where combining is hard."""
     records: list[ProviderRecord] = []
 
-    def add(parent, amounts, traits=()):
+    def add(
+        parent: ProviderRecord | None, amounts: dict[str, int], traits: Iterable[str] = ()
+    ) -> ProviderRecord:
         number = len(records) + 1
-        above = (parent.provider_id, parent.root_id) if parent else (None, number)
         held = {name: Inventory(total) for name, total in amounts.items() if total}
-        records.append(ProviderRecord(number, f"u{number}", 1, *above, held, frozenset(traits)))
+        above, root = (parent.provider_id, parent.root_id) if parent else (None, number)
+        wears = frozenset(traits)
+        records.append(ProviderRecord(number, f"u{number}", 1, above, root, held, wears))
         return records[-1]
 
     for _ in range(random.randint(1, 2)):
@@ -195,7 +205,7 @@ def device_hosts(random: Random):
         asked.append(Group(suffix, {c: n for c, n in wanted.items() if n}, tuple(traits)))
     if one_in(random, 2):
         asked.append(Group("", {"VCPU": 1, "VF": 1}))
-    ties = ()
+    ties: tuple[frozenset[str], ...] = ()
     if one_in(random, 3):
         asked.append(Group("_N", {}, (frozenset(["T3"]),)))
         ties = (frozenset(["_N", "_A", "_B"][: random.randint(2, 3)]),)

@@ -13,7 +13,7 @@ import pytest
 import webob
 from keystonemiddleware.fixture import AuthTokenFixture
 
-from placement.web import routes
+from placement import routes
 from tests.support.racing import Arena, arena
 from tests.support.service import Service, running
 

@@ -87,11 +87,15 @@ def shipped(name: str, folder: Path, **words: str) -> str:
 
 
 @contextlib.contextmanager
-def uwsgi(folder: Path, environment: dict[str, str], http: bool = False) -> Iterator[Site]:
+def uwsgi(
+    folder: Path, environment: dict[str, str], http: bool = False, processes: int = 2
+) -> Iterator[Site]:
     """Serve with etc/uwsgi/placement.ini, on its socket or directly over HTTP."""
     program = require_program("uwsgi", str(PROGRAMS))
     port = free_port()
-    text = shipped("uwsgi/placement.ini", folder).replace("processes = %k", "processes = 2")
+    text = shipped("uwsgi/placement.ini", folder).replace(
+        "processes = %k", f"processes = {processes}"
+    )
     if http:
         socket = f"socket = {folder}/uwsgi.sock\nchmod-socket = 666"
         assert socket in text
@@ -106,9 +110,9 @@ def uwsgi(folder: Path, environment: dict[str, str], http: bool = False) -> Iter
         def chain_reload() -> None:
             served = loaded()
             (folder / "uwsgi.fifo").write_text("c")
-            master.wait_until("two new workers serve", lambda: loaded() >= served + 2, 60)
+            master.wait_until("new workers serve", lambda: loaded() >= served + processes, 60)
 
-        master.wait_until("two workers serve", lambda: loaded() >= 2)
+        master.wait_until("its workers serve", lambda: loaded() >= processes, 30 * processes)
 
         yield Site(f"http://127.0.0.1:{port}", master, chain_reload)
 
@@ -174,7 +178,7 @@ daemon off;
 pid {folder}/nginx.pid;
 error_log {folder}/nginx-error.log;
 worker_processes 2;
-events {{ worker_connections 512; }}
+events {{ worker_connections 2048; }}
 http {{
     access_log off;
     client_body_temp_path {folder}/nginx-body;
@@ -207,12 +211,12 @@ def nginx(folder: Path, site: str) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
-def builtin(folder: Path, environment: dict[str, str]) -> Iterator[Site]:
+def builtin(folder: Path, environment: dict[str, str], *more: str) -> Iterator[Site]:
     """Serve with the service's own command, placement-api."""
     port = free_port()
     command = [
         PROGRAMS / "placement-api",
-        *("--config-file", folder / "placement.conf", "--port", str(port)),
+        *("--config-file", folder / "placement.conf", "--port", str(port), *more),
     ]
     with Process("placement-api", command, folder=folder, environment=environment) as master:
         url = f"http://127.0.0.1:{port}"

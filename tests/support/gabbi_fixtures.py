@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from gabbi import fixture
 
-from tests.support import ledger_data
+from tests.support import candidate_data, ledger_data
 from tests.support.service import Service, running
 
 current: Service | None = None
@@ -52,6 +52,12 @@ class OldPolicyFixture(APIFixture):
     overrides = {"oslo_policy__enforce_new_defaults": False}
 
 
+class InsightFixture(APIFixture):
+    """What operators ask is served as well."""
+
+    overrides = {"insight__enabled": True}
+
+
 class LedgerFixture(APIFixture):
     """Three hosts, and consumers as older software left them (tests/support/ledger_data.py)."""
 
@@ -69,3 +75,12 @@ class OtherOwnersFixture(LedgerFixture):
         "placement__incomplete_consumer_project_id": "nobodys-project",
         "placement__incomplete_consumer_user_id": "nobody",
     }
+
+
+class CandidatesFixture(APIFixture):
+    """A cloud that shows every window of the search (``WINDOWS`` of candidate_data.py)."""
+
+    def start_fixture(self) -> None:
+        super().start_fixture()
+        assert current is not None
+        candidate_data.load(current, candidate_data.WINDOWS)

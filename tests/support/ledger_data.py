@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from placement.db import invariants, models
-from placement.db.api import Database, Transaction
+from placement.db.database import Database, Transaction
 
 HOST = "11111111-1111-4111-8111-111111111111"
 SECOND = "22222222-2222-4222-8222-222222222222"
@@ -86,7 +86,7 @@ def class_id(tx: Transaction, name: str) -> int:
 
 
 def add_consumers(db: Database, count: int = 9) -> None:
-    """Add consumers in the situations B, C and D of contract 03 section 10, ``count`` of each.
+    """Add consumers in the situations B, C and D of specification 03 section 10, ``count`` of each.
 
     Those with allocations hold 1 VCPU of ``SECOND`` each; records are of generation 3.
     """

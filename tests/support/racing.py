@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from placement.db import invariants
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support.databases import scratch_database
 from tests.support.processes import Process, answers, free_ports, public_folder
@@ -74,9 +74,15 @@ class Client:
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANGS_S)
 
-    def send(self, method: str, path: str, body: Any = None, version: str = "1.38") -> Answer:
-        """Send a request as an admin with the service role and return the answer."""
+    def send(
+        self, method: str, path: str, body: Any = None, version: str = "1.38", **more: str
+    ) -> Answer:
+        """Send a request as an admin with the service role and return the answer.
+
+        :param more: further headers by name.
+        """
         headers = {
+            **more,
             "X-Auth-Token": "admin",
             "X-Roles": "admin,service",
             "OpenStack-API-Version": f"placement {version}",

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from placement.db.api import Database
+from placement.db.database import Database
 
 TRANSACTION_WORDS = ("BEGIN", "START", "SET TRANSACTION", "COMMIT", "ROLLBACK")
 

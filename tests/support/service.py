@@ -18,7 +18,7 @@ from placement import conf as configuration
 from placement import deploy
 from placement.conf import library_defaults
 from placement.db import models, schema, standard_names
-from placement.db.api import Database
+from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support.databases import scratch_database
 

@@ -1,6 +1,5 @@
 """A smoke run of the benchmarks, so that the tool cannot rot."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import orjson
 import pytest
-import waitress.server
 from sqlalchemy import create_engine, func, select
 
 from benchmarks import bulk, clients, loading, runner
@@ -17,6 +15,7 @@ from benchmarks.clouds import SHAPES, cloud_named
 from benchmarks.command import main
 from benchmarks.target import Target, negotiate
 from placement.db import models
+from tests.client.conftest import serving as served
 from tests.support import service
 
 CLOUD = "tiny-busy3"
@@ -26,22 +25,8 @@ HEADERS = {"X-Auth-Token": "admin"}
 @contextmanager
 def serving() -> Iterator[str]:
     """Yield the URL of the service, served from a thread of this process."""
-    with service.running() as running:
-        sockets: dict[int, Any] = {}
-        server = waitress.server.create_server(
-            running.application, host="127.0.0.1", port=0, threads=4, map=sockets
-        )
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.effective_port}"
-        finally:
-            # What its own close() does not: end the loop by leaving it nothing to watch.
-            server.pull_trigger()
-            server.close()
-            for one in list(sockets.values()):
-                one.close()
-            thread.join(5)
+    with service.running() as running, served(running.application) as url:
+        yield url
 
 
 def rows_of(url: str) -> dict[str, set[tuple[Any, ...]]]:

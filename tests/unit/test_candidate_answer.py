@@ -1,11 +1,15 @@
 """The answer of GET /allocation_candidates while its cloud changes."""
 
 import json
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from placement.handlers import candidate_answer
 from placement.search import Cloud, search
 from placement.search.cloud import MOST_UNUSED_NAMES
+from placement.search.room import Room
 from tests.search.builders import World, ask, group
 
 NEWEST = (1, 39)
@@ -51,4 +55,73 @@ def test_traits_that_nobody_has_any_more_are_forgotten() -> None:
         cloud.replace(World().host("a", [f"CUSTOM_{number}"], VCPU=4).records.values())
         assert summaries(cloud)["uuid-of-a"]["traits"] == [f"CUSTOM_{number}"]
 
-    assert len(candidate_answer._kept[cloud].traits) < 100
+    assert len(cloud.kept_texts["candidate summaries"].shared) < 100
+
+
+def hosts_with_devices(hosts: int, devices: int) -> Cloud:
+    """Return a cloud whose uuids have the length of uuids."""
+    world = World()
+    for host in range(hosts):
+        world.host(f"h{host}", ["HW_NUMA_ROOT"], VCPU=64)
+        for device in range(devices):
+            world.device(f"h{host}d{device}", f"h{host}", VGPU=8)
+    cloud = world.cloud()
+    cloud.uuids[:] = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(cloud.size)]
+    return cloud
+
+
+@pytest.mark.parametrize("version", [(1, 10), (1, 12), (1, 28), (1, 33), NEWEST])
+@pytest.mark.parametrize("most", [4000, 10_000, 100_000])
+def test_an_answer_has_no_more_bytes_than_allowed(version: tuple[int, int], most: int) -> None:
+    """Of requests and summaries together; and it uses what is allowed."""
+    cloud = hosts_with_devices(hosts=50, devices=4)
+    for groups in ([group(VCPU=1)], [group(suffix=f"_{n}", VGPU=1) for n in range(8)]):
+        room = Room(most, lambda shape: candidate_answer.size(shape, version))
+        result = search(cloud, ask(*groups), room=room)
+        answer = candidate_answer.prepare(cloud, result, {"VCPU", "VGPU"}, version, room)
+        body = answer.body()
+
+        every = search(cloud, replace(ask(*groups), limit=1000))
+        whole = candidate_answer.render(cloud, every, {"VCPU", "VGPU"}, version)
+        assert len(body) <= max(most + 100, len(json.loads(body)["allocation_requests"]) == 1)
+        assert room.used_up is (len(whole) > len(body))
+        assert len(body) > most / 3 or body == whole
+
+
+def test_the_size_of_a_candidate_is_what_it_takes() -> None:
+    cloud = hosts_with_devices(hosts=3, devices=4)
+    for version in ((1, 10), (1, 12), NEWEST):
+        result = search(cloud, replace(ask(group(suffix="1", VGPU=1), group(VCPU=1)), limit=7))
+        body = candidate_answer.render(cloud, result, {"VCPU", "VGPU"}, version)
+        requests = body[: body.index(b'],"provider_summaries"')]
+        sizes = [candidate_answer.size(c.combination.shape, version) for c in result]
+        assert len(requests) == len('{"allocation_requests":[') + sum(sizes) - 1
+
+
+def test_an_answer_is_written_without_the_cloud() -> None:
+    """What others change before it is written does not show in it."""
+    cloud = hosts_with_devices(hosts=3, devices=0)
+    result = search(cloud, ask(group(VCPU=1)))
+    answer = candidate_answer.prepare(cloud, result, {"VCPU"}, NEWEST)
+    before = answer.body()
+
+    cloud.replace([], removed=[1, 2, 3])
+
+    assert answer.body() == before
+
+
+def test_a_large_answer_comes_in_pieces() -> None:
+    """So that it is in memory once; a small one is sent at once."""
+    cloud = hosts_with_devices(hosts=300, devices=16)
+    many = search(
+        cloud, replace(ask(*[group(suffix=str(n), VGPU=1) for n in range(32)]), limit=900)
+    )
+    few = search(cloud, replace(ask(group(VCPU=1)), limit=10))
+
+    pieces = candidate_answer.prepare(cloud, many, {"VGPU"}, NEWEST).pieces()
+    assert len(pieces) > 5
+    assert max(map(len, pieces)) < 2 * candidate_answer.PIECE
+    shown = json.loads(b"".join(pieces))
+    assert len(shown["allocation_requests"]) == 900
+    assert len(shown["provider_summaries"]) == 300 * 17
+    assert len(candidate_answer.prepare(cloud, few, {"VCPU"}, NEWEST).pieces()) == 1

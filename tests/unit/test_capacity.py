@@ -1,4 +1,4 @@
-"""The rules of contract 03 section 8, without a database."""
+"""The rules of specification 03 section 8, without a database."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +36,7 @@ def require(
     *demands: Demand, stock: list[InventoryRow], freed: Mapping[tuple[int, int], int] | None = None
 ) -> None:
     """Check the demands against these records."""
-    capacity.require_room(demands, capacity.by_place(stock), freed or {})
+    capacity.require_room(demands, capacity.by_key(stock), freed or {})
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_provider_with_none_of_the_classes_comes_first() -> None:
     with pytest.raises(NoInventory) as refusal:
         require(*demands, stock=[inventory()])
 
-    assert refusal.value.values == {"classes": "VCPU, DISK_GB", "providers": "host-2"}
+    assert (refusal.value.classes, refusal.value.providers) == ("VCPU, DISK_GB", "host-2")
 
 
 def test_the_first_finding_in_order_is_reported() -> None:

@@ -1,4 +1,7 @@
-"""The small languages of query parameters (contract 02 section 3.4, 04 sections 3.3 to 3.5)."""
+"""The small languages of query parameters.
+
+Specification 02 section 3.4, specification 04 sections 3.3 to 3.5.
+"""
 
 import pytest
 

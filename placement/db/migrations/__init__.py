@@ -1,4 +1,4 @@
-"""The history of the schema: one linear Alembic chain (contract 06 section 7.2).
+"""The history of the schema: one linear Alembic chain (specification 06 section 7.2).
 
 Every step looks before it acts, because MySQL and MariaDB keep what an interrupted migration has
 done so far: running it again finishes it.

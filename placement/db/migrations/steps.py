@@ -5,6 +5,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
+from placement.db import dialects
+
 
 class MigrationBlocked(Exception):
     """The data is not ready for this revision; the message says what to do."""
@@ -61,4 +63,4 @@ def drop_index(name: str, table_name: str) -> None:
 
 def is_mysql() -> bool:
     """Tell whether this is MySQL or MariaDB."""
-    return op.get_bind().dialect.name in ("mysql", "mariadb")
+    return dialects.kind(op.get_bind()) == "mysql"

@@ -1,4 +1,4 @@
-"""Contract 01 section 14: who may do what, with options and files that change under the service."""
+"""Specification 01 section 14: who may do what, with options and files that change under the service."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,11 @@
-"""Contract 01 section 13.1: tokens of an identity service, here one that cannot be reached."""
+"""Specification 01 section 13.1: tokens of an identity service, here one that cannot be reached."""
 
+import contextlib
+import http.server
 import importlib.util
+import json
+import threading
+from collections.abc import Iterator
 
 import pytest
 from keystoneauth1 import loading
@@ -8,8 +13,47 @@ from keystoneauth1 import loading
 from tests.support.processes import lacking
 from tests.support.service import Service, running
 
+WITHOUT_CATALOGUE = (
+    b'{"token": {"expires_at": "2999-01-01T00:00:00.000000Z", "issued_at": "2020-01-01T00:00:00.000000Z",'
+    b' "methods": ["password"], "user": {"id": "u", "name": "u", "domain": {"id": "d", "name": "d"}}}}'
+)
+
 URI = "http://identity.example.com/"
 IDENTITY = {"x_user_id": "admin", "x_roles": "admin,service", "x_project_id": "p"}
+
+
+@contextlib.contextmanager
+def identity_service(tokens: bytes) -> Iterator[str]:
+    """An identity service that gives everybody this token; its URL."""
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            links = [{"rel": "self", "href": url}]
+            version = {"id": "v3.14", "status": "stable", "links": links}
+            self.answer(200, json.dumps({"version": version}).encode())
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.answer(201, tokens)
+
+        def answer(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("X-Subject-Token", "t")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        url = f"http://127.0.0.1:{server.server_address[1]}/v3"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield url
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture
@@ -62,3 +106,37 @@ def test_token_cache_in_memcached_needs_nothing_else(service: Service) -> None:
     cached = Service(service.conf, service.db)
 
     assert cached.request("GET", "/traits", x_auth_token="some").status_int == 503
+
+
+@pytest.mark.parametrize("answers", [b"nonsense", b'{"token": []}', b"{}", WITHOUT_CATALOGUE])
+def test_identity_service_that_makes_no_sense_is_503(
+    service: Service, caplog: pytest.LogCaptureFixture, answers: bytes
+) -> None:
+    """Our document, our request log, and one line that says why."""
+    with identity_service(answers) as url:
+        group = "keystone_authtoken"
+        service.conf.register_opts(loading.get_auth_plugin_conf_options("password"), group=group)
+        for name, value in {
+            "auth_type": "password",
+            "auth_url": url,
+            "username": "placement",
+            "password": "secret",
+            "project_name": "service",
+            "user_domain_name": "Default",
+            "project_domain_name": "Default",
+        }.items():
+            service.conf.set_override(name, value, group=group)
+        asked = Service(service.conf, service.db)
+        with caplog.at_level("INFO"):
+            response = asked.request("GET", "/traits", x_auth_token="some")
+
+    assert response.status_int == 503
+    (error,) = response.json["errors"]
+    assert "identity service" in error["detail"]
+    assert error["request_id"] == response.headers["x-openstack-request-id"]
+    (cause,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert "No token can be validated" in cause.getMessage()
+    assert "\n" not in cause.getMessage()
+    assert cause.exc_info is None
+    (line,) = [one for one in caplog.records if one.name == "placement.requestlog"]
+    assert "status: 503" in line.getMessage()

@@ -1,4 +1,4 @@
-"""Contract 01 section 5.1: which version a header selects."""
+"""Specification 01 section 5.1: which version a header selects."""
 
 import pytest
 

@@ -1,10 +1,11 @@
-"""Contract 01 sections 1, 7, 12, 13 and 15: the layers around the handlers."""
+"""Specification 01 sections 1, 7, 12, 13 and 15: the layers around the handlers."""
 
 import logging
 import re
 from collections.abc import Iterator
 
 import pytest
+import webob
 
 from tests.support.service import Service, running
 
@@ -129,7 +130,7 @@ def test_spellings_near_the_root_stay_closed(service: Service, path: str) -> Non
 
 
 def test_every_route_refuses_a_caller_without_roles(service: Service) -> None:
-    from placement.web import routes
+    from placement import routes
 
     for path, methods in routes.ROUTES.items():
         for method, actions in methods.items():
@@ -217,3 +218,37 @@ def test_cors_answers_without_token() -> None:
     assert refused.status_int == 401
     for response in (preflight, refused):
         assert response.headers["access-control-allow-origin"] == "http://valid.example.com"
+
+
+@pytest.mark.parametrize("missing", ["REQUEST_METHOD", "PATH_INFO"])
+def test_environment_without_a_request_line_is_refused(
+    service: Service, caplog: pytest.LogCaptureFixture, missing: str
+) -> None:
+    """uWSGI passes on what it could not parse; the empty path is the root."""
+    environ = webob.Request.blank("/traits", headers={"X-Auth-Token": "admin"}).environ
+    del environ[missing]
+    statuses: list[str] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], _: object = None) -> None:
+        statuses.append(status)
+        assert REQUEST_ID.fullmatch(dict(headers)["x-openstack-request-id"])
+
+    body = b"".join(service.application(environ, start_response))
+
+    assert statuses == ["400 Bad Request"]
+    assert b"The request line cannot be understood." in body
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize(("path", "status"), [("/x", 404), ("/traits", 405), ("/reshaper", 400)])
+def test_body_of_a_refused_request_is_read(service: Service, path: str, status: int) -> None:
+    """Or uWSGI hangs up on the web server that sends it, which then says 503."""
+    sent = webob.Request.blank(path, method="POST", headers={"X-Auth-Token": "admin"})
+    sent.headers["X-Roles"] = "service"
+    sent.headers["OpenStack-API-Version"] = "placement 1.39"
+    sent.body, sent.content_type = b"x" * 100_000, "application/json"
+    body = sent.environ["wsgi.input"]
+
+    assert sent.get_response(service.application).status_int == status
+
+    assert body.read() == b""

@@ -1,4 +1,4 @@
-"""Contract 01 sections 7.3 and 8.3, and the bounds: what handlers read."""
+"""Specification 01 sections 7.3 and 8.3, and the bounds: what handlers read."""
 
 import io
 from typing import Any
@@ -8,6 +8,7 @@ from oslo_config import cfg
 
 from placement.web.request import (
     BodyTooLarge,
+    IncompleteBody,
     InvalidBody,
     InvalidQuery,
     MalformedBody,
@@ -53,6 +54,7 @@ def request(conf: cfg.ConfigOpts, body: bytes = b"", **environ: Any) -> Request:
         b'"\\ud800"',
         b'{"a": "x\\u0000"}',
         b'{"\\u0000": 1}',
+        b'{"a": "\\\\\\u0000"}',
         b"[" * 1900,
         b"[" * 900 + b"]" * 900 + b"]",
         '"ü"'.encode("utf-16"),
@@ -71,6 +73,7 @@ def test_malformed_bodies(conf: cfg.ConfigOpts, body: bytes) -> None:
         (b"12345678901234567890123", 12345678901234567890123),
         (b"-12345678901234567890123", -12345678901234567890123),
         (b'"\\\\u0000"', "\\u0000"),
+        (b'"\\\\\\\\u0000"', "\\\\u0000"),
         ('"ü\\u00fc\U0001f434"'.encode(), "üü\U0001f434"),
     ],
 )
@@ -149,3 +152,22 @@ def test_long_queries_are_refused(conf: cfg.ConfigOpts) -> None:
     request(conf, QUERY_STRING="a=" + "x" * 1022).read_query(QUERY)
     with pytest.raises(QueryTooLong, match="1024"):
         request(conf, QUERY_STRING="a=" + "x" * 1023).read_query(QUERY)
+
+
+@pytest.mark.parametrize("error", [OSError("client closed connection"), TimeoutError("silent")])
+def test_body_that_breaks_off_names_it(conf: cfg.ConfigOpts, error: OSError) -> None:
+    """What uWSGI and mod_wsgi raise."""
+
+    class Broken(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            raise error
+
+    sent = request(conf, b"", **{"wsgi.input": Broken(), "CONTENT_LENGTH": "10"})
+    with pytest.raises(IncompleteBody, match=f"did not arrive whole: {error}"):
+        sent.read_body()
+
+
+def test_body_that_is_shorter_than_announced(conf: cfg.ConfigOpts) -> None:
+    """Also where what came is a document of its own."""
+    with pytest.raises(IncompleteBody, match="2 of 10 bytes"):
+        request(conf, b"{}", CONTENT_LENGTH="10").read_body()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from placement.web import routes
+from placement import routes
 from placement.web.request import Request
 from placement.web.response import json_response
 from tests.support.service import running

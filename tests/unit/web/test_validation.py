@@ -1,4 +1,4 @@
-"""Contract 01 section 8.2 and 02 section 0.5: the texts of failures."""
+"""Specification 01 section 8.2 and specification 02 section 0.5: the texts of failures."""
 
 from typing import Any
 

@@ -1,29 +1,11 @@
 """Keep what every owner uses, so that nobody needs to sum the ledger for a project."""
 
 import sqlalchemy as sa
-from alembic import op
 
 from placement.db.migrations import steps
 
 revision = "f93b5e8d0a47"
 down_revision = "e82c4d7a9b36"
-
-# Resource class -1 counts the consumers; consumer type 0 is none.
-FILL = """
-INSERT INTO owner_usages
-    (project_id, user_id, consumer_type_id, resource_class_id, slot, used)
-SELECT consumers.project_id, consumers.user_id, COALESCE(consumers.consumer_type_id, 0),
-    allocations.resource_class_id, 0, SUM(allocations.used)
-FROM consumers JOIN allocations ON allocations.consumer_id = consumers.uuid
-GROUP BY consumers.project_id, consumers.user_id, COALESCE(consumers.consumer_type_id, 0),
-    allocations.resource_class_id
-UNION ALL
-SELECT consumers.project_id, consumers.user_id, COALESCE(consumers.consumer_type_id, 0),
-    -1, 0, COUNT(*)
-FROM consumers
-WHERE EXISTS (SELECT 1 FROM allocations WHERE allocations.consumer_id = consumers.uuid)
-GROUP BY consumers.project_id, consumers.user_id, COALESCE(consumers.consumer_type_id, 0)
-"""
 
 metadata = sa.MetaData()
 KEY = ("project_id", "user_id", "consumer_type_id", "resource_class_id")
@@ -42,8 +24,5 @@ owner_usages = sa.Table(
 
 
 def upgrade() -> None:
-    """Add owner_usages and compute it from the allocations."""
+    """Add owner_usages; what belongs into it is computed where a coexistence ends."""
     steps.create_missing(metadata)
-    # Also where this migration was interrupted between the two steps.
-    op.get_bind().execute(sa.delete(owner_usages))
-    op.get_bind().execute(sa.text(FILL))

@@ -1,0 +1,413 @@
+"""What the operations take and answer: the tables from which the reference and OpenAPI are written.
+
+Request bodies and query strings are the schemas that the handlers check with. Answers at the newest
+microversion are described here; a test compares them with what the service answers.
+"""
+
+from typing import Any
+
+from placement import deploy, errors
+from placement.routes import INSIGHT, ROUTES
+from placement.schemas import (
+    aggregate,
+    allocation,
+    allocation_candidate,
+    insight,
+    inventory,
+    metrics,
+    reshaper,
+    resource_class,
+    resource_provider,
+    trait,
+    tree,
+    usage,
+)
+from placement.schemas.windows import Windows
+from placement.search.tally import Reason, Stop
+from placement.web.microversion import MAXIMUM
+from placement.web.validation import Schema
+
+NEWEST = MAXIMUM.minor
+
+ALL_ROUTES = ROUTES | INSIGHT
+
+Json = dict[str, Any]
+
+# -- what goes in ------------------------------------------------------------------------------
+
+BODIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
+    ("/resource_classes", "POST"): resource_class.CUSTOM_CLASS,
+    ("/resource_providers", "POST"): resource_provider.POST,
+    ("/resource_providers/{uuid}", "PUT"): resource_provider.PUT,
+    ("/resource_providers/{uuid}/inventories", "POST"): inventory.POST,
+    ("/resource_providers/{uuid}/inventories", "PUT"): inventory.PUT_ALL,
+    ("/resource_providers/{uuid}/inventories/{resource_class}", "PUT"): inventory.PUT,
+    ("/resource_providers/{uuid}/aggregates", "PUT"): aggregate.PUT,
+    ("/resource_providers/{uuid}/traits", "PUT"): trait.PUT_OF_PROVIDER,
+    ("/allocations", "POST"): allocation.POST,
+    ("/allocations/{consumer_uuid}", "PUT"): allocation.PUT,
+    ("/reshaper", "POST"): reshaper.POST,
+    ("/-/what-if", "POST"): insight.WHAT_IF,
+}
+
+QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
+    ("/resource_providers", "GET"): resource_provider.GET_QUERY,
+    ("/allocation_candidates", "GET"): allocation_candidate.GET,
+    ("/traits", "GET"): trait.GET_QUERY,
+    ("/usages", "GET"): usage.GET_QUERY,
+    ("/-/capacity", "GET"): insight.CAPACITY,
+    ("/-/explain", "GET"): insight.EXPLAIN,
+    ("/-/metrics", "GET"): metrics.SHOW,
+    ("/-/trees", "GET"): tree.LIST,
+    ("/-/trees/{uuid}", "GET"): tree.SHOW,
+}
+
+REPEATABLE = {"member_of", "required", "same_subtree"}
+REPEATABLE_HERE = {("/-/trees", "uuid")}
+"""Parameters all of whose values count."""
+
+NOTES = {
+    "member_of": "; may be repeated since 1.24; ``!`` since 1.32",
+    "required": "; ``!`` since 1.22; may be repeated, and ``in:``, since 1.39",
+    "same_subtree": "; may be repeated",
+}
+"""What the values of parameters may be since when: more than the schemas say."""
+
+
+# -- what comes out ----------------------------------------------------------------------------
+
+
+def _object(required: Json, **optional: Any) -> Json:
+    return {
+        "type": "object",
+        "properties": required | optional,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def reference_to(name: str) -> Json:
+    """Return a reference to a schema of :data:`SCHEMAS`."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _map_of(value: Json, key: str | None = None) -> Json:
+    # Generators of clients know additionalProperties, and lose what patternProperties describes.
+    named = {"propertyNames": {"pattern": key}} if key else {}
+    return {"type": "object", "additionalProperties": value, **named}
+
+
+def _list_of(value: Json) -> Json:
+    return {"type": "array", "items": value}
+
+
+STRING: Json = {"type": "string"}
+
+
+def _reasons(kind: type[errors.PlacementError]) -> set[str]:
+    below = kind.__subclasses__()
+    return set().union(*map(_reasons, below)) if below else {kind.reason}
+
+
+# It imports every module that declares an error.
+assert deploy.loadapp
+REASONS = sorted(_reasons(errors.PlacementError))
+"""Specification 01 section 9.6."""
+
+INTEGER: Json = {"type": "integer"}
+NULLABLE: Json = {"type": ["string", "null"]}
+GENERATION: Json = {"resource_provider_generation": INTEGER}
+LINKS = _list_of(_object({"rel": STRING, "href": STRING}))
+AMOUNTS = _map_of({"type": "integer", "minimum": 0}, "^[A-Z0-9_]+$")
+RECORD: Json = {
+    "total": INTEGER,
+    "reserved": INTEGER,
+    "min_unit": INTEGER,
+    "max_unit": INTEGER,
+    "step_size": INTEGER,
+    "allocation_ratio": {"type": "number"},
+}
+
+BOOLEAN: Json = {"type": "boolean"}
+REMEDIES: Json = {
+    "relaxations": _list_of(reference_to("Relaxation")),
+    "pairs_tried": BOOLEAN,
+    "largest": _list_of(reference_to("LargestAmount")),
+}
+
+
+HOW_MANY: Json = {"count": INTEGER, "exact": BOOLEAN, "complete": BOOLEAN}
+
+
+def _nullable(value: Json) -> Json:
+    return {"anyOf": [value, {"type": "null"}]}
+
+
+SCHEMAS: dict[str, Json] = {
+    "Versions": _object(
+        {
+            "versions": _list_of(
+                _object(
+                    {
+                        "id": STRING,
+                        "min_version": STRING,
+                        "max_version": STRING,
+                        "status": STRING,
+                        "links": LINKS,
+                    }
+                )
+            )
+        }
+    ),
+    "Errors": _object(
+        {
+            "errors": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 1,
+                "items": _object(
+                    {
+                        "status": INTEGER,
+                        "title": STRING,
+                        "detail": STRING,
+                        "request_id": STRING,
+                    },
+                    code=STRING,
+                    reason=STRING | {"enum": REASONS},
+                    retry=STRING | {"enum": [str(each) for each in errors.Retry]},
+                    min_version=STRING,
+                    max_version=STRING,
+                ),
+            }
+        }
+    ),
+    "ResourceClass": _object({"name": STRING, "links": LINKS}),
+    "ResourceClasses": _object({"resource_classes": _list_of(reference_to("ResourceClass"))}),
+    "ResourceProvider": _object(
+        {
+            "uuid": STRING,
+            "name": STRING,
+            "generation": INTEGER,
+            "parent_provider_uuid": NULLABLE,
+            "root_provider_uuid": STRING,
+            "links": LINKS,
+        }
+    ),
+    "ResourceProviders": _object(
+        {"resource_providers": _list_of(reference_to("ResourceProvider"))}
+    ),
+    "Inventory": _object(RECORD | GENERATION),
+    "Inventories": _object({"inventories": _map_of(_object(RECORD))} | GENERATION),
+    "ProviderUsages": _object({"usages": AMOUNTS} | GENERATION),
+    "Aggregates": _object({"aggregates": _list_of(STRING)} | GENERATION),
+    "ProviderTraits": _object({"traits": _list_of(STRING)} | GENERATION),
+    "Traits": _object({"traits": _list_of(STRING)}),
+    "ProviderAllocations": _object(
+        {"allocations": _map_of(_object({"resources": AMOUNTS, "consumer_generation": INTEGER}))}
+        | GENERATION
+    ),
+    "ConsumerAllocations": _object(
+        {"allocations": _map_of(_object({"generation": INTEGER, "resources": AMOUNTS}))},
+        project_id=STRING,
+        user_id=STRING,
+        consumer_generation=INTEGER,
+        consumer_type=STRING,
+    ),
+    "AllocationCandidates": _object(
+        {
+            "allocation_requests": _list_of(
+                _object(
+                    {
+                        "allocations": _map_of(_object({"resources": AMOUNTS})),
+                        "mappings": {
+                            "type": "object",
+                            "additionalProperties": _list_of(STRING),
+                        },
+                    }
+                )
+            ),
+            "provider_summaries": _map_of(
+                _object(
+                    {
+                        "resources": _map_of(_object({"capacity": INTEGER, "used": INTEGER})),
+                        "traits": _list_of(STRING),
+                        "parent_provider_uuid": NULLABLE,
+                        "root_provider_uuid": STRING,
+                    }
+                )
+            ),
+        }
+    ),
+    "Capacity": _object(
+        {
+            **HOW_MANY,
+            "places": _list_of(_object({"uuid": STRING, "name": NULLABLE, "count": INTEGER})),
+            "limits": _map_of(INTEGER),
+            "stranded": AMOUNTS,
+            "largest": AMOUNTS,
+        }
+    ),
+    "Outcome": _object(
+        {
+            "before": reference_to("State"),
+            "after": reference_to("State"),
+            "homeless": _list_of(
+                _object(
+                    {
+                        "uuid": NULLABLE,
+                        "type": NULLABLE,
+                        "project": NULLABLE,
+                        "user": NULLABLE,
+                        "allocations": _map_of(AMOUNTS),
+                    }
+                )
+            ),
+            "placed": _list_of(_object({"asked": INTEGER, "placed": INTEGER})),
+            "complete": BOOLEAN,
+        }
+    ),
+    "State": _object(
+        {"candidates": reference_to("Count"), "capacity": _object(HOW_MANY)},
+        complete=BOOLEAN,
+        **REMEDIES,
+    ),
+    "Explanation": _object(
+        {
+            "candidates": reference_to("Count"),
+            "complete": BOOLEAN,
+            "steps": _list_of(
+                _object(
+                    {
+                        "group": NULLABLE,
+                        "test": {"type": "string", "enum": [reason.value for reason in Reason]},
+                        "subject": NULLABLE,
+                        "unit": {"type": "string", "enum": ["providers", "trees"]},
+                        "before": INTEGER,
+                        "left": INTEGER,
+                        "examples": _list_of(
+                            {"type": "object", "required": ["uuid", "name", "root"]}
+                        ),
+                    }
+                )
+            ),
+            "stopped": _nullable(reference_to("Stopped")),
+            "combining": _nullable(reference_to("Stopped")),
+        },
+        **REMEDIES,
+        about=_object(
+            {"candidates": reference_to("Count"), "complete": BOOLEAN, "verdict": STRING},
+            **REMEDIES,
+        ),
+    ),
+    "Stopped": _object(
+        {
+            "why": {"type": "string", "enum": [stop.value for stop in Stop]},
+            "group": NULLABLE,
+            "subject": NULLABLE,
+            "meaning": STRING,
+        }
+    ),
+    "Count": _object({"count": INTEGER, "complete": BOOLEAN}),
+    "Relaxation": _object(
+        {
+            "drop": {"anyOf": [reference_to("Demand"), _list_of(reference_to("Demand"))]},
+            "candidates": reference_to("Count"),
+        }
+    ),
+    "Demand": _object({"parameter": STRING, "value": STRING}),
+    "LargestAmount": _object(
+        {
+            "group": STRING,
+            "resource_class": STRING,
+            "asked": INTEGER,
+            "would_do": {"type": ["integer", "null"]},
+        }
+    ),
+    "Trees": _object(
+        {
+            "trees": _list_of(
+                _object(
+                    {
+                        "root": STRING,
+                        "etag": STRING,
+                        "providers": _list_of(reference_to("TreeProvider")),
+                    }
+                )
+            ),
+            "next": NULLABLE,
+        }
+    ),
+    "TreeProvider": _object(
+        {
+            "uuid": STRING,
+            "name": STRING,
+            "parent": NULLABLE,
+            "generation": INTEGER,
+            "inventories": _map_of(_object(RECORD | {"used": INTEGER})),
+            "traits": _list_of(STRING),
+            "aggregates": _list_of(STRING),
+        },
+        allocations=_map_of(
+            _object(
+                {
+                    "resources": AMOUNTS,
+                    "project": NULLABLE,
+                    "user": NULLABLE,
+                    "type": STRING,
+                    "generation": {"type": ["integer", "null"]},
+                    "elsewhere": {"type": "boolean"},
+                }
+            )
+        ),
+    ),
+    "Usages": _object({"usages": _map_of(_map_of(INTEGER))}),
+}
+
+PLAIN_TEXT = "text/plain"
+"""An answer that is no JSON."""
+
+ANSWERS: dict[str, dict[int, str | None]] = {
+    "get_versions": {200: "Versions"},
+    "list_classes": {200: "ResourceClasses"},
+    "create_class": {201: None},
+    "show_class": {200: "ResourceClass"},
+    "ensure_class": {201: None, 204: None},
+    "delete_class": {204: None},
+    "list_providers": {200: "ResourceProviders"},
+    "create_provider": {200: "ResourceProvider"},
+    "show_provider": {200: "ResourceProvider"},
+    "update_provider": {200: "ResourceProvider"},
+    "delete_provider": {204: None},
+    "list_inventories": {200: "Inventories"},
+    "create_inventory": {201: "Inventory"},
+    "replace_inventories": {200: "Inventories"},
+    "delete_inventories": {204: None},
+    "show_inventory": {200: "Inventory"},
+    "update_inventory": {200: "Inventory"},
+    "delete_inventory": {204: None},
+    "show_provider_usages": {200: "ProviderUsages"},
+    "list_aggregates": {200: "Aggregates"},
+    "replace_aggregates": {200: "Aggregates"},
+    "show_provider_allocations": {200: "ProviderAllocations"},
+    "list_provider_traits": {200: "ProviderTraits"},
+    "replace_provider_traits": {200: "ProviderTraits"},
+    "delete_provider_traits": {204: None},
+    "replace_many_allocations": {204: None},
+    "show_consumer_allocations": {200: "ConsumerAllocations"},
+    "replace_consumer_allocations": {204: None},
+    "delete_consumer_allocations": {204: None},
+    "list_candidates": {200: "AllocationCandidates"},
+    "list_traits": {200: "Traits"},
+    "show_trait": {204: None},
+    "ensure_trait": {201: None, 204: None},
+    "delete_trait": {204: None},
+    "show_usages": {200: "Usages"},
+    "reshape": {204: None},
+    "capacity": {200: "Capacity"},
+    "explain": {200: "Explanation"},
+    "try_out": {200: "Outcome"},
+    "show_metrics": {200: PLAIN_TEXT},
+    "list_trees": {200: "Trees", 304: None},
+    "show_tree": {200: "Trees", 304: None},
+}
+"""Statuses of success, 304 included, and bodies by handler function."""

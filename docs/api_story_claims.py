@@ -1,0 +1,358 @@
+"""The second half of the story: searches, claims, usages and a reshape."""
+
+from docs.api_calls import (
+    GPU,
+    HOST1,
+    OLD_SERVER,
+    OTHER_SERVER,
+    POOL,
+    PROJECT,
+    SERVER,
+    USER,
+    Call,
+    Operation,
+    Page,
+    claim,
+    older,
+    oldest,
+    owned,
+)
+
+PROVIDERS = "/resource_providers"
+PROVIDER = PROVIDERS + "/{uuid}"
+
+CANDIDATE_PAGE = Page(
+    "allocation_candidates",
+    "Allocation candidates",
+    "Which sets of providers could take a request right now? :doc:`/concepts/candidates` explains the "
+    "question and the answer.",
+    (
+        Operation(
+            "GET",
+            "/allocation_candidates",
+            "Find the sets of providers that could take a request right now. "
+            "Each of ``allocation_requests`` can be sent as the body of a claim, once project, user, "
+            "generation and type are added. ``provider_summaries`` describes every provider of the "
+            "trees that take part.",
+            (
+                Call(
+                    "POST",
+                    f"{PROVIDERS}/{POOL}/inventories",
+                    {"resource_provider_generation": 2, "resource_class": "DISK_GB", "total": 2000},
+                    201,
+                    silent=True,
+                ),
+                Call(
+                    "GET",
+                    "/allocation_candidates?resources=VCPU:2,MEMORY_MB:4096,DISK_GB:40"
+                    "&required=CUSTOM_GOLD&limit=10",
+                    says="Two classes of a host and one of a shared pool:",
+                ),
+                Call(
+                    "GET",
+                    "/allocation_candidates?resources=VCPU:2&resources_GPU=VGPU:1&group_policy=none"
+                    "&limit=1",
+                    says="A granular group comes from one provider; ``mappings`` says from which:",
+                ),
+                Call(
+                    "GET",
+                    "/allocation_candidates?resources=VCPU:2&resources1=VGPU:1&resources2=VGPU:1",
+                    None,
+                    400,
+                    says="Two granular groups need a policy:",
+                ),
+                Call("GET", "/allocation_candidates?resources=VCPU:2", silent=True, versions=True),
+            ),
+        ),
+    ),
+)
+
+ALLOCATION_PAGE = Page(
+    "allocations",
+    "Allocations",
+    "What a consumer holds, of which providers. A write replaces the whole set of the consumer, all or "
+    "nothing. ``consumer_generation`` (1.28) is null for a consumer that must not exist yet, else "
+    "what the client read.",
+    (
+        Operation(
+            "PUT",
+            "/allocations/{consumer_uuid}",
+            "Claim, or replace what the consumer has. An empty ``allocations`` removes the consumer.",
+            (
+                Call(
+                    "PUT",
+                    f"/allocations/{SERVER}",
+                    owned(
+                        {
+                            HOST1: {"resources": {"VCPU": 2, "MEMORY_MB": 4096}},
+                            POOL: {"resources": {"DISK_GB": 40}},
+                        },
+                        None,
+                    ),
+                    204,
+                ),
+                Call(
+                    "PUT",
+                    f"/allocations/{SERVER}",
+                    claim(None, VCPU=1),
+                    409,
+                    says="The same consumer again, as if it did not exist:",
+                ),
+                Call(
+                    "PUT",
+                    f"/allocations/{OTHER_SERVER}",
+                    claim(None, MEMORY_MB=61440),
+                    409,
+                    says="More than is left:",
+                ),
+                Call(
+                    "PUT",
+                    f"/allocations/{OLD_SERVER}",
+                    claim(None, VCPU=1),
+                    204,
+                    silent=True,
+                ),
+                Call(
+                    "PUT",
+                    f"/allocations/{OLD_SERVER}",
+                    older(1, mappings=True),
+                    204,
+                    version="1.37",
+                    says="From 1.34 to 1.37, without ``consumer_type``:",
+                ),
+                Call(
+                    "PUT",
+                    f"/allocations/{OLD_SERVER}",
+                    older(2),
+                    204,
+                    version="1.33",
+                    says="From 1.28 to 1.33, without ``mappings``:",
+                ),
+                Call(
+                    "PUT",
+                    f"/allocations/{OLD_SERVER}",
+                    older(),
+                    204,
+                    version="1.27",
+                    says="From 1.12 to 1.27, without a generation:",
+                ),
+                Call(
+                    "PUT",
+                    f"/allocations/{OLD_SERVER}",
+                    oldest(project_id=PROJECT, user_id=USER),
+                    204,
+                    version="1.11",
+                    says="From 1.8 to 1.11, as a list:",
+                ),
+                Call(
+                    "PUT",
+                    f"/allocations/{OLD_SERVER}",
+                    oldest(),
+                    204,
+                    version="1.7",
+                    says="Up to 1.7, without owners:",
+                ),
+                Call("DELETE", f"/allocations/{OLD_SERVER}", None, 204, silent=True),
+            ),
+        ),
+        Operation(
+            "GET",
+            "/allocations/{consumer_uuid}",
+            "Show what a consumer holds. For one that holds nothing the answer is 200 with an empty "
+            "``allocations``.",
+            (Call("GET", f"/allocations/{SERVER}", versions=True),),
+        ),
+        Operation(
+            "GET",
+            PROVIDER + "/allocations",
+            "Show what all consumers hold of one provider.",
+            (Call("GET", f"{PROVIDERS}/{HOST1}/allocations", versions=True),),
+        ),
+        Operation(
+            "POST",
+            "/allocations",
+            "Replace the sets of several consumers at once, all or none: a move, an exchange. Here the "
+            "resources of one server pass to two.",
+            (
+                Call(
+                    "POST",
+                    "/allocations",
+                    {
+                        SERVER: owned(
+                            {
+                                HOST1: {"resources": {"VCPU": 1, "MEMORY_MB": 2048}},
+                                POOL: {"resources": {"DISK_GB": 20}},
+                            },
+                            1,
+                        ),
+                        OTHER_SERVER: owned(
+                            {
+                                HOST1: {"resources": {"VCPU": 1, "MEMORY_MB": 2048, "VGPU": 1}},
+                                POOL: {"resources": {"DISK_GB": 20}},
+                            },
+                            None,
+                        ),
+                    },
+                    204,
+                ),
+                Call(
+                    "PUT",
+                    f"/allocations/{OLD_SERVER}",
+                    claim(None, VCPU=1),
+                    204,
+                    silent=True,
+                ),
+                Call(
+                    "POST",
+                    "/allocations",
+                    {OLD_SERVER: older(1, mappings=True)},
+                    204,
+                    version="1.37",
+                    says="From 1.34 to 1.37, without ``consumer_type``:",
+                ),
+                Call(
+                    "POST",
+                    "/allocations",
+                    {OLD_SERVER: older(2)},
+                    204,
+                    version="1.33",
+                    says="From 1.28 to 1.33, without ``mappings``:",
+                ),
+                Call(
+                    "POST",
+                    "/allocations",
+                    {OLD_SERVER: older()},
+                    204,
+                    version="1.27",
+                    says="From 1.13 to 1.27, without a generation:",
+                ),
+                Call("DELETE", f"/allocations/{OLD_SERVER}", None, 204, silent=True),
+            ),
+        ),
+        Operation(
+            "DELETE",
+            "/allocations/{consumer_uuid}",
+            "Remove a consumer with all it holds. No generation is sent; ``PUT`` with an empty set is "
+            "the protected way. 404 if it holds nothing.",
+            (
+                Call("DELETE", f"/allocations/{SERVER}", None, 204),
+                Call("DELETE", f"/allocations/{SERVER}", None, 404),
+            ),
+        ),
+    ),
+)
+
+USAGE_PAGE = Page(
+    "usages",
+    "Usages",
+    "Sums over allocations.",
+    (
+        Operation(
+            "GET",
+            PROVIDER + "/usages",
+            "Show what is used of each class of a provider. Every class with inventory is listed.",
+            (Call("GET", f"{PROVIDERS}/{HOST1}/usages", versions=True),),
+        ),
+        Operation(
+            "GET",
+            "/usages",
+            "Show what the consumers of a project hold, of all providers. ``user_id`` narrows it. Since 1.38 "
+            "the answer is grouped by consumer type, and ``consumer_type`` selects one, or ``all`` in "
+            "one sum. The only operation that a project's reader may use.",
+            (Call("GET", f"/usages?project_id={PROJECT}", versions=True),),
+        ),
+    ),
+)
+
+RESHAPER_PAGE = Page(
+    "reshaper",
+    "Reshaper",
+    "Inventories and allocations move together: resources that are in use go to another provider or "
+    "another class, in one transaction. :doc:`/concepts/reshaping` explains it.",
+    (
+        Operation(
+            "POST",
+            "/reshaper",
+            "Change inventories and allocations together, in one transaction. "
+            "``inventories`` holds the new and whole inventories of the providers concerned, "
+            "``allocations`` the new sets of the consumers concerned. By default only the role "
+            "``service`` may do it. Here the ``VGPU`` inventory of a host moves to the device below it.",
+            (
+                Call(
+                    "POST",
+                    "/reshaper",
+                    {
+                        "inventories": {
+                            HOST1: {
+                                "resource_provider_generation": 19,
+                                "inventories": {
+                                    "VCPU": {"total": 16, "allocation_ratio": 4.0, "max_unit": 16},
+                                    "MEMORY_MB": {
+                                        "total": 65536,
+                                        "reserved": 1024,
+                                        "step_size": 256,
+                                    },
+                                },
+                            },
+                            GPU: {
+                                "resource_provider_generation": 2,
+                                "inventories": {"VGPU": {"total": 8, "max_unit": 1}},
+                            },
+                        },
+                        "allocations": {
+                            OTHER_SERVER: owned(
+                                {
+                                    HOST1: {"resources": {"VCPU": 1, "MEMORY_MB": 2048}},
+                                    GPU: {"resources": {"VGPU": 1}},
+                                    POOL: {"resources": {"DISK_GB": 20}},
+                                },
+                                1,
+                            ),
+                        },
+                    },
+                    204,
+                ),
+                Call("GET", f"/allocations/{OTHER_SERVER}", says="Afterwards:"),
+                Call(
+                    "PUT",
+                    f"/allocations/{OLD_SERVER}",
+                    claim(None, VCPU=1),
+                    204,
+                    silent=True,
+                ),
+                Call(
+                    "POST",
+                    "/reshaper",
+                    {
+                        "inventories": {
+                            GPU: {
+                                "resource_provider_generation": 5,
+                                "inventories": {"VGPU": {"total": 8, "max_unit": 1}},
+                            },
+                        },
+                        "allocations": {OLD_SERVER: older(1, mappings=True)},
+                    },
+                    204,
+                    version="1.37",
+                    says="From 1.34 to 1.37, without ``consumer_type``:",
+                ),
+                Call(
+                    "POST",
+                    "/reshaper",
+                    {
+                        "inventories": {
+                            GPU: {
+                                "resource_provider_generation": 7,
+                                "inventories": {"VGPU": {"total": 8, "max_unit": 1}},
+                            },
+                        },
+                        "allocations": {OLD_SERVER: older(2)},
+                    },
+                    204,
+                    version="1.33",
+                    says="From 1.30 to 1.33, without ``mappings``:",
+                ),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,86 @@
+"""One line for what an operator can put right, instead of a traceback."""
+
+from keystoneauth1.exceptions import AuthPluginException
+from oslo_config import cfg
+from oslo_log.log import LogConfigError
+from sqlalchemy import exc, make_url
+
+from placement import errors
+from placement.db import driver_errors
+from placement.db.migrations.steps import MigrationBlocked
+from placement.db.schema import SchemaError
+
+
+class NotConfigured(Exception):
+    """Something is not configured without which no request can be answered; the message says what."""
+
+
+def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
+    """Return what is wrong and what to do about it; None for what only a traceback can tell."""
+    if isinstance(error, (SchemaError, MigrationBlocked, NotConfigured, LogConfigError)):
+        return str(error)
+    if isinstance(error, cfg.Error):
+        return _configuration(error)
+    if isinstance(error, exc.ArgumentError):
+        return (
+            "[placement_database]/connection is no URL of a database this service knows "
+            f"({_first_line(error)}). Write it as in postgresql://user:password@host/placement."
+        )
+    if isinstance(error, ModuleNotFoundError):
+        return (
+            f"The driver of [placement_database]/connection is not installed: {error}. Install the "
+            "service with the extra postgresql, mysql or mysqlclient."
+        )
+    if isinstance(error, AuthPluginException):
+        return f"[keystone_authtoken] cannot be used: {_first_line(error)}."
+    if isinstance(error, OSError) and error.filename:
+        return (
+            f"{error.filename} cannot be opened: {error.strerror}. Check that its directory exists, "
+            "and that this user may read or write it."
+        )
+    if isinstance(error, (errors.DatabaseUnavailable, errors.DatabaseReadOnly)):
+        error = error.__cause__ or error
+    return _database(error, conf) if isinstance(error, exc.DBAPIError) else None
+
+
+def _configuration(error: cfg.Error) -> str:
+    if isinstance(error, cfg.RequiredOptError):
+        group = error.group.name if isinstance(error.group, cfg.OptGroup) else "DEFAULT"
+        return (
+            f"{error}. Set it in the configuration file (--config-file), or in the environment as "
+            f"OS_{group.upper()}__{error.opt_name.upper()}."
+        )
+    return f"{error}".replace("\n", " ")
+
+
+def _database(error: exc.DBAPIError, conf: cfg.ConfigOpts) -> str:
+    where = make_url(conf.placement_database.connection).render_as_string(hide_password=True)
+    reason = _first_line(error.orig or error)
+    if driver_errors.is_read_only(error):
+        return (
+            f"The database {where} takes no writes ({reason}). Look for a file or directory that "
+            "this user may not write, a read-only server or replica, or a full disk. The schema is "
+            "at the last revision that was completed."
+        )
+    if driver_errors.is_refused(error):
+        return (
+            f"The database {where} refused the connection ({reason}). Check the name of the "
+            "database, user and password in [placement_database]/connection; or the path of the "
+            "file, and that this user may write it and its directory."
+        )
+    if driver_errors.lacks_rights(error):
+        return (
+            f"The database {where} refused a statement ({reason}). Grant SELECT, INSERT, UPDATE and "
+            "DELETE on all its tables to this user; db sync must also be allowed to make them."
+        )
+    if driver_errors.is_disconnect(error):
+        return (
+            f"The database {where} cannot be reached ({reason}). Check that the server runs and "
+            "that host and port in [placement_database]/connection are right."
+        )
+    return f"The database {where} answered with an error: {reason}."
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__

@@ -1,0 +1,134 @@
+"""What an answer means, apart from how it is written.
+
+No list of the API has an order that counts, so lists are compared as sets. Errors are compared by
+status and code: their texts may name several things in any order. Request ids and times are left
+out. Candidates that a limit cut are compared by their number, and each side's must be valid.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from placement.client.comparison.question import Kind, Question
+
+SHOWN = 5
+"""Places of one answer that are named where two answers differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one side said: the status (0: no answer), the body if it was JSON, and how long it took."""
+
+    status: int
+    body: Any
+    seconds: float
+    trouble: str = ""
+
+
+def difference(question: Question, old: Answer, new: Answer) -> str | None:
+    """Say in words where the two answers differ in meaning; None if they do not."""
+    for side, answer in (("OLD", old), ("NEW", new)):
+        if answer.trouble:
+            return f"{side} did not answer: {answer.trouble}"
+    if old.status != new.status:
+        return f"status {old.status} against {new.status}"
+    if old.status >= 400:
+        codes = _codes(old.body), _codes(new.body)
+        return None if codes[0] == codes[1] else f"error code {codes[0]} against {codes[1]}"
+    if question.kind is Kind.SEARCHES:
+        return _between_candidates(question, old.body, new.body)
+    return _between(old.body, new.body)
+
+
+def canonical(value: Any) -> Any:
+    """Return the value with every list in one order, and its numbers as one type."""
+    if isinstance(value, dict):
+        return {name: canonical(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return sorted((canonical(each) for each in value), key=_text)
+    return float(value) if type(value) is int else value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _codes(body: Any) -> list[str]:
+    errors = body.get("errors", []) if isinstance(body, dict) else []
+    return [str(error.get("code", "")) for error in errors]
+
+
+def _differing(old: Any, new: Any, where: str) -> Iterator[str]:
+    """Name each place, in the order of names, at which two canonical values differ."""
+    if old == new:
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in sorted(old.keys() | new.keys()):
+            here = f"{where}.{name}" if where else name
+            if name not in new:
+                yield f"only OLD has {here}"
+            elif name not in old:
+                yield f"only NEW has {here}"
+            else:
+                yield from _differing(old[name], new[name], here)
+    elif isinstance(old, list) and isinstance(new, list):
+        ours, theirs = (Counter(map(_text, side)) for side in (old, new))
+        for side, extra in (("OLD", ours - theirs), ("NEW", theirs - ours)):
+            if extra:
+                yield f"{where}: {extra.total()} only in {side}, as {_short(min(extra))}"
+    else:
+        yield f"{where or 'the answer'}: {_short(_text(old))} against {_short(_text(new))}"
+
+
+def _between(old: Any, new: Any) -> str | None:
+    return "; ".join(islice(_differing(canonical(old), canonical(new), ""), SHOWN)) or None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _between_candidates(question: Question, old: Any, new: Any) -> str | None:
+    counts = [len(body["allocation_requests"]) for body in (old, new)]
+    if counts[0] != counts[1]:
+        return f"{counts[0]} candidates against {counts[1]}"
+    limit = question.query.get("limit", [""])[0]
+    if not limit.isdecimal() or counts[0] < int(limit):
+        return _between(old, new)
+    for side, body in (("OLD", old), ("NEW", new)):
+        for candidate in body["allocation_requests"]:
+            wrong = _fault(question, candidate, body["provider_summaries"])
+            if wrong:
+                return f"{side} offers what cannot be: {wrong}"
+    return None
+
+
+def _fault(question: Question, candidate: Mapping[str, Any], summaries: Any) -> str | None:
+    """Say why a candidate does not serve the question: other amounts, or no room for them."""
+    asked: Counter[str] = Counter()
+    for name, values in question.query.items():
+        if name.startswith("resources"):
+            for part in values[0].split(","):
+                resource_class, _, amount = part.partition(":")
+                asked[resource_class] += int(amount)
+    given: Counter[str] = Counter()
+    for uuid, resources in _allocations(candidate["allocations"]):
+        shown = summaries.get(uuid, {}).get("resources", {})
+        for name, units in resources.items():
+            given[name] += units
+            place = shown.get(name)
+            if place is None or place["capacity"] - place["used"] < units:
+                return f"{uuid} has no room for {name}:{units}"
+    return None if given == asked else f"{dict(given)} for {dict(asked)}"
+
+
+def _allocations(shown: Any) -> list[tuple[str, Mapping[str, int]]]:
+    """Return provider and amounts from the shape before 1.12, a list, and since, a mapping."""
+    if isinstance(shown, list):
+        return [(one["resource_provider"]["uuid"], one["resources"]) for one in shown]
+    return [(uuid, one["resources"]) for uuid, one in shown.items()]

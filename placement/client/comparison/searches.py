@@ -1,0 +1,93 @@
+"""Searches for allocation candidates: those that a log shows, and some made from what there is."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import urlencode, urlsplit
+
+from placement.client.comparison.question import Kind, Question
+from placement.client.comparison.survey import NEWEST, Inhabitants
+
+SEARCH = "/allocation_candidates"
+
+# A line of the request log, of the old service and of this one (specification 01 section 12).
+_LOGGED = re.compile(r'"GET (?P<uri>\S+)" status: \d+ .*microversion: (?P<version>\d+\.\d+)')
+
+LIMITS = (10, 100, 1000)
+VERSIONS = ("1.10", "1.12", "1.17", "1.25", "1.29", "1.34", NEWEST)
+AGGREGATES_SINCE = (1, 21)
+TRAITS_SINCE = (1, 17)
+GROUPS_SINCE = (1, 25)
+LIMIT_SINCE = (1, 16)
+
+
+def logged(lines: Iterable[str]) -> Iterator[Question]:
+    """Yield each different search of a request log, or of a list of URLs, once.
+
+    A URL without a microversion is asked at the newest. Lines that show no search are passed over.
+    """
+    seen = set()
+    for line in lines:
+        found = _LOGGED.search(line)
+        uri, version = (found["uri"], found["version"]) if found else (line.strip(), NEWEST)
+        parts = urlsplit(uri)
+        if not parts.path.endswith(SEARCH) or not parts.query:
+            continue
+        question = Question(Kind.SEARCHES, f"{SEARCH}?{parts.query}", version)
+        if question not in seen:
+            seen.add(question)
+            yield question
+
+
+def made(known: Inhabitants, number: int, seed: int) -> Iterator[Question]:
+    """Yield ``number`` searches that the inventories of the cloud suggest; the seed decides which.
+
+    Most ask for what one provider has, so that they find something; one in eight asks for more.
+    """
+    # Not for secrets: the same seed asks the same again.
+    draw = random.Random(seed)  # noqa: S311
+    providers = sorted(uuid for uuid, held in known.inventories.items() if held)
+    for _ in range(number if providers else 0):
+        version = draw.choice(VERSIONS)
+        parameters = _group(known, draw.choice(providers), draw, _since(version), "")
+        if _since(version) >= GROUPS_SINCE and draw.random() < 0.25:
+            for suffix in ("1", "2"):
+                uuid = draw.choice(providers)
+                parameters |= _group(known, uuid, draw, _since(version), suffix)
+            parameters["group_policy"] = draw.choice(("none", "isolate"))
+        if _since(version) >= LIMIT_SINCE and draw.random() < 0.5:
+            parameters["limit"] = str(draw.choice(LIMITS))
+        yield Question(Kind.SEARCHES, f"{SEARCH}?{urlencode(parameters)}", version)
+
+
+def _group(
+    known: Inhabitants, uuid: str, draw: random.Random, since: tuple[int, int], suffix: str
+) -> dict[str, str]:
+    held = known.inventories[uuid]
+    names = draw.sample(sorted(held), draw.randint(1, min(3, len(held))))
+    amounts = ",".join(f"{name}:{_amount(held[name], draw)}" for name in names)
+    group = {f"resources{suffix}": amounts}
+    traits = known.traits_of.get(uuid, [])
+    if traits and since >= TRAITS_SINCE and draw.random() < 0.4:
+        group[f"required{suffix}"] = draw.choice(sorted(traits))
+    aggregates = known.aggregates_of.get(uuid, [])
+    if aggregates and since >= AGGREGATES_SINCE and draw.random() < 0.3:
+        group[f"member_of{suffix}"] = draw.choice(sorted(aggregates))
+    return group
+
+
+def _amount(inventory: dict[str, int], draw: random.Random) -> int:
+    """Draw an amount that keeps the units, mostly a small one."""
+    step = inventory["step_size"]
+    most = min(inventory["max_unit"], max(inventory["total"] - inventory["reserved"], step))
+    if draw.random() < 0.125:
+        return int(most) + step
+    steps = max(1, int(min(most, draw.choice((1, 4, most))) // step))
+    return max(int(inventory["min_unit"]), steps * step)
+
+
+def _since(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")
+    return int(major), int(minor)

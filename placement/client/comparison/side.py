@@ -1,0 +1,53 @@
+"""One of the two services: how it is reached, and how it answers."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from typing import Any
+
+from keystoneauth1 import exceptions as keystone_exceptions
+
+from placement.client.comparison.meaning import Answer
+from placement.client.comparison.question import Question
+
+
+class Side:
+    """A service behind a keystoneauth1 adapter.
+
+    :param name: ``OLD`` or ``NEW``.
+    """
+
+    def __init__(self, name: str, adapter: Any) -> None:
+        self.name = name
+        self._adapter = adapter
+
+    def ask(self, question: Question) -> Answer:
+        """Send the one GET request, and never anything else."""
+        begun = time.perf_counter()
+        try:
+            response = self._adapter.get(
+                question.path,
+                headers={"Accept": "application/json"},
+                microversion=question.microversion,
+                raise_exc=False,
+            )
+            status, body = response.status_code, _body(response)
+        except keystone_exceptions.ClientException as error:
+            return Answer(0, None, time.perf_counter() - begun, str(error))
+        return Answer(status, body, time.perf_counter() - begun)
+
+    def curl(self, question: Question) -> str:
+        """Return the request as a command; the token is a variable of the shell."""
+        url = f"{self._adapter.get_endpoint() or ''}".rstrip("/") + question.path
+        return (
+            f'curl -s -H "X-Auth-Token: ${self.name}_TOKEN"'
+            f" -H 'OpenStack-API-Version: placement {question.microversion}' {shlex.quote(url)}"
+        )
+
+
+def _body(response: Any) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        return response.text

@@ -1,0 +1,162 @@
+"""The questions that enumerate a cloud: every GET about everything that there is.
+
+What there is, both sides say: an object that only one of them has is a difference like any other.
+Each question is asked at the microversions at which its answer changes shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from placement.client.comparison.question import Kind, Question, path
+
+NEWEST = "1.39"
+
+PROVIDER_LIST_VERSIONS = ("1.0", "1.1", "1.6", "1.11", "1.14", NEWEST)
+PROVIDER_VERSIONS = {
+    "": ("1.0", "1.1", "1.6", "1.11", "1.14", NEWEST),
+    "/inventories": ("1.0", NEWEST),
+    "/usages": ("1.0", NEWEST),
+    "/aggregates": ("1.1", "1.19", NEWEST),
+    "/traits": ("1.6", NEWEST),
+    "/allocations": ("1.0", NEWEST),
+}
+CONSUMER_VERSIONS = ("1.0", "1.12", "1.28", "1.38", NEWEST)
+PROJECT_VERSIONS = ("1.9", "1.38", NEWEST)
+
+
+@dataclass(slots=True)
+class Inhabitants:
+    """What a cloud has: uuids and names, and the owners of its consumers.
+
+    ``inventories``: by provider uuid the inventory by class, ``traits``: by provider uuid; both
+    are what searches are made from.
+    """
+
+    providers: dict[str, str] = field(default_factory=dict)
+    classes: set[str] = field(default_factory=set)
+    traits: set[str] = field(default_factory=set)
+    aggregates: set[str] = field(default_factory=set)
+    consumers: set[str] = field(default_factory=set)
+    owners: set[tuple[str, str]] = field(default_factory=set)
+    consumer_types: set[str] = field(default_factory=set)
+    inventories: dict[str, dict[str, Any]] = field(default_factory=dict)
+    traits_of: dict[str, list[str]] = field(default_factory=dict)
+    aggregates_of: dict[str, list[str]] = field(default_factory=dict)
+
+    def learn(self, question: Question, body: Any) -> None:
+        """Take in what an answer at the newest microversion says; other answers say nothing new."""
+        if question.microversion != NEWEST or not isinstance(body, dict):
+            return
+        base, _, query = question.path.partition("?")
+        parts = base.strip("/").split("/")
+        if base == "/resource_providers" and not query:
+            self.providers |= {one["uuid"]: one["name"] for one in body["resource_providers"]}
+        elif base == "/resource_classes":
+            self.classes |= {one["name"] for one in body["resource_classes"]}
+        elif base == "/traits" and not query:
+            self.traits |= set(body["traits"])
+        elif parts[0] == "resource_providers" and len(parts) == 3:
+            self._learn_of_provider(parts[1], parts[2], body)
+        elif parts[0] == "allocations" and body.get("allocations"):
+            self.owners.add((body["project_id"], body["user_id"]))
+            self.consumer_types.add(body["consumer_type"])
+
+    def _learn_of_provider(self, uuid: str, aspect: str, body: dict[str, Any]) -> None:
+        if aspect == "inventories":
+            self.inventories[uuid] = body["inventories"]
+        elif aspect == "traits":
+            self.traits_of[uuid] = body["traits"]
+        elif aspect == "aggregates":
+            self.aggregates_of[uuid] = body["aggregates"]
+            self.aggregates |= set(body["aggregates"])
+        elif aspect == "allocations":
+            self.consumers |= body["allocations"].keys()
+
+
+def opening() -> Iterator[Question]:
+    """Yield the questions that need to know nothing: the root and the lists."""
+    yield Question(Kind.ROOT, "/", NEWEST)
+    for version in ("1.2", NEWEST):
+        yield Question(Kind.CLASSES, "/resource_classes", version)
+    for version in ("1.6", NEWEST):
+        yield Question(Kind.TRAITS, "/traits", version)
+        yield Question(Kind.TRAITS, path("/traits", name="startswith:CUSTOM_"), version)
+        yield Question(Kind.TRAITS, path("/traits", associated="true"), version)
+        yield Question(Kind.TRAITS, path("/traits", associated="false"), version)
+    for version in PROVIDER_LIST_VERSIONS:
+        yield Question(Kind.PROVIDER_LISTS, "/resource_providers", version)
+
+
+def about_names(known: Inhabitants) -> Iterator[Question]:
+    """Yield the questions about each class and trait, and the lists of providers with them."""
+    for name in sorted(known.classes):
+        yield Question(Kind.CLASSES, path(f"/resource_classes/{name}"), NEWEST)
+        if name in {each for held in known.inventories.values() for each in held}:
+            yield _providers(NEWEST, resources=f"{name}:1")
+    for name in sorted(known.traits):
+        yield Question(Kind.TRAITS, path(f"/traits/{name}"), NEWEST)
+    for name in sorted({each for held in known.traits_of.values() for each in held}):
+        for value in (name, f"!{name}", f"in:{name}"):
+            yield _providers(NEWEST, required=value)
+    for uuid in sorted(known.aggregates):
+        for value in (uuid, f"in:{uuid}", f"!{uuid}"):
+            yield _providers(NEWEST, member_of=value)
+
+
+def about_providers(known: Inhabitants) -> Iterator[Question]:
+    """Yield everything that can be asked about each provider."""
+    for uuid, name in sorted(known.providers.items()):
+        for aspect, versions in PROVIDER_VERSIONS.items():
+            for version in versions:
+                yield Question(Kind.PROVIDERS, f"/resource_providers/{uuid}{aspect}", version)
+        yield _providers(NEWEST, name=name)
+        yield _providers(NEWEST, uuid=uuid)
+        yield _providers(NEWEST, in_tree=uuid)
+
+
+def about_inventories(known: Inhabitants) -> Iterator[Question]:
+    """Yield one question for each inventory."""
+    for uuid, held in sorted(known.inventories.items()):
+        for name in sorted(held):
+            there = f"/resource_providers/{uuid}/inventories/{name}"
+            yield Question(Kind.PROVIDERS, there, NEWEST)
+
+
+def about_consumers(known: Inhabitants) -> Iterator[Question]:
+    """Yield the questions about each consumer."""
+    for uuid in sorted(known.consumers):
+        for version in CONSUMER_VERSIONS:
+            yield Question(Kind.CONSUMERS, f"/allocations/{uuid}", version)
+
+
+def about_owners(known: Inhabitants) -> Iterator[Question]:
+    """Yield the questions about each project, its users and its types of consumers."""
+    for project in sorted({project for project, _ in known.owners}):
+        for version in PROJECT_VERSIONS:
+            yield _usages(version, project_id=project)
+        for consumer_type in (*sorted(known.consumer_types), "all"):
+            yield _usages(NEWEST, project_id=project, consumer_type=consumer_type)
+    for project, user in sorted(known.owners):
+        for version in PROJECT_VERSIONS:
+            yield _usages(version, project_id=project, user_id=user)
+
+
+def rounds(known: Inhabitants) -> Iterable[Iterator[Question]]:
+    """Return the questions in rounds; each round asks about what the ones before it have found."""
+    yield opening()
+    yield about_providers(known)
+    yield about_inventories(known)
+    yield about_names(known)
+    yield about_consumers(known)
+    yield about_owners(known)
+
+
+def _providers(version: str, **filters: str) -> Question:
+    return Question(Kind.PROVIDER_LISTS, path("/resource_providers", **filters), version)
+
+
+def _usages(version: str, **owner: str) -> Question:
+    return Question(Kind.PROJECTS, path("/usages", **owner), version)

@@ -1,0 +1,43 @@
+"""How the commands ask: through the client of osc-placement, at a version that knows searches."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+from uuid import UUID
+
+from osc_lib import exceptions
+
+NEWEST = "1.39"
+TOO_OLD = 10
+"""Minor versions below have no searches; osc-placement begins at 1.0 where none is configured."""
+
+
+def get(app: Any, path: str, query: Sequence[tuple[str, str]]) -> Any:
+    """Return the document of a GET."""
+    return _ask(app, "GET", f"{path}?{urlencode(query)}")
+
+
+def post(app: Any, path: str, body: Any) -> Any:
+    """Return the document of a POST."""
+    return _ask(app, "POST", path, json=body)
+
+
+def _ask(app: Any, method: str, url: str, **more: Any) -> Any:
+    client = app.client_manager.placement
+    version = str(client.api_version)
+    minor = version.partition(".")[2]
+    if not minor.isdigit() or int(minor) < TOO_OLD:
+        version = NEWEST
+    return client.request(method, url, version=version, **more).json()
+
+
+def provider_uuid(app: Any, given: str) -> str:
+    """Return the uuid of the provider with this uuid or name."""
+    try:
+        return str(UUID(given))
+    except ValueError:
+        pass
+    found = _ask(app, "GET", f"/resource_providers?name={quote(given)}")["resource_providers"]
+    if not found:
+        raise exceptions.CommandError(f"No resource provider named {given}.")
+    return str(found[0]["uuid"])

@@ -1,0 +1,112 @@
+"""``openstack resource provider tree show`` and ``drain check`` (specification 07 section 8)."""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from osc_lib.command import command
+
+from placement.client.osc import candidates, insight, text
+
+ANYTHING = "resources=VCPU:1"
+"""What a drain is checked against if no options ask for something."""
+
+NAME_WIDTH = 28
+
+
+class ShowResourceProviderTree(command.Lister):
+    """Draw the whole tree of a resource provider, with how full it is.
+
+    Needs a service that has ``[insight]/enabled``.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.add_argument(
+            "uuid", metavar="<uuid>", help="Any provider of the tree: uuid or name."
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
+        """Ask, and draw the answer."""
+        uuid = insight.provider_uuid(self.app, parsed_args.uuid)
+        told = insight.get(self.app, f"/-/trees/{uuid}", [])
+        names = ("provider", "uuid", "resource class", "used", "capacity", "full")
+        rows = [row for tree in told["trees"] for row in _rows(tree["providers"])]
+        if parsed_args.formatter == "table":
+            # 80 columns have no room for the uuids.
+            return names[:1] + names[2:], [row[:1] + row[2:] for row in rows]
+        return names, rows
+
+
+def _rows(providers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
+    """Yield a row for each class of each provider, one for a provider without inventory."""
+    drawn = _drawn(providers)
+    for provider in providers:
+        name = text.Shown(provider["name"], partial(_line, drawn[provider["uuid"]]))
+        if not provider["inventories"]:
+            yield name, provider["uuid"], "", "", "", ""
+        for number, (resource_class, held) in enumerate(provider["inventories"].items()):
+            shown = name if not number else text.Shown(provider["name"], lambda _: "")
+            capacity = int((held["total"] - held["reserved"]) * held["allocation_ratio"])
+            share = held["used"] / capacity if capacity else float(bool(held["used"]))
+            full = text.Shown(round(share, 3), text.bar)
+            yield shown, provider["uuid"], resource_class, held["used"], capacity, full
+
+
+def _line(drawn: str, _name: str) -> str:
+    return drawn
+
+
+def _drawn(providers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return each provider's name behind the lines that lead to it; parents come first."""
+    children: dict[str | None, list[Mapping[str, Any]]] = {}
+    for provider in providers:
+        children.setdefault(provider["parent"], []).append(provider)
+    drawn: dict[str, str] = {}
+
+    def draw(provider: Mapping[str, Any], before: str, below: str) -> None:
+        drawn[provider["uuid"]] = f"{before}{provider['name']}"[:NAME_WIDTH]
+        mine = children.get(provider["uuid"], [])
+        for child in mine:
+            last = child is mine[-1]
+            draw(child, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "))
+
+    for root in children.get(None, []):
+        draw(root, "", "")
+    return drawn
+
+
+class CheckResourceProviderDrain(command.ShowOne):
+    """Say who would find no other place if a provider's tree took nothing and were emptied.
+
+    Nothing is moved. With the options of ``allocation candidate list``, also how often such a
+    request fits before and after. Needs a service that has ``[insight]/enabled``.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.add_argument(
+            "uuid", metavar="<uuid>", help="Any provider of the tree: uuid or name."
+        )
+        candidates.add_query_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> candidates.Fields:
+        """Ask, and show the answer."""
+        uuid = insight.provider_uuid(self.app, parsed_args.uuid)
+        asked = bool(getattr(parsed_args, "groups", {}))
+        query = urlencode(candidates.query_of(parsed_args)) if asked else ANYTHING
+        told = insight.post(self.app, "/-/what-if", {"changes": [{"drain": uuid}], "query": query})
+        shown: dict[str, Any] = {
+            "homeless": text.Shown(told["homeless"], text.consumers),
+            "complete": told["complete"],
+        }
+        if asked:
+            shown["fits before"] = told["before"]["capacity"]["count"]
+            shown["fits after"] = told["after"]["capacity"]["count"]
+        return tuple(shown), tuple(shown.values())

@@ -1,0 +1,125 @@
+"""What the answers look like on a terminal of 80 columns; with ``-f json`` they stay as they are."""
+
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from cliff.columns import FormattableColumn
+
+WIDTH = 60
+"""Of a value: what 80 columns leave beside the names of the fields."""
+
+BAR = 10
+FULL, HIGH = 0.95, 0.75
+RED, YELLOW, GREEN, PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[0m"
+
+
+class Shown(FormattableColumn):
+    """A value with the function that words it for people."""
+
+    def __init__(self, value: Any, words: Callable[[Any], str]) -> None:
+        super().__init__(value)
+        self._words = words
+
+    def human_readable(self) -> str:
+        """Return the words."""
+        return self._words(self._value)
+
+
+def _wrapped(lines: Iterable[str]) -> str:
+    return "\n".join(
+        "\n".join(textwrap.wrap(line, WIDTH, subsequent_indent="    ")) for line in lines
+    )
+
+
+def count(told: Mapping[str, Any]) -> str:
+    """Return a number of candidates."""
+    return f"{told['count']}{'' if told['complete'] else ' or more'}"
+
+
+def steps(told: Iterable[Mapping[str, Any]]) -> str:
+    """Return the funnel, each step with the closest of those that it removed."""
+    lines = []
+    for step in told:
+        group = "" if step["group"] in (None, "") else f" of group {step['group']}"
+        name = f"{step['test']} {step['subject'] or ''}".strip()
+        lines.append(f"{name}{group}: {step['left']} of {step['before']} {step['unit']} left")
+        lines += [f"- {each['name']}: {_in_the_way(each)}" for each in step["examples"]]
+    return _wrapped(lines)
+
+
+def _in_the_way(example: Mapping[str, Any]) -> str:
+    if "asked" in example:
+        units = ""
+        if "step_size" in example:
+            units = ", units {min_unit} to {max_unit} step {step_size}".format_map(example)
+        return f"{example['free']} free of {example['asked']} asked{units}"
+    for name in ("missing", "present", "member_of"):
+        if name in example:
+            return f"{name.replace('_', ' ')} {', '.join(example[name]) or 'nothing'}"
+    return "removed"
+
+
+def stopped(told: Mapping[str, Any] | None) -> str:
+    """Return what ended the search."""
+    return "" if told is None else _wrapped([f"{told['why']}: {told['meaning']}"])
+
+
+def relaxations(told: Iterable[Mapping[str, Any]]) -> str:
+    """Return what dropping demands gives, as far as it helps."""
+    lines = []
+    for each in told:
+        if each["candidates"]["count"]:
+            drops = each["drop"] if isinstance(each["drop"], list) else [each["drop"]]
+            words = " and ".join(f"{drop['parameter']}={drop['value']}" for drop in drops)
+            lines.append(f"without {words}: {count(each['candidates'])}")
+    return _wrapped(lines or ["nothing that was tried helps"])
+
+
+def largest(told: Iterable[Mapping[str, Any]]) -> str:
+    """Return the amounts that would do."""
+    lines = []
+    for each in told:
+        group = f" of group {each['group']}" if each["group"] else ""
+        would_do = "no amount" if each["would_do"] is None else each["would_do"]
+        lines.append(f"{each['resource_class']}{group}: {would_do} would do, {each['asked']} asked")
+    return _wrapped(lines)
+
+
+def about(told: Mapping[str, Any]) -> str:
+    """Return the verdict about one provider."""
+    return _wrapped([told["verdict"]])
+
+
+def places(told: Iterable[Mapping[str, Any]]) -> str:
+    """Return places with their numbers."""
+    return _wrapped(f"{each['name'] or each['uuid']}: {each['count']}" for each in told)
+
+
+def amounts(told: Mapping[str, Any]) -> str:
+    """Return numbers by name."""
+    return _wrapped(f"{name}: {amount}" for name, amount in told.items())
+
+
+def consumers(told: Iterable[Mapping[str, Any]]) -> str:
+    """Return consumers with what they hold."""
+    lines = []
+    for each in told:
+        held: dict[str, int] = {}
+        for amounts_of in each["allocations"].values():
+            for name, amount in amounts_of.items():
+                held[name] = held.get(name, 0) + amount
+        words = ", ".join(f"{name}={amount}" for name, amount in held.items())
+        lines.append(f"{each['uuid']} ({each['type']} of project {each['project']}): {words}")
+    return _wrapped(lines or ["nobody"])
+
+
+def bar(share: float) -> str:
+    """Return how full something is, in colour on a terminal."""
+    filled = min(round(share * BAR), BAR)
+    drawn = "█" * filled + "░" * (BAR - filled)
+    if not sys.stdout.isatty():
+        return drawn
+    colour = RED if share >= FULL else YELLOW if share >= HIGH else GREEN
+    return f"{colour}{drawn}{PLAIN}"

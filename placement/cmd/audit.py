@@ -1,0 +1,230 @@
+"""placement-manage audit: who holds resources without existing (specification 07 section 8)."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import prettytable
+import prometheus_client
+
+from placement.client.nova import TYPES, Nova
+from placement.db.database import Database
+from placement.objects import audit
+from placement.objects.audit import Holder
+
+CLEAN, TROUBLE, FOUND = 0, 1, 3
+
+
+class AuditError(Exception):
+    """The audit cannot be made, or not as it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``leaks`` hold without existing; ``missing`` exist, should hold something, and hold nothing."""
+
+    leaks: list[Holder]
+    missing: list[str]
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the command to those of ``placement-manage``."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "audit",
+        help="Compare the ledger with the consumers that exist",
+        description="Compare the ledger with the consumers that exist. Exit code 0: they agree;"
+        " 3: they do not; 1: the comparison could not be made.",
+    )
+    known = parser.add_mutually_exclusive_group(required=True)
+    known.add_argument(
+        "--consumers",
+        metavar="FILE",
+        help="the uuids of all consumers that exist, one a line; - is standard input",
+    )
+    known.add_argument(
+        "--from-nova",
+        action="store_true",
+        help="ask Nova for its servers and migrations, of all cells, as an administrator;"
+        " looks at consumers of the types that Nova makes",
+    )
+    parser.add_argument(
+        "--os-cloud", metavar="NAME", help="with --from-nova: a cloud of clouds.yaml"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--remove", action="store_true", help="remove the leaks, after showing them and asking"
+    )
+    parser.add_argument(
+        "--metrics-file",
+        metavar="FILE",
+        help="write when this was, and what was found, for the node exporter of Prometheus; a name"
+        " that ends in .prom in the directory of its textfile collector",
+    )
+    parser.add_argument(
+        "--older-than",
+        type=_duration,
+        default=timedelta(hours=1),
+        metavar="TIME",
+        help="with --remove: only leaks whose allocations were written longer ago than this,"
+        " such as 90m, 2h or 7d; default: 1h",
+    )
+    parser.add_argument("--yes", action="store_true", help="with --remove: do not ask")
+    return parser
+
+
+def _duration(text: str) -> timedelta:
+    units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+    number, unit = text[:-1], text[-1:]
+    if not number.isdecimal() or unit not in units:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 90m, 2h or 7d")
+    return timedelta(**{units[unit]: int(number)})
+
+
+def run(database: Database, arguments: Any) -> int:
+    """Make the audit that the arguments describe, and return the exit code.
+
+    :raises AuditError: who exists cannot be found out, or nobody can be asked.
+    """
+    if arguments.remove and not arguments.yes and not sys.stdin.isatty():
+        raise AuditError("--remove asks before it removes; without a terminal give --yes")
+    if arguments.from_nova:
+        report = _against_nova(database, Nova(_cloud(arguments.os_cloud)))
+    else:
+        report = _against_list(database, set(_listed(arguments.consumers)))
+    _print(report, arguments.json)
+    left = _removed(database, report, arguments) if arguments.remove else report.leaks
+    if arguments.metrics_file:
+        _leave_metrics(arguments.metrics_file, len(left), len(report.missing))
+    return FOUND if left or report.missing else CLEAN
+
+
+def _leave_metrics(path: str, leaks: int, missing: int) -> None:
+    """Write the file at once and whole: what reads it may come at any time."""
+    found = {
+        "placement_audit_timestamp_seconds": ("When the ledger was last audited.", time.time()),
+        "placement_audit_leaks": ("Consumers that hold resources and do not exist.", leaks),
+        "placement_audit_missing": ("Consumers that exist and hold nothing.", missing),
+    }
+    registry = prometheus_client.CollectorRegistry()
+    for name, (text, value) in found.items():
+        prometheus_client.Gauge(name, text, registry=registry).set(value)
+    try:
+        prometheus_client.write_to_textfile(path, registry)
+    except OSError as error:
+        raise AuditError(f"{path}: {error}") from error
+
+
+def _listed(name: str) -> Iterator[str]:
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AuditError(f"{name}: {error}") from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        uuid = line.strip().lower()
+        if " " in uuid:
+            raise AuditError(f"{name}, line {number}: {line.strip()!r} is not one uuid")
+        if uuid:
+            yield uuid
+
+
+def _cloud(name: str | None) -> Any:
+    try:
+        import openstack
+    except ImportError as error:
+        raise AuditError("--from-nova needs openstacksdk: pip install openstacksdk") from error
+    return openstack.connect(cloud=name)
+
+
+def _against_list(database: Database, existing: Collection[str]) -> Report:
+    """Everybody who is listed should hold something."""
+    held = list(audit.holders(database))
+    missing = set(existing) - {holder.uuid for holder in held}
+    return Report([holder for holder in held if holder.uuid not in existing], sorted(missing))
+
+
+def _against_nova(database: Database, nova: Nova) -> Report:
+    # The ledger first: who begins to hold something afterwards cannot look like a leak.
+    held = [holder for holder in audit.holders(database) if holder.type in TYPES]
+    existing = dict(nova.consumers())
+    leaks = [h for h in held if h.uuid not in existing and not nova.knows(h.uuid)]
+    needy = {uuid for uuid, must_hold in existing.items() if must_hold}
+    needy -= {holder.uuid for holder in held}
+    if needy:
+        # Who has claimed something since.
+        needy -= {holder.uuid for holder in audit.holders(database)}
+    return Report(leaks, sorted(needy))
+
+
+def _age(holder: Holder) -> timedelta | None:
+    if holder.changed_at is None:
+        return None
+    return datetime.now(UTC).replace(tzinfo=None) - holder.changed_at
+
+
+def _order(holder: Holder) -> tuple[str, str, datetime, str]:
+    return (holder.type or "", holder.project, holder.changed_at or datetime.min, holder.uuid)
+
+
+def _print(report: Report, as_json: bool) -> None:
+    leaks = sorted(report.leaks, key=_order)
+    if as_json:
+        shown = [
+            asdict(leak) | {"age_s": age and int(age.total_seconds())}
+            for leak, age in ((leak, _age(leak)) for leak in leaks)
+        ]
+        json.dump({"leaks": shown, "missing": report.missing}, sys.stdout, indent=2, default=str)
+        print()
+        return
+    print(f"{len(leaks)} hold resources and do not exist.")
+    if leaks:
+        print(_table(leaks))
+    print(f"{len(report.missing)} exist and hold nothing.")
+    for uuid in report.missing:
+        print(f"  {uuid}")
+
+
+def _table(leaks: list[Holder]) -> prettytable.PrettyTable:
+    table = prettytable.PrettyTable(["Type", "Project", "Age", "Consumer", "Holds"])
+    table.align = "l"
+    for leak in leaks:
+        age = _age(leak)
+        holds: dict[str, int] = {}
+        for resources in leak.held.values():
+            for name, amount in resources.items():
+                holds[name] = holds.get(name, 0) + amount
+        shown = ", ".join(f"{name}:{amount}" for name, amount in sorted(holds.items()))
+        since = "unknown" if age is None else str(age).partition(".")[0]
+        table.add_row([leak.type or "-", leak.project, since, leak.uuid, shown])
+    return table
+
+
+def _removed(database: Database, report: Report, arguments: Any) -> list[Holder]:
+    """Remove the leaks that are old enough, and return those that are left."""
+    # With --json standard output has the result alone.
+    say = sys.stderr if arguments.json else sys.stdout
+    ages = {leak.uuid: _age(leak) for leak in report.leaks}
+    old = [
+        leak for leak in report.leaks if (ages[leak.uuid] or timedelta.max) > arguments.older_than
+    ]
+    print(f"{len(old)} of {len(report.leaks)} are old enough to be removed.", file=say)
+    if not old or not (arguments.yes or _agreed(len(old))):
+        return report.leaks
+    gone = {leak.uuid for leak in old if audit.release(database, leak)}
+    for leak in old:
+        if leak.uuid not in gone:
+            print(f"{leak.uuid} has changed meanwhile and stays as it is.", file=say)
+    print(f"{len(gone)} removed.", file=say)
+    return [leak for leak in report.leaks if leak.uuid not in gone]
+
+
+def _agreed(number: int) -> bool:
+    return input(f"Remove {number} consumers with all that they hold? [y/N] ").lower() in (
+        "y",
+        "yes",
+    )

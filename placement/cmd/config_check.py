@@ -1,0 +1,230 @@
+"""placement-manage config check: what a start would find, without starting (specification 06 section 6.1)."""
+
+import argparse
+import enum
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from keystoneauth1 import exceptions as identity_errors
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+from placement import advice, db_api
+from placement import deploy as application
+from placement.conf.unknown import files_read, unknown_options
+from placement.db import driver_errors, rights, schema
+from placement.db.database import Database
+from placement.objects.picture import Picture
+from placement.web import auth
+
+CLEAN, FOUND = 0, 1
+
+
+class Kind(enum.IntEnum):
+    """What a finding means for a start."""
+
+    NOTE = enum.auto()
+    """The service starts and says the same in its log."""
+    TRANSIENT = enum.auto()
+    """May pass by itself: a start waits for it, a reload would put it in place of what works."""
+    FATAL = enum.auto()
+    """The service would not start, or answer every request with an error."""
+
+
+COUNTED = {None: Kind.NOTE, "reload": Kind.TRANSIENT, "start": Kind.FATAL}
+"""From which kind on findings make the exit code 1, by ``--before``."""
+
+Finding = tuple[Kind, str]
+
+
+def add_parser(subparsers: Any, run: Callable[[], int]) -> argparse.ArgumentParser:
+    """Add ``config check`` to the commands of ``placement-manage``; returns the parser of ``config``."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "config", help="Check the configuration without starting the service"
+    )
+    actions = parser.add_subparsers(title="actions", metavar="{check}")
+    check = actions.add_parser(
+        "check",
+        help="Print a line for everything that is wrong; exit code 1 if there is anything.",
+        description="Read the configuration as the service does (OS_PLACEMENT_CONFIG_DIR too), and"
+        " print a line for everything that is wrong: options, log file, policy files, database with"
+        " its revision and rights, identity service. Nothing is changed. Exit code 1 if anything is.",
+    )
+    check.add_argument(
+        "--before",
+        choices=("start", "reload"),
+        help="print all findings, but fail only for those for which the service should not be started,"
+        " or not be reloaded",
+    )
+    check.set_defaults(action=run, opens_database=False)
+    return parser
+
+
+def run(conf: cfg.ConfigOpts, before: str | None) -> int:
+    """Print the findings about a configuration that has been read, and return the exit code."""
+    for library in ("keystonemiddleware", "keystoneauth"):
+        # What they say here, the findings say in one line.
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    print(f"Checking {', '.join(files_read(conf)) or 'the environment alone'}", file=sys.stderr)
+    counted = False
+    for kind, text in findings(conf):
+        fails = kind >= COUNTED[before]
+        counted |= fails
+        print(f"{'error' if fails else 'warning'}: {' '.join(text.split())}", flush=True)
+    return FOUND if counted else CLEAN
+
+
+def findings(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    """Find what is wrong; what cannot be looked at because of another finding has none."""
+    database, failure = None, None
+    try:
+        auth.require_way_to_log_in(conf)
+        database = db_api.open_database(conf)
+        # Reads the policy files, and makes what speaks to the identity service.
+        application.pipeline(conf, database, Picture(database))
+    except Exception as error:
+        failure = error
+    # Only now are the options of all libraries known.
+    malformed = list(_malformed(conf))
+    yield from malformed
+    yield from ((Kind.NOTE, text) for text in unknown_options(conf))
+    if malformed:
+        return
+    if failure is not None:
+        yield Kind.FATAL, _text(failure, conf)
+    yield from _log_files(conf)
+    yield from _policy_file(conf)
+    if database is not None:
+        yield from _database(conf, database)
+    yield from _identity(conf)
+
+
+def _malformed(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    for group in (None, *sorted(name for name in conf if _is_group(conf, name))):
+        for name in sorted(conf if group is None else conf[group]):
+            try:
+                value = conf[name] if group is None else conf[group][name]
+            except cfg.Error as error:
+                yield Kind.FATAL, f"option {name} in [{group or 'DEFAULT'}]: {error}"
+            else:
+                if value is None and (group, name) == ("placement_database", "connection"):
+                    missing = cfg.RequiredOptError(name, cfg.OptGroup("placement_database"))
+                    yield Kind.FATAL, _text(missing, conf)
+
+
+def _is_group(conf: cfg.ConfigOpts, name: str) -> bool:
+    try:
+        return isinstance(conf[name], cfg.ConfigOpts.GroupAttr)
+    except cfg.Error:
+        return False
+
+
+def _log_files(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    if conf.log_config_append:
+        if not os.access(conf.log_config_append, os.R_OK):
+            path = conf.log_config_append
+            yield Kind.FATAL, f"{path} of [DEFAULT]/log_config_append cannot be read."
+        return
+    folder = Path(conf.log_dir) if conf.log_dir else None
+    if conf.log_file:
+        path = (folder or Path()) / conf.log_file
+        written = path if path.exists() else path.parent
+    elif folder:
+        written = folder
+    else:
+        return
+    if not os.access(written, os.W_OK):
+        why = "may not be written by this user" if written.exists() else "does not exist"
+        yield Kind.FATAL, f"{written} of [DEFAULT]/log_file or log_dir {why}."
+
+
+def _policy_file(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    place = conf.get_location("policy_file", "oslo_policy")
+    given = place and place.location not in (cfg.Locations.opt_default, cfg.Locations.set_default)
+    name = conf.oslo_policy.policy_file
+    if given and conf.find_file(name) is None:
+        yield (
+            Kind.NOTE,
+            (
+                f"The policy file {name} of [oslo_policy]/policy_file does not exist: the default rules "
+                "hold. Write it, or take the option out."
+            ),
+        )
+
+
+def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[Finding]:
+    try:
+        database.engine.connect().close()
+    except Exception as error:
+        passing = db_api.may_become_reachable(error)
+        yield Kind.TRANSIENT if passing else Kind.FATAL, _text(error, conf)
+        return
+    try:
+        current = schema.current(database)
+        if not (conf.placement_database.sync_on_startup and current in (None, *schema.REVISIONS)):
+            schema.require_head(database)
+        if current == schema.HEAD:
+            rights.require_rights(database)
+    except Exception as error:
+        # A standby answers reads.
+        yield Kind.NOTE if driver_errors.is_read_only(error) else Kind.FATAL, _text(error, conf)
+    finally:
+        database.dispose()
+
+
+def _identity(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    """Log in at the identity service, as the first request with a token would make the service do."""
+    if conf.api.auth_strategy != "keystone":
+        return
+    options = conf.keystone_authtoken
+    group = options.auth_section or "keystone_authtoken"
+    try:
+        plugin = loading.load_auth_from_conf_options(conf, group)
+    except Exception:
+        # Found above.
+        return
+    if plugin is None:
+        return
+    session = loading.session.Session().load_from_options(
+        cacert=options.cafile,
+        cert=options.certfile,
+        key=options.keyfile,
+        insecure=options.insecure,
+        timeout=options.http_connect_timeout or 10,
+    )
+    try:
+        session.get_token(plugin)
+        place = {"interface": options.interface, "region_name": options.region_name}
+        if not session.get_endpoint(plugin, service_type="identity", **place):
+            yield (
+                Kind.TRANSIENT,
+                (
+                    f"The catalogue of the identity service has no endpoint of itself with interface "
+                    f"{options.interface} and region {options.region_name or 'any'}. Correct [{group}]/"
+                    "interface and region_name, or make the endpoint."
+                ),
+            )
+    except (identity_errors.ConnectFailure, identity_errors.DiscoveryFailure) as error:
+        yield (
+            Kind.NOTE,
+            (
+                f"The identity service of [{group}]/auth_url cannot be reached ({error}). Every request "
+                "with a token is answered with 503 until it can."
+            ),
+        )
+    except identity_errors.ClientException as error:
+        yield (
+            Kind.TRANSIENT,
+            (
+                f"The identity service does not let the service log in ({error}). Correct the user, "
+                f"password, project and domains of [{group}]."
+            ),
+        )
+
+
+def _text(error: Exception, conf: cfg.ConfigOpts) -> str:
+    return advice.explain(error, conf) or f"{type(error).__name__}: {error}"

@@ -1,0 +1,173 @@
+"""waitress with what the service needs of it: bounds for connections, and a stop that lets requests end."""
+
+import errno
+import logging
+import resource
+import signal
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import waitress.server
+from waitress import wasyncore
+from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser, ParsingError
+
+LOG = logging.getLogger(__name__)
+
+DRAIN_S = 30
+"""How long requests that are being served may take to end after SIGTERM."""
+
+LARGEST_ANSWER_IN_MEMORY = 64 * 2**20
+TICK_S = 0.05
+FILES_PER_CONNECTION = 2
+"""The socket, and the temporary file of a large body."""
+
+FILES_BESIDE_CONNECTIONS = 256
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What clients may take of the server.
+
+    :param threads: requests that are served at once.
+    :param connections: connections that are open at once. One more takes the place of the one that
+        has been silent, or has been sending its request, for longest.
+    :param idle_s: seconds that a connection may be silent.
+    :param request_s: seconds that a client may take to send a request, headers and body.
+    """
+
+    threads: int = 8
+    connections: int = 1000
+    idle_s: int = 120
+    request_s: int = 60
+
+
+class _Parser(HTTPRequestParser):
+    """A request that is being received; knows since when."""
+
+    def __init__(self, adjustments: Any) -> None:
+        super().__init__(adjustments)
+        self.began = time.time()
+
+    def parse_header(self, header_plus: bytes) -> None:
+        try:
+            super().parse_header(header_plus)
+        except ValueError:
+            # More digits than Python reads.
+            raise ParsingError("Content-Length is invalid") from None
+
+    def received(self, data: bytes) -> int:
+        taken: int = super().received(data)
+        if self.completed:
+            # There is no more to invite: the server would wait for it for ever.
+            self.expect_continue = False
+        return taken
+
+
+class _Channel(HTTPChannel):
+    parser_class = _Parser
+
+
+class Server:
+    """The application behind a listening socket.
+
+    :param max_body: bytes of the largest body that the application takes.
+    :raises OSError: there is no listening at this address.
+    """
+
+    def __init__(
+        self, application: Any, host: str, port: int, bounds: Bounds, *, max_body: int
+    ) -> None:
+        self._bounds = bounds
+        self._sockets: dict[int, Any] = {}
+        _allow_files(bounds.connections)
+        try:
+            self._server = waitress.server.create_server(
+                application,
+                map=self._sockets,
+                host=host,
+                port=port,
+                threads=bounds.threads,
+                ident=None,
+                # More than there can be: this server closes one for one, waitress takes no more.
+                connection_limit=bounds.connections * 2,
+                channel_timeout=bounds.idle_s,
+                cleanup_interval=1,
+                # More than the service takes, so that it can say so itself.
+                max_request_body_size=max_body * 2,
+                # Whether to believe a proxy is decided by [oslo_middleware] of the service.
+                clear_untrusted_proxy_headers=False,
+                # An answer waits for its client in memory, not in a temporary file.
+                outbuf_overflow=LARGEST_ANSWER_IN_MEMORY,
+            )
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            taken = getattr(error, "errno", None) == errno.EADDRINUSE
+            advice = ". Take another with --port, or any that is free with --port 0" if taken else ""
+            raise OSError(f"cannot listen on {host}:{port}: {reason}{advice}") from error
+        for listener in self._listeners():
+            listener.channel_class = _Channel
+        self._stopping = False
+        self._next_look = 0.0
+        name, number = self._listeners()[0].getsockname()[:2]
+        self.url = f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
+
+    def serve(self) -> None:
+        """Serve until a signal, then take no new connection and finish what was begun."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        while not self._stopping:
+            wasyncore.loop(timeout=1, use_poll=True, map=self._sockets, count=1)
+            self._bound_connections()
+        for listener in self._listeners():
+            listener.del_channel()
+            listener.socket.close()
+        deadline = time.monotonic() + DRAIN_S
+        while self._busy() and time.monotonic() < deadline:
+            wasyncore.loop(timeout=TICK_S, use_poll=True, map=self._sockets, count=1)
+        self._server.task_dispatcher.shutdown(timeout=1)
+
+    def _stop(self, _number: int, _frame: Any) -> None:
+        self._stopping = True
+        for listener in self._listeners():
+            listener.pull_trigger()
+
+    def _listeners(self) -> list[Any]:
+        return [entry for entry in self._sockets.values() if getattr(entry, "accepting", False)]
+
+    def _channels(self) -> list[_Channel]:
+        return [entry for entry in self._sockets.values() if isinstance(entry, _Channel)]
+
+    def _bound_connections(self) -> None:
+        """Close, once a second, who takes too long to send a request, and the slowest of too many."""
+        now = time.time()
+        if now < self._next_look:
+            return
+        self._next_look = now + 1
+        # Whoever waits for an answer is left alone.
+        sending = sorted(
+            (channel.request.began if channel.request else channel.last_activity, number, channel)
+            for number, channel in enumerate(self._channels())
+            if not channel.requests and not channel.total_outbufs_len
+        )
+        too_many = len(self._channels()) - self._bounds.connections
+        if too_many > 0:
+            LOG.warning("Closing the slowest %d of too many connections.", too_many)
+        for place, (since, _, channel) in enumerate(sending):
+            late = channel.request is not None and since < now - self._bounds.request_s
+            if late or place < too_many:
+                channel.will_close = True
+
+    def _busy(self) -> bool:
+        """Some client waits for an answer or for the rest of one."""
+        return any(c.requests or c.total_outbufs_len for c in self._channels())
+
+
+def _allow_files(connections: int) -> None:
+    """Raise the bound of open files, which is 1024 in many a shell, as far as the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections * FILES_PER_CONNECTION + FILES_BESIDE_CONNECTIONS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

@@ -1,0 +1,111 @@
+"""Options that the configuration gives and nobody reads: misspelt, or gone since another release."""
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+NAMESPACES = frozenset(
+    {
+        "placement.conf",
+        "keystonemiddleware.auth_token",
+        "oslo.config",
+        "oslo.log",
+        "oslo.middleware.cors",
+        "oslo.middleware.healthcheck",
+        "oslo.middleware.http_proxy_to_wsgi",
+        "oslo.policy",
+    }
+)
+"""Whose options the service reads (specification 06 section 4)."""
+
+IDENTITY = "keystone_authtoken"
+
+GONE_SILENTLY = frozenset({("oslo_policy", "enforce_scope")})
+"""Specification 06 section 4.7."""
+
+Options = dict[str, set[str]]
+"""Names by group."""
+
+
+def unknown_options(conf: cfg.ConfigOpts) -> list[str]:
+    """Say of each option that is given in a group of the service, and that is none, what it might mean.
+
+    Groups of others are left alone: a file may be shared. Environment variables count like files.
+
+    :param conf: has parsed its files.
+    """
+    known = _known(conf)
+    unknown = []
+    for place, group, name in [*_in_files(conf), *_in_environment(known)]:
+        if group in known and name not in known[group] and (group, name) not in GONE_SILENTLY:
+            near = difflib.get_close_matches(name, known[group], 1)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            unknown.append(f"{place}: there is no option {name} in [{group}]{hint}")
+    return unknown
+
+
+def files_read(conf: cfg.ConfigOpts) -> list[str]:
+    """Return the files that ``conf`` has read, in the order in which it read them."""
+    files = [str(name) for name in conf.config_file or ()]
+    for directory in conf.config_dir or ():
+        files += sorted(map(str, Path(directory).glob("*.conf")))
+    return files
+
+
+def _known(conf: cfg.ConfigOpts) -> Options:
+    """Return the names that options have, had, or were given by whoever registered more of them."""
+    known: Options = {}
+    for entry in entry_points(group="oslo.config.opts"):
+        if entry.name in NAMESPACES:
+            for group, options in entry.load()():
+                _add(known, str(getattr(group, "name", group) or "DEFAULT"), options)
+    _add(known, IDENTITY, loading.get_session_conf_options())
+    # It may log in by a group of its own; the options of other groups are not looked at.
+    _add(known, IDENTITY, _ways_to_log_in(conf))
+    for group in known:
+        if group in conf:
+            known[group].update(conf[group])
+    return known
+
+
+def _add(known: Options, group: str, options: Iterable[cfg.Opt]) -> None:
+    names = known.setdefault(group, set())
+    for option in options:
+        names |= {option.dest, option.name.replace("-", "_")}
+        for old in option.deprecated_opts:
+            name = (old.name or option.name).replace("-", "_")
+            known.setdefault(old.group or group, set()).add(name)
+
+
+def _ways_to_log_in(conf: cfg.ConfigOpts) -> list[cfg.Opt]:
+    common: list[cfg.Opt] = loading.get_auth_common_conf_options()
+    conf.register_opts(common, group=IDENTITY)
+    try:
+        return common + loading.get_auth_plugin_conf_options(conf[IDENTITY].auth_type or "password")
+    except Exception:
+        # There is no such way: that is what keeps the service from starting, and who tries says so.
+        return common
+
+
+def _in_files(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str, str]]:
+    for path in files_read(conf):
+        sections: dict[str, dict[str, Any]] = {}
+        cfg.ConfigParser(path, sections).parse()
+        for section, given in sections.items():
+            group = section if section == "DEFAULT" else section.lower()
+            for name in given:
+                yield path, group, name.replace("-", "_")
+
+
+def _in_environment(known: Options) -> Iterator[tuple[str, str, str]]:
+    groups = {group.upper(): group for group in known}
+    for variable in sorted(os.environ):
+        group, separator, name = variable.removeprefix("OS_").partition("__")
+        if separator and variable.startswith("OS_") and group in groups:
+            yield f"environment variable {variable}", groups[group], name.lower()

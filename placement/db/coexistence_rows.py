@@ -1,0 +1,286 @@
+"""Writes that are not this service's own (specification 06 section 13.1).
+
+While a fleet of the OpenStack service is replaced, both work on one database. The table ``coexistence``
+has a row for as long: then the usage counters are right for nobody, and what is used is the sum of
+the ledger (:data:`USED`, :func:`sums`). Afterwards counters are believed again.
+
+``own_generation`` of a provider is its generation as this service has left it; it steps together with
+``generation``. The old service does not know it, so a provider whose two differ has been written by
+another. What moves no generation there (a consumer that is deleted, a provider that is renamed or put
+elsewhere, aggregates before 1.19) shows in :func:`signs`, which searches compare during a coexistence.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from placement.db import models
+from placement.db.database import Access, Snapshot, Transaction
+
+_providers = models.resource_providers
+_inventories = models.inventories
+_allocations = models.allocations
+_consumers = models.consumers
+_coexistence = models.coexistence
+
+UNDER_WAY: ColumnElement[bool] = exists(select(literal(1)).select_from(_coexistence))
+"""The old service may write too."""
+
+IS_FOREIGN: ColumnElement[bool] = or_(
+    _providers.c.own_generation.is_(None), _providers.c.own_generation != _providers.c.generation
+)
+"""The provider was written by another service since this one wrote it."""
+
+COUNTED: ColumnElement[bool] = case((or_(UNDER_WAY, IS_FOREIGN), False), else_=True)
+"""The usage counters of a provider are right."""
+
+FOREIGN_STEPS: ColumnElement[int] = func.coalesce(_providers.c.generation, 0) - func.coalesce(
+    _providers.c.own_generation, -1
+)
+"""How often that happened; a provider that another service made counts once for it."""
+
+LEDGER_SUM: ColumnElement[int] = (
+    select(cast(func.coalesce(func.sum(_allocations.c.used), 0), BigInteger))
+    .where(
+        _allocations.c.resource_provider_id == _inventories.c.resource_provider_id,
+        _allocations.c.resource_class_id == _inventories.c.resource_class_id,
+    )
+    .correlate(_inventories)
+    .scalar_subquery()
+)
+"""What is used of an inventory by the ledger."""
+
+USED: ColumnElement[int] = case((UNDER_WAY, LEDGER_SUM), else_=_inventories.c.used)
+"""What is used of an inventory, for reads; who holds a lock asks :func:`sums` after it."""
+
+
+class _Mark(FunctionElement[int]):
+    """A number that is another one after a provider was renamed, as far as one row can tell."""
+
+    inherit_cache = True
+    type = BigInteger()
+
+
+_MODIFIED = func.coalesce(_providers.c.updated_at, _providers.c.created_at)
+
+
+@compiles(_Mark, "sqlite")
+def _on_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    moment = compiler.process(_MODIFIED, **options)
+    return f"CAST(julianday({moment}) * 86400000 AS INTEGER)"
+
+
+@compiles(_Mark, "postgresql")
+def _on_postgresql(element: Any, compiler: Any, **options: Any) -> str:
+    moment = compiler.process(_MODIFIED, **options)
+    return f"CAST(extract(epoch FROM {moment}) * 1000000 AS bigint)"
+
+
+@compiles(_Mark, "mysql", "mariadb")
+def _on_mysql(element: Any, compiler: Any, **options: Any) -> str:
+    # Times have whole seconds there.
+    name, moment = (compiler.process(part, **options) for part in (_providers.c.name, _MODIFIED))
+    return f"(timestampdiff(SECOND, '1970-01-01', {moment}) + crc32({name}))"
+
+
+_MANY = 2**33
+
+
+def _set_sign(row_id: ColumnElement[int], of_provider: ColumnElement[int]) -> ColumnElement[int]:
+    """A number that is another one for another set of rows, whose ids only grow."""
+    number = func.coalesce(func.sum(row_id + literal(_MANY, BigInteger)), 0)
+    rows = select(cast(number, BigInteger)).where(of_provider == _providers.c.id)
+    return rows.correlate(_providers).scalar_subquery()
+
+
+_members = models.resource_provider_aggregates.c
+
+SIGNS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
+    case((UNDER_WAY, sign), else_=0)
+    for sign in (
+        _set_sign(_allocations.c.id, _allocations.c.resource_provider_id),
+        _set_sign(_members.aggregate_id, _members.resource_provider_id),
+        _Mark(),
+    )
+)
+"""What tells that another service has changed a provider without stepping it; 0 for nothing."""
+
+Signs = tuple[int, ...]
+
+
+def signs(tx: Snapshot) -> Signs:
+    """Return numbers of which one is another after any write, whoever made it.
+
+    Ids only grow, and so do the generations of the consumers that there are: equal numbers, sums of
+    ids and of generations mean the same consumers as they were. Four statements, which read all
+    consumers, memberships, classes and providers.
+    """
+    members, classes = models.resource_provider_aggregates.c, models.resource_classes
+    number = func.count()
+    parts = (
+        select(number, _sum(_consumers.c.id), _sum(_consumers.c.generation)),
+        select(
+            number,
+            _sum(members.aggregate_id),
+            _sum(cast(members.aggregate_id, BigInteger) * members.resource_provider_id),
+        ),
+        select(number, _sum(classes.c.id), _sum(func.length(classes.c.name))),
+        select(
+            number,
+            _sum(_providers.c.id),
+            _sum(_providers.c.revision + func.coalesce(_providers.c.generation, 0)),
+            _sum(_Mark()),
+            _sum(_providers.c.parent_provider_id),
+            _sum(_providers.c.root_provider_id),
+        ),
+    )
+    return tuple(int(number) for part in parts for number in tx.execute(part).one())
+
+
+def _sum(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.coalesce(func.sum(value), 0)
+
+
+class State(NamedTuple):
+    """Whether a coexistence is under way, since when, and how many foreign writes it has brought."""
+
+    since: datetime | None
+    writes: int
+    providers: int
+
+
+def state(access: Access) -> State:
+    """Return what there is to say about other services. One statement, which reads all providers."""
+    since = select(func.min(_coexistence.c.since)).scalar_subquery()
+    row = access.execute(
+        select(
+            since,
+            func.coalesce(func.sum(case((IS_FOREIGN, FOREIGN_STEPS), else_=0)), 0),
+            func.coalesce(func.sum(case((IS_FOREIGN, 1), else_=0)), 0),
+        ).select_from(_providers)
+    ).one()
+    return State(row[0], int(row[1]), int(row[2]))
+
+
+def sums(tx: Transaction, provider_ids: Collection[int]) -> dict[tuple[int, int], int]:
+    """Return what the ledger says is used, by provider id and class id; 0 is missing. One statement.
+
+    The caller holds the providers: whoever writes the ledger steps them, or frees something.
+    """
+    rows = tx.execute(
+        select(
+            _allocations.c.resource_provider_id,
+            _allocations.c.resource_class_id,
+            func.sum(_allocations.c.used),
+        )
+        .where(_allocations.c.resource_provider_id.in_(sorted(provider_ids)))
+        .group_by(_allocations.c.resource_provider_id, _allocations.c.resource_class_id)
+    )
+    return {(row[0], row[1]): int(row[2]) for row in rows}
+
+
+def foreign(access: Access, most: int) -> dict[int, str]:
+    """Return id and name of providers that another service has written, at most so many."""
+    rows = access.execute(
+        select(_providers.c.id, _providers.c.name)
+        .where(IS_FOREIGN)
+        .order_by(_providers.c.id)
+        .limit(most)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def adopt(tx: Transaction, provider_ids: Collection[int]) -> None:
+    """Take locked providers for our own: count their usage from the ledger. Two statements."""
+    if not provider_ids:
+        return
+    these = sorted(provider_ids)
+    tx.execute(
+        update(_inventories)
+        .where(_inventories.c.resource_provider_id.in_(these))
+        .values(used=LEDGER_SUM, updated_at=_inventories.c.updated_at)
+    )
+    own(tx, these)
+
+
+def correct(tx: Transaction, used_by_id: Mapping[int, int]) -> None:
+    """Write usage counters of inventories of locked providers. One statement, or none."""
+    if used_by_id:
+        tx.execute(
+            update(_inventories)
+            .where(_inventories.c.id.in_(sorted(used_by_id)))
+            .values(
+                used=case(used_by_id, value=_inventories.c.id),
+                updated_at=_inventories.c.updated_at,
+            )
+        )
+
+
+def own(tx: Transaction, provider_ids: Collection[int]) -> None:
+    """Take locked providers, whose counters are right, for our own. One statement."""
+    tx.execute(
+        update(_providers)
+        .where(_providers.c.id.in_(sorted(provider_ids)))
+        .values(
+            own_generation=_providers.c.generation,
+            revision=_providers.c.revision + 1,
+            updated_at=_providers.c.updated_at,
+        )
+    )
+
+
+def ids_after(access: Access, provider_id: int, most: int) -> list[int]:
+    """Return the ids that follow this one, in order."""
+    statement = select(_providers.c.id).where(_providers.c.id > provider_id)
+    return list(access.scalars(statement.order_by(_providers.c.id).limit(most)))
+
+
+def note_generations(tx: Transaction, most: int) -> int:
+    """Remember the generation of some providers, from which foreign writes are counted.
+
+    :returns: of how many; 0 when all are remembered.
+    """
+    unknown = select(_providers.c.id).where(_providers.c.own_generation.is_(None))
+    ids = list(tx.scalars(unknown.order_by(_providers.c.id).limit(most)))
+    tx.execute(
+        update(_providers)
+        .where(_providers.c.id.in_(ids), _providers.c.own_generation.is_(None))
+        .values(
+            own_generation=func.coalesce(_providers.c.generation, 0),
+            updated_at=_providers.c.updated_at,
+        )
+    )
+    return len(ids)
+
+
+def begin(tx: Transaction) -> None:
+    """Let the old service write too; beginning twice changes nothing."""
+    if not tx.scalar(select(UNDER_WAY)):
+        tx.execute(insert(_coexistence).values(id=1, since=models.now()))
+
+
+def end(tx: Transaction) -> None:
+    """Believe the counters, which are right, from now on."""
+    tx.execute(delete(_coexistence))
+
+
+def is_under_way(access: Access) -> bool:
+    """Say whether the old service may write too. One statement."""
+    return bool(access.scalar(select(UNDER_WAY)))

@@ -1,0 +1,304 @@
+"""The engine, the three kinds of access, and the one retry.
+
+A caller that holds a :class:`Database` is outermost and owns its transaction; a function that takes
+a ``Transaction`` runs inside one. The engine is in driver autocommit and every transaction begins
+and ends with a statement of its own, so that what reaches the database is what this page says:
+
+``read`` hands out a :class:`Reader`
+    No transaction, and exactly one statement, which every engine answers from one snapshot.
+``snapshot`` hands out a :class:`Snapshot`
+    A read-only transaction in which all statements see the same committed state.
+``write`` hands out a :class:`Transaction`
+    At READ COMMITTED (SQLite: one writer at a time), repeated from its first statement when the
+    database or a lost compare-and-set says so.
+
+A function of one statement that reads takes any :class:`Access`.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+from time import perf_counter
+from typing import Any, TypeVar
+
+import tenacity
+from sqlalchemy import Connection, Engine, exc
+
+from placement import errors, telemetry
+from placement.db import dialects, driver_errors
+from placement.db.writer_queue import WriterQueue
+
+T = TypeVar("T")
+
+# READ COMMITTED, and not more, for writes: the rows that a check depends on are locked before they
+# are read, and a statement that waited for a lock must see what the holder committed. On MySQL it
+# also avoids gap locks, which make two inserts of new consumers deadlock; the session default is
+# set at connect there.
+BEGIN_WRITE = {
+    "sqlite": ("BEGIN IMMEDIATE",),
+    # Not READ WRITE: a standby, or a database that its operator has made read-only, then says so.
+    "postgresql": ("BEGIN ISOLATION LEVEL READ COMMITTED",),
+    "mysql": ("START TRANSACTION",),
+}
+BEGIN_SNAPSHOT = {
+    "sqlite": ("BEGIN",),
+    "postgresql": ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
+    "mysql": (
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    ),
+}
+
+# Full jitter from some 10 ms: long enough to let the other transaction finish, short enough that
+# a client does not notice.
+RETRY_WAIT_S = 0.01
+RETRY_WAIT_MAX_S = 0.5
+
+
+class StaleRead(Exception):
+    """What was read inside this transaction is no longer true: begin it again.
+
+    Raised by a compare-and-set that found no row, and by an insert that somebody else made first.
+    """
+
+
+class Access:
+    """What runs statements: one of the three kinds below.
+
+    ``dialect``: sqlite, postgresql or mysql.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.dialect = dialects.kind(connection)
+        self.execute = connection.execute
+        self.scalar = connection.scalar
+        self.scalars = connection.scalars
+        self.exec_driver_sql = connection.exec_driver_sql
+
+
+class Reader(Access):
+    """Runs one statement, outside any transaction: a second one could see another state."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._has_run = False
+        for name in ("execute", "scalar", "scalars", "exec_driver_sql"):
+            setattr(self, name, self._once(getattr(self, name)))
+
+    def _once(self, run: Callable[..., T]) -> Callable[..., T]:
+        def only(*args: Any, **kwargs: Any) -> T:
+            if self._has_run:
+                raise RuntimeError("Database.read is for one statement; take Database.snapshot")
+            self._has_run = True
+            return run(*args, **kwargs)
+
+        return only
+
+
+class Snapshot(Access):
+    """A read-only transaction, all of whose statements see one committed state."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.connection = connection
+
+
+class Transaction(Access):
+    """A transaction that writes.
+
+    ``attempt``: 1, or more if those before were rolled back.
+    """
+
+    def __init__(self, connection: Connection, attempt: int) -> None:
+        super().__init__(connection)
+        self.connection = connection
+        self.attempt = attempt
+
+
+class Database:
+    """One configured database.
+
+    :param engine: a SQLAlchemy engine in autocommit (see :mod:`placement.db.engine`).
+    :param attempts: called for each write; how often a transaction is tried at the most.
+    :param deadline_s: no new attempt begins later than this after the first.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        attempts: Callable[[], int] = lambda: 10,
+        deadline_s: float = 30.0,
+    ) -> None:
+        self.engine = engine
+        self.synchronised = False
+        """The schema and the standard names are up to date; asked once."""
+        self.dialect = dialects.kind(engine)
+        in_memory = self.dialect == "sqlite" and engine.url.database in (None, "", ":memory:")
+        # SQLite has one writer and no queue for it: its busy handler polls. Writers of one process
+        # line up here instead. An in-memory database is one shared connection: everybody lines up.
+        self._writers: Any = WriterQueue(deadline_s) if self.dialect == "sqlite" else nullcontext()
+        self._readers: Any = nullcontext()
+        if in_memory:
+            self._readers = self._writers = threading.RLock()
+        self._attempts = attempts
+        self._deadline_s = deadline_s
+        self._write_retry = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(_may_repeat_write),
+            stop=self._give_up,
+            wait=tenacity.wait_random_exponential(multiplier=RETRY_WAIT_S, max=RETRY_WAIT_MAX_S),
+            before_sleep=_note_repeat,
+            reraise=True,
+        )
+        self._read_retry = self._write_retry.copy(
+            retry=tenacity.retry_if_exception(driver_errors.may_repeat),
+        )
+
+    def _give_up(self, state: tenacity.RetryCallState) -> bool:
+        elapsed_s = state.seconds_since_start or 0.0
+        return state.attempt_number >= max(1, self._attempts()) or elapsed_s >= self._deadline_s
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        """Return ``work(reader)``, which runs one statement outside any transaction.
+
+        :raises errors.DatabaseBusy: others kept what it reads locked.
+        :raises errors.DatabaseUnavailable: no connection within the deadline.
+        """
+        return self._reading(lambda connection: work(Reader(connection)), ())
+
+    def snapshot(self, work: Callable[[Snapshot], T]) -> T:
+        """Return ``work(tx)``, all of whose statements see one committed state.
+
+        :raises errors.DatabaseBusy: others kept what it reads locked.
+        :raises errors.DatabaseUnavailable: no connection within the deadline.
+        """
+        begin = BEGIN_SNAPSHOT[self.dialect]
+        return self._reading(lambda connection: work(Snapshot(connection)), begin)
+
+    def _reading(self, work: Callable[[Connection], T], begin: tuple[str, ...]) -> T:
+        try:
+            return self._guarded(self._read_retry, self._run, work, begin, self._readers)
+        except exc.DBAPIError as error:
+            if driver_errors.is_conflict(error):
+                raise errors.DatabaseBusy() from error
+            raise
+
+    def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        on_conflict: Callable[[], errors.PlacementError] = errors.ObjectsChanged,
+    ) -> T:
+        """Return ``work(tx)`` once its transaction is committed.
+
+        ``work`` may run several times and must start from nothing each time. Whatever it raises
+        rolls the transaction back.
+
+        :param on_conflict: makes the error for a transaction that kept losing.
+        :raises errors.OutcomeUnknown: the connection was lost during COMMIT.
+        :raises errors.DatabaseBusy: SQLite; another program keeps the file locked.
+        :raises errors.DatabaseUnavailable: no connection within the deadline.
+        """
+        attempts = itertools.count(1)
+
+        def attempt(connection: Connection) -> T:
+            telemetry.attempted()
+            return work(Transaction(connection, next(attempts)))
+
+        try:
+            return self._guarded(
+                self._write_retry, self._run, attempt, BEGIN_WRITE[self.dialect], self._writers
+            )
+        except StaleRead as stale:
+            telemetry.gave_up()
+            raise on_conflict() from stale
+        except exc.DBAPIError as error:
+            if driver_errors.is_conflict(error):
+                telemetry.gave_up()
+                raise on_conflict() from error
+            raise
+
+    def _guarded(
+        self,
+        retrying: tenacity.Retrying,
+        run: Callable[..., T],
+        *args: Any,
+    ) -> T:
+        try:
+            return retrying(run, *args)
+        except exc.DBAPIError as error:
+            if driver_errors.is_disconnect(error):
+                raise errors.DatabaseUnavailable() from error
+            if driver_errors.is_read_only(error):
+                raise errors.DatabaseReadOnly() from error
+            raise
+        except exc.TimeoutError as error:
+            raise errors.DatabaseUnavailable() from error
+
+    def _run(self, work: Callable[[Connection], T], begin: tuple[str, ...], turn: Any) -> T:
+        try:
+            with turn, self._connected() as connection:
+                if not begin:
+                    return work(connection)
+                return self._in_transaction(connection, work, begin)
+        except (exc.SQLAlchemyError, errors.OutcomeUnknown) as error:
+            telemetry.database_failed(driver_errors.kind(error))
+            raise
+
+    def _connected(self) -> Connection:
+        began = perf_counter()
+        connection = self.engine.connect()
+        telemetry.waited_for_connection(perf_counter() - began)
+        return connection
+
+    def _in_transaction(
+        self, connection: Connection, work: Callable[[Connection], T], begin: tuple[str, ...]
+    ) -> T:
+        try:
+            for statement in begin:
+                connection.exec_driver_sql(statement)
+            result = work(connection)
+        except BaseException:
+            _roll_back(connection)
+            telemetry.transaction_ended()
+            raise
+        try:
+            connection.exec_driver_sql("COMMIT")
+        except exc.DBAPIError as error:
+            if driver_errors.is_disconnect(error):
+                raise errors.OutcomeUnknown() from error
+            _roll_back(connection)
+            raise
+        except BaseException:
+            connection.invalidate()
+            raise
+        finally:
+            telemetry.transaction_ended()
+        return result
+
+    def dispose(self) -> None:
+        """Close every pooled connection."""
+        self.engine.dispose()
+
+
+def _roll_back(connection: Connection) -> None:
+    """Undo the transaction; give the connection up if that cannot be said or heard."""
+    if connection.invalidated or connection.closed:
+        return
+    try:
+        connection.exec_driver_sql("ROLLBACK")
+    except exc.DBAPIError:
+        # Also where the database ended the transaction by itself (SQLite does on a full disk).
+        connection.invalidate()
+
+
+def _note_repeat(state: tenacity.RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome else None
+    telemetry.repeats(
+        "stale" if error is None or isinstance(error, StaleRead) else driver_errors.kind(error)
+    )
+
+
+def _may_repeat_write(error: BaseException) -> bool:
+    return isinstance(error, StaleRead) or driver_errors.may_repeat(error)

@@ -1,0 +1,80 @@
+"""Statements that walk through the ledger consumer by consumer, for those who take stock of it."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+
+from placement.db import models
+from placement.db.database import Snapshot
+
+_allocations = models.allocations
+_consumers = models.consumers
+
+
+class ConsumerRow(NamedTuple):
+    """A consumer that holds something; ``changed_at`` is None where no time was recorded."""
+
+    id: int
+    uuid: str
+    generation: int
+    type_name: str | None
+    project: str
+    user: str
+    changed_at: datetime | None
+
+
+class AmountRow(NamedTuple):
+    """What a consumer holds of one class of one provider."""
+
+    consumer_uuid: str
+    provider_uuid: str
+    class_name: str
+    amount: int
+
+
+def after(tx: Snapshot, consumer_id: int, most: int) -> tuple[list[ConsumerRow], list[AmountRow]]:
+    """Return at most ``most`` consumers with an id beyond this one, in order of id, and their holdings.
+
+    Two statements. Consumers that hold nothing are left out, and allocations without a record too.
+    """
+    holds = select(_allocations.c.id).where(_allocations.c.consumer_id == _consumers.c.uuid)
+    consumers = tx.execute(
+        select(
+            _consumers.c.id,
+            _consumers.c.uuid,
+            _consumers.c.generation,
+            models.consumer_types.c.name,
+            models.projects.c.external_id,
+            models.users.c.external_id,
+            func.coalesce(_consumers.c.updated_at, _consumers.c.created_at),
+        )
+        .join(models.projects, models.projects.c.id == _consumers.c.project_id)
+        .join(models.users, models.users.c.id == _consumers.c.user_id)
+        .outerjoin(
+            models.consumer_types, models.consumer_types.c.id == _consumers.c.consumer_type_id
+        )
+        .where(_consumers.c.id > consumer_id, holds.exists())
+        .order_by(_consumers.c.id)
+        .limit(most)
+    )
+    found = [ConsumerRow(*row) for row in consumers]
+    amounts = tx.execute(
+        select(
+            _allocations.c.consumer_id,
+            models.resource_providers.c.uuid,
+            models.resource_classes.c.name,
+            _allocations.c.used,
+        )
+        .join(
+            models.resource_providers,
+            models.resource_providers.c.id == _allocations.c.resource_provider_id,
+        )
+        .join(
+            models.resource_classes,
+            models.resource_classes.c.id == _allocations.c.resource_class_id,
+        )
+        .where(_allocations.c.consumer_id.in_([consumer.uuid for consumer in found]))
+        .order_by(_allocations.c.id)
+    )
+    return found, [AmountRow(*row) for row in amounts]

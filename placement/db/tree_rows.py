@@ -1,0 +1,167 @@
+"""Statements that read whole trees of providers, with what is on them (specification 07 section 5)."""
+
+from collections.abc import Collection
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Select, bindparam, func, or_, select
+
+from placement.db import cloud_rows, coexistence_rows, in_list, models
+from placement.db.database import Access, Snapshot
+
+_providers = models.resource_providers
+_allocations = models.allocations
+_consumers = models.consumers
+_classes = models.resource_classes
+_given = _providers.alias("given")
+
+
+class Member(NamedTuple):
+    """One provider of a tree: what the tag of the tree is made of.
+
+    ``ledger``, ``aggregates`` and ``mark`` are not 0 while another service writes too.
+    """
+
+    id: int
+    root_id: int
+    revision: int
+    generation: int
+    ledger: int = 0
+    aggregates: int = 0
+    mark: int = 0
+
+
+class HeldBy(NamedTuple):
+    """One allocation with its consumer; what is of its record is None where there is none.
+
+    :param in_all: how many allocations the consumer has, on any provider, where it was asked for.
+    """
+
+    provider_id: int
+    consumer_uuid: str
+    class_name: str
+    used: int
+    project: str | None
+    user: str | None
+    type: str | None
+    generation: int | None
+    in_all: int = 0
+
+
+_MEMBER = (
+    _providers.c.id,
+    func.coalesce(_providers.c.root_provider_id, _providers.c.id),
+    _providers.c.revision,
+    func.coalesce(_providers.c.generation, 0),
+    *coexistence_rows.SIGNS_OF_PROVIDER,
+)
+
+# A provider that predates nesting has no root and is a tree of its own.
+_OF_UUID = (
+    select(*_MEMBER)
+    .select_from(_given)
+    .join(
+        _providers,
+        or_(
+            _providers.c.id == _given.c.id,
+            _providers.c.root_provider_id == _given.c.root_provider_id,
+        ),
+    )
+    .where(_given.c.uuid == bindparam("uuid"))
+    .order_by(_providers.c.id)
+)
+
+
+def members(tx: Access, uuid: str) -> list[Member]:
+    """Return the providers of the tree to which one belongs, none if there is none. One statement."""
+    return [Member(*map(int, row)) for row in tx.execute(_OF_UUID, {"uuid": uuid})]
+
+
+def members_of_roots(tx: Snapshot, root_ids: Collection[int]) -> list[Member]:
+    """Return the providers of these trees. One statement for each thousand trees."""
+    found: list[Member] = []
+    for part in in_list.batches(sorted(root_ids)):
+        size = in_list.size_for(len(part))
+        rows = tx.execute(_of_roots(size), in_list.bound("root", part, size))
+        found += [Member(*map(int, row)) for row in rows]
+    return found
+
+
+@cache
+def _of_roots(size: int) -> Select[Any]:
+    return select(*_MEMBER).where(
+        or_(
+            in_list.is_among(_providers.c.id, "root", size),
+            in_list.is_among(_providers.c.root_provider_id, "root", size),
+        )
+    )
+
+
+def contents(tx: Snapshot, ids: Collection[int]) -> cloud_rows.Contents:
+    """Return what the trees show of these providers but their allocations.
+
+    Four statements for each thousand providers.
+    """
+    whole = cloud_rows.Contents([], [], [], [])
+    for batch in in_list.batches(sorted(ids)):
+        parts = zip(whole, cloud_rows.contents(tx, batch), strict=True)
+        whole = cloud_rows.Contents(*([*held, *more] for held, more in parts))
+    return whole
+
+
+def allocations(tx: Snapshot, ids: Collection[int]) -> list[HeldBy]:
+    """Return the allocations on these providers, in the order in which they were made.
+
+    One statement for each thousand providers.
+    """
+    found: list[HeldBy] = []
+    for part in in_list.batches(sorted(ids)):
+        size = in_list.size_for(len(part))
+        rows = tx.execute(_allocations_on(size), in_list.bound("id", part, size))
+        found += [HeldBy(*row) for row in rows]
+    return found
+
+
+def allocations_of(tx: Access, consumer_uuid: str) -> list[HeldBy]:
+    """Return the allocations of a consumer, in the order in which they were made. One statement."""
+    return [HeldBy(*row) for row in tx.execute(_OF_CONSUMER, {"consumer": consumer_uuid})]
+
+
+@cache
+def _allocations_on(size: int) -> Select[Any]:
+    others = _allocations.alias("of_consumer")
+    in_all = (
+        select(func.count())
+        .select_from(others)
+        .where(others.c.consumer_id == _allocations.c.consumer_id)
+        .scalar_subquery()
+    )
+    on_these = in_list.is_among(_allocations.c.resource_provider_id, "id", size)
+    return _held().add_columns(in_all).where(on_these)
+
+
+def _held() -> Select[Any]:
+    return (
+        select(
+            _allocations.c.resource_provider_id,
+            _allocations.c.consumer_id,
+            _classes.c.name,
+            _allocations.c.used,
+            models.projects.c.external_id,
+            models.users.c.external_id,
+            models.consumer_types.c.name,
+            _consumers.c.generation,
+        )
+        .select_from(_allocations)
+        .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
+        .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
+        .outerjoin(models.projects, models.projects.c.id == _consumers.c.project_id)
+        .outerjoin(models.users, models.users.c.id == _consumers.c.user_id)
+        .outerjoin(
+            models.consumer_types, models.consumer_types.c.id == _consumers.c.consumer_type_id
+        )
+        .order_by(_allocations.c.id)
+    )
+
+
+_OF_CONSUMER = _held().where(_allocations.c.consumer_id == bindparam("consumer"))

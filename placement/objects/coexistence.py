@@ -1,0 +1,153 @@
+"""A fleet of the OpenStack service is replaced while it writes (specification 06 section 13.1)."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
+
+from placement import telemetry
+from placement.db import coexistence_rows, invariants, provider_rows
+from placement.db.database import Database, Transaction
+from placement.db.inventory_rows import InventoryRow
+from placement.db.provider_rows import LockedProvider
+from placement.objects.capacity import InventoryKey
+
+LOG = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 60.0
+BATCH = 500
+"""Providers that are counted again in one transaction."""
+
+Progress = Callable[[int], object]
+
+
+class Watch:
+    """Says once a minute, in the log of this process, whether another service writes.
+
+    :param db: whose providers are looked at.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._lock = threading.Lock()
+        self._next_look_s = time.monotonic() + LOOK_EVERY_S
+
+    def look(self) -> None:
+        """Look if the last time is long enough ago; one statement then, and none otherwise."""
+        now_s = time.monotonic()
+        with self._lock:
+            if now_s < self._next_look_s:
+                return
+            self._next_look_s = now_s + LOOK_EVERY_S
+        report(self._db)
+
+
+def report(db: Database) -> coexistence_rows.State:
+    """Say in the log what other services have written, and count again what they should not have.
+
+    :returns: what was found.
+    """
+    found = db.read(coexistence_rows.state)
+    telemetry.foreign_writes_seen(found.writes)
+    if found.since is not None:
+        if found.writes:
+            LOG.warning(
+                "Another service writes to this database since %s: %d writes to %d resource providers",
+                found.since,
+                found.writes,
+                found.providers,
+            )
+    elif found.providers:
+        adopt_foreign(db)
+    return found
+
+
+def adopt_foreign(db: Database) -> int:
+    """Count again from the ledger what another service wrote after the coexistence; say what it was.
+
+    :returns: the number of providers.
+    """
+    total = 0
+    while names := db.write(_adopt_some):
+        total += len(names)
+        for name in names:
+            log_foreign(name)
+    return total
+
+
+def _adopt_some(tx: Transaction) -> list[str]:
+    names = coexistence_rows.foreign(tx, BATCH)
+    locked = provider_rows.lock(tx, (), names)
+    # Who stepped one of them meanwhile has done this already; doing it again changes nothing.
+    ids = [provider.id for provider in locked.values()]
+    coexistence_rows.adopt(tx, ids)
+    return [names[id_] for id_ in ids]
+
+
+def log_foreign(name: str) -> None:
+    """Say that a provider was written by a service that should not run any more."""
+    LOG.error(
+        "Another service wrote resource provider %s although the coexistence has ended; its usage was"
+        " counted again. Stop that service, or run placement-manage db release",
+        name,
+    )
+
+
+def counted(
+    tx: Transaction,
+    providers: Collection[LockedProvider],
+    inventories: dict[InventoryKey, InventoryRow],
+    written: Mapping[InventoryKey, int],
+) -> dict[InventoryKey, InventoryRow]:
+    """Return the inventories of locked providers with what is really used of them.
+
+    Nothing to do where only this service writes. Otherwise what is used is counted from the ledger,
+    and a provider that another service should not have written any more becomes our own again.
+
+    :param written: by how much this transaction has changed the ledger already.
+    """
+    doubted = {provider.id for provider in providers if not provider.counted}
+    if not doubted:
+        return inventories
+    sums = coexistence_rows.sums(tx, doubted)
+    right = {
+        key: replace(row, used=sums.get(key, 0) - written.get(key, 0))
+        for key, row in inventories.items()
+        if key[0] in doubted
+    }
+    if not coexistence_rows.is_under_way(tx):
+        coexistence_rows.correct(tx, {row.id: row.used for row in right.values()})
+        coexistence_rows.own(tx, doubted)
+        for provider in providers:
+            if provider.id in doubted:
+                log_foreign(provider.uuid)
+    return inventories | right
+
+
+def finish(db: Database, progress: Progress = lambda number: None) -> None:
+    """Compute everything derived anew while the service runs, and end the coexistence_rows.
+
+    To be called once no process of the old service runs. Several short transactions; a second call
+    begins again and does no harm.
+
+    :param progress: told the number of providers of each transaction.
+    """
+    last = 0
+    while ids := db.read(partial(coexistence_rows.ids_after, provider_id=last, most=BATCH)):
+        db.write(partial(_adopt, ids=ids))
+        progress(len(ids))
+        last = ids[-1]
+    invariants.repair(db, invariants.OWNER_USAGES)
+    db.write(coexistence_rows.end)
+
+
+def _adopt(tx: Transaction, ids: Collection[int]) -> None:
+    provider_rows.lock(tx, (), ids)
+    coexistence_rows.adopt(tx, ids)
+
+
+def release(db: Database) -> None:
+    """Let processes of the old service write again, while this one runs."""
+    db.write(coexistence_rows.begin)

@@ -1,0 +1,159 @@
+"""What is asked at one anchor, without its names (specification 04 sections 5.4 to 5.6).
+
+A ``Problem`` is an anchor's question with everything stripped that does not matter: positions
+instead of providers, rooms cut to what is asked. Anchors that look alike share one ``Problem``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import perm, prod
+
+from placement.search.bit_set import BitSet, bit_set, members
+
+Domains = tuple[BitSet, ...]
+"""By slot, the positions that may take it."""
+
+Solution = tuple[int, ...]
+"""By slot, the position that takes it."""
+
+
+@dataclass(slots=True)
+class Work:
+    """Counts the tried placements of one request, over all its problems.
+
+    ``limit`` bounds them all, ``patience`` those in one problem since its last solution: a tree
+    that resists is given up before it eats what the others need. ``cut_short`` once either did so.
+    """
+
+    limit: int
+    patience: int
+    done: int = 0
+    cut_short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is the same at every anchor of a request.
+
+    ``amounts[s]`` maps a class to the amount that slot s takes. ``granular``: the slots that are
+    suffixed groups; the others are the classes of the unsuffixed group. ``subtrees``: sets of
+    slots. ``demands``: bit set of the trait demands that the unsuffixed slots meet together.
+    """
+
+    amounts: tuple[Mapping[str, int], ...]
+    granular: frozenset[int]
+    isolate: bool = False
+    subtrees: tuple[tuple[int, ...], ...] = ()
+    demands: BitSet = 0
+    one_provider_per_tree: bool = False
+
+    @property
+    def contested(self) -> dict[str, int]:
+        """Classes that two or more slots ask for, with the total; others need no sums."""
+        totals: dict[str, list[int]] = {}
+        for amounts in self.amounts:
+            for name, amount in amounts.items():
+                totals.setdefault(name, []).append(amount)
+        return {name: sum(parts) for name, parts in totals.items() if len(parts) > 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One provider as seen from an anchor.
+
+    ``slots``: bit set of the slots that it may serve, each of which fits by itself. ``rooms``: room
+    per contested class, cut to the total asked. ``meets``: bit set of the trait demands.
+    ``shared``: a sharing provider. ``tree``: equal for places of one tree. ``parent``: position of
+    the nearest ancestor among the places, which comes before this one, or -1.
+    """
+
+    slots: BitSet
+    rooms: tuple[int, ...] = ()
+    meets: BitSet = 0
+    shared: bool = False
+    tree: int = 0
+    parent: int = -1
+
+
+@dataclass(slots=True)
+class Problem:
+    """One kind of anchor's question: which slot goes to which place, named by its position.
+
+    ``domains``: by slot the bit set of the positions that may take it. ``own``: bit set of the
+    positions in the anchor's own tree if at least one slot must be there, else 0. ``idle``:
+    placements tried since the last solution.
+    """
+
+    rules: Rules
+    places: Sequence[Place]
+    work: Work
+    shuffler: random.Random | None = None
+    own: BitSet = 0
+    domains: Domains = field(init=False)
+    given_up: bool = field(init=False, default=False)
+    idle: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.domains = tuple(
+            bit_set(p for p, place in enumerate(self.places) if place.slots >> slot & 1)
+            for slot in range(len(self.rules.amounts))
+        )
+
+    def spend(self, cost: int = 1) -> bool:
+        """Count placements; return False if the problem is to be given up instead."""
+        self.work.done += cost
+        self.idle += cost
+        if self.idle > self.work.patience or self.work.done > self.work.limit:
+            self.work.cut_short = self.given_up = True
+        return not self.given_up
+
+    def in_some_order(self, positions: BitSet) -> list[int]:
+        """Return the positions ascending, or shuffled if the request has a seed."""
+        in_order = list(members(positions))
+        if self.shuffler is not None:
+            self.shuffler.shuffle(in_order)
+        return in_order
+
+    @property
+    def sharers_may_serve_all(self) -> bool:
+        """Tell whether sharing providers alone can serve every slot.
+
+        Only such a candidate can be found from two anchors: any other provider ties it to its
+        own root (section 5.2).
+        """
+        shared = bit_set(p for p, place in enumerate(self.places) if place.shared)
+        if self.own and not self.own & shared:
+            return False
+        return all(domain & shared for domain in self.domains)
+
+    @property
+    def exact_count(self) -> int | None:
+        """The number of combinations where a formula has it, None where only counting tells.
+
+        Without rules that tie slots together it is the product of the choices; granular groups
+        under isolate that share one domain of m places give m!/(m-g)! instead of m**g.
+        """
+        rules = self.rules
+        if self.own or rules.subtrees or rules.demands or rules.one_provider_per_tree:
+            return None
+        alone = rules.granular if rules.isolate and len(rules.granular) > 1 else frozenset()
+        if len({self.domains[slot] for slot in alone}) > 1 or not self._rooms_suffice(alone):
+            return None
+        free = prod(d.bit_count() for s, d in enumerate(self.domains) if s not in alone)
+        if not alone:
+            return free
+        return free * perm(self.domains[min(alone)].bit_count(), len(alone))
+
+    def _rooms_suffice(self, alone: frozenset[int]) -> bool:
+        """Tell whether no place can be overfilled; slots of ``alone`` never meet each other."""
+        for column, (name, total) in enumerate(self.rules.contested.items()):
+            slots = {s for s, amounts in enumerate(self.rules.amounts) if name in amounts}
+            if slots <= alone:
+                continue
+            places = {p for slot in slots for p in members(self.domains[slot])}
+            if any(self.places[p].rooms[column] < total for p in places):
+                return False
+        return True

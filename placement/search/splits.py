@@ -1,0 +1,143 @@
+"""Rules that tie slots together, turned into narrower domains.
+
+Each rule splits the combinations into disjoint parts, given by their domains, such that within a part
+any choice keeps the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from placement.search.assignment import Assignment
+from placement.search.bit_set import BitSet, members
+from placement.search.problem import Domains, Place, Problem
+
+COST_OF_SPLIT = 50
+"""Placements that take as long as checking one part of a split."""
+
+
+def narrow_to_own(problem: Problem) -> Iterator[Domains]:
+    """Split the combinations that use the anchor's own tree by the first slot that does.
+
+    Sharing providers alone give the same combinations at every anchor that reaches the same ones,
+    so the first such anchor gives them and the others leave them out. Proof of the split: a
+    combination has at most one first slot on an own place, and none has it not to be left out.
+    """
+    if not problem.own:
+        yield problem.domains
+        return
+    for first, domain in enumerate(problem.domains):
+        before = tuple(earlier & ~problem.own for earlier in problem.domains[:first])
+        if all(before) and domain & problem.own:
+            yield (*before, domain & problem.own, *problem.domains[first + 1 :])
+
+
+def narrow_to_subtrees(
+    problem: Problem, domains: Domains, sets: tuple[tuple[int, ...], ...]
+) -> Iterator[Domains]:
+    """Split the combinations by the common ancestor of each same_subtree set, and its first slot.
+
+    The set with the fewest ancestors left is split first, so that sets which share slots narrow
+    each other; a part in which the matchings already fail is dropped with all its subdivisions.
+    """
+    if not sets:
+        yield domains
+        return
+    below = descendants(problem.places)
+    splits = [split_by_top(problem, domains, slots, below) for slots in sets]
+    number = min(range(len(sets)), key=lambda n: len(splits[n]))
+    others = sets[:number] + sets[number + 1 :]
+    for part in splits[number]:
+        if not problem.spend(COST_OF_SPLIT):
+            return
+        if Assignment(problem, part).possible:
+            yield from narrow_to_subtrees(problem, part, others)
+
+
+def split_by_top(
+    problem: Problem, domains: Domains, slots: tuple[int, ...], below: Sequence[BitSet]
+) -> list[Domains]:
+    """Return disjoint domains whose combinations are those that satisfy one same_subtree set.
+
+    Proof: in a combination that satisfies the set there is exactly one position of the set that is
+    above all others (two would be above each other), and exactly one first slot on it. Fixing both
+    splits the combinations into disjoint parts; within one, each slot of the set is below the
+    ancestor and the slots before the first are not on it. So the parts together are all, no
+    combination comes twice, and the rule is spent: any choice from these domains satisfies it.
+    """
+    parts = []
+    tops: BitSet = 0
+    for slot in slots:
+        tops |= domains[slot]
+    for top in problem.in_some_order(tops):
+        inside = [domains[slot] & below[top] for slot in slots]
+        if not all(inside):
+            continue
+        for rank, slot in enumerate(slots):
+            if inside[rank] >> top & 1:
+                part = list(domains)
+                for number, other in enumerate(slots):
+                    part[other] = inside[number] & ~(1 << top) if number < rank else inside[number]
+                part[slot] = 1 << top
+                if all(part):
+                    parts.append(tuple(part))
+    return parts
+
+
+def descendants(places: Sequence[Place]) -> list[BitSet]:
+    """Return for each position the bit set of the positions whose anc contains it, itself too."""
+    below = [1 << position for position in range(len(places))]
+    for position in range(len(places) - 1, -1, -1):
+        parent = places[position].parent
+        if parent >= 0:
+            below[parent] |= below[position]
+    return below
+
+
+def narrow_to_demands(problem: Problem, domains: Domains) -> Iterator[Domains]:
+    """Split the combinations by which trait demands each unsuffixed slot meets.
+
+    Proof: a place meets exactly one set of demands, so the parts are disjoint and complete; those
+    whose sets do not unite to all demands break rule 5 of section 5.5 and are dropped, all others
+    satisfy it whatever is chosen within the part.
+    """
+    needed = problem.rules.demands
+    slots = [s for s in range(len(domains)) if s not in problem.rules.granular] if needed else []
+    kinds: list[dict[BitSet, BitSet]] = []
+    for slot in slots:
+        by_kind: dict[BitSet, BitSet] = {}
+        for position in members(domains[slot]):
+            meets = problem.places[position].meets
+            by_kind[meets] = by_kind.get(meets, 0) | 1 << position
+        kinds.append(by_kind)
+    reachable = [0] * (len(slots) + 1)
+    for rank in range(len(slots) - 1, -1, -1):
+        reachable[rank] = reachable[rank + 1]
+        for meets in kinds[rank]:
+            reachable[rank] |= meets
+
+    hopeless: set[tuple[int, BitSet]] = set()
+
+    def choose(rank: int, met: BitSet, chosen: list[int]) -> Iterator[Domains]:
+        if (met | reachable[rank]) & needed != needed or (rank, met) in hopeless:
+            return
+        if rank == len(slots):
+            part = list(domains)
+            for slot, domain in zip(slots, chosen, strict=True):
+                part[slot] = domain
+            yield tuple(part)
+            return
+        kind = list(kinds[rank].items())
+        if problem.shuffler is not None:
+            problem.shuffler.shuffle(kind)
+        fruitful = False
+        for meets, domain in kind:
+            if not problem.spend():
+                return
+            for part_found in choose(rank + 1, met | meets, [*chosen, domain]):
+                fruitful = True
+                yield part_found
+        if not fruitful:
+            hopeless.add((rank, met))
+
+    yield from choose(0, 0, [])

@@ -1,0 +1,190 @@
+"""Errors become responses here and nowhere else (specification 01 section 9)."""
+
+import html
+import logging
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from webob import Response
+from webob.acceptparse import create_accept_header
+from webob.exc import status_map
+
+from placement import errors, telemetry
+from placement.web import microversion
+from placement.web.request import Request
+
+# The name that operators filter on (specification 06 section 5).
+LOG = logging.getLogger("placement.fault_wrap")
+
+CODES_SINCE = (1, 23)
+MARKUP = re.compile(r"<[^>]*>")
+DATABASE_LIBRARIES = frozenset(
+    {"sqlalchemy", "psycopg2", "psycopg", "MySQLdb", "pymysql", "sqlite3"}
+)
+
+# WebOb's texts stand, but for the title of one status and the sentences of three.
+TITLES = {414: "Request URI Too Long"}
+SENTENCES = {
+    401: "This server could not verify that you are authorized to access the document.",
+    406: "The resource could not be generated that was acceptable to your browser.",
+    415: "The request media type is not supported by this server.",
+}
+
+
+class NotFoundHere(errors.NotFound):
+    """No such path, or not at this microversion."""
+
+
+class MethodNotAllowed(errors.PlacementError):
+    """The path is known, the method is not declared for it.
+
+    ``allow``: the declared methods joined by comma and space, or None for an answer without the header.
+    """
+
+    reason = "method_not_allowed"
+    status = 405
+    allow: str | None = None
+
+
+class Unauthorized(errors.PlacementError):
+    """Nobody knows who is asking."""
+
+    reason = "unauthorized"
+    status = 401
+    text = "{detail}"
+    detail: str
+
+
+class NotAcceptable(errors.PlacementError):
+    """The client takes none of the media types there are."""
+
+    reason = "not_acceptable"
+    status = 406
+    text = "Only application/json is provided"
+
+
+class UnsupportedMediaType(errors.PlacementError):
+    """The body is of a type this service does not read."""
+
+    reason = "unsupported_media_type"
+    status = 415
+    text = "The media type {given} is not supported, use application/json"
+    given: str | None
+
+
+def guarded(serve: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """Return ``serve`` with every exception turned into a response.
+
+    An expected one (:class:`placement.errors.PlacementError`) says its status itself; any other is
+    logged with its traceback and answered 500.
+    """
+
+    def respond(request: Request) -> Response:
+        try:
+            return serve(request)
+        except errors.PlacementError as error:
+            return expected(request.environ, error)
+        except Exception as error:
+            LOG.exception("Placement API unexpected error: %s", error)
+            return error_response(request.environ, _Unexpected(detail=_harmless_text(error)))
+
+    return respond
+
+
+def expected(environ: dict[str, Any], error: errors.PlacementError) -> Response:
+    """Return the response of a declared error; what went wrong inside is logged."""
+    if error.status >= 500:
+        LOG.error("%s: %s", type(error).__name__, error, exc_info=error.__cause__)
+    if error.status == 409:
+        telemetry.conflicted(type(error).__name__)
+    return error_response(environ, error)
+
+
+class _Unexpected(errors.PlacementError):
+    status = 500
+    text = "{detail}"
+    detail: str
+
+
+def _harmless_text(error: Exception) -> str:
+    """Return the text of an exception unless it may hold SQL or its parameters."""
+    if type(error).__module__.split(".")[0] in DATABASE_LIBRARIES:
+        return f"Unexpected database error: {type(error).__name__}"
+    return str(error)
+
+
+def error_response(environ: dict[str, Any], error: errors.PlacementError) -> Response:
+    """Return the error as a document of the media type that the request's Accept prefers."""
+    media_type = _media_type(environ.get("HTTP_ACCEPT", "application/json"))
+    title = TITLES.get(error.status) or status_map[error.status].title
+    general, message = _sentence(environ, error), _one_line(str(error))
+    if media_type == "application/json":
+        body = orjson.dumps(
+            {"errors": [_document(environ, error, title, f"{general}\n\n {message}  ")]}
+        )
+    elif media_type == "text/html":
+        body = _html(error.status, title, general, message).encode()
+    else:
+        body = f"{error.status} {title}\n\n{general}\n\n {message}  ".encode()
+    charset = "" if media_type == "application/json" else "; charset=UTF-8"
+    headers = [("Content-Type", media_type + charset), ("Content-Length", str(len(body)))]
+    if isinstance(error, MethodNotAllowed) and error.allow:
+        headers.append(("Allow", error.allow))
+    if isinstance(error, errors.Unavailable) and error.retry_after_s is not None:
+        headers.append(("Retry-After", str(error.retry_after_s)))
+    return Response(status=f"{error.status} {title}", headerlist=headers, app_iter=[body])
+
+
+def _document(
+    environ: dict[str, Any], error: errors.PlacementError, title: str, detail: str
+) -> dict[str, Any]:
+    document = {"status": error.status, "title": title, "detail": detail}
+    if environ.get("placement.microversion", microversion.MINIMUM) >= CODES_SINCE:
+        document["code"] = error.code
+        document["reason"], document["retry"] = error.reason, error.retry
+    if isinstance(error, microversion.UnacceptableVersion):
+        document["max_version"] = str(microversion.MAXIMUM)
+        document["min_version"] = str(microversion.MINIMUM)
+    document["request_id"] = environ.get("openstack.request_id", "")
+    return document
+
+
+def _sentence(environ: dict[str, Any], error: errors.PlacementError) -> str:
+    if error.status == 405:
+        # A method is a token of letters to every server; elsewhere nothing is promised.
+        method = _one_line(environ["REQUEST_METHOD"])
+        return f"The method {method} is not allowed for this resource."
+    sentence: str = SENTENCES.get(error.status) or status_map[error.status].explanation
+    return sentence
+
+
+def _one_line(text: str) -> str:
+    """Return the text without markup and line breaks: clients show the last line of a detail."""
+    line = MARKUP.sub("", text).replace("\n", " ").replace("\r", "")
+    # What cannot be encoded as UTF-8 (lone surrogates) would make an error of the error.
+    return line.encode("utf-8", "replace").decode()
+
+
+def _html(status: int, title: str, general: str, message: str) -> str:
+    heading = f"{status} {title}"
+    return (
+        f"<html>\n <head>\n  <title>{heading}</title>\n </head>\n <body>\n"
+        f"  <h1>{heading}</h1>\n  {html.escape(general)}<br /><br />\n"
+        f" {html.escape(message)}\n </body>\n</html>"
+    )
+
+
+@lru_cache(maxsize=256)
+def _media_type(accept: str) -> str:
+    """Return the best of HTML and JSON, HTML at equal quality, plain text if neither will do."""
+    offers = create_accept_header(accept).acceptable_offers(["text/html", "application/json"])
+    return offers[0][0] if offers else "text/plain"
+
+
+@lru_cache(maxsize=256)
+def admits_json(accept: str) -> bool:
+    """``application/json`` is acceptable; a header that cannot be parsed admits everything."""
+    return bool(create_accept_header(accept).acceptable_offers(["application/json"]))

@@ -1,0 +1,83 @@
+"""One line for each request that took long: where the time went (specification 07 section 6)."""
+
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote_plus
+
+from sqlalchemy import Engine, event
+
+from placement import telemetry
+from placement.telemetry import Trace
+from placement.web.observation import Watcher, method_of
+from placement.web.request_log import Environ
+
+LOG = logging.getLogger(__name__)
+
+# Parameters are names of the API and, in group suffixes, of the client's choice; both are short.
+PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,80}\Z")
+# Names of classes and traits, amounts, limits, strategies. No uuid fits, and no name of a provider does.
+NAMES_AND_AMOUNTS = {
+    "resources": re.compile(r"[A-Z0-9_]+:[0-9]{1,10}(,[A-Z0-9_]+:[0-9]{1,10})*\Z"),
+    "required": re.compile(r"(in:)?!?[A-Z0-9_]+(,!?[A-Z0-9_]+)*\Z"),
+    "root_required": re.compile(r"!?[A-Z0-9_]+(,!?[A-Z0-9_]+)*\Z"),
+    "group_policy": re.compile(r"(none|isolate)\Z"),
+    "limit": re.compile(r"[0-9]{1,18}\Z"),
+}
+LONGEST_SHAPE = 1000
+HIDDEN = "…"
+
+
+def watcher(threshold_s: float, engine: Engine) -> Watcher:
+    """Return what writes the line, and count the statements of ``engine`` for it."""
+    # The same function every time: an engine that several applications share counts once.
+    event.listen(engine, "before_cursor_execute", _count)
+
+    def tell(environ: Environ, trace: Trace, seconds: float) -> None:
+        if seconds > threshold_s:
+            LOG.warning(
+                "Slow request: %s %s %s took %.3f s, status %s; %s%d statements, %d repeats%s",
+                environ.get("openstack.request_id", "-"),
+                method_of(environ),
+                _with_shape(trace.route, environ.get("QUERY_STRING", "")),
+                seconds,
+                trace.status,
+                "".join(f"{stage} {taken:.3f} s, " for stage, taken in trace.stages.items()),
+                trace.statements,
+                len(trace.repeats),
+                f" ({', '.join(sorted(set(trace.repeats)))})" if trace.repeats else "",
+            )
+
+    return tell
+
+
+def _count(*_statement: Any) -> None:
+    telemetry.ran_statement()
+
+
+def _with_shape(route: str, query: str) -> str:
+    return f"{route}?{shape(query)}" if query else route
+
+
+def shape(query: str) -> str:
+    """Return the query with the values that are names and amounts; of all others only that they are."""
+    text = "&".join(_shapes(query))
+    return text if len(text) <= LONGEST_SHAPE else text[:LONGEST_SHAPE] + HIDDEN
+
+
+def _shapes(query: str) -> Iterator[str]:
+    for item in query[: 10 * LONGEST_SHAPE].split("&"):
+        name, _, value = item.partition("=")
+        if not PARAMETER.match(name):
+            yield HIDDEN
+            continue
+        plain = unquote_plus(value)
+        pattern = next((p for word, p in NAMES_AND_AMOUNTS.items() if _begins(name, word)), None)
+        yield f"{name}={plain if pattern and pattern.match(plain) else HIDDEN}"
+
+
+def _begins(name: str, word: str) -> bool:
+    """The parameter is this one, or this one of a group: its suffix begins with a digit or ``_``."""
+    rest = name.removeprefix(word)
+    return name == word or (name.startswith(word) and word != "limit" and rest[0] in "_0123456789")

@@ -1,0 +1,108 @@
+"""A tree is read in one request where the service shows whole trees (specification 05 section C4)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from placement.client.report import ReportClient
+from tests.client.conftest import http_adapter
+from tests.client.world import Recorder, World, new_uuid
+
+PROVIDERS = 20
+
+
+@pytest.fixture
+def recorder(url: str) -> Iterator[Recorder]:
+    """An adapter of the service that shows whole trees."""
+    adapter = http_adapter(url)
+    yield Recorder(adapter)
+    adapter.session.session.close()
+
+
+def tree_of(world: World) -> str:
+    """Make a root with children, which have inventory and traits; return its UUID."""
+    root = world.provider(None, None, {"VCPU": 4})
+    for _ in range(PROVIDERS - 1):
+        world.provider(parent=root, inventory={"VGPU": 1}, traits=["HW_NUMA_ROOT"])
+    return root
+
+
+@pytest.fixture
+def now() -> list[float]:
+    """The time of the client, which a test moves."""
+    return [0.0]
+
+
+def test_a_refresh_is_one_request_and_nothing_if_nothing_changed(
+    recorder: Recorder, now: list[float]
+) -> None:
+    """20 providers: 1 request instead of 61; what changed is noticed."""
+    world = World(recorder.adapter)
+    root = tree_of(world)
+    client = ReportClient(recorder, association_refresh=10, clock=lambda: now[0])
+    client.get_provider_tree_and_ensure_root(None, root)
+    recorder.clear()
+
+    now[0] = 11
+    before = client.get_provider_tree_and_ensure_root(None, root)
+    assert recorder.requests == [("get", f"/-/trees/{root}")]
+    assert recorder.statuses == [304]
+
+    world.set_traits(root, ["HW_NUMA_ROOT"])
+    now[0] = 22
+    after = client.get_provider_tree_and_ensure_root(None, root)
+    assert recorder.statuses[1:] == [200]
+    assert before.data(root).traits == set()
+    assert after.data(root).traits == {"HW_NUMA_ROOT"}
+    assert len(after.get_provider_uuids()) == PROVIDERS
+
+
+def test_elsewhere_it_is_read_in_parts(recorder: Recorder) -> None:
+    """A service that lacks the request is asked once whether it has it."""
+    root = tree_of(World(recorder.adapter))
+    recorder.hides = "/-/"
+    client = ReportClient(recorder)
+    client.get_provider_tree_and_ensure_root(None, root)
+    client.clear_provider_cache()
+    recorder.clear()
+    tree = client.get_provider_tree_and_ensure_root(None, root)
+    assert len(recorder.requests) == 1 + 3 * PROVIDERS
+    assert len(tree.get_provider_uuids()) == PROVIDERS
+
+
+def test_consumers_come_with_the_tree(recorder: Recorder) -> None:
+    """Only who has allocations elsewhere, too, is asked for."""
+    world = World(recorder.adapter)
+    root, other = tree_of(world), world.provider(None, None, {"VCPU": 4})
+    here = world.claim({root: {"VCPU": 1}})
+    both = world.claim({root: {"VCPU": 1}, other: {"VCPU": 2}})
+    client = ReportClient(recorder)
+    client.get_provider_tree_and_ensure_root(None, root)
+    recorder.clear()
+    found = client.get_allocations_for_provider_tree(None, root)
+    assert found.keys() == {here, both}
+    assert found[both]["allocations"][other]["resources"] == {"VCPU": 2}
+    assert found[here] == {
+        "allocations": {root: {"generation": world.generation(root), "resources": {"VCPU": 1}}},
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": 1,
+    }
+    assert [url for _, url in recorder.requests] == [
+        f"/-/trees/{root}?allocations=true",
+        f"/allocations/{both}",
+    ]
+    world.claim({root: {"VCPU": 1}, other: {"VCPU": 1}}, both, 1)
+    assert client.get_allocations_for_provider_tree(None, root)[both]["allocations"][other] == {
+        "generation": world.generation(other),
+        "resources": {"VCPU": 1},
+    }
+
+
+def test_an_unknown_tree_is_none(recorder: Recorder) -> None:
+    """Before and after it is known that the service shows whole trees."""
+    client = ReportClient(recorder)
+    assert client.get_provider_trees(None, [new_uuid()]).get_provider_uuids() == []
+    root = tree_of(World(recorder.adapter))
+    client.get_provider_tree_and_ensure_root(None, root)
+    assert client.get_provider_trees(None, [new_uuid()]).get_provider_uuids() == []

@@ -1,0 +1,265 @@
+"""This service and the OpenStack service on one database (specification 06 section 13.1)."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from placement.db import coexistence_rows, invariants, schema, standard_names
+from placement.db.database import Database
+from placement.db.engine import make_engine
+from placement.objects import coexistence
+from tests.support.databases import KINDS, scratch_database
+from tests.support.old_service import OldService, new_uuid
+from tests.support.service import Service, configure
+
+OLD_HEAD = "a082b8bb98d0"
+HOST, NODE, OTHER = (f"11111111-1111-4111-8111-00000000000{number}" for number in "123")
+OLD_CONSUMER, CONSUMER = (f"22222222-2222-4222-8222-00000000000{number}" for number in "12")
+AGGREGATE = "33333333-3333-4333-8333-000000000001"
+
+
+class Both:
+    """Both services on one database, and questions to ours."""
+
+    def __init__(self, url: str) -> None:
+        self.db = Database(make_engine(url, sqlite_synchronous=False))
+        schema.sync(self.db, target=OLD_HEAD)
+        standard_names.synchronise(self.db)
+        self.old = OldService(url)
+        self.old.create_provider(HOST, "host")
+        self.old.set_inventory(HOST, {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 100}})
+        schema.sync(self.db)
+        self.ours = Service(configure(insight__enabled=True), self.db)
+
+    def close(self) -> None:
+        self.old.dispose()
+        self.db.dispose()
+
+    def get(self, path: str) -> dict:
+        answer = self.ours.request("GET", path, version="1.39")
+        assert answer.status_int == 200, answer.text
+        return answer.json
+
+    def claim(self, consumer: str, amount: int, host: str = HOST) -> int:
+        """Claim with ours and return the status."""
+        shown = self.ours.request("GET", f"/allocations/{consumer}", version="1.39").json
+        body = {
+            "allocations": {host: {"resources": {"VCPU": amount}}},
+            "project_id": "p",
+            "user_id": "u",
+            "consumer_type": "INSTANCE",
+            "consumer_generation": shown.get("consumer_generation"),
+        }
+        answer = self.ours.request("PUT", f"/allocations/{consumer}", version="1.39", json=body)
+        return answer.status_int
+
+    def found(self, query: str) -> set[str]:
+        """Return the uuids of the providers that a search of ours offers."""
+        requests = self.get(f"/allocation_candidates?{query}")["allocation_requests"]
+        return {uuid for one in requests for uuid in one["allocations"]}
+
+    def used(self, host: str = HOST) -> int:
+        return self.get(f"/resource_providers/{host}/usages")["usages"]["VCPU"]
+
+
+@pytest.fixture(params=KINDS)
+def both(request: pytest.FixtureRequest) -> Iterator[Both]:
+    with scratch_database(request.param) as url:
+        made = Both(url)
+        yield made
+        made.close()
+
+
+def test_what_the_old_service_takes_is_not_granted_again(both: Both) -> None:
+    assert both.found("resources=VCPU:4") == {HOST}
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
+    assert both.found("resources=VCPU:2") == set()
+    assert both.used() == 3
+    assert both.claim(CONSUMER, 2) == 409
+    assert both.claim(CONSUMER, 1) == 204
+    assert both.used() == 4
+
+
+def test_what_the_old_service_frees_is_free_at_once(both: Both) -> None:
+    """DELETE of allocations moves no generation there."""
+    assert both.claim(CONSUMER, 1) == 204
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
+    assert both.found("resources=VCPU:1") == set()
+    both.old.release(OLD_CONSUMER)
+    assert both.found("resources=VCPU:3") == {HOST}
+    assert both.used() == 1
+    assert both.claim(new_uuid(), 3) == 204
+    assert both.used() == 4
+
+
+def test_a_consumer_of_the_old_service_is_moved_and_removed_by_ours(both: Both) -> None:
+    both.old.create_provider(OTHER, "other")
+    both.old.set_inventory(OTHER, {"VCPU": {"total": 4}})
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
+    assert both.claim(OLD_CONSUMER, 2, OTHER) == 204
+    assert (both.used(HOST), both.used(OTHER)) == (0, 2)
+    assert both.ours.request("DELETE", f"/allocations/{OLD_CONSUMER}").status_int == 204
+    assert (both.used(HOST), both.used(OTHER)) == (0, 0)
+
+
+def test_a_swap_of_the_old_service_is_seen_on_both_sides(both: Both) -> None:
+    """The provider that the consumer leaves is not stepped there."""
+    both.old.create_provider(OTHER, "other")
+    both.old.set_inventory(OTHER, {"VCPU": {"total": 4}})
+    assert both.claim(CONSUMER, 3) == 204
+    assert both.found("resources=VCPU:4") == {OTHER}
+    both.old.claim(CONSUMER, {OTHER: {"VCPU": 3}}, "p", "u")
+    assert both.found("resources=VCPU:4") == {HOST}
+    assert (both.used(HOST), both.used(OTHER)) == (0, 3)
+
+
+def test_usages_of_owners_are_those_of_the_ledger(both: Both) -> None:
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}}, project="p", user="u")
+    assert both.claim(CONSUMER, 1) == 204
+    usages = both.get("/usages?project_id=p")["usages"]
+    assert usages == {
+        "unknown": {"consumer_count": 1, "VCPU": 3},
+        "INSTANCE": {"consumer_count": 1, "VCPU": 1},
+    }
+    assert both.get("/usages?project_id=p&user_id=u")["usages"] == usages
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 2}}, project="q", user="u")
+    assert both.get("/usages?project_id=p")["usages"].keys() == {"INSTANCE"}
+    assert both.get("/usages?project_id=q")["usages"]["unknown"]["VCPU"] == 2
+
+
+def test_searches_see_every_kind_of_write(both: Both) -> None:
+    """One write at a time, each between two searches of one process."""
+    old = both.old
+    old.create_provider(NODE, "node", HOST)
+    old.set_inventory(NODE, {"PGPU": {"total": 1}})
+    assert both.found("resources=VCPU:1,PGPU:1") == {HOST, NODE}
+    old.set_traits(HOST, {"HW_CPU_X86_AVX2"})
+    assert both.found("resources=VCPU:1&required=HW_CPU_X86_AVX2") == {HOST}
+    old.set_traits(HOST, set())
+    assert both.found("resources=VCPU:1&required=HW_CPU_X86_AVX2") == set()
+    old.set_aggregates(HOST, {AGGREGATE}, steps=False)
+    assert both.found(f"resources=VCPU:1&member_of={AGGREGATE}") == {HOST}
+    old.set_aggregates(HOST, set(), steps=False)
+    assert both.found(f"resources=VCPU:1&member_of={AGGREGATE}") == set()
+    old.move_provider(NODE, None)
+    assert both.found("resources=VCPU:1,PGPU:1") == set()
+    old.move_provider(NODE, HOST)
+    assert both.found("resources=VCPU:1,PGPU:1") == {HOST, NODE}
+    old.set_inventory(HOST, {"VCPU": {"total": 9}})
+    assert both.found("resources=VCPU:9") == {HOST}
+    for name in ("one", "two"):
+        old.rename_provider(HOST, name)
+        shown = both.get("/resource_providers?resources=VCPU:1")["resource_providers"]
+        assert [one["name"] for one in shown] == [name]
+    old.delete_provider(NODE)
+    assert both.found("resources=PGPU:1") == set()
+
+
+def test_the_tag_of_a_tree_follows_every_write(both: Both) -> None:
+    """A tag that stays would tell a client that nothing has changed."""
+    old, tags = both.old, []
+
+    def tag() -> str:
+        path = f"/-/trees/{HOST}?allocations=true"
+        headers = {"if_none_match": tags[-1]} if tags else {}
+        answer = both.ours.request("GET", path, **headers)
+        assert answer.status_int == 200
+        return answer.headers["etag"]
+
+    tags.append(tag())
+    for write in (
+        lambda: old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}}),
+        lambda: old.release(OLD_CONSUMER),
+        lambda: old.set_aggregates(HOST, {AGGREGATE}, steps=False),
+        lambda: old.rename_provider(HOST, "renamed"),
+    ):
+        write()
+        tags.append(tag())
+    assert len(set(tags)) == len(tags)
+
+
+def test_finish_counts_everything_and_believes_it(both: Both) -> None:
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}}, project="p", user="u")
+    assert both.claim(CONSUMER, 1) == 204
+    both.old.release(OLD_CONSUMER)
+    done: list[int] = []
+
+    coexistence.finish(both.db, done.append)
+
+    assert sum(done) == 1
+    assert not both.db.read(coexistence_rows.is_under_way)
+    assert invariants.violations(both.db) == []
+    assert both.used() == 1
+    assert both.found("resources=VCPU:3") == {HOST}
+    assert both.claim(new_uuid(), 4) == 409
+    assert both.claim(new_uuid(), 3) == 204
+    assert invariants.violations(both.db) == []
+
+
+def test_after_the_finish_a_foreign_write_is_an_error_and_grants_nothing(
+    both: Both, caplog: pytest.LogCaptureFixture
+) -> None:
+    coexistence.finish(both.db)
+    assert both.claim(CONSUMER, 1) == 204
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
+    with caplog.at_level(logging.ERROR):
+        assert both.claim(new_uuid(), 1) == 409
+        assert both.claim(CONSUMER, 1) == 204
+    assert f"Another service wrote resource provider {HOST}" in caplog.text
+    assert both.used() == 4
+    assert both.found("resources=VCPU:1") == set()
+
+
+def test_what_nobody_claims_from_is_found_by_the_look_of_every_minute(
+    both: Both, caplog: pytest.LogCaptureFixture
+) -> None:
+    coexistence.finish(both.db)
+    assert both.found("resources=VCPU:4") == {HOST}
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
+    both.old.create_provider(OTHER, "other")
+    with caplog.at_level(logging.ERROR):
+        coexistence.report(both.db)
+    assert "resource provider host although" in caplog.text
+    assert "resource provider other although" in caplog.text
+    assert both.used() == 3
+    assert both.found("resources=VCPU:2") == set()
+    assert coexistence.report(both.db).providers == 0
+
+
+def test_a_log_line_says_how_many_foreign_writes_there_are(
+    both: Both, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        coexistence.report(both.db)
+    assert "Another service" not in caplog.text
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
+    assert both.claim(CONSUMER, 1) == 204
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 2}})
+    with caplog.at_level(logging.WARNING):
+        found = coexistence.report(both.db)
+    assert (found.writes, found.providers) == (2, 1)
+    assert "2 writes to 1 resource providers" in caplog.text
+
+
+def test_release_begins_anew(both: Both) -> None:
+    coexistence.finish(both.db)
+    assert both.found("resources=VCPU:4") == {HOST}
+    coexistence.release(both.db)
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
+    assert both.found("resources=VCPU:2") == set()
+    both.old.release(OLD_CONSUMER)
+    assert both.found("resources=VCPU:4") == {HOST}
+    coexistence.release(both.db)
+    coexistence.finish(both.db)
+    coexistence.finish(both.db)
+    assert invariants.violations(both.db) == []
+
+
+def test_a_new_database_is_our_own(both: Both) -> None:
+    with scratch_database("sqlite") as url:
+        fresh = Database(make_engine(url))
+        schema.sync(fresh)
+        assert not fresh.read(coexistence_rows.is_under_way)
+        fresh.dispose()
+    assert both.db.read(coexistence_rows.is_under_way)

@@ -1,0 +1,250 @@
+"""What /-/metrics counts (specification 07 section 6)."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import exc, text
+
+from placement import errors, telemetry
+from placement.db.database import StaleRead, Transaction
+from placement.routes import INSIGHT, ROUTES
+from tests.support import databases
+from tests.support.service import Service, database, running
+
+HOST = "1f000000-0000-4000-8000-000000000001"
+CONSUMER = "ca000000-0000-4000-8000-00000000000{}"
+
+
+@pytest.fixture(params=databases.KINDS)
+def place(request: pytest.FixtureRequest) -> Iterator[Service]:
+    """A host of eight VCPU."""
+    databases.require(request.param)
+    with running(request.param, insight__enabled=True) as service:
+        body = {"name": "host", "uuid": HOST}
+        assert (
+            service.request("POST", "/resource_providers", version="1.39", json=body).status_int
+            == 200
+        )
+        stock(service, 0, total=8, reserved=1, allocation_ratio=2.0)
+        yield service
+
+
+def stock(service: Service, generation: int, **record: object) -> None:
+    body = {"resource_provider_generation": generation, "inventories": {"VCPU": record}}
+    path = f"/resource_providers/{HOST}/inventories"
+    assert service.request("PUT", path, version="1.39", json=body).status_int == 200
+
+
+def claim(service: Service, number: int, amount: int) -> int:
+    body = {
+        "allocations": {HOST: {"resources": {"VCPU": amount}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_type": "INSTANCE",
+        "consumer_generation": None,
+    }
+    path = f"/allocations/{CONSUMER.format(number)}"
+    status: int = service.request("PUT", path, version="1.39", json=body).status_int
+    return status
+
+
+def search(service: Service, query: str) -> None:
+    path = f"/allocation_candidates?{query}"
+    assert service.request("GET", path, version="1.39").status_int == 200
+
+
+def read(service: Service) -> dict[tuple[str, ...], float]:
+    """Return the numbers by name and values of labels, in the order of the names of the labels."""
+    answer = service.request("GET", "/-/metrics")
+    assert answer.status_int == 200, answer.text
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def test_requests_are_counted_by_route_and_status(place: Service) -> None:
+    """Never by the path: labels stay few whatever clients ask for."""
+    for number in range(3):
+        place.request("GET", f"/resource_providers/{HOST}", version="1.39")
+        place.request("GET", f"/no/such/path/{number}")
+    place.request("GET", "/")
+    place.request("BREW", "/")
+
+    seen = read(place)
+
+    count = "placement_request_seconds_count"
+    assert seen[count, "GET", "/resource_providers/{uuid}", "200"] == 3
+    assert seen[count, "GET", "none", "404"] == 3
+    assert seen[count, "GET", "/", "200"] == 1
+    assert seen[count, "other", "/", "405"] == 1
+    assert seen["placement_request_seconds_bucket", "+Inf", "GET", "none", "404"] == 3
+    routes = {labels[1] for name, *labels in seen if name == count}
+    assert routes <= {*ROUTES, *INSIGHT, "none"}
+
+
+def test_searches_are_counted_by_stage_and_by_what_stopped_them(place: Service) -> None:
+    """Candidates found, nothing found, cut short."""
+    search(place, "resources=VCPU:1")
+    search(place, "resources=VCPU:1&limit=1")
+    search(place, "resources=VCPU:99")
+    search(place, "resources=VCPU:1&required=HW_CPU_X86_VMX")
+
+    seen = read(place)
+
+    for stage, times in (("freshness", 4), ("filter", 4), ("combine", 2), ("render", 4)):
+        assert seen["placement_search_stage_seconds_count", stage] == times
+    assert seen["placement_search_candidates_count",] == 4
+    assert seen["placement_search_candidates_sum",] == 2
+    assert seen["placement_searches_empty_total", "NO_CAPACITY"] == 1
+    assert seen["placement_searches_empty_total", "NO_CHOICE"] == 1
+    assert seen["placement_searches_cut_total", "work"] == 0
+
+
+def test_a_cut_answer_is_counted() -> None:
+    """By the bound that cut it."""
+    with running(insight__enabled=True, placement__max_answered_candidates=1) as service:
+        for name in ("a", "b"):
+            made = service.request(
+                "POST", "/resource_providers", version="1.39", json={"name": name}
+            )
+            path = f"/resource_providers/{made.json['uuid']}/inventories"
+            body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 1}}}
+            service.request("PUT", path, version="1.39", json=body)
+        search(service, "resources=VCPU:1")
+        assert read(service)["placement_searches_cut_total", "candidates"] == 1
+
+
+def test_the_picture_says_how_it_was_brought_up_to_date(place: Service) -> None:
+    """Whole at first, then what changed, then nothing."""
+    search(place, "resources=VCPU:1")
+    assert claim(place, 1, 1) == 204
+    for _ in range(3):
+        search(place, "resources=VCPU:1")
+
+    seen = read(place)
+
+    kinds = {kind: seen["placement_picture_refreshes_total", kind] for kind in ("whole", "part")}
+    assert sum(kinds.values()) == 2, "reading so small a cloud again is reading it whole"
+    # The reading of the metrics is one more, and counts itself afterwards.
+    assert seen["placement_picture_refreshes_total", "nothing"] == 2
+    assert seen["placement_picture_providers_read_total",] == 2
+    assert seen["placement_picture_providers",] == 1
+    assert seen["placement_picture_memory_bytes",] > 0
+
+
+def test_writes_count_attempts_and_conflicts(place: Service) -> None:
+    """A claim that is refused for want of room is a conflict of its own, and no contention."""
+    assert claim(place, 1, 10) == 204
+    assert claim(place, 2, 10) == 409
+
+    seen = read(place)
+
+    operation = ("PUT", "/allocations/{consumer_uuid}")
+    held = seen["placement_providers_held_seconds_count", *operation]
+    assert seen["placement_write_attempts_total", *operation] == 2
+    assert held == 2
+    assert seen["placement_conflicts_total", "CapacityExceeded", *operation] == 1
+    assert seen["placement_contention_refusals_total", *operation] == 0
+
+
+def test_the_cloud_is_shown_by_class(place: Service) -> None:
+    """Amounts, and who has given out more than there is."""
+    assert claim(place, 1, 10) == 204
+    stock(place, 2, total=4, reserved=1, allocation_ratio=2.0)
+
+    seen = read(place)
+
+    shown = {
+        field: seen[f"placement_inventory_{field}", "VCPU"]
+        for field in ("total", "reserved", "used", "capacity", "over_capacity")
+    }
+    assert shown == {"total": 4, "reserved": 1, "used": 10, "capacity": 6, "over_capacity": 1}
+    assert seen["placement_providers",] == seen["placement_trees",] == 1
+    assert seen["placement_providers_over_capacity",] == 1
+
+
+def test_the_cloud_is_added_up_once_in_fifteen_seconds(place: Service) -> None:
+    """However often the metrics are read."""
+    before = read(place)["placement_inventory_used", "VCPU"]
+    assert claim(place, 1, 3) == 204
+    assert read(place)["placement_inventory_used", "VCPU"] == before == 0
+
+
+def test_connections_are_counted_where_there_is_a_pool() -> None:
+    """None is in use between requests."""
+    databases.require("postgresql")
+    with running("postgresql", insight__enabled=True) as service:
+        service.request("GET", "/traits", version="1.39")
+        seen = read(service)
+        assert seen["placement_pool_size",] == database("postgresql").engine.pool.size()
+        assert seen["placement_pool_in_use",] == 0
+
+
+def test_who_may_read(place: Service) -> None:
+    """A token and the policy, unless the metrics are public; a query key is refused."""
+    assert place.request("GET", "/-/metrics", x_auth_token=None).status_int == 401
+    assert place.request("GET", "/-/metrics", x_auth_token="somebody").status_int == 403
+    assert place.request("GET", "/-/metrics?match=x").status_int == 400
+    answer = place.request("GET", "/-/metrics", accept="application/openmetrics-text")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    with running(insight__enabled=True, insight__public=["metrics"]) as service:
+        assert service.request("GET", "/-/metrics", x_auth_token=None).status_int == 200
+
+
+def test_switched_off_nothing_is_there() -> None:
+    """No route, no layer, and the library is not even loaded."""
+    with running() as service:
+        assert service.request("GET", "/-/metrics").status_int == 404
+    script = (
+        "import sys; from tests.support.service import running\n"
+        "with running() as s: s.request('GET', '/resource_providers')\n"
+        "print([n for n in sys.modules if 'prometheus' in n or n == 'placement.web.metrics'])"
+    )
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_a_transaction_went_through_is_noted() -> None:
+    """Attempts, why they were repeated, errors by kind, and that it gave up."""
+    db = database()
+    lost = iter((StaleRead("once"), StaleRead("twice")))
+
+    def work(tx: Transaction) -> int:
+        for error in lost:
+            raise error
+        return 7
+
+    trace = telemetry.begin()
+    try:
+        assert db.write(work) == 7
+        with pytest.raises(exc.OperationalError):
+            db.read(lambda reader: reader.execute(text("SELECT no_such_column")))
+    finally:
+        telemetry.end()
+    assert (trace.attempts, list(trace.repeats), trace.gave_up) == (3, ["stale", "stale"], 0)
+    assert list(trace.database_errors) == ["other"]
+
+
+def test_giving_up_is_a_refusal_for_contention() -> None:
+    """That is what the alert counts."""
+
+    def never(tx: Transaction) -> None:
+        raise StaleRead("always")
+
+    trace = telemetry.begin()
+    try:
+        with pytest.raises(errors.ConcurrentUpdate):
+            database().write(never)
+    finally:
+        telemetry.end()
+    assert trace.gave_up == 1
+    assert trace.attempts == 10

@@ -1,0 +1,100 @@
+"""Names that no provider has, and when the database is asked for them (specification 04 section 5.8)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from placement.db.database import Database
+from placement.objects import allocation_candidate
+from placement.objects.allocation_candidate import NoSuchClass, NoSuchTrait
+from placement.objects.picture import Picture
+from placement.search import CandidateRequest, Group
+from placement.search.room import Room
+from tests.support.service import Service, empty, running
+
+HOST = "11111111-0000-4000-8000-000000000000"
+WORN, IDLE, WRONG = "CUSTOM_WORN", "CUSTOM_IDLE", "CUSTOM_WRONG"
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    """One host with a trait; another trait and a class exist and nobody has them."""
+    with running("sqlite") as made:
+        empty(made.db)
+        for kind, name in (("traits", WORN), ("traits", IDLE), ("resource_classes", IDLE)):
+            done(made, "PUT", f"/{kind}/{name}")
+        done(made, "POST", "/resource_providers", {"name": "host", "uuid": HOST})
+        stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
+        done(made, "PUT", f"/resource_providers/{HOST}/inventories", stock)
+        wear(made, 1, [WORN])
+        yield made
+
+
+def done(service: Service, method: str, path: str, body: Any = None) -> None:
+    """Send a request that must succeed."""
+    assert service.request(method, path, version="1.39", json=body).status_int < 300
+
+
+def wear(service: Service, generation: int, traits: list[str]) -> None:
+    """Give the host these traits."""
+    body = {"resource_provider_generation": generation, "traits": traits}
+    done(service, "PUT", f"/resource_providers/{HOST}/traits", body)
+
+
+def found(picture: Picture, group: Group) -> int:
+    """Return the number of candidates."""
+    question = CandidateRequest((group,))
+    return allocation_candidate.find(
+        picture, question, 1000, Room(1000, lambda shape: 1), lambda cloud, result: len(result)
+    )
+
+
+def recorded(db: Database, picture: Picture) -> list[bool]:
+    """Return a list that gets an item for each statement: whether the picture was held."""
+    held: list[bool] = []
+    event.listen(db.engine, "before_cursor_execute", lambda *_: held.append(picture._lock.locked()))
+    return held
+
+
+def test_the_database_is_asked_for_names_before_the_picture_is_held(service: Service) -> None:
+    """Two traits and a class that nobody has: a statement for each kind, and one for freshness."""
+    picture = Picture(service.db)
+    wanted = Group("", {"VCPU": 1, IDLE: 1}, forbidden=frozenset([IDLE, "HW_CPU_X86_VMX"]))
+    for _ in range(2):
+        assert found(picture, wanted) == 0
+
+    held = recorded(service.db, picture)
+    assert found(picture, wanted) == 0
+    assert held == [False, False, False]
+    held.clear()
+    assert found(picture, Group("", {"VCPU": 1}, (frozenset([WORN]),))) == 1
+    assert held == [False]
+
+
+def test_unknown_names_are_told_by_kind(service: Service) -> None:
+    """Each kind has an error of its own; what exists is no error."""
+    picture = Picture(service.db)
+    assert found(picture, Group("", {"VCPU": 1}, forbidden=frozenset([IDLE]))) == 1
+    with pytest.raises(NoSuchTrait, match=WRONG):
+        found(picture, Group("", {"VCPU": 1}, forbidden=frozenset([IDLE, WRONG])))
+    with pytest.raises(NoSuchClass, match=WRONG):
+        found(picture, Group("", {"VCPU": 1, WRONG: 1}))
+
+
+def test_a_trait_that_its_last_provider_lost_is_still_known(service: Service) -> None:
+    """The picture had it when the question came, and has it no more when it is searched."""
+    picture = Picture(service.db)
+    wanted = Group("", {"VCPU": 1}, forbidden=frozenset([WORN]))
+    assert found(picture, wanted) == 0
+
+    wear(service, 2, [])
+
+    assert found(picture, wanted) == 1
+    wear(service, 3, [WORN])
+    assert found(picture, wanted) == 0
+    wear(service, 4, [])
+    done(service, "DELETE", f"/traits/{WORN}")
+    with pytest.raises(NoSuchTrait, match=WORN):
+        found(picture, wanted)

@@ -1,0 +1,208 @@
+"""What-if: on a copy, from what consumers hold; the picture and the database stay (07 section 4)."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from placement.objects.picture import Picture
+from tests.search import worlds
+from tests.search.test_cloud import columns_of
+from tests.support import recorder
+from tests.support.service import Service, running
+
+A, B, NODE = (f"1f000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
+SMALL, LARGE = (f"ca000000-0000-4000-8000-00000000000{n}" for n in (1, 2))
+
+
+def send(service: Service, method: str, path: str, body: Any) -> None:
+    answer = service.request(method, path, version="1.39", json=body)
+    assert answer.status_int < 300, answer.text
+
+
+@pytest.fixture
+def place() -> Iterator[Service]:
+    """Two hosts of 8, the first with a node; on the first two servers, one of which fits elsewhere."""
+    with running(insight__enabled=True) as service:
+        for uuid, name, parent, total in ((A, "a", None, 8), (B, "b", None, 8), (NODE, "n", A, 4)):
+            body = {"name": name, "uuid": uuid, "parent_provider_uuid": parent}
+            send(service, "POST", "/resource_providers", body)
+            stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": total}}}
+            send(service, "PUT", f"/resource_providers/{uuid}/inventories", stock)
+        for uuid, held in ((SMALL, {A: 2, NODE: 1}), (LARGE, {A: 6})):
+            body = {
+                "allocations": {p: {"resources": {"VCPU": n}} for p, n in held.items()},
+                "project_id": "p",
+                "user_id": "u",
+                "consumer_type": "INSTANCE",
+                "consumer_generation": None,
+            }
+            send(service, "PUT", f"/allocations/{uuid}", body)
+        yield service
+
+
+def what_if(service: Service, *changes: Any, query: str = "resources=VCPU:4") -> Any:
+    body = {"changes": list(changes), "query": query}
+    return service.request("POST", "/-/what-if", json=body)
+
+
+def test_nothing_changed_is_the_same_before_and_after(place: Service) -> None:
+    told = what_if(place).json
+    assert told["before"] == told["after"]
+    assert told["before"]["capacity"] == {"count": 2, "exact": True, "complete": True}
+
+
+def test_drained_consumers_move_as_one_request_or_are_homeless(place: Service) -> None:
+    """The small one takes 3 of the 8 of the other host; the large one finds no 6."""
+    told = what_if(place, {"drain": NODE}).json
+
+    assert told["after"]["candidates"]["count"] == 1
+    assert told["after"]["capacity"]["count"] == 1
+    assert [each["uuid"] for each in told["homeless"]] == [LARGE]
+    assert told["homeless"][0]["allocations"] == {A: {"VCPU": 6}}
+    assert told["homeless"][0]["type"] == "INSTANCE"
+
+
+def test_changes_are_made_in_order(place: Service) -> None:
+    """Who is removed before needs no other place, and leaves its own free."""
+    told = what_if(place, {"remove": SMALL}, {"drain": A}, {"place": "resources=VCPU:1", "times": 9})
+    assert told.json["homeless"] == []
+    assert told.json["placed"] == [{"asked": 9, "placed": 2}]
+    assert told.json["after"]["candidates"]["count"] == 0
+    assert told.json["after"]["largest"][0]["would_do"] is None
+
+
+def test_replaced_sets(place: Service) -> None:
+    bigger = {"inventories": {B: {"VCPU": {"total": 40}}}}
+    trait = {"traits": {B: ["HW_CPU_X86_VMX"]}}
+    group = {"aggregates": {B: ["a0000000-0000-4000-8000-000000000001"]}}
+    query = "resources=VCPU:4&required=HW_CPU_X86_VMX&member_of=" + group["aggregates"][B][0]
+    told = what_if(place, bigger, trait, group, query=query).json
+    assert told["before"]["capacity"]["count"] == 0
+    assert told["after"]["capacity"]["count"] == 10
+
+
+NOBODY = "1f000000-0000-4000-8000-00000000000f"
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ({"drain": NOBODY}, 404, "No resource provider"),
+        ({"remove": NOBODY}, 404, NOBODY),
+        ({"place": "resources=VCPU:0"}, 400, "amount >= 1"),
+        ({"place": "required=VCPU"}, 400, "resources"),
+        ({"place": "resources=CUSTOM_NOTHING:1"}, 400, "CUSTOM_NOTHING"),
+        ({"inventories": {NOBODY: {}}}, 404, "No resource provider"),
+        ({"inventories": {A: {"CUSTOM_NOTHING": {"total": 1}}}}, 400, "CUSTOM_NOTHING"),
+        ({"inventories": {A: {}}}, 409, "in use"),
+        ({"inventories": {A: {"VCPU": {"total": 1, "reserved": 2}}}}, 400, "reserved value"),
+        ({"traits": {A: ["CUSTOM_NOTHING"]}}, 400, "CUSTOM_NOTHING"),
+        ({"aggregates": {A: ["x"]}}, 400, "x"),
+        ({"drain": A, "remove": SMALL}, 400, "drain"),
+        ({}, 400, "{}"),
+    ],
+)
+def test_mistakes_are_those_of_the_writes(
+    place: Service, change: Any, status: int, words: str
+) -> None:
+    answer = what_if(place, change)
+    assert answer.status_int == status, answer.text
+    assert words in answer.text
+
+
+def test_more_than_a_hundred_changes_are_too_many(place: Service) -> None:
+    assert what_if(place, *[{"remove": SMALL}] * 101).status_int == 400
+
+
+def test_placements_end_at_the_bound() -> None:
+    with running(insight__enabled=True, insight__work_factor=1) as service:
+        body = {"name": "a", "uuid": A}
+        send(service, "POST", "/resource_providers", body)
+        stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 99}}}
+        send(service, "PUT", f"/resource_providers/{A}/inventories", stock)
+        told = what_if(service, {"place": "resources=VCPU:1", "times": 50}).json
+    assert told["placed"] == [{"asked": 50, "placed": 10}]
+    assert told["complete"] is False
+
+
+def test_neither_the_picture_nor_the_database_is_touched(
+    place: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    read = Picture.read_knowing
+
+    def watched(self: Picture, named: Any, work: Any) -> Any:
+        seen.append(self)
+        return read(self, named, work)
+
+    monkeypatch.setattr(Picture, "read_knowing", watched)
+    what_if(place)
+    before = seen[0].read(columns_of)
+    changes = (
+        {"drain": A},
+        {"place": "resources=VCPU:1", "times": 3},
+        {"traits": {B: ["HW_CPU_X86_VMX"]}},
+        {"inventories": {B: {"VCPU": {"total": 9}, "DISK_GB": {"total": 1}}}},
+    )
+    with recorder.recorded(place.db) as statements:
+        assert what_if(place, *changes).status_int == 200
+
+    assert seen[0].read(columns_of) == before
+    assert {statement.split()[0] for statement in statements} == {"SELECT"}
+
+
+VALUES = (A, B, NODE, SMALL, NOBODY, "", "x", 0, -1, 1.5, None, [], {}, [A], {A: []}, "resources=VCPU:1")
+KEYS = ("drain", "remove", "place", "times", "inventories", "traits", "aggregates", "changes", "query")
+
+
+def junk(random: Random, depth: int = 3) -> Any:
+    """Return a value that looks a little like a part of a body."""
+    kind = random.randrange(4 if depth else 2)
+    if kind == 2:
+        return [junk(random, depth - 1) for _ in range(random.randrange(3))]
+    if kind == 3:
+        names = random.sample((*KEYS, A, "VCPU", "total"), random.randrange(4))
+        return {name: junk(random, depth - 1) for name in names}
+    return random.choice(VALUES)
+
+
+SOUND = (
+    {"drain": A},
+    {"drain": NODE},
+    {"drain": B},
+    {"remove": SMALL},
+    {"remove": LARGE},
+    {"place": "resources=VCPU:1&resources_X=VCPU:1&group_policy=isolate", "times": 2},
+    {"place": "resources=VCPU:3"},
+    {"inventories": {B: {"VCPU": {"total": 1}}}},
+    {"inventories": {B: {}, NODE: {"VCPU": {"total": 50, "step_size": 5}}}},
+    {"traits": {A: ["MISC_SHARES_VIA_AGGREGATE"], B: []}},
+    {"aggregates": {A: ["a0000000-0000-4000-8000-000000000001"], B: []}},
+)
+
+
+def test_any_order_of_sound_changes_is_tried_out(place: Service) -> None:
+    @worlds.seeds(100)
+    def anything(random: Random) -> None:
+        changes = random.choices(SOUND, k=random.randrange(8))
+        answer = what_if(place, *changes)
+        removed = [change for change in changes if "remove" in change]
+        twice = any(removed.count(change) > 1 for change in removed)
+        assert answer.status_int in ((200, 404) if twice else (200, 409)), (changes, answer.text)
+
+    anything()
+
+
+def test_any_body_is_answered_without_a_failure_of_ours(place: Service) -> None:
+    @worlds.seeds(300)
+    def anything(random: Random) -> None:
+        body = junk(random)
+        if worlds.one_in(random, 2):
+            changes = [{random.choice(KEYS[:7]): junk(random)} for _ in range(random.randrange(4))]
+            body = {"changes": changes, "query": "resources=VCPU:1"}
+        answer = place.request("POST", "/-/what-if", json={} if body is None else body)
+        assert answer.status_int in (200, 400, 404, 409), (body, answer.text)
+
+    anything()

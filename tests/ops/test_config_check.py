@@ -1,0 +1,335 @@
+"""``placement-manage config check`` finds what a start would (specification 06 section 6.1)."""
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+from placement.cmd import manage
+from placement.db import schema
+from placement.db.database import Database
+from placement.db.engine import make_engine
+from tests.ops.conftest import Command
+from tests.ops.test_startup import Starter, critical, start  # noqa: F401
+
+IDENTITY = """
+[keystone_authtoken]
+auth_type = password
+www_authenticate_uri = {url}
+auth_url = {url}
+username = placement
+password = s3cret
+project_name = service
+user_domain_name = Default
+project_domain_name = Default
+"""
+
+Check = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture
+def synced(sqlite_url: str) -> str:
+    sync(sqlite_url)
+    return sqlite_url
+
+
+def sync(url: str, target: str = schema.HEAD) -> None:
+    database = Database(make_engine(url))
+    schema.sync(database, target=target)
+    database.dispose()
+
+
+@pytest.fixture
+def check(
+    environment: dict[str, str],
+    synced: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Check:
+    """Write ``placement.conf`` and return the exit code and the lines of its check."""
+    monkeypatch.setenv("HOME", environment["HOME"])
+    monkeypatch.setenv("OS_PLACEMENT_CONFIG_DIR", str(tmp_path))
+
+    def run(
+        more: str = "", *arguments: str, auth: str = "noauth2", url: str = synced
+    ) -> tuple[int, list[str]]:
+        text = f"[api]\nauth_strategy = {auth}\n[placement_database]\nconnection = {url}\n{more}"
+        (tmp_path / "placement.conf").write_text(text)
+        code = manage.run(["config", "check", *arguments], "placement-manage")
+        printed = capsys.readouterr()
+        assert "s3cret" not in printed.out + printed.err
+        assert str(tmp_path / "placement.conf") in printed.err
+        return code, printed.out.splitlines()
+
+    return run
+
+
+def test_nothing_to_find(check: Check) -> None:
+    assert check() == (0, [])
+
+
+def test_misspelt_options(
+    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are named with their file, and stop neither a start nor a reload."""
+    monkeypatch.setenv("OS_API__AUTH_STRATEGI", "noauth2")
+    more = "max_pool_sise = 5\n[oslo_policy]\nenforce_scope = true\n[other]\nthing = 1\n"
+    file = tmp_path / "placement.conf"
+    lines = [
+        f"{file}: there is no option max_pool_sise in [placement_database];"
+        " did you mean max_pool_size?",
+        "environment variable OS_API__AUTH_STRATEGI: there is no option auth_strategi in [api];"
+        " did you mean auth_strategy?",
+    ]
+
+    assert check(more) == (1, [f"error: {line}" for line in lines])
+    for before in ("start", "reload"):
+        assert check(more, "--before", before) == (0, [f"warning: {line}" for line in lines])
+
+
+def test_malformed_options_are_all_named(check: Check) -> None:
+    code, lines = check(
+        "max_retries = ten\nretry_interval = -5\n[placement]\nmax_request_groups = 0\n"
+        "[insight]\npublic = everything\n",
+        "--before",
+        "start",
+    )
+
+    assert code == 1
+    for name in ("max_retries", "retry_interval", "max_request_groups", "public"):
+        assert len([line for line in lines if name in line and line.startswith("error: ")]) == 1
+
+
+def test_no_connection(command: Command) -> None:
+    result = command("placement-manage", "config", "check", OS_API__AUTH_STRATEGY="noauth2")
+
+    assert result.returncode == 1
+    assert "option connection in group [placement_database]" in result.stdout
+    assert "the environment alone" in result.stderr
+
+
+def test_file_that_is_no_configuration(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "placement.conf").write_text("no section\n")
+    for arguments in ((), ("--config-file", str(tmp_path / "placement.conf"))):
+        result = command(
+            "placement-manage", *arguments, "config", "check", OS_PLACEMENT_CONFIG_DIR=str(tmp_path)
+        )
+
+        assert (result.returncode, result.stdout) == (1, "")
+        assert "Failed to parse" in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_policy_files(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text('"placement:traits:list": [role:\n')
+    code, lines = check("", "--before", "reload")
+    assert code == 1
+    assert len(lines) == 1
+    assert "policy" in lines[0]
+
+    (tmp_path / "policy.yaml").unlink()
+    code, lines = check("[oslo_policy]\npolicy_file = rules.yaml\n")
+    assert code == 1
+    assert "rules.yaml" in lines[0]
+    assert "default rules" in lines[0]
+    assert check("[oslo_policy]\npolicy_file = rules.yaml\n", "--before", "start")[0] == 0
+
+
+def test_log_file_in_no_directory(check: Check, tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere"
+    for option in (f"log_file = {missing}/placement.log", f"log_dir = {missing}"):
+        code, lines = check(f"[DEFAULT]\n{option}\n", "--before", "start")
+
+        assert code == 1
+        assert lines == [f"error: {missing} of [DEFAULT]/log_file or log_dir does not exist."]
+
+
+# The database
+
+
+@pytest.mark.parametrize("revision", ["a082b8bb98d0", "zzzzzzzzzzzz"])
+def test_revision(check: Check, synced: str, revision: str) -> None:
+    database = Database(make_engine(synced))
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{revision}'")
+    database.dispose()
+
+    code, lines = check("", "--before", "start")
+
+    assert code == 1
+    assert revision in lines[0]
+    assert ("db sync" in lines[0]) == (revision == "a082b8bb98d0")
+
+
+def test_unreachable_database_keeps_from_a_reload_only(check: Check) -> None:
+    """A start waits for it; a reload would end what may still work."""
+    url = "postgresql://placement:s3cret@127.0.0.1:9/placement"
+    for before, code in (("start", 0), ("reload", 1)):
+        found, lines = check("", "--before", before, url=url)
+
+        assert found == code
+        assert len(lines) == 1
+        assert "cannot be reached" in lines[0]
+
+
+@contextmanager
+def user_who_may_only_read(url: str) -> Iterator[str]:
+    """A login of the database's server that may read the tables; yields a URL with it."""
+    parsed = make_url(url)
+    name = f"reader_{parsed.database}"
+    user = f"'{name}'@'%%'" if "mysql" in url else name
+    create = (
+        [f"CREATE USER {user} IDENTIFIED BY 's3cret'", f"GRANT SELECT ON {parsed.database}.* TO {user}"]
+        if "mysql" in url
+        else [
+            f"CREATE ROLE {name} LOGIN PASSWORD 's3cret'",
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}",
+        ]
+    )
+    drop = [f"DROP USER {user}"] if "mysql" in url else [f"DROP OWNED BY {name}", f"DROP ROLE {name}"]
+    administrator = make_engine(url)
+    try:
+        with administrator.connect() as connection:
+            for statement in create:
+                connection.exec_driver_sql(statement)
+        yield parsed.set(username=name, password="s3cret").render_as_string(hide_password=False)
+    finally:
+        with administrator.connect() as connection:
+            for statement in drop:
+                connection.exec_driver_sql(statement)
+        administrator.dispose()
+
+
+@pytest.mark.mysql
+@pytest.mark.postgresql
+@pytest.mark.parametrize("url", ["mysql", "postgresql"], indirect=True)
+def test_missing_rights(check: Check, start: Starter, url: str) -> None:  # noqa: F811
+    sync(url)
+    assert start(url).stdout.count("STARTED 200") == 1
+    with user_who_may_only_read(url) as reader:
+        code, lines = check("", "--before", "start", url=reader)
+        started = start(reader)
+
+    assert code == 1
+    assert len(lines) == 1
+    assert "lacks rights" in lines[0]
+    assert "UPDATE inventories" in lines[0]
+    assert "SELECT inventories" not in lines[0]
+    assert started.returncode == 1
+    assert "lacks rights" in critical(started)
+
+
+# The identity service
+
+
+class _Identity(http.server.BaseHTTPRequestHandler):
+    """Answers as an identity service that knows nobody."""
+
+    def do_GET(self) -> None:
+        url = f"http://127.0.0.1:{self.server.server_address[1]}/v3"
+        version = {"id": "v3.14", "status": "stable", "links": [{"rel": "self", "href": url}]}
+        self._answer(200, {"version": version})
+
+    def do_POST(self) -> None:
+        self._answer(401, {"error": {"code": 401, "title": "Unauthorized", "message": "nobody"}})
+
+    def _answer(self, status: int, document: object) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def identity() -> Iterator[str]:
+    """The URL of an identity service that lets nobody in."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Identity) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v3"
+        server.shutdown()
+        thread.join()
+
+
+def test_identity_service_that_does_not_let_us_in(check: Check, identity: str) -> None:
+    for before, code in (("start", 0), ("reload", 1)):
+        found, lines = check(IDENTITY.format(url=identity), "--before", before, auth="keystone")
+
+        assert found == code
+        assert len(lines) == 1
+        assert "does not let the service log in" in lines[0]
+        assert "[keystone_authtoken]" in lines[0]
+
+
+def test_identity_service_that_is_away(check: Check) -> None:
+    more = IDENTITY.format(url="http://127.0.0.1:9/v3")
+    found, lines = check(more, "--before", "reload", auth="keystone")
+
+    assert found == 0
+    assert len(lines) == 1
+    assert "cannot be reached" in lines[0]
+    assert check(more, auth="keystone")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ("", "auth_type is not set"),
+        ("[keystone_authtoken]\nauth_type = pasword\n", "pasword"),
+        ("[keystone_authtoken]\nauth_type = password\n", "auth_url"),
+        ("[keystone_authtoken]\nauth_section = placement_identity\n", "[placement_identity]/auth_type"),
+    ],
+)
+def test_keystone_without_what_it_needs(
+    check: Check,
+    start: Starter,  # noqa: F811
+    tmp_path: Path,
+    more: str,
+    named: str,
+) -> None:
+    """Neither checked as right nor started: every request with a token would be a 500."""
+    code, lines = check(more, "--before", "start", auth="keystone")
+
+    assert code == 1
+    assert len(lines) == 1
+    assert named in lines[0]
+    started = start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path), OS_API__AUTH_STRATEGY="keystone")
+    assert started.returncode == 1
+    assert named in critical(started)
+
+
+# What a start says
+
+
+def test_start_says_what_starts_in_one_line(start: Starter, synced: str, tmp_path: Path) -> None:  # noqa: F811
+    (tmp_path / "placement.conf").write_text(
+        f"[placement_database]\nconnection = {synced}\nmax_pol_size = 3\n"
+    )
+
+    log = start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path)).stdout.splitlines()
+
+    (line,) = [line for line in log if " starts. " in line]
+    assert str(tmp_path / "placement.conf") in line
+    assert schema.HEAD in line
+    assert "noauth2" in line
+    (warning,) = [line for line in log if " WARNING " in line]
+    assert "max_pol_size" in warning
+    assert "did you mean max_pool_size?" in warning
+
+
+def test_log_file_that_cannot_be_written_is_one_line(start: Starter, synced: str) -> None:  # noqa: F811
+    result = start(synced, OS_DEFAULT__LOG_FILE="/nowhere/placement.log")
+
+    assert result.returncode == 1
+    assert "/nowhere/placement.log cannot be opened" in critical(result)

@@ -1,0 +1,201 @@
+"""A host is reshaped live while others claim on it, on several servers (PROMISE 1, 4, 7)."""
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any
+
+import pytest
+from keystoneauth1 import adapter, session
+
+from placement.client.drivers.split import Node, Part, VgpuDriver
+from placement.client.report import ReportClient
+from placement.client.tracker import ResourceTracker
+from tests.support.racing import HANGS_S, Answer, Arena, Client, arena
+
+CONSUMERS = 60
+CLAIMERS = 3
+ROOM = {"VCPU": 100_000, "VGPU": 20_000}
+SEEN = "Placement-Seen-Inventories"
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql", "mysql"])
+def servers(request: pytest.FixtureRequest) -> Iterator[Arena]:
+    """Two servers on a database; the first shows whole trees, which both do."""
+    with arena(request.param, servers=2, options="[insight]\nenabled = true") as made:
+        yield made
+
+
+def host(servers: Arena, consumers: int) -> tuple[str, list[str]]:
+    """Make a host with everything on its root, and consumers of it; return their uuids."""
+    root = str(uuid.uuid4())
+    assert servers.send("POST", "/resource_providers", {"uuid": root, "name": root}).status == 200
+    inventories = {name: {"total": total} for name, total in ROOM.items()}
+    body = {"resource_provider_generation": 0, "inventories": inventories}
+    assert servers.send("PUT", f"/resource_providers/{root}/inventories", body).status == 200
+    first = servers.clients(1)[0]
+    return root, [claim(first, {root: {"VCPU": 1, "VGPU": 1}}) for _ in range(consumers)]
+
+
+def claim(client: Client, places: dict[str, Any]) -> str:
+    """Claim for a new consumer, and return its uuid."""
+    consumer = str(uuid.uuid4())
+    answer = try_claim(client, consumer, places)
+    assert answer.status == 204, answer.text
+    return consumer
+
+
+def try_claim(client: Client, consumer: str, places: dict[str, Any]) -> Answer:
+    """Claim for a new consumer: provider to class to amount."""
+    body = {
+        "allocations": {place: {"resources": held} for place, held in places.items()},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+    }
+    return client.send("PUT", f"/allocations/{consumer}", body, "1.30")
+
+
+def used(servers: Arena, provider: str) -> dict[str, int]:
+    """Return what is used of a provider."""
+    return servers.send("GET", f"/resource_providers/{provider}/usages").json["usages"]
+
+
+def boot_until(ended: threading.Event, client: Client, root: str) -> int:
+    """Ask for candidates and claim the first, again and again; return how many VGPU were claimed."""
+    vgpus = number = 0
+    while not ended.is_set():
+        number += 1
+        wanted = "VCPU:1" + (",VGPU:1" if number % 5 == 0 else "")
+        path = f"/allocation_candidates?resources={wanted}&in_tree={root}&limit=5"
+        for _ in range(20):  # a candidate of before the reshape is refused
+            candidate = client.send("GET", path).json["allocation_requests"][0]
+            places = {key: held["resources"] for key, held in candidate["allocations"].items()}
+            answer = try_claim(client, str(uuid.uuid4()), places)
+            assert answer.status in (204, 409), answer.text
+            if answer.status == 204:
+                vgpus += "VGPU" in wanted
+                break
+        else:
+            pytest.fail("a boot found no place")
+    return vgpus
+
+
+def start(servers: Arena, root: str, ended: threading.Event) -> None:
+    """Start an agent whose driver wants the VGPU on two children."""
+    connection = adapter.Adapter(
+        session.Session(),
+        service_type="placement",
+        endpoint_override=f"http://127.0.0.1:{servers.ports[0]}",
+        additional_headers={"X-Auth-Token": "admin", "X-Roles": "admin,service"},
+    )
+    parts = {name: Part({"VGPU": {"total": ROOM["VGPU"]}}) for name in ("gpu0", "gpu1")}
+    driver = VgpuDriver({root: Node(root, parts)})
+    try:
+        tracker = ResourceTracker(ReportClient(connection), driver, reshape_timeout_s=HANGS_S / 2)
+        tracker.update_available_resource(None, startup=True)
+    finally:
+        ended.set()
+        connection.session.session.close()
+
+
+def test_a_busy_host_is_reshaped_at_the_first_start(servers: Arena) -> None:
+    """While three schedulers boot on it without a pause, none in vain; no unit is lost."""
+    root, _ = host(servers, CONSUMERS)
+    ended = threading.Event()
+
+    _, *booted = servers.race(
+        [
+            lambda _client: start(servers, root, ended),
+            *[lambda client: boot_until(ended, client, root)] * CLAIMERS,
+        ]
+    )
+
+    shown = servers.send("GET", f"/resource_providers?in_tree={root}").json["resource_providers"]
+    children = [one["uuid"] for one in shown if one["uuid"] != root]
+    assert len(children) == 2
+    assert used(servers, root).keys() == {"VCPU"}
+    moved = sum(used(servers, child)["VGPU"] for child in children)
+    assert moved == CONSUMERS + sum(booted)
+    servers.assert_sound()
+
+
+# ---- the header that lets a reshape follow claims (specification 05 section A8)
+
+
+def post(servers: Arena, body: Any, seen: str | None = None) -> Answer:
+    """Send a reshape with or without the tag of the inventories it was made from."""
+    return servers.clients(1)[0].send(
+        "POST", "/reshaper", body, "1.30", **{SEEN: seen} if seen else {}
+    )
+
+
+def moving(servers: Arena, root: str, consumers: list[str]) -> tuple[dict[str, Any], str]:
+    """Return the body that moves the VGPU of the consumers to a new child, and its tag."""
+    child = str(uuid.uuid4())
+    body = {"uuid": child, "name": child, "parent_provider_uuid": root}
+    assert servers.send("POST", "/resource_providers", body).status == 200
+    shown = servers.send("GET", f"/resource_providers/{root}/inventories").json
+    has = {root: shown["inventories"], child: {}}
+    text = json.dumps(has, sort_keys=True, separators=(",", ":"))
+    kept = {name: record for name, record in shown["inventories"].items() if name != "VGPU"}
+    places = {root: {"resources": {"VCPU": 1}}, child: {"resources": {"VGPU": 1}}}
+    reshape = {
+        "inventories": {
+            root: {
+                "resource_provider_generation": shown["resource_provider_generation"],
+                "inventories": kept,
+            },
+            child: {
+                "resource_provider_generation": 0,
+                "inventories": {"VGPU": shown["inventories"]["VGPU"]},
+            },
+        },
+        "allocations": {
+            consumer: {
+                "allocations": places,
+                "project_id": "p",
+                "user_id": "u",
+                "consumer_generation": 1,
+            }
+            for consumer in consumers
+        },
+    }
+    return reshape, blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def test_with_the_tag_a_claim_of_what_stays_is_no_conflict(servers: Arena) -> None:
+    """Without it the generation is binding, as everywhere."""
+    root, consumers = host(servers, 2)
+    body, tag = moving(servers, root, consumers)
+    claim(servers.clients(1)[0], {root: {"VCPU": 3}})
+    for seen in (None, tag[::-1], "nonsense"):
+        refused = post(servers, body, seen)
+        assert (refused.status, refused.code) == (409, "placement.concurrent_update")
+    assert post(servers, body, tag).status == 204
+    assert used(servers, root) == {"VCPU": 5}
+
+
+def test_with_the_tag_a_claim_of_what_moves_is_in_use(servers: Arena) -> None:
+    """Nothing is left behind on a class that goes."""
+    root, consumers = host(servers, 2)
+    body, tag = moving(servers, root, consumers)
+    claim(servers.clients(1)[0], {root: {"VGPU": 1}})
+    refused = post(servers, body, tag)
+    assert (refused.status, refused.code) == (409, "placement.inventory.inuse")
+    assert used(servers, root) == {"VCPU": 2, "VGPU": 3}
+
+
+def test_with_the_tag_an_inventory_that_changed_is_a_conflict(servers: Arena) -> None:
+    """What somebody else wrote is not overwritten."""
+    root, consumers = host(servers, 1)
+    body, tag = moving(servers, root, consumers)
+    path = f"/resource_providers/{root}/inventories"
+    shown = servers.send("GET", path).json
+    shown["inventories"]["VCPU"]["reserved"] = 7
+    assert servers.send("PUT", path, shown).status == 200
+    refused = post(servers, body, tag)
+    assert (refused.status, refused.code) == (409, "placement.concurrent_update")
+    assert servers.send("GET", path).json["inventories"]["VCPU"]["reserved"] == 7

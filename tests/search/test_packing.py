@@ -1,0 +1,110 @@
+"""How often a request fits equals claiming until nothing fits (specification 07 section 3)."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import count
+
+from placement.search import search
+from placement.search.packing import pack
+from tests.search.builders import World, ask, group, load
+from tests.search.worlds import device_hosts, question, seeds
+
+
+def claimed(records, request):
+    """Claim the first candidate of the whole cloud until there is none."""
+    cloud = load(records)
+    request = dataclasses.replace(request, limit=1, maximum=-1, seed=None)
+    for number in count():
+        candidate = next(iter(search(cloud, request)), None)
+        if candidate is None:
+            return number
+        by_id = {int(cloud.ids[p]): amounts for p, amounts in candidate.allocations.items()}
+        records = [used(record, by_id.get(record.provider_id, {})) for record in records]
+        cloud = load(records)
+    raise AssertionError
+
+
+def used(record, amounts):
+    held = {
+        name: inventory._replace(used=inventory.used + amounts.get(name, 0))
+        for name, inventory in record.inventories.items()
+    }
+    return dataclasses.replace(record, inventories=held)
+
+
+def check(records, request):
+    if not any(g.amounts for g in request.groups):
+        return
+    cloud = load(records)
+    rooms = {name: column.room.tolist() for name, column in cloud.classes.items()}
+
+    packing = pack(cloud, request, None, 200)
+
+    assert packing.complete
+    assert packing.count == claimed(records, request)
+    assert sum(packing.limits.values()) == len(cloud.forest.roots)
+    assert {name: column.room.tolist() for name, column in cloud.classes.items()} == rooms
+
+
+@seeds(300)
+def test_capacity_equals_claiming(random):
+    check(*question(random, options=False))
+
+
+@seeds(150)
+def test_capacity_equals_claiming_where_combining_is_hard(random):
+    check(*device_hosts(random))
+
+
+@seeds(200)
+def test_an_exact_number_cannot_be_beaten(random):
+    """Whichever candidate is claimed each time, an exact number is reached and not exceeded."""
+    records, request = question(random, options=False)
+    if not any(g.amounts for g in request.groups):
+        return
+    packing = pack(load(records), request, None, 200)
+    cloud = load(records)
+    number = 0
+    while True:
+        candidates = list(search(cloud, dataclasses.replace(request, limit=50)))
+        if not candidates:
+            break
+        for provider, amounts in random.choice(candidates).allocations.items():
+            cloud.use(provider, amounts)
+        number += 1
+    if packing.exact:
+        assert number == packing.count
+
+
+def test_what_stops_the_next_and_what_is_stranded():
+    world = World().host("a", VCPU=8, DISK_GB=100).host("b", VCPU=3, DISK_GB=100)
+    world = world.host("c", traits=["T1"], VCPU=9, DISK_GB=5)
+    cloud = load(world.records.values())
+
+    plain = pack(cloud, ask(group(VCPU=2, DISK_GB=10)), None, 200)
+    wanted = pack(cloud, ask(group(VCPU=2, required=["T1"])), None, 200)
+
+    assert (plain.count, plain.exact) == (5, True)
+    assert plain.limits == {"VCPU": 2, "DISK_GB": 1}
+    assert plain.largest == {"VCPU": 9, "DISK_GB": 100}
+    assert plain.stranded == {"VCPU": 9, "DISK_GB": 60 + 90}
+    assert (wanted.count, wanted.limits) == (4, {"required T1": 2, "VCPU": 1})
+
+
+def test_a_group_without_resources_may_name_another_tree():
+    """Its ``in_tree`` narrows nothing (specification 04 section 5.4), but the tree must exist."""
+    world = World().host("a", traits=["T1"], VCPU=4).device("n", "a", VCPU=2).host("b", VCPU=1)
+    other = world.records["b"].uuid
+    asked = ask(group("_A", VCPU=2), group("_B", required=["T1"], in_tree=other))
+    check(list(world.records.values()), asked)
+    assert pack(load(world.records.values()), asked, None, 200).count == 3
+
+
+def test_a_bound_that_is_reached_says_so():
+    world = World().host("a")
+    for number in range(2):
+        world = world.device(f"n{number}", "a", VCPU=30)
+    packing = pack(load(world.records.values()), ask(group(VCPU=1)), None, 1)
+    assert not packing.complete
+    assert packing.count == 10

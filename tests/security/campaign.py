@@ -1,0 +1,188 @@
+"""A campaign: hostile requests to the service behind a real web server, and what must hold meanwhile.
+
+No answer is a 5xx of the service, nobody gets in who may not, a provider that no request may touch
+stays as it is, no log holds a traceback, and the server answers others before and after.
+"""
+
+import contextlib
+import http.client
+import re
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.deploy import conversation
+from tests.security.hostile import Attacker, Hostile
+from tests.support import deployment
+from tests.support.databases import scratch_database
+from tests.support.deployment import Site, shipped
+from tests.support.processes import public_folder
+
+LOGGED_ERROR = re.compile(r"Traceback|CRITICAL|status: 5\d\d")
+SERVERS_OWN = frozenset({501, 505})
+"""What a web server says of a transfer coding or a version of HTTP that it does not know."""
+
+POLICY = """\
+"placement:traits:list": "!"
+"placement:resource_providers:create": "role:nobody"
+"placement:allocations:delete": "role:nobody"
+"""
+CLOSED = {
+    ("GET", "/traits"),
+    ("POST", "/resource_providers"),
+    ("DELETE", "/allocations/{consumer_uuid}"),
+}
+TIMEOUT_S = 30
+NO_ANSWER = 599
+
+
+@contextlib.contextmanager
+def _apache(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
+    text = shipped("apache/placement-uwsgi.conf", folder)
+    with (
+        deployment.uwsgi(folder, environment) as service,
+        deployment.apache(folder, {}, text, "proxy", "proxy_uwsgi", "reqtimeout") as site,
+    ):
+        yield site, [service.master.log]
+
+
+@contextlib.contextmanager
+def _nginx(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
+    with (
+        deployment.uwsgi(folder, environment) as service,
+        deployment.nginx(folder, shipped("nginx/placement-uwsgi.conf", folder)) as site,
+    ):
+        yield site, [service.master.log]
+
+
+@contextlib.contextmanager
+def _nginx_gunicorn(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
+    with (
+        deployment.gunicorn(folder, environment) as service,
+        deployment.nginx(folder, shipped("nginx/placement-gunicorn.conf", folder)) as site,
+    ):
+        yield site, [service.master.log]
+
+
+@contextlib.contextmanager
+def _uwsgi(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
+    with deployment.uwsgi(folder, environment, http=True) as site:
+        yield site, [site.master.log]
+
+
+@contextlib.contextmanager
+def _gunicorn(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
+    with deployment.gunicorn(folder, environment, http=True) as site:
+        yield site, [site.master.log]
+
+
+@contextlib.contextmanager
+def _builtin(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
+    with deployment.builtin(folder, environment) as site:
+        yield site, [site.master.log]
+
+
+Serve = Callable[[Path, dict[str, str]], contextlib.AbstractContextManager[tuple[Site, list[Path]]]]
+SERVERS: dict[str, Serve] = {
+    "placement-api": _builtin,
+    "uwsgi": _uwsgi,
+    "gunicorn": _gunicorn,
+    "apache+uwsgi": _apache,
+    "nginx+uwsgi": _nginx,
+    "nginx+gunicorn": _nginx_gunicorn,
+}
+
+
+@dataclass
+class Report:
+    """What came of a campaign."""
+
+    server: str
+    database: str
+    seed: int
+    statuses: Counter[int] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """Return the report as text; 0 is a connection that was closed without an answer."""
+        count = sum(self.statuses.values())
+        answers = ", ".join(f"{status}: {n}" for status, n in sorted(self.statuses.items()))
+        return [
+            f"{self.server} on {self.database}, seed {self.seed}: {count} requests ({answers}), "
+            f"{len(self.violations)} violations",
+            *self.violations[:20],
+        ]
+
+
+def run(server: str, database: str, count: int, seed: int) -> Report:
+    """Send so many requests, and say what they met and what they broke."""
+    report = Report(server, database, seed)
+    with (
+        public_folder("placement-hostile-") as folder,
+        _database(database, folder) as url,
+    ):
+        environment = deployment.prepare(folder, url)
+        with SERVERS[server](folder, environment) as (site, logs):
+            victim = conversation.create_provider(site, "victim", VCPU=8)["uuid"]
+            before = _state(site, victim)
+            (folder / "policy.yaml").write_text(POLICY)
+            attacker = Attacker(seed, site.prefix, victim, CLOSED)
+            for _ in range(count):
+                _attack(site, attacker.draw(), report)
+            (folder / "policy.yaml").write_text("")
+            if _state(site, victim) != before:
+                report.violations.append("the victim is changed")
+            for log in logs:
+                text = log.read_text(errors="replace")
+                report.violations += [
+                    f"log: {text[max(0, found.start() - 300) : found.end() + 700]}"
+                    for found in LOGGED_ERROR.finditer(text)
+                ]
+    return report
+
+
+@contextlib.contextmanager
+def _database(kind: str, folder: Path) -> Iterator[str]:
+    if kind == "sqlite":
+        yield f"sqlite:///{folder}/placement.sqlite"
+    else:
+        with scratch_database(kind) as url:
+            yield url
+
+
+def _state(site: Site, victim: str) -> list[object]:
+    paths = ("", "/inventories", "/usages", "/aggregates", "/traits", "/allocations")
+    answers = [conversation.call(site, "GET", f"/resource_providers/{victim}{p}") for p in paths]
+    return [(answer.status_code, answer.text) for answer in answers]
+
+
+def _attack(site: Site, hostile: Hostile, report: Report) -> None:
+    status = _status(site, hostile)
+    report.statuses[status] += 1
+    said = f"{status} to {hostile.data[:500]!r}"
+    if status >= 500 and status not in SERVERS_OWN and hostile.whole:
+        report.violations.append(said)
+    if 200 <= status < 300 and not hostile.may_succeed:
+        report.violations.append(f"let in: {said}")
+    if not 200 <= status < 300 and hostile.must_succeed:
+        report.violations.append(f"turned away: {said}")
+
+
+def _status(site: Site, hostile: Hostile) -> int:
+    """Return the status of the answer, 0 for none."""
+    port = int(site.url.split("/")[2].rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as connection:
+        with contextlib.suppress(OSError):
+            connection.sendall(hostile.data)
+            if not hostile.whole:
+                connection.shutdown(socket.SHUT_WR)
+        with contextlib.closing(http.client.HTTPResponse(connection)) as response:
+            try:
+                response.begin()
+            except (http.client.HTTPException, ConnectionError):
+                return 0
+            except TimeoutError:
+                return NO_ANSWER
+            return response.status

@@ -1,0 +1,90 @@
+"""The service on a cloud that is given as records: random clouds, without writing each to a database."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from placement import deploy
+from placement.objects.picture import Picture
+from placement.search import CandidateRequest, Cloud, Group, ProviderRecord
+from placement.search.request import Names
+from tests.support import service
+
+
+class FixedPicture(Picture):
+    """A picture that nobody changes."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud = cloud
+
+    def read(self, work: Callable[[Cloud], Any]) -> Any:
+        """Return ``work(cloud)``."""
+        return work(self.cloud)
+
+    def read_knowing(self, named: Names, work: Callable[[Cloud, Names], Any]) -> Any:
+        """Return ``work(cloud, known)``, where no other names are known."""
+        return work(self.cloud, Names())
+
+
+class Asked(service.Service):
+    """The service on one cloud. ``ask`` sends a GET and returns status and document."""
+
+    def __init__(self, cloud: Cloud, **overrides: Any) -> None:
+        self.conf = service.configure(insight__enabled=True, **overrides)
+        self.db = service.database()
+        self.application = deploy.pipeline(self.conf, self.db, FixedPicture(cloud))
+
+    def ask(self, path: str, pairs: list[tuple[str, str]], version: str = "1.39") -> Any:
+        """Return the answer to a query given as pairs."""
+        query = "&".join(f"{name}={quote(value, safe=':,!')}" for name, value in pairs)
+        return self.request("GET", f"{path}?{query}", version=version)
+
+
+def uuid_of(name: str) -> str:
+    """Return a uuid that stands for a name."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, name))
+
+
+def with_uuids(records: list[ProviderRecord]) -> list[ProviderRecord]:
+    """Return the records with uuids where the random worlds have plain names."""
+    return [
+        replace(
+            record,
+            uuid=uuid_of(record.uuid),
+            name=record.uuid,
+            aggregates=frozenset(map(uuid_of, record.aggregates)),
+        )
+        for record in records
+    ]
+
+
+def pairs_of(request: CandidateRequest) -> list[tuple[str, str]]:
+    """Return the query of a request about a random world, parameter by parameter."""
+    pairs = [pair for group in request.groups for pair in _pairs_of_group(group)]
+    if sum(bool(group.suffix) for group in request.groups) > 1 or request.isolate:
+        pairs.append(("group_policy", "isolate" if request.isolate else "none"))
+    pairs += [("same_subtree", ",".join(sorted(names))) for names in request.same_subtrees]
+    root = [*sorted(request.root_required), *(f"!{t}" for t in sorted(request.root_forbidden))]
+    if root:
+        pairs.append(("root_required", ",".join(root)))
+    if request.limit is not None:
+        pairs.append(("limit", str(request.limit)))
+    return pairs
+
+
+def _pairs_of_group(group: Group) -> list[tuple[str, str]]:
+    pairs = []
+    if group.amounts:
+        pairs.append(("resources", ",".join(f"{c}:{n}" for c, n in group.amounts.items())))
+    pairs += [("required", f"in:{','.join(sorted(names))}") for names in group.required]
+    if group.forbidden:
+        pairs.append(("required", ",".join(f"!{trait}" for trait in sorted(group.forbidden))))
+    for names in group.member_of:
+        pairs.append(("member_of", f"in:{','.join(sorted(map(uuid_of, names)))}"))
+    for name in sorted(group.forbidden_aggregates):
+        pairs.append(("member_of", f"!{uuid_of(name)}"))
+    if group.in_tree is not None:
+        pairs.append(("in_tree", uuid_of(group.in_tree)))
+    return [(f"{name}{group.suffix}", value) for name, value in pairs]

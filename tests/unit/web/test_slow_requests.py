@@ -1,0 +1,64 @@
+"""The line of slow requests (specification 07 section 6)."""
+
+import logging
+
+import pytest
+
+from placement.web.slow_requests import shape
+from tests.support.service import running
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("resources=VCPU:4,MEMORY_MB:1024&limit=10", "resources=VCPU:4,MEMORY_MB:1024&limit=10"),
+        (
+            "resources_NET1=SRIOV_NET_VF:1&required1=!HW_X",
+            "resources_NET1=SRIOV_NET_VF:1&required1=!HW_X",
+        ),
+        (
+            "required=in:HW_X,HW_Y&group_policy=isolate",
+            "required=in:HW_X,HW_Y&group_policy=isolate",
+        ),
+        ("resources=VCPU%3A4", "resources=VCPU:4"),
+        ("name=my%20secret&in_tree=1f000000-0000-4000-8000-000000000001", "name=…&in_tree=…"),
+        ("resources=VCPU:4%0aforged&resourcesful=X:1", "resources=…&resourcesful=…"),
+        ("%0aforged=1&&", "…&…&…"),
+    ],
+)
+def test_a_shape_has_names_and_amounts_and_nothing_else(query: str, shown: str) -> None:
+    """What a client may write freely could name people, or begin a line of its own."""
+    assert shape(query) == shown
+
+
+def test_a_shape_is_short_whatever_is_asked() -> None:
+    assert len(shape("&".join(["resources=VCPU:1"] * 10_000))) < 1100
+
+
+@pytest.mark.parametrize("profiled", [False, True])
+def test_a_slow_request_leaves_one_line(profiled: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Request id, route, shape, stages, statements, repeats; with the profiler around it and without."""
+    slow = {"api__slow_request_s": 1e-9}
+    if profiled:
+        slow |= {"profiler__enabled": True, "profiler__hmac_keys": "SECRET"}
+    with running(**({} if profiled else slow)) as service:
+        if profiled:
+            for name, value in slow.items():
+                group, option = name.split("__")
+                service.conf.set_override(option, value, group=group)
+            service = type(service)(service.conf, service.db)
+        with caplog.at_level(logging.WARNING):
+            query = "resources=VCPU:1&in_tree=1f000000-0000-4000-8000-000000000001"
+            answer = service.request("GET", f"/allocation_candidates?{query}", version="1.39")
+
+    (line,) = [r.getMessage() for r in caplog.records if "Slow request" in r.getMessage()]
+    assert answer.headers["x-openstack-request-id"] in line
+    assert "GET /allocation_candidates?resources=VCPU:1&in_tree=… took " in line
+    assert "status 200; freshness " in line and "filter " in line
+    assert ", 0 repeats" in line and " statements" in line
+
+
+def test_by_default_there_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    with running() as service, caplog.at_level(logging.WARNING):
+        service.request("GET", "/resource_providers")
+    assert not [record for record in caplog.records if "Slow" in record.getMessage()]
