@@ -62,12 +62,13 @@ def reset() -> None:
         _database = None
 
 
-def open_database(conf: cfg.ConfigOpts) -> Database:
+def open_database(conf: cfg.ConfigOpts, *, patient: bool = False) -> Database:
     """Return a new database made from ``conf``, independent of the process's one.
 
     No connection is made. Options of a request (``allocation_conflict_retry_count``) are read from
     ``conf`` when they are needed.
 
+    :param patient: for commands, whose statements may take as long as they take.
     :raises sqlalchemy.exc.ArgumentError: the URL cannot be parsed.
     """
     options = conf.placement_database
@@ -77,14 +78,19 @@ def open_database(conf: cfg.ConfigOpts) -> Database:
             sqlite_synchronous=options.sqlite_synchronous,
             mysql_sql_mode=options.mysql_sql_mode,
             pool=_pool(options),
+            patient=patient,
         )
     except ValueError as error:
-        # A port that is no number.
+        # A port, or a deadline, that is no number.
         raise exc.ArgumentError(str(error)) from error
     _set_verbosity(options.connection_debug)
     if options.connection_trace:
         _trace(engine)
-    return Database(engine, attempts=lambda: conf.placement.allocation_conflict_retry_count)
+    return Database(
+        engine,
+        attempts=lambda: conf.placement.allocation_conflict_retry_count,
+        deadline_s=options.attempts_deadline,
+    )
 
 
 def wait_until_reachable(conf: cfg.ConfigOpts, target: Database) -> None:

@@ -78,13 +78,23 @@ def update_database(config: cfg.ConfigOpts, database: Database) -> None:
         return
     db_api.wait_until_reachable(config, database)
     if config.placement_database.sync_on_startup:
-        schema.sync(
-            database,
-            progress=lambda revision: LOG.info("Upgraded the database schema to %s", revision),
-        )
+        _upgrade(config, database)
     schema.require_head(database)
     standard_names.synchronise(database)
     database.synchronised = True
+
+
+def _upgrade(config: cfg.ConfigOpts, database: Database) -> None:
+    # A large table, and another process that upgrades already, are waited for without a deadline. SQLite
+    # has none, and may be in the memory of this one.
+    is_file = database.dialect == "sqlite"
+    patient = database if is_file else db_api.open_database(config, patient=True)
+    schema.sync(
+        patient,
+        progress=lambda revision: LOG.info("Upgraded the database schema to %s", revision),
+    )
+    if patient is not database:
+        patient.dispose()
 
 
 def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGIApp:

@@ -30,7 +30,14 @@ def run(argv: list[str]) -> int:
             options.threads, options.connections, options.idle_timeout, options.request_timeout
         )
         largest = conf.placement.max_request_body_size
-        server = Server(application, options.host, options.port, bounds, max_body=largest)
+        server = Server(
+            application,
+            options.host,
+            options.port,
+            bounds,
+            max_body=largest,
+            health=conf.healthcheck.path,
+        )
     except Exception as error:
         message = advice.explain(error, conf) or (
             f"{error}" if isinstance(error, OSError) else None

@@ -12,6 +12,7 @@ import waitress.server
 from waitress import wasyncore
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
+from waitress.task import ThreadedTaskDispatcher
 
 LOG = logging.getLogger(__name__)
 
@@ -24,6 +25,28 @@ FILES_PER_CONNECTION = 2
 """The socket, and the temporary file of a large body."""
 
 FILES_BESIDE_CONNECTIONS = 256
+
+
+class _HealthAside:
+    """Gives questions for the health to a thread of their own, and everything else to the others.
+
+    These may all be waiting for a database that does not answer, which is what the question is about.
+    """
+
+    def __init__(self, others: ThreadedTaskDispatcher, path: str) -> None:
+        self._others, self._path = others, path
+        self._own = ThreadedTaskDispatcher()
+        self._own.set_thread_count(1)
+
+    def add_task(self, channel: HTTPChannel) -> None:
+        """Let a thread serve the first request of the channel."""
+        path = getattr(channel.requests[0], "path", None) if channel.requests else None
+        (self._own if path == self._path else self._others).add_task(channel)
+
+    def shutdown(self, cancel_pending: bool = True, timeout: float = 5) -> bool:
+        """End all threads; those that do not end are left."""
+        self._own.shutdown(cancel_pending, timeout)
+        return bool(self._others.shutdown(cancel_pending, timeout))
 
 
 @dataclass(frozen=True)
@@ -73,11 +96,19 @@ class Server:
     """The application behind a listening socket.
 
     :param max_body: bytes of the largest body that the application takes.
+    :param health: the path of the health check, which has a thread of its own.
     :raises OSError: there is no listening at this address.
     """
 
     def __init__(
-        self, application: Any, host: str, port: int, bounds: Bounds, *, max_body: int
+        self,
+        application: Any,
+        host: str,
+        port: int,
+        bounds: Bounds,
+        *,
+        max_body: int,
+        health: str = "",
     ) -> None:
         self._bounds = bounds
         self._sockets: dict[int, Any] = {}
@@ -106,8 +137,10 @@ class Server:
             taken = getattr(error, "errno", None) == errno.EADDRINUSE
             advice = ". Take another with --port, or any that is free with --port 0" if taken else ""
             raise OSError(f"cannot listen on {host}:{port}: {reason}{advice}") from error
+        self._threads = _HealthAside(self._server.task_dispatcher, health)
         for listener in self._listeners():
             listener.channel_class = _Channel
+            listener.task_dispatcher = self._threads
         self._stopping = False
         self._next_look = 0.0
         name, number = self._listeners()[0].getsockname()[:2]
@@ -126,7 +159,7 @@ class Server:
         deadline = time.monotonic() + DRAIN_S
         while self._busy() and time.monotonic() < deadline:
             wasyncore.loop(timeout=TICK_S, use_poll=True, map=self._sockets, count=1)
-        self._server.task_dispatcher.shutdown(timeout=1)
+        self._threads.shutdown(timeout=1)
 
     def _stop(self, _number: int, _frame: Any) -> None:
         self._stopping = True

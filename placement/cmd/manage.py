@@ -161,7 +161,7 @@ class _Commands:
         return parser
 
     def _open(self) -> Database:
-        database = db_api.open_database(self.conf)
+        database = db_api.open_database(self.conf, patient=True)
         db_api.wait_until_reachable(self.conf, database)
         return database
 

@@ -33,7 +33,7 @@ class Checks(upgradecheck.UpgradeCommands):
     def database(self) -> Database:
         """The configured database, connected when it is first needed."""
         if self._opened is None:
-            self._opened = db_api.open_database(self._conf)
+            self._opened = db_api.open_database(self._conf, patient=True)
             db_api.wait_until_reachable(self._conf, self._opened)
         return self._opened
 

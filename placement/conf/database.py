@@ -81,6 +81,14 @@ OPTIONS = (
         min=0,
         help="Seconds a request waits for a pooled connection before it is answered with 503.",
     ),
+    cfg.IntOpt(
+        "attempts_deadline",
+        default=30,
+        min=1,
+        help="Seconds after which a request that lost its connection, or a race, is not tried again: "
+        "503 or 409. What a single attempt waits for has deadlines of its own, in the URL of the "
+        "connection. Lower it where clients give up sooner, raise it where a failover takes longer.",
+    ),
     cfg.BoolOpt(
         "sync_on_startup",
         default=False,

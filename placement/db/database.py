@@ -23,10 +23,11 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 import tenacity
-from sqlalchemy import Connection, Engine, exc
+from sqlalchemy import Connection, Engine, exc, select
 
 from placement import errors, telemetry
 from placement.db import dialects, driver_errors
+from placement.db.silence import Silence
 from placement.db.writer_queue import WriterQueue
 
 T = TypeVar("T")
@@ -54,6 +55,8 @@ BEGIN_SNAPSHOT = {
 # a client does not notice.
 RETRY_WAIT_S = 0.01
 RETRY_WAIT_MAX_S = 0.5
+
+DEADLINE_S = 30
 
 
 class StaleRead(Exception):
@@ -121,7 +124,8 @@ class Database:
 
     :param engine: a SQLAlchemy engine in autocommit (see :mod:`placement.db.engine`).
     :param attempts: called for each write; how often a transaction is tried at the most.
-    :param deadline_s: no new attempt begins later than this after the first.
+    :param deadline_s: no new attempt begins later than this after the first. What an attempt waits for has
+        deadlines of its own (:mod:`placement.db.deadlines`).
     """
 
     def __init__(
@@ -129,7 +133,7 @@ class Database:
         engine: Engine,
         *,
         attempts: Callable[[], int] = lambda: 10,
-        deadline_s: float = 30.0,
+        deadline_s: float = DEADLINE_S,
     ) -> None:
         self.engine = engine
         self.synchronised = False
@@ -142,6 +146,7 @@ class Database:
         self._readers: Any = nullcontext()
         if in_memory:
             self._readers = self._writers = threading.RLock()
+        self._silence = Silence()
         self._attempts = attempts
         self._deadline_s = deadline_s
         self._write_retry = tenacity.Retrying(
@@ -154,6 +159,14 @@ class Database:
         self._read_retry = self._write_retry.copy(
             retry=tenacity.retry_if_exception(driver_errors.may_repeat),
         )
+        self._ping_retry = self._read_retry.copy(stop=tenacity.stop_after_attempt(2))
+
+    def ping(self) -> None:
+        """Hear whether the database answers; a pooled connection that was cut is no answer yet.
+
+        :raises errors.Unavailable: it does not.
+        """
+        self._guarded(self._ping_retry, self._run, lambda c: c.execute(select(1)), (), self._readers)
 
     def _give_up(self, state: tenacity.RetryCallState) -> bool:
         elapsed_s = state.seconds_since_start or 0.0
@@ -162,7 +175,7 @@ class Database:
     def read(self, work: Callable[[Reader], T]) -> T:
         """Return ``work(reader)``, which runs one statement outside any transaction.
 
-        :raises errors.DatabaseBusy: others kept what it reads locked.
+        :raises errors.DatabaseBusy: others kept what it reads locked, or it took too long.
         :raises errors.DatabaseUnavailable: no connection within the deadline.
         """
         return self._reading(lambda connection: work(Reader(connection)), ())
@@ -170,7 +183,7 @@ class Database:
     def snapshot(self, work: Callable[[Snapshot], T]) -> T:
         """Return ``work(tx)``, all of whose statements see one committed state.
 
-        :raises errors.DatabaseBusy: others kept what it reads locked.
+        :raises errors.DatabaseBusy: others kept what it reads locked, or it took too long.
         :raises errors.DatabaseUnavailable: no connection within the deadline.
         """
         begin = BEGIN_SNAPSHOT[self.dialect]
@@ -197,7 +210,8 @@ class Database:
 
         :param on_conflict: makes the error for a transaction that kept losing.
         :raises errors.OutcomeUnknown: the connection was lost during COMMIT.
-        :raises errors.DatabaseBusy: SQLite; another program keeps the file locked.
+        :raises errors.DatabaseBusy: a statement took too long; SQLite: another program keeps the file
+            locked.
         :raises errors.DatabaseUnavailable: no connection within the deadline.
         """
         attempts = itertools.count(1)
@@ -232,13 +246,15 @@ class Database:
                 raise errors.DatabaseUnavailable() from error
             if driver_errors.is_read_only(error):
                 raise errors.DatabaseReadOnly() from error
+            if driver_errors.took_too_long(error):
+                raise errors.DatabaseBusy() from error
             raise
         except exc.TimeoutError as error:
             raise errors.DatabaseUnavailable() from error
 
     def _run(self, work: Callable[[Connection], T], begin: tuple[str, ...], turn: Any) -> T:
         try:
-            with turn, self._connected() as connection:
+            with turn, self._silence.heard(), self._connected() as connection:
                 if not begin:
                     return work(connection)
                 return self._in_transaction(connection, work, begin)

@@ -18,12 +18,16 @@ MYSQL_CONFLICTS = frozenset({1205, 1213, 1020, 3101})
 SQLITE_CONFLICTS = frozenset({5, 6})
 """SQLITE_BUSY, SQLITE_LOCKED (primary result codes)."""
 
-POSTGRESQL_GONE = frozenset({"57P01", "57P02", "57P03", "08000", "08003", "08006"})
-"""admin_shutdown, crash_shutdown, cannot_connect_now, connection failures."""
+POSTGRESQL_GONE = frozenset({"57P01", "57P02", "57P03", "08000", "08003", "08006", "25P03"})
+"""admin_shutdown, crash_shutdown, cannot_connect_now, connection failures, idle inside a transaction."""
 
 MYSQL_GONE = frozenset({1047, 1053, 1180, 1927, 2002, 2003, 2006, 2013, 4031})
 """Galera node not ready, shutdown, error during COMMIT (the Galera node is losing the others), killed,
 cannot connect, gone away, lost, idle too long."""
+
+POSTGRESQL_TOO_LONG = frozenset({"57014"})
+MYSQL_TOO_LONG = frozenset({1969, 3024})
+"""The server ended a statement at its deadline (PostgreSQL: or somebody cancelled it)."""
 
 POSTGRESQL_READ_ONLY = frozenset({"25006", "53100"})
 MYSQL_READ_ONLY = frozenset({1021, 1036, 1290, 1836, 1114})
@@ -97,6 +101,11 @@ def lacks_rights(error: BaseException) -> bool:
 def is_read_only(error: BaseException) -> bool:
     """The database takes no writes: read-only, or its disk is full."""
     return _is(error, POSTGRESQL_READ_ONLY, MYSQL_READ_ONLY, SQLITE_READ_ONLY)
+
+
+def took_too_long(error: BaseException) -> bool:
+    """The server ended the statement because of a deadline."""
+    return _is(error, POSTGRESQL_TOO_LONG, MYSQL_TOO_LONG, frozenset())
 
 
 KINDS = ("conflict", "disconnect", "read_only", "pool_timeout", "outcome_unknown", "other")

@@ -9,12 +9,9 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
-from placement.db import dialects, failover
+from placement.db import deadlines, dialects, failover
 
 SQLITE_BUSY_TIMEOUT_MS = 30_000
-
-CONNECT_TIMEOUT_S = 10
-"""How long a connection may take to be made; ``connect_timeout`` in the URL wins."""
 
 POOL_SIZE = 20
 """Connections kept, unless configured: as many as a server process commonly has threads. With the
@@ -27,6 +24,7 @@ def make_engine(
     sqlite_synchronous: bool = True,
     mysql_sql_mode: str | None = "TRADITIONAL",
     pool: Mapping[str, Any] | None = None,
+    patient: bool = False,
 ) -> Engine:
     """Return an engine for the SQLAlchemy URL ``connection``.
 
@@ -34,7 +32,9 @@ def make_engine(
     :param mysql_sql_mode: session mode; empty or None keeps the server's.
     :param pool: further keyword arguments of ``create_engine`` (``pool_size``, ``max_overflow``,
         ``pool_timeout``, ``pool_recycle``); unused by an in-memory SQLite database.
+    :param patient: a statement may take as long as it takes (:mod:`placement.db.deadlines`).
     :raises sqlalchemy.exc.ArgumentError: the URL cannot be parsed.
+    :raises ValueError: a number in it is none.
     """
     url = with_default_driver(make_url(connection))
     options: dict[str, Any] = {
@@ -46,14 +46,16 @@ def make_engine(
     }
     backend = url.get_backend_name()
     hosts: list[failover.Host] = []
+    waits = deadlines.NONE
+    if backend != "sqlite":
+        url, waits = deadlines.take(url, patient=patient)
+        options["connect_args"] = deadlines.arguments(url, waits)
     if backend in dialects.MYSQL:
         url, hosts = failover.split(url)
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
         options |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     else:
         options |= {"pool_size": POOL_SIZE, **(pool or {})}
-    if backend != "sqlite" and not hosts and "connect_timeout" not in url.query:
-        options["connect_args"] = {"connect_timeout": CONNECT_TIMEOUT_S}
     engine = create_engine(url, **options)
     _forget_connections_in_children(engine)
     if backend == "sqlite":
@@ -63,6 +65,8 @@ def make_engine(
         failover.leave_what_is_gone(engine)
         if hosts:
             failover.connect_to_first(engine, hosts)
+    if backend != "sqlite":
+        deadlines.set_up(engine, waits)
     return engine
 
 

@@ -4,14 +4,15 @@ It stands outside all layers of specification 01: whoever asks has no token, and
 not answer (another path, a client that may not ask) goes on as if it were not there.
 """
 
+import threading
 from collections.abc import Iterable
+from concurrent.futures import Future
 from importlib.metadata import entry_points
 from typing import Any
 
 from oslo_config import cfg
 from oslo_middleware import base, healthcheck
 from oslo_middleware.healthcheck import opts, pluginbase
-from sqlalchemy import select
 
 from placement import errors
 from placement.advice import NotConfigured
@@ -20,6 +21,9 @@ from placement.db.database import Database
 from placement.web.request_log import Environ, WSGIApp
 
 BACKEND = "placement_database"
+
+PATIENCE_S = 2.0
+"""How long a check waits for the database. Load balancers wait little longer for the check."""
 
 NOT_SET = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
@@ -68,17 +72,49 @@ class _HealthCheck(healthcheck.Healthcheck, _Settings):
                 " Placement with pip"
             )
         backends = list(dict.fromkeys((*conf.healthcheck.backends, BACKEND)))
-        settings = {"options": conf, "backends": backends, "database": database}
+        settings = {"options": conf, "backends": backends, "question": Question(database)}
         super().__init__(application, settings)
+
+
+class Question:
+    """Asks the database for nothing in particular, one question at a time, whoever wants to know.
+
+    The question is asked by a thread of its own: those who wait for the answer may stop waiting, and an
+    answer that is late is one all the same.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._asked: Future[str] | None = None
+
+    def answer(self) -> str:
+        """Return what is wrong, in a sentence; nothing if the database answers."""
+        with self._lock:
+            asked = self._asked
+            if asked is None or asked.done():
+                asked = self._asked = Future()
+                threading.Thread(target=self._ask, args=(asked,), daemon=True).start()
+        try:
+            return asked.result(PATIENCE_S)
+        except TimeoutError:
+            return f"The database has not answered for {PATIENCE_S:.0f} seconds."
+
+    def _ask(self, asked: "Future[str]") -> None:
+        try:
+            self._database.ping()
+        except errors.Unavailable as error:
+            asked.set_result(str(error))
+        except BaseException as error:
+            asked.set_exception(error)
+        else:
+            asked.set_result("")
 
 
 class DatabaseBackend(pluginbase.HealthcheckBaseExtension):
     """Says whether the database answers: the back end ``placement_database`` of setup.cfg."""
 
     def healthcheck(self, server_port: int) -> pluginbase.HealthcheckResult:
-        """Ask the database for nothing in particular."""
-        try:
-            self.conf["database"].read(lambda tx: tx.execute(select(1)))
-        except errors.Unavailable as error:
-            return pluginbase.HealthcheckResult(available=False, reason=str(error))
-        return pluginbase.HealthcheckResult(available=True, reason="OK")
+        """Ask the database, for no longer than ``PATIENCE_S``."""
+        wrong = self.conf["question"].answer()
+        return pluginbase.HealthcheckResult(available=not wrong, reason=wrong or "OK")

@@ -180,10 +180,20 @@ class Process:
     def freeze(self) -> None:
         """Stop it and its children where they are."""
         self.send_all(signal.SIGSTOP)
+        self._send_children(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Let it go on."""
+        self._send_children(signal.SIGCONT)
         self.send_all(signal.SIGCONT)
+
+    def _send_children(self, number: signal.Signals) -> None:
+        """Send a signal to those that lead groups of their own, as PostgreSQL's do."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        with contextlib.suppress(OSError):
+            for child in map(int, children.read_text().split()):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, number)
 
     def stop(self, timeout_s: float = 20.0, number: signal.Signals = signal.SIGTERM) -> None:
         """Ask it to end; kill what does not."""

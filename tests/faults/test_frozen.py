@@ -1,0 +1,199 @@
+"""A database that neither answers nor hangs up holds nobody for ever, and the service says so.
+
+PROMISE 7 and 9. The server is real, and stopped by a signal: its kernel goes on to acknowledge packets, so
+that no timeout of TCP ends the wait.
+"""
+
+import contextlib
+import importlib.util
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from sqlalchemy import exc
+
+from placement import errors
+from placement.db.database import Database
+from placement.db.engine import make_engine
+from tests.deploy.conversation import HEADERS
+from tests.faults.servers import Server, server
+from tests.support import deployment
+from tests.support.databases import scratch_database
+from tests.support.deployment import Site
+from tests.support.processes import public_folder, wait_until
+
+DRIVERS = ("postgresql", "mysql+pymysql", "mysql+mysqldb")
+THREADS = 3
+READ_S, CONNECT_S, DEADLINE_S = 3, 2, 3
+ENDS_S = DEADLINE_S + READ_S + CONNECT_S + 3
+"""An attempt that begins just before the deadline connects and reads once more; and the machine is slow."""
+
+SETTINGS = f"attempts_deadline = {DEADLINE_S}\n[healthcheck]\npath = /healthcheck\n"
+SHORT = f"connect_timeout={CONNECT_S}&read_timeout={READ_S}&write_timeout={READ_S}"
+ASKED = {
+    "postgresql": "SELECT current_setting('statement_timeout'), current_setting('lock_timeout'), "
+    "current_setting('idle_in_transaction_session_timeout')",
+    "mysql": "SELECT @@max_statement_time, @@innodb_lock_wait_timeout, @@idle_write_transaction_timeout",
+}
+DEFAULTS = {"postgresql": ("30s", "10s", "1min"), "mysql": (30.0, 10, 60)}
+CHOSEN = {"postgresql": ("3s", "2s", "5s"), "mysql": (3.0, 2, 5)}
+NONE = {"postgresql": ("0", "0", "0"), "mysql": (0.0, 50, 0)}
+CHOICE = "statement_timeout=3&lock_timeout=2&idle_transaction_timeout=5"
+
+
+def require_driver(driver: str) -> None:
+    if driver.endswith("mysqldb") and importlib.util.find_spec("MySQLdb") is None:
+        pytest.skip("mysqlclient is not installed")
+
+
+@pytest.fixture(params=DRIVERS)
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    require_driver(request.param)
+    with scratch_database(request.param.partition("+")[0]) as made:
+        yield request.param + "://" + made.partition("://")[2]
+
+
+def told(url: str, **options: Any) -> tuple[Any, ...]:
+    engine = make_engine(url, **options)
+    with contextlib.closing(engine.raw_connection()) as connection:
+        cursor = connection.cursor()
+        cursor.execute(ASKED[engine.dialect.name])
+        found = tuple(cursor.fetchone() or ())
+    engine.dispose()
+    return found
+
+
+def test_the_server_is_told_of_deadlines(url: str) -> None:
+    """Safe ones by default, others by the URL, and none for commands."""
+    kind = url.partition("+")[0].partition(":")[0]
+
+    assert told(url) == DEFAULTS[kind]
+    assert told(f"{url}?{CHOICE}") == CHOSEN[kind]
+    assert told(url, patient=True) == NONE[kind]
+
+
+def test_what_was_set_elsewhere_stands() -> None:
+    """For the database, by the driver's own parameter, or by nobody: each of three."""
+    with scratch_database("postgresql") as made:
+        engine = make_engine(made)
+        with engine.connect() as connection:
+            name = engine.url.database
+            connection.exec_driver_sql(f"ALTER DATABASE {name} SET lock_timeout = '7s'")
+        engine.dispose()
+
+        assert told(f"{made}?options=-cstatement_timeout=9s") == ("9s", "7s", "1min")
+
+
+@pytest.mark.parametrize("word", ["read_timeout=soon", "lock_timeout=1.5"])
+def test_a_deadline_that_is_no_number_is_named(word: str) -> None:
+    with pytest.raises(ValueError, match=word.partition("=")[0]):
+        make_engine(f"postgresql://nobody@127.0.0.1/none?{word}")
+
+
+def test_a_statement_that_takes_too_long_is_ended_and_not_repeated(url: str) -> None:
+    """By the server, which answers; the connection lives on, and the client hears 503."""
+    database = Database(make_engine(f"{url}?statement_timeout=1"))
+    sleep = {"postgresql": "SELECT pg_sleep(5)", "mysql": "SELECT SLEEP(5) FROM information_schema.tables"}
+    began = time.monotonic()
+
+    with pytest.raises(errors.DatabaseBusy):
+        database.write(lambda tx: tx.exec_driver_sql(sleep[database.dialect]))
+
+    assert time.monotonic() - began < 3
+    assert database.read(lambda tx: tx.exec_driver_sql("SELECT 1").scalar()) == 1
+    database.dispose()
+
+
+def test_a_held_lock_is_waited_for_no_longer_than_said(url: str) -> None:
+    engine = make_engine(f"{url}?lock_timeout=1")
+    with engine.connect() as holder, engine.connect() as waiter:
+        holder.exec_driver_sql("CREATE TABLE t (a int primary key)")
+        holder.exec_driver_sql("INSERT INTO t VALUES (1)")
+        holder.exec_driver_sql("BEGIN")
+        holder.exec_driver_sql("SELECT a FROM t FOR UPDATE")
+        waiter.exec_driver_sql("BEGIN")
+        began = time.monotonic()
+        with pytest.raises(exc.OperationalError):
+            waiter.exec_driver_sql("SELECT a FROM t FOR UPDATE")
+        assert 0.9 < time.monotonic() - began < 3
+        waiter.exec_driver_sql("ROLLBACK")
+        holder.exec_driver_sql("ROLLBACK")
+    engine.dispose()
+
+
+@pytest.fixture(params=DRIVERS)
+def frozen(request: pytest.FixtureRequest) -> Iterator[tuple[Site, Server]]:
+    """The service with all its connections open, on a database that has just been frozen."""
+    require_driver(request.param)
+    with server(request.param.partition("+")[0]) as made, public_folder("placement-frozen-") as folder:
+        url = request.param + "://" + made.url(made.port).partition("://")[2]
+        environment = deployment.prepare(folder, f"{url}?{SHORT}")
+        text = (folder / "placement.conf").read_text()
+        (folder / "placement.conf").write_text(
+            text.replace("[placement_database]\n", f"[placement_database]\n{SETTINGS.partition('[')[0]}")
+            + SETTINGS[SETTINGS.index("[") :]
+        )
+        with deployment.builtin(folder, environment, "--threads", str(THREADS)) as site:
+            at_once(site, THREADS)
+            assert made.process is not None
+            made.process.freeze()
+            try:
+                yield site, made
+            finally:
+                made.process.thaw()
+
+
+def ask(site: Site, number: int) -> tuple[requests.Response, float]:
+    began = time.monotonic()
+    method, path = (("GET", "/traits"), ("PUT", f"/traits/CUSTOM_{number}"))[number % 2]
+    answer = requests.request(method, site.url + path, headers=HEADERS, timeout=120)
+    return answer, time.monotonic() - began
+
+
+def at_once(site: Site, count: int) -> list[tuple[requests.Response, float]]:
+    found: list[tuple[requests.Response, float]] = []
+    threads = [
+        threading.Thread(target=lambda number=number: found.append(ask(site, number)))
+        for number in range(count)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def health(site: Site) -> tuple[int, str, float]:
+    began = time.monotonic()
+    answer = requests.get(f"{site.url}/healthcheck", timeout=30)
+    return answer.status_code, answer.text, time.monotonic() - began
+
+
+@pytest.mark.timeout(120)
+def test_a_frozen_database_holds_nobody_for_ever(frozen: tuple[Site, Server]) -> None:
+    site, made = frozen
+    answers: list[tuple[requests.Response, float]] = []
+    # Twice as many as there are threads.
+    crowd = threading.Thread(target=lambda: answers.extend(at_once(site, 2 * THREADS)))
+    crowd.start()
+
+    status, text, took_s = health(site)
+    assert (status, text) == (503, "The database has not answered for 2 seconds.")
+    assert took_s < 3
+    crowd.join()
+
+    assert {answer.status_code for answer, _ in answers} == {503}
+    assert {answer.headers.get("Retry-After") for answer, _ in answers} == {"1"}
+    # Who found a thread at once has waited out the deadlines; who came after them waited for one.
+    assert max(took_s for _, took_s in answers) < 2 * ENDS_S
+    # Now the silence is known, and one at a time is enough to find out when it ends.
+    assert sorted(took_s for _, took_s in at_once(site, THREADS))[0] < CONNECT_S
+    assert health(site)[0] == 503
+
+    assert made.process is not None
+    made.process.thaw()
+    wait_until("it is healthy", lambda: health(site)[0] == 200, 10)
+    wait_until("it works", lambda: {a.status_code for a, _ in at_once(site, 3)} <= {200, 201, 204})
