@@ -21,6 +21,8 @@ NOT_CHECKED = 255
 
 _providers = models.resource_providers
 
+_EXAMINED = {"resource_providers", "resource_classes", "inventories", "allocations", "consumers"}
+
 
 class Checks(upgradecheck.UpgradeCommands):
     """The checks, on any schema from b4ed3a175331 on."""
@@ -40,14 +42,16 @@ class Checks(upgradecheck.UpgradeCommands):
     def check(self) -> upgradecheck.Code:
         """Run the checks and print their table.
 
-        Usage counters are younger than the three checks that scripts know: their row appears only
-        when it has something to say.
+        Scripts know the first three. The rows of the others appear only when they have something to
+        say.
         """
         self._upgrade_checks = _CHECKS
         if self._wrong_counters():
             self._upgrade_checks = (*_CHECKS, ("Usage Counters", Checks.usage_counters))
+        if self._classless():
+            self._upgrade_checks += (("Missing Resource Classes", Checks.missing_classes),)
         if self._foreign().writes:
-            self._upgrade_checks = (*self._upgrade_checks, ("Other Writers", Checks.other_writers))
+            self._upgrade_checks += (("Other Writers", Checks.other_writers),)
         return super().check()
 
     def require_tables(self) -> None:
@@ -56,9 +60,7 @@ class Checks(upgradecheck.UpgradeCommands):
         :raises SchemaError: there is not.
         """
         with self.database.engine.connect() as connection:
-            missing = {"resource_providers", "allocations", "consumers"} - set(
-                inspect(connection).get_table_names()
-            )
+            missing = _EXAMINED - set(inspect(connection).get_table_names())
         if missing:
             raise schema.SchemaError(
                 "The database has no schema of the placement service to check. Run the "
@@ -96,6 +98,14 @@ class Checks(upgradecheck.UpgradeCommands):
             'Run the "placement-manage db check --repair" command.',
         )
 
+    def missing_classes(self) -> upgradecheck.Result:
+        """Warn of inventories whose class was deleted while they were written."""
+        return upgradecheck.Result(
+            upgradecheck.Code.WARNING,
+            f"There are {self._classless()} inventories without a resource class. After "
+            '"placement-manage db sync", run the "placement-manage db check --repair" command.',
+        )
+
     def other_writers(self) -> upgradecheck.Result:
         """Warn when another service has written to the database."""
         found = self._foreign()
@@ -111,6 +121,10 @@ class Checks(upgradecheck.UpgradeCommands):
         if not self._is_at_head():
             return coexistence_rows.State(None, 0, 0)
         return self.database.read(coexistence_rows.state)
+
+    def _classless(self) -> int:
+        """Count inventories without a class; what is looked at is on every schema."""
+        return self.database.snapshot(lambda tx: invariants.examine(tx, invariants.CLASSES).count)
 
     def _wrong_counters(self) -> int:
         """Count counters and usages of owners that are wrong."""

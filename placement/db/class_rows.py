@@ -62,8 +62,8 @@ def ids(tx: Snapshot | Transaction, names: Collection[str]) -> dict[str, int]:
 def hold(tx: Transaction, names: Collection[str]) -> dict[str, int]:
     """Return the ids of those names that are classes, and keep them from going. One statement.
 
-    For a transaction that is about to write rows with these ids: no foreign key guards them.
-    Standard classes never go and need no lock.
+    For a transaction that is about to write rows with these ids. The foreign key alone would refuse
+    them as late as the insert, and not keep the name. Standard classes never go and need no lock.
     """
     goes = any(map(os_resource_classes.is_custom, names))
     return named_rows.ids(tx, _classes.c.name, names, hold=goes)
@@ -72,11 +72,13 @@ def hold(tx: Transaction, names: Collection[str]) -> dict[str, int]:
 def insert_custom(tx: Transaction, name: str) -> bool:
     """Insert a custom class; false if the name is taken. Three statements.
 
-    Creators line up on the oldest class, so that no two of them choose the same id.
+    Creators line up on the oldest class, so that no two of them choose the same id. Those who give
+    inventory of that class do not wait for them, where the database tells the two locks apart.
 
     :raises StaleRead: another node of the cluster chose the same id or name.
     """
-    tx.execute(select(_classes.c.id).order_by(_classes.c.id).limit(1).with_for_update())
+    oldest = select(_classes.c.id).order_by(_classes.c.id).limit(1)
+    tx.execute(oldest.with_for_update(key_share=True))
     highest, taken = tx.execute(
         select(func.max(_classes.c.id), func.max(case((_classes.c.name == name, 1), else_=0)))
     ).one()
@@ -88,6 +90,18 @@ def insert_custom(tx: Transaction, name: str) -> bool:
     except exc.IntegrityError as lost:
         raise StaleRead("the resource class's id or name was taken") from lost
     return True
+
+
+def restore(tx: Transaction, class_id: int) -> None:
+    """Insert a custom class that is gone, under a name that says so. One statement.
+
+    :raises StaleRead: somebody else has done it.
+    """
+    name = f"CUSTOM_LOST_{class_id}"
+    try:
+        tx.execute(insert(_classes).values(id=class_id, name=name, created_at=models.now()))
+    except exc.IntegrityError as there:
+        raise StaleRead("the resource class is there again") from there
 
 
 def rename(tx: Transaction, class_id: int, name: str) -> None:
@@ -112,5 +126,11 @@ def is_in_inventory(tx: Transaction, class_id: int) -> bool:
 
 
 def delete_class(tx: Transaction, class_id: int) -> None:
-    """Delete a locked class. One statement."""
-    tx.execute(delete(_classes).where(_classes.c.id == class_id))
+    """Delete a locked class. One statement.
+
+    :raises StaleRead: another node of the cluster has given inventory of it.
+    """
+    try:
+        tx.execute(delete(_classes).where(_classes.c.id == class_id))
+    except exc.IntegrityError as used:
+        raise StaleRead("the resource class got into an inventory") from used

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import os_resource_classes
 from sqlalchemy import (
     Float,
     Select,
@@ -23,6 +24,7 @@ from sqlalchemy import (
 )
 
 from placement.db import (
+    class_rows,
     coexistence_rows,
     consumer_rows,
     models,
@@ -231,6 +233,28 @@ _dangling = (
     .where(or_(_inventories.c.id.is_(None), _providers.c.id.is_(None)))
 )
 
+_classless = select(
+    _inventories.c.resource_provider_id.label("provider"),
+    _inventories.c.resource_class_id.label("class"),
+    _inventories.c.total,
+).where(
+    ~exists().where(_classes.c.id == _inventories.c.resource_class_id),
+    # A start adds the standard ones, which databases of nova do not have as rows.
+    _inventories.c.resource_class_id >= len(os_resource_classes.STANDARDS),
+)
+
+
+def _restore_classes(tx: Transaction) -> int:
+    """Give the missing classes a name: neither inventory nor allocations are lost."""
+    missing = sorted(
+        set(tx.scalars(_classless.with_only_columns(_inventories.c.resource_class_id)))
+    )
+    for class_id in missing[:BATCH]:
+        class_rows.restore(tx, class_id)
+        provider_rows.touch_with_class(tx, class_id)
+    return len(missing[:BATCH])
+
+
 _idle = ~_holds
 _without_allocations = select(_consumers.c.uuid.label("consumer")).where(_idle)
 
@@ -315,6 +339,14 @@ COUNTERS = Invariant(
     _repair_counters,
 )
 
+CLASSES = Invariant(
+    "inventories have a class",
+    _classless,
+    True,
+    "placement-manage db check --repair names the class CUSTOM_LOST_<id>: rename or delete it.",
+    _restore_classes,
+)
+
 OWNER_USAGES = Invariant(
     "usages of projects and users equal the sums of the ledger",
     _wrong_owner_usages_shown,
@@ -351,6 +383,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         True,
         "Delete the allocations of these consumers, or create the inventory again.",
     ),
+    CLASSES,
     Invariant(
         "allocations have a consumer",
         consumer_rows.UUIDS_WITHOUT_RECORD,

@@ -241,7 +241,7 @@ def insert_records(
     """Insert records of locked providers as (provider id, class id, record). One statement.
 
     :param used: the usage to begin with, by provider id and class id, where it is not 0.
-    :raises StaleRead: the provider has a record of the class.
+    :raises StaleRead: the provider has a record of the class, or the class is gone.
     """
     created_at = models.now()
     rows: list[dict[str, Any]] = [
@@ -257,7 +257,7 @@ def insert_records(
     try:
         insertion.insert_all(tx, _inventories, rows)
     except exc.IntegrityError as taken:
-        raise StaleRead("an inventory record of the class was added") from taken
+        raise StaleRead("the class is gone, or a record of it was added") from taken
 
 
 def update_records(tx: Transaction, record_by_id: Mapping[int, Record]) -> None:

@@ -87,7 +87,13 @@ inventories = Table(
     *_times(),
     Column("id", Integer, primary_key=True, nullable=False),
     Column("resource_provider_id", Integer, nullable=False),
-    Column("resource_class_id", Integer, nullable=False),
+    # What a deletion of the class and a first inventory meet on, on two nodes of a cluster too.
+    Column(
+        "resource_class_id",
+        Integer,
+        ForeignKey("resource_classes.id", name="inventories_resource_class_id_fkey"),
+        nullable=False,
+    ),
     Column("total", Integer, nullable=False),
     Column("reserved", Integer, nullable=False),
     Column("min_unit", Integer, nullable=False),

@@ -27,6 +27,7 @@ REVISIONS = (
     "f93b5e8d0a47",
     "b8d2f04c7e19",
     "c3f7a5e81d62",
+    "9ec573870318",
 )
 """Every revision, oldest first. Kept here so that a start needs no migration scripts."""
 

@@ -189,7 +189,7 @@ def _wanted(listed: Mapping[int, InventoryChange], reading: Reading) -> dict[Inv
 
 
 def _hold_classes(tx: Transaction, added: Sequence[InventoryKey], reading: Reading) -> None:
-    """Keep the classes of new records from going: no foreign key guards them.
+    """Keep the classes of new records from going and their names from changing.
 
     :raises StaleRead: one of them was deleted or renamed since it was read.
     """

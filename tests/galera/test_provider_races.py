@@ -8,7 +8,6 @@ from placement.db import standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.galera.arena import READ_YOUR_WRITES, make_schema, rotated, url_of
-from tests.races import test_provider_races as races
 from tests.races.test_provider_races import *  # noqa: F403
 from tests.races.test_provider_races import RACERS, Arena
 from tests.support.galera import Cluster
@@ -36,10 +35,3 @@ def arena(running_cluster: Cluster) -> Iterator[SpreadArena]:
     yield made
     for database in made.databases:
         database.dispose()
-
-
-@pytest.mark.xfail(reason="a shared lock on a class is known to its node only", strict=False)
-@pytest.mark.parametrize("turn", range(races.ROUNDS))
-def test_a_class_is_deleted_or_in_an_inventory(arena: SpreadArena, turn: int) -> None:
-    """Not kept between nodes: see docs/galera.rst."""
-    races.test_a_class_is_deleted_or_in_an_inventory(arena, turn)

@@ -436,6 +436,30 @@ def test_status_of_wrong_counters(command: Command, synced: str) -> None:
     assert "db check --repair" in output
 
 
+@pytest.mark.parametrize("revision", ["a082b8bb98d0", "head"])
+def test_status_of_inventories_without_a_class(command: Command, url: str, revision: str) -> None:
+    """Told before the upgrade and after it, and gone after the repair, with all that is used."""
+    database = opened(url)
+    schema.sync(database, target="a082b8bb98d0")
+    clouds.load(database, clouds.complete())
+    execute(url, "DELETE FROM resource_classes WHERE id = 10000")
+    if revision == "head":
+        schema.sync(database)
+
+    code, output = status(command, url)
+    assert code == 1
+    assert "Check: Missing Resource Classes" in output
+    assert "There are 4 inventories without a resource class." in output
+    schema.sync(database)
+    found = command("placement-manage", "db", "check", "--repair", url=url)
+    assert violations(found)["inventories have a class"] == ("WRONG", 4)
+    assert "class 10000" in found.stdout
+    assert command("placement-manage", "db", "check", url=url).returncode == 0
+    assert len(clouds.dump(database)["inventories"]) == 3 * clouds.HOSTS
+    assert status(command, url) == (0, HEALTHY)
+    database.dispose()
+
+
 @pytest.mark.parametrize("arguments", [[], ["upgrade"], ["upgrade", "chekc"]])
 def test_status_usage_errors(command: Command, synced: str, arguments: list[str]) -> None:
     assert command("placement-status", *arguments, url=synced).returncode == 2

@@ -8,7 +8,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import event, select, text
+from sqlalchemy import event, exc, select, text
 
 from placement.db import invariants, models, online_migrations, schema
 from placement.db.database import Database, Transaction
@@ -97,6 +97,34 @@ def test_ratios_keep_the_digits_that_were_shown(database: Database) -> None:
     assert tuple(found[key] for key in range(1, len(ratios) + 1)) == ratios
     database.write(partial(set_ratio, key=1, ratio=1.2345674))
     assert float(clouds.dump(database)["inventories"][0]["allocation_ratio"]) == 1.2345674
+
+
+def test_inventories_without_a_class_are_taken_over(database: Database) -> None:
+    """A race of an older service left them: no upgrade fails on them, and no new one comes."""
+    schema.sync(database, target=RELEASED[-1])
+    clouds.load(database, clouds.complete())
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("DELETE FROM resource_classes WHERE id = 10000")
+    schema.sync(database)
+    # Back to the old service, and here again.
+    schema.stamp(database, RELEASED[-1])
+    schema.sync(database)
+    assert differences(database) == []
+
+    (found,) = (each for each in invariants.check(database) if each.invariant is invariants.CLASSES)
+    assert found.count == clouds.HOSTS
+    if database.dialect != "sqlite":
+        with pytest.raises(exc.IntegrityError):
+            database.write(partial(set_class, key=1, class_id=10001))
+    assert invariants.repair(database, invariants.CLASSES) == 1
+    names = {row["name"] for row in clouds.dump(database)["resource_classes"]}
+    assert names == {"VCPU", "MEMORY_MB", "CUSTOM_LOST_10000"}
+
+
+def set_class(tx: Transaction, key: int, class_id: int) -> None:
+    """Write the class of an inventory."""
+    words = "UPDATE inventories SET resource_class_id = :class WHERE id = :id"
+    tx.execute(text(words), {"class": class_id, "id": key})
 
 
 def set_ratio(tx: Transaction, key: int, ratio: float) -> None:

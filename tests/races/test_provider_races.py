@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from placement.db import models, schema, standard_names
+from placement.db import invariants, models, schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.objects import (
@@ -323,6 +323,8 @@ def test_a_class_is_deleted_or_in_an_inventory(arena: Arena, turn: int) -> None:
     else:
         assert type(deleted) is resource_class.ClassInUse
         assert added == 1
+    # Looked at at once: the next class that is made takes the id of the last.
+    assert invariants.violations(arena.db) == []
 
 
 @pytest.mark.parametrize("turn", range(ROUNDS))
