@@ -28,6 +28,20 @@ extensions = [
 exclude_patterns = ["_build"]
 templates_path: list[str] = []
 
+# Section 8 for what only the administrator of the machine may run.
+COMMANDS = {
+    "placement-api": ("serve the Placement API in one process", 8),
+    "placement-manage": ("create, upgrade and check the database of the Placement service", 8),
+    "placement-status": ("tell whether the Placement service is ready for an upgrade", 8),
+    "placement-compare": ("compare what two Placement services answer", 1),
+    "placement-tree": ("export, compare and change trees of resource providers", 1),
+    "placement-migrate-compute-inventory": ("move inventory of compute nodes into a tree", 8),
+}
+man_pages = [
+    (f"reference/commands/{name}", name, what, [author], section)
+    for name, (what, section) in COMMANDS.items()
+]
+
 html_theme = "furo"
 html_title = f"Placement {VERSION}"
 html_static_path = ["_static"]

@@ -25,18 +25,11 @@ from sqlalchemy import Column, Table
 import placement
 from docs import search_examples
 from placement import conf, errors, policies
+from placement.cmd.completion import MODULES
 from placement.db import models
 from placement.routes import INSIGHT, ROUTES
 from placement.search.tally import Reason, Stop
 
-MODULES = {
-    "placement-api": "placement.cmd.api",
-    "placement-manage": "placement.cmd.manage",
-    "placement-status": "placement.cmd.status",
-    "placement-compare": "placement.cmd.compare",
-    "placement-tree": "placement.cmd.tree",
-    "placement-migrate-compute-inventory": "placement.cmd.migrate_inventory",
-}
 HELP_WIDTH = "90"
 KINDS = {
     "IntOpt": "integer",
@@ -209,8 +202,9 @@ def help_of(program: str, words: list[str]) -> str:
         "import importlib, sys; sys.argv[0] = sys.argv.pop(1); "
         "sys.exit(importlib.import_module(sys.argv.pop(1)).main())"
     )
+    module = f"placement.cmd.{MODULES[program]}"
     done = subprocess.run(
-        [sys.executable, "-c", code, program, MODULES[program], *words, "--help"],
+        [sys.executable, "-c", code, program, module, *words, "--help"],
         capture_output=True,
         text=True,
         check=True,

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 import traceback
 from typing import Any
 
@@ -9,7 +10,7 @@ import tenacity
 from oslo_config import cfg
 from sqlalchemy import Engine, event, exc, make_url
 
-from placement.db import driver_errors
+from placement.db import driver_errors, first_connection
 from placement.db.database import Database
 from placement.db.engine import make_engine
 
@@ -96,6 +97,8 @@ def open_database(conf: cfg.ConfigOpts, *, patient: bool = False) -> Database:
 def wait_until_reachable(conf: cfg.ConfigOpts, target: Database) -> None:
     """Connect once; try again as ``max_retries`` and ``retry_interval`` say.
 
+    All attempts together take no longer than the retries with their intervals and one attempt more.
+
     What another attempt cannot mend (wrong credentials, no such database, a file that may not be
     written) is raised at once.
 
@@ -103,25 +106,51 @@ def wait_until_reachable(conf: cfg.ConfigOpts, target: Database) -> None:
     """
     options = conf.placement_database
     retries = options.max_retries
+    longest_s = _longest_attempt_s(options)
+    whole_s = float("inf") if retries < 0 else retries * options.retry_interval + longest_s
+    end = time.monotonic() + whole_s
+
+    def attempt() -> None:
+        first_connection.connect(target.engine, min(longest_s, end - time.monotonic()))
+
+    def is_over(state: tenacity.RetryCallState) -> bool:
+        if retries < 0:
+            return False
+        next_one = time.monotonic() + options.retry_interval
+        return state.attempt_number > retries or next_one >= end
 
     def report(state: tenacity.RetryCallState) -> None:
         left = "any number of" if retries < 0 else retries - state.attempt_number + 1
         error = state.outcome.exception() if state.outcome else None
         reason = " ".join(str(getattr(error, "orig", error)).split())
         LOG.warning(
-            "The database cannot be reached. %s attempts left, %s s apart. (%s)",
+            "The database cannot be reached. %s attempts left, %s s apart%s. (%s)",
             left,
             options.retry_interval,
+            "" if retries < 0 else f", for {end - time.monotonic():.0f} s more at the most",
             reason,
         )
 
     tenacity.Retrying(
         retry=tenacity.retry_if_exception(may_become_reachable),
-        stop=tenacity.stop_never if retries < 0 else tenacity.stop_after_attempt(retries + 1),
+        stop=is_over,
         wait=tenacity.wait_fixed(options.retry_interval),
         before_sleep=report,
         reraise=True,
-    )(lambda: target.engine.connect().close())
+    )(attempt)
+
+
+def connect_once(conf: cfg.ConfigOpts, target: Database) -> None:
+    """Connect without another try, in bounded time.
+
+    :raises sqlalchemy.exc.DBAPIError: no connection could be made.
+    """
+    first_connection.connect(target.engine, _longest_attempt_s(conf.placement_database))
+
+
+def _longest_attempt_s(options: Any) -> float:
+    url = make_url(_with_parameters(options.connection, options.connection_parameters))
+    return first_connection.longest_attempt_s(url)
 
 
 def may_become_reachable(error: BaseException) -> bool:

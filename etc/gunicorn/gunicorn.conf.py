@@ -5,6 +5,7 @@ Reload without a refused request: SIGHUP to the master process, after "placement
 """
 
 import multiprocessing
+import os
 
 wsgi_app = "placement.wsgi.api:application"
 # Only for nginx: a client that is slow to send its request would take a thread, without end.
@@ -27,3 +28,11 @@ keepalive = 5
 # Long candidate queries fit (the longest line gunicorn takes).
 limit_request_line = 8190
 control_socket_disable = True
+
+
+def post_fork(server, worker):
+    """Let the line that the service logs at its start say how many serve."""
+    cfg = worker.cfg
+    os.environ["PLACEMENT_WORKERS"] = (
+        f"gunicorn: {cfg.workers} processes with {cfg.threads} threads each"
+    )

@@ -158,7 +158,7 @@ def _policy_file(conf: cfg.ConfigOpts) -> Iterator[Finding]:
 
 def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[Finding]:
     try:
-        database.engine.connect().close()
+        db_api.connect_once(conf, database)
     except Exception as error:
         passing = db_api.may_become_reachable(error)
         yield Kind.TRANSIENT if passing else Kind.FATAL, _text(error, conf)

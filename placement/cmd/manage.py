@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from placement import advice, db_api
 from placement import conf as configuration
-from placement.cmd import audit, config_check
+from placement.cmd import audit, completion, config_check
 from placement.db import coexistence_rows, invariants, online_migrations, schema
 from placement.db.database import Database, Snapshot
 from placement.objects import coexistence
@@ -40,6 +40,8 @@ def run(argv: list[str], prog: str | None = None) -> int:
 
     :returns: the exit code. Usage errors leave through SystemExit, as argparse does.
     """
+    if shell := completion.asked(argv):
+        return completion.show(shell)
     conf = cfg.ConfigOpts()
     configuration.register_opts(conf)
     conf.register_cli_opt(

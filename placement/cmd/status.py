@@ -10,6 +10,7 @@ from sqlalchemy import exists, func, inspect, select
 
 from placement import advice, db_api
 from placement import conf as configuration
+from placement.cmd import completion
 from placement.db import coexistence_rows, invariants, models, schema
 from placement.db.consumer_rows import UUIDS_WITHOUT_RECORD
 from placement.db.database import Database
@@ -159,6 +160,8 @@ def run(argv: list[str], prog: str | None = None) -> int:
 
     :returns: the exit code. Usage errors leave through SystemExit with 2, as argparse does.
     """
+    if shell := completion.asked(argv):
+        return completion.show(shell)
     conf = cfg.ConfigOpts()
     configuration.register_opts(conf)
     checks = Checks(conf)

@@ -50,7 +50,9 @@ OPTIONS = (
         "max_retries",
         default=10,
         min=-1,
-        help="How often a failed connection is tried again when the service starts; -1 for ever.",
+        help="How often a failed connection is tried again when the service or a command starts; -1 for "
+        "ever. All attempts together take no longer than max_retries times retry_interval, and once the "
+        "time of a connection.",
     ),
     cfg.IntOpt(
         "retry_interval",

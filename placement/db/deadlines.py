@@ -54,7 +54,7 @@ def take(url: URL, *, patient: bool = False) -> tuple[URL, Deadlines]:
     :param patient: the defaults are :data:`NONE`.
     :raises ValueError: a deadline is no whole number.
     """
-    several = len(_hosts(url)) > 1
+    several = len(hosts(url)) > 1
     connect = failover.CONNECT_TIMEOUT_S if several else CONNECT_S
     usual = Deadlines(connect, READ_S, READ_S, STATEMENT_S, LOCK_S, IDLE_TRANSACTION_S)
     usual = NONE if patient else usual
@@ -67,7 +67,8 @@ def take(url: URL, *, patient: bool = False) -> tuple[URL, Deadlines]:
     return url.difference_update_query(ours), found
 
 
-def _hosts(url: URL) -> tuple[str, ...]:
+def hosts(url: URL) -> tuple[str, ...]:
+    """Return the hosts that the parameter ``host`` names, with their ports; none without it."""
     named = url.query.get("host", ())
     return tuple(named.split(",")) if isinstance(named, str) else named
 

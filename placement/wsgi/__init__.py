@@ -97,7 +97,9 @@ def _workers() -> str:
     if server := sys.modules.get("mod_wsgi"):
         processes, threads = server.maximum_processes, server.threads_per_process
         return f" mod_wsgi: {processes} processes with {threads} threads each."
-    return ""
+    # gunicorn tells nobody but its configuration (etc/gunicorn).
+    told = os.environ.get("PLACEMENT_WORKERS")
+    return f" {told}." if told else ""
 
 
 def _settle() -> None:

@@ -83,6 +83,7 @@ def test_gunicorn(folder: Path, environment: dict[str, str]) -> None:
     with deployment.gunicorn(folder, environment, http=True) as site:
         conversation.check(site)
         reload_under_load(site, site)
+        assert "gunicorn: 2 processes with 8 threads each." in site.master.log.read_text()
 
 
 def test_apache_with_uwsgi_under_a_prefix(folder: Path, environment: dict[str, str]) -> None:

@@ -1,0 +1,71 @@
+"""Completion of the commands' words, in a real bash."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from placement.cmd import manage, status
+from placement.cmd.completion import MODULES
+from tests.support.processes import require_program
+
+ASK = """
+source "$1"; shift
+words() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); }}
+words {line} "{last}"
+$(complete -p {program} | sed 's/.* -F //; s/ .*//')
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the command prints, in a file."""
+    path = tmp_path_factory.mktemp("completion") / "placement"
+    with path.open("w") as output, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", output)
+        assert manage.run(["--shell_completion", "bash"]) == 0
+    return path
+
+
+def completed(script: Path, line: str, last: str = "") -> set[str]:
+    """Return what bash offers for the word ``last`` after the words ``line``."""
+    program = line.split()[0]
+    asked = ASK.format(line=line, last=last, program=program)
+    done = subprocess.run(
+        [require_program("bash"), "-euc", asked, "bash", script],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "last", "expected"),
+    [
+        ("placement-manage", "d", {"db"}),
+        ("placement-manage db", "s", {"sync", "stamp"}),
+        ("placement-manage --config-file x db sync", "--", {"--finish", "--help"}),
+        ("placement-manage config check --before", "", {"start", "reload"}),
+        ("placement-status upgrade", "ch", {"check"}),
+        ("placement-tree apply", "--al", {"--allow-reshape"}),
+        ("placement-tree diff --color", "", {"auto", "always", "never"}),
+        ("placement-compare", "--at", {"--at-once"}),
+        ("placement-migrate-compute-inventory", "--dr", {"--driver"}),
+    ],
+)
+def test_words_are_completed(script: Path, line: str, last: str, expected: set[str]) -> None:
+    assert completed(script, line, last) == expected
+
+
+def test_every_command_is_completed(script: Path) -> None:
+    for program in MODULES:
+        assert "--help" in completed(script, program, "--h"), program
+
+
+def test_each_command_of_the_library_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """The option that oslo.config adds answered with an error: it does not find its templates."""
+    assert status.run(["--shell_completion", "zsh"]) == 0
+    assert "bashcompinit\n_placement_api()" in capsys.readouterr().out

@@ -1,0 +1,101 @@
+"""A database that takes connections and never says a word holds up no command for longer than it says."""
+
+import contextlib
+import re
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import make_url
+
+from placement.cmd import manage, status
+from placement.db.first_connection import longest_attempt_s
+
+# For everything but the waiting, on a machine with other work.
+SLACK_S = 5.0
+POSTGRESQL, MYSQL = "postgresql+psycopg2", "mysql+pymysql"
+COMMANDS = {
+    "db version": (manage.run, ["db", "version"]),
+    "db sync": (manage.run, ["db", "sync"]),
+    "db check": (manage.run, ["db", "check"]),
+    "config check": (manage.run, ["config", "check"]),
+    "upgrade check": (status.run, ["upgrade", "check"]),
+}
+
+
+@contextlib.contextmanager
+def silent(family: socket.AddressFamily, address: str) -> Iterator[int]:
+    """Listen and never accept: the kernel takes the connections; yield the port."""
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        try:
+            listener.bind((address, 0))
+        except OSError:
+            pytest.skip(f"no {address} on this machine")
+        listener.listen(16)
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture(autouse=True)
+def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_API__AUTH_STRATEGY", "noauth2")
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__MAX_RETRIES", "0")
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__RETRY_INTERVAL", "1")
+
+
+def gives_up(command: str, url: str, deadline_s: float, capfd: pytest.CaptureFixture[str]) -> None:
+    """Run a command; fail if it takes longer, or does not say what is wrong."""
+    run, argv = COMMANDS[command]
+    began = time.monotonic()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"{url}connect_timeout=1")
+        assert run(list(argv)) == 1
+    assert time.monotonic() - began < deadline_s + SLACK_S
+    said = capfd.readouterr()
+    assert "cannot be reached" in said.err + said.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_gives_up(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with silent(socket.AF_INET, "127.0.0.1") as port:
+        gives_up(command, f"{MYSQL}://p:s3cret@127.0.0.1:{port}/placement?", 1, capfd)
+
+
+@pytest.mark.parametrize("scheme", [POSTGRESQL, MYSQL])
+def test_all_attempts_together_take_what_was_printed(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    scheme: str,
+) -> None:
+    """Two retries after a second each, and one attempt of a second: three seconds."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__MAX_RETRIES", "2")
+
+    with silent(socket.AF_INET, "127.0.0.1") as port:
+        gives_up("db version", f"{scheme}://p:s3cret@127.0.0.1:{port}/placement?", 3, capfd)
+
+    assert re.findall(r"for (\d+) s more at the most", caplog.text) == ["2"]
+
+
+@pytest.mark.parametrize("scheme", [POSTGRESQL, MYSQL])
+def test_version_6_of_the_protocol(scheme: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with silent(socket.AF_INET6, "::1") as port:
+        gives_up("db version", f"{scheme}://p:s3cret@[::1]:{port}/placement?", 1, capfd)
+
+
+@pytest.mark.parametrize("scheme", [POSTGRESQL, MYSQL])
+def test_several_hosts(scheme: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each of them has its time."""
+    with silent(socket.AF_INET, "127.0.0.1") as one, silent(socket.AF_INET, "127.0.0.2") as other:
+        hosts = f"host=127.0.0.1:{one}&host=127.0.0.2:{other}&"
+        gives_up("db version", f"{scheme}://p:s3cret@/placement?{hosts}", 2, capfd)
+
+
+def test_a_name_with_several_addresses_has_the_time_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``localhost`` has where both families are: drivers try one after the other."""
+    found = [(None, None, None, "", (address, 0)) for address in ("127.0.0.1", "::1", "::1")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+
+    url = make_url("postgresql://placement@localhost/placement?connect_timeout=4")
+
+    assert longest_attempt_s(url) == 8
