@@ -18,5 +18,9 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def environment(folder: Path) -> dict[str, str]:
-    """The service's environment, which names a configuration and a ready SQLite database."""
-    return deployment.prepare(folder, f"sqlite:///{folder}/placement.sqlite")
+    """The service's environment, which names a configuration and a ready SQLite database.
+
+    The processes of a server share their metrics, which need no token.
+    """
+    metrics = f"[insight]\nenabled = true\npublic = metrics\nmetrics_directory = {folder}/metrics\n"
+    return deployment.prepare(folder, f"sqlite:///{folder}/placement.sqlite", metrics)

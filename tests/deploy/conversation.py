@@ -5,6 +5,7 @@ import uuid
 from typing import Any, Self
 
 import requests
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.deployment import Site
 
@@ -94,6 +95,19 @@ def check_errors(site: Site) -> None:
     assert call(site, "DELETE", "/resource_providers").status_code == 405
 
 
+def counted_claims(site: Site) -> int:
+    """Ask whichever process answers how many claims all of them have granted."""
+    answer = requests.get(f"{site.url}/-/metrics", timeout=30)
+    assert answer.status_code == 200, answer.text
+    wanted = {"method": "PUT", "route": "/allocations/{consumer_uuid}", "status": "204"}
+    return sum(
+        int(sample.value)
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+        if sample.name == "placement_request_seconds_count" and sample.labels == wanted
+    )
+
+
 class Load:
     """Threads that read and claim without pause, each request on a new connection."""
 
@@ -101,6 +115,7 @@ class Load:
         self.site = site
         self.provider: str = create_provider(site, f"loaded-{uuid.uuid4()}", VCPU=10**6)["uuid"]
         self.claimed = 0
+        self._counted = counted_claims(site)
         self.failures: list[str] = []
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -131,7 +146,8 @@ class Load:
             thread.join()
 
     def check(self) -> None:
-        """No request failed, and what was acknowledged is what is there."""
+        """No request failed, what was acknowledged is what is there, and the metrics say so too."""
         assert not self.failures, self.failures[:5]
         usages = call(self.site, "GET", f"/resource_providers/{self.provider}/usages").json()
         assert usages["usages"] == {"VCPU": self.claimed}
+        assert counted_claims(self.site) - self._counted == self.claimed
