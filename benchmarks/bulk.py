@@ -161,13 +161,19 @@ def _insert_providers(
         level = [one for one in left if one.parent is None or one.parent in ids]
         level_uuids = {one.uuid for one in level}
         left = [one for one in left if one.uuid not in level_uuids]
+        generations = {
+            one.uuid: sum(map(bool, (one.inventories, one.traits, one.aggregates)))
+            + posts.get(one.uuid, 0)
+            for one in level
+        }
         rows = [
             {
                 "uuid": one.uuid,
                 "name": one.name,
                 "revision": models.first_revision(),
-                "generation": sum(map(bool, (one.inventories, one.traits, one.aggregates)))
-                + posts.get(one.uuid, 0),
+                "generation": generations[one.uuid],
+                # COPY asks nobody for defaults; without it each first claim counts the host again.
+                "own_generation": generations[one.uuid],
                 "parent_provider_id": ids[one.parent] if one.parent else None,
                 "root_provider_id": roots[one.parent] if one.parent else None,
             }
@@ -250,7 +256,7 @@ def _insert_consumers(
     ]
     _insert(tx, models.allocations, ledger)
     owner_usage_rows.add(
-        Transaction(tx, 1), _owned(consumers, projects, users, types["INSTANCE"], classes)
+        Transaction(tx), _owned(consumers, projects, users, types["INSTANCE"], classes)
     )
 
 

@@ -110,7 +110,7 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     application = _with_cors(application, conf)
     application = logged(application)
     application = _behind_proxy(application, conf)
-    application = observed(application, _watchers(conf, database, metrics))
+    application = observed(application, _watchers(conf, metrics))
     application = with_health_check(application, conf, database)
     application = _with_body_read(application, conf.placement.max_request_body_size)
     return _with_request_line(application)
@@ -131,10 +131,10 @@ def _metrics(conf: cfg.ConfigOpts, database: Database) -> "Metrics":
     return metrics
 
 
-def _watchers(conf: cfg.ConfigOpts, database: Database, metrics: "Metrics | None") -> list[Watcher]:
+def _watchers(conf: cfg.ConfigOpts, metrics: "Metrics | None") -> list[Watcher]:
     watchers: list[Watcher] = [metrics.record] if metrics is not None else []
     if conf.api.slow_request_s:
-        watchers.append(slow_requests.watcher(conf.api.slow_request_s, database.engine))
+        watchers.append(slow_requests.watcher(conf.api.slow_request_s))
     return watchers
 
 

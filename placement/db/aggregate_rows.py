@@ -3,17 +3,28 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import bindparam, delete, select
 
 from placement.db import models, named_rows
 from placement.db.database import Access, Transaction
 from placement.db.in_list import batches
 from placement.db.insertion import insert_all
 from placement.db.named_rows import AGGREGATES
+from placement.db.ready import Ready
 
 _providers = models.resource_providers
 _aggregates = models.placement_aggregates
 _associations = models.resource_provider_aggregates
+
+
+_OF_PROVIDER = Ready(
+    select(_providers.c.generation, _aggregates.c.uuid)
+    .select_from(_providers)
+    .outerjoin(_associations, _associations.c.resource_provider_id == _providers.c.id)
+    .outerjoin(_aggregates, _aggregates.c.id == _associations.c.aggregate_id)
+    .where(_providers.c.uuid == bindparam("uuid"))
+    .order_by(_associations.c.aggregate_id)
+)
 
 
 class ProviderAggregates(NamedTuple):
@@ -25,14 +36,7 @@ class ProviderAggregates(NamedTuple):
 
 def of_provider(access: Access, provider_uuid: str) -> ProviderAggregates | None:
     """Return the aggregates of the provider, None if there is no such provider. One statement."""
-    rows = access.execute(
-        select(_providers.c.generation, _aggregates.c.uuid)
-        .select_from(_providers)
-        .outerjoin(_associations, _associations.c.resource_provider_id == _providers.c.id)
-        .outerjoin(_aggregates, _aggregates.c.id == _associations.c.aggregate_id)
-        .where(_providers.c.uuid == provider_uuid)
-        .order_by(_associations.c.aggregate_id)
-    ).all()
+    rows = access.rows(_OF_PROVIDER, {"uuid": provider_uuid})
     if not rows:
         return None
     return ProviderAggregates(rows[0][0], [uuid for _, uuid in rows if uuid is not None])

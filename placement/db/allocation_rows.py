@@ -5,10 +5,11 @@ from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
-from sqlalchemy import Delete, bindparam, delete, func, select
+from sqlalchemy import bindparam, delete, func, select
 
 from placement.db import in_list, insertion, models
 from placement.db.database import Access, StaleRead, Transaction
+from placement.db.ready import Ready
 
 _allocations = models.allocations
 _consumers = models.consumers
@@ -25,7 +26,7 @@ _IN_USE = (
     .distinct()
 )
 
-_OF_CONSUMER = (
+_OF_CONSUMER = Ready(
     select(
         _providers.c.uuid,
         func.coalesce(_providers.c.generation, 0),
@@ -48,7 +49,7 @@ _OF_CONSUMER = (
     .order_by(_allocations.c.id)
 )
 
-_OF_PROVIDER = (
+_OF_PROVIDER = Ready(
     select(
         func.coalesce(_providers.c.generation, 0),
         _consumers.c.uuid,
@@ -100,7 +101,7 @@ class ProviderAllocation(NamedTuple):
 
 def of_consumer(access: Access, uuid: str) -> list[ConsumerAllocation]:
     """Return the allocations of a consumer that has a record. One statement."""
-    return [ConsumerAllocation(*row) for row in access.execute(_OF_CONSUMER, {"uuid": uuid})]
+    return [ConsumerAllocation(*row) for row in access.rows(_OF_CONSUMER, {"uuid": uuid})]
 
 
 def of_provider(access: Access, uuid: str) -> list[ProviderAllocation]:
@@ -108,7 +109,7 @@ def of_provider(access: Access, uuid: str) -> list[ProviderAllocation]:
 
     A provider without any gives one row of Nones, an unknown provider none.
     """
-    return [ProviderAllocation(*row) for row in access.execute(_OF_PROVIDER, {"uuid": uuid})]
+    return [ProviderAllocation(*row) for row in access.rows(_OF_PROVIDER, {"uuid": uuid})]
 
 
 def in_use(tx: Transaction, places: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -130,13 +131,13 @@ def delete_all(tx: Transaction, ids: Sequence[int]) -> None:
     """
     for part in in_list.batches(sorted(ids)):
         size = in_list.size_for(len(part))
-        if tx.execute(_delete(size), in_list.bound("id", part, size)).rowcount != len(part):
+        if tx.change(_delete(size), in_list.bound("id", part, size)) != len(part):
             raise StaleRead("an allocation was deleted meanwhile")
 
 
 @cache
-def _delete(size: int) -> Delete:
-    return delete(_allocations).where(in_list.is_among(_allocations.c.id, "id", size))
+def _delete(size: int) -> Ready:
+    return Ready(delete(_allocations).where(in_list.is_among(_allocations.c.id, "id", size)))
 
 
 def insert_all(tx: Transaction, rows: Sequence[tuple[str, int, int, int]]) -> None:

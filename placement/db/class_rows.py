@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import cache
 from typing import NamedTuple
 
 import os_resource_classes
-from sqlalchemy import case, delete, exc, func, insert, select, update
+from sqlalchemy import bindparam, case, delete, exc, func, insert, select, update
 
 from placement.db import models, named_rows
 from placement.db.database import Access, Snapshot, StaleRead, Transaction
+from placement.db.ready import Ready
 
 _classes = models.resource_classes
 _inventories = models.inventories
@@ -32,11 +34,12 @@ _columns = (
 )
 
 
+_EVERY = Ready(select(*_columns).order_by(_classes.c.id))
+
+
 def every(access: Access) -> list[ClassRow]:
     """Return all classes in id order. One statement."""
-    return [
-        ClassRow._make(row) for row in access.execute(select(*_columns).order_by(_classes.c.id))
-    ]
+    return [ClassRow._make(row) for row in access.rows(_EVERY)]
 
 
 def get(access: Access, name: str, *, lock: bool = False) -> ClassRow | None:
@@ -44,9 +47,14 @@ def get(access: Access, name: str, *, lock: bool = False) -> ClassRow | None:
 
     :param lock: keep others from renaming, deleting or giving inventory of it.
     """
-    statement = select(*_columns).where(_classes.c.name == name)
-    row = access.execute(statement.with_for_update() if lock else statement).one_or_none()
-    return None if row is None else ClassRow._make(row)
+    rows = access.rows(_get(lock), {"name": name})
+    return ClassRow._make(rows[0]) if rows else None
+
+
+@cache
+def _get(lock: bool) -> Ready:
+    statement = select(*_columns).where(_classes.c.name == bindparam("name"))
+    return Ready(statement.with_for_update() if lock else statement)
 
 
 def existing(access: Access, names: Sequence[str]) -> set[str]:

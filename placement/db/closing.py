@@ -26,13 +26,14 @@ from placement.db.database import StaleRead, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.owner_usage_rows import Account
 from placement.db.provider_rows import LockedProvider
+from placement.db.ready import Ready
 
 _inventories = models.inventories
 _key = _inventories.c.id
 _used = _inventories.c.used
 _UPDATE = update(_inventories)
 
-Write = tuple[Any, dict[str, Any]]
+Write = tuple[Ready, dict[str, Any]]
 """A statement and its parameters."""
 
 Changes = Sequence[tuple[int, int]]
@@ -89,7 +90,7 @@ def close(tx: Transaction, closing: Closing) -> None:
         _write_places(tx, closing, changes)
     else:
         for part in in_list.batches(changes):
-            tx.execute(*_moving(part))
+            _move_counters(tx, part)
         for steps, providers in sorted(closing.stepped.items()):
             provider_rows.step(tx, providers, steps)
         provider_rows.touch(tx, closing.touched)
@@ -106,20 +107,23 @@ def _write_at_once(tx: Transaction, closing: Closing, changes: Changes) -> None:
     if not writes:
         return
     parameters = {name: value for _, bound in writes for name, value in bound.items()}
-    done = tx.execute(_together(*(statement for statement, _ in writes)), parameters)
     # The rows of the first alone are counted.
-    if closing.number_stepped and done.rowcount != closing.number_stepped:
+    found = tx.change(_together(*(statement for statement, _ in writes)), parameters)
+    if closing.number_stepped and found != closing.number_stepped:
         raise StaleRead("a provider's generation is another")
 
 
 @lru_cache(maxsize=256)
-def _together(first: Any, *others: Any) -> Any:
+def _together(first: Ready, *others: Ready) -> Ready:
     if not others:
         return first
-    return first.add_cte(
-        *(
-            (each.columns() if isinstance(each, TextClause) else each).cte(f"write_{number}")
-            for number, each in enumerate(others)
+    statements = [other.statement for other in others]
+    return Ready(
+        first.statement.add_cte(
+            *(
+                (each.columns() if isinstance(each, TextClause) else each).cte(f"write_{number}")
+                for number, each in enumerate(statements)
+            )
         )
     )
 
@@ -128,18 +132,18 @@ def _write_places(tx: Transaction, closing: Closing, changes: Changes) -> None:
     """Write counters and providers of a uniform change with one statement."""
     ((providers, parameters),) = _of_providers(closing)
     statement = _with_counters(providers, in_list.size_for(len(changes)))
-    found = tx.execute(statement, parameters | _moving(changes)[1]).rowcount
+    found = tx.change(statement, parameters | _moving(changes)[1])
     # Each row of either table counts once, and those of a provider with another generation do not.
     if found != closing.number_stepped + len(closing.touched) + len(changes):
         raise StaleRead("a provider's generation is another")
 
 
 @lru_cache(maxsize=256)
-def _with_counters(providers: Update, size: int) -> Update:
+def _with_counters(providers: Ready, size: int) -> Ready:
     """It finds no provider without one of the records and no record of another provider."""
     by = in_list.by_key(_key, _used, "key", "by", size)
     own = _inventories.c.resource_provider_id == models.resource_providers.c.id
-    return _move(size, by, providers.where(own))
+    return Ready(_move(size, by, providers.statement.where(own)))
 
 
 def _of_providers(closing: Closing) -> list[Write]:
@@ -154,18 +158,24 @@ def _of_providers(closing: Closing) -> list[Write]:
     return writes
 
 
-def _moving(changes: Changes) -> tuple[Update, dict[str, Any]]:
-    """Return the statement that adds to counters, and its parameters."""
+def _move_counters(tx: Transaction, changes: Changes) -> None:
+    if in_list.size_for(len(changes)) != in_list.ANY_SIZE:
+        tx.change(*_moving(changes))
+        return
+    moving = _move(in_list.ANY_SIZE, case(dict(changes), value=_key))
+    tx.execute(moving, in_list.bound("key", [key for key, _ in changes], in_list.ANY_SIZE))
+
+
+def _moving(changes: Changes) -> Write:
+    """Return the statement that adds to counters, of which there are few, and its parameters."""
     size = in_list.size_for(len(changes))
     parameters = in_list.bound("key", [key for key, _ in changes], size)
-    if size == in_list.ANY_SIZE:
-        return _move(size, case(dict(changes), value=_key)), parameters
     return _move_of(size), parameters | in_list.bound("by", [by for _, by in changes], size)
 
 
 @cache
-def _move_of(size: int) -> Update:
-    return _move(size, in_list.by_key(_key, _used, "key", "by", size))
+def _move_of(size: int) -> Ready:
+    return Ready(_move(size, in_list.by_key(_key, _used, "key", "by", size)))
 
 
 def _move(size: int, by: ColumnElement[int], updated: Update = _UPDATE) -> Update:

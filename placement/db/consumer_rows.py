@@ -11,12 +11,13 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Delete, Select, Update, bindparam, delete, exists, select, update
+from sqlalchemy import bindparam, delete, exists, select, update
 
 from placement.db import in_list, models
 from placement.db.database import StaleRead, Transaction
 from placement.db.insertion import insert_missing
 from placement.db.ledger_rows import ConsumerRow
+from placement.db.ready import Ready
 
 _consumers = models.consumers
 FIRST_GENERATION = 1
@@ -42,12 +43,12 @@ def lock(tx: Transaction, uuids: Collection[str]) -> None:
     """Wait until nobody else is writing these consumers, in uuid order. One statement."""
     for part in in_list.batches(sorted(uuids)):
         size = in_list.size_for(len(part))
-        tx.execute(_lock(size), in_list.bound("uuid", part, size)).all()
+        tx.rows(_lock(size), in_list.bound("uuid", part, size))
 
 
 @cache
-def _lock(size: int) -> Select[int]:
-    return (
+def _lock(size: int) -> Ready:
+    return Ready(
         select(_consumers.c.id)
         .where(in_list.is_among(_consumers.c.uuid, "uuid", size))
         .order_by(_consumers.c.uuid)
@@ -88,18 +89,18 @@ def step(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
 def _change_as_read(
     tx: Transaction,
     consumers: Sequence[ConsumerRow],
-    statement: Callable[[int], Update | Delete],
+    statement: Callable[[int], Ready],
     parameters: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     for part in in_list.batches([(consumer.id, consumer.generation) for consumer in consumers]):
         size, as_read = in_list.as_read(part)
-        if tx.execute(statement(size), {**as_read, **parameters}).rowcount != len(part):
+        if tx.change(statement(size), {**as_read, **parameters}) != len(part):
             raise StaleRead("a consumer's generation is another")
 
 
 @cache
-def _step(size: int) -> Update:
-    return (
+def _step(size: int) -> Ready:
+    return Ready(
         update(_consumers)
         .where(*in_list.unmoved(_consumers, size))
         .values(generation=_consumers.c.generation + 1, updated_at=bindparam("now"))
@@ -133,5 +134,5 @@ def remove(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
 
 
 @cache
-def _remove(size: int) -> Delete:
-    return delete(_consumers).where(*in_list.unmoved(_consumers, size))
+def _remove(size: int) -> Ready:
+    return Ready(delete(_consumers).where(*in_list.unmoved(_consumers, size)))

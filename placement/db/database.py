@@ -17,20 +17,25 @@ A function of one statement that reads takes any :class:`Access`.
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, TypeVar
 
 import tenacity
-from sqlalchemy import Connection, Engine, exc, select
+from sqlalchemy import Connection, CursorResult, Engine, Executable, ScalarResult, exc, select
 
 from placement import errors, telemetry
-from placement.db import dialects, driver_errors
+from placement.db import dialects, driver_errors, ready
+from placement.db.ready import Ready, Row
 from placement.db.silence import Silence
 from placement.db.writer_queue import WriterQueue
 
 T = TypeVar("T")
+A = TypeVar("A", bound="Access")
+
+NOTHING: Mapping[str, Any] = {}
+"""No parameters; a plain dictionary, as drivers want it."""
 
 # READ COMMITTED, and not more, for writes: the rows that a check depends on are locked before they
 # are read, and a statement that waited for a lock must see what the holder committed. On MySQL it
@@ -59,6 +64,9 @@ RETRY_WAIT_MAX_S = 0.5
 DEADLINE_S = 30
 
 
+_ANYTHING = Ready(select(1))
+
+
 class StaleRead(Exception):
     """What was read inside this transaction is no longer true: begin it again.
 
@@ -73,38 +81,70 @@ class Access:
     """
 
     def __init__(self, connection: Connection) -> None:
+        self.connection = connection
         self.dialect = dialects.kind(connection)
-        self.execute = connection.execute
-        self.scalar = connection.scalar
-        self.scalars = connection.scalars
-        self.exec_driver_sql = connection.exec_driver_sql
+        self._is_direct = ready.nobody_listens(connection.engine)
+
+    def rows(self, statement: Ready, parameters: Mapping[str, Any] = NOTHING) -> Sequence[Row]:
+        """Return the rows of a statement that is made ready, as plain tuples."""
+        self._note_statement()
+        run = ready.rows if self._is_direct else ready.watched_rows
+        return run(self.connection, statement, parameters)
+
+    def change(self, statement: Ready, parameters: Mapping[str, Any] = NOTHING) -> int:
+        """Run a statement that is made ready; return how many rows it has found."""
+        self._note_statement()
+        run = ready.change if self._is_direct else ready.watched_change
+        return run(self.connection, statement, parameters)
+
+    def send(self, text: str) -> None:
+        """Send one of the statements around a transaction."""
+        self._note_statement()
+        if self._is_direct:
+            ready.send(self.connection, text)
+        else:
+            self.connection.exec_driver_sql(text)
+
+    def execute(
+        self, statement: Executable, parameters: Any = None
+    ) -> CursorResult[*tuple[Any, ...]]:
+        """Run a statement that is built for the occasion."""
+        self._note_statement()
+        return self.connection.execute(statement, parameters)
+
+    def scalar(self, statement: Executable) -> Any:
+        """Return the one value of a statement that is built for the occasion."""
+        self._note_statement()
+        return self.connection.scalar(statement)
+
+    def scalars(self, statement: Executable) -> ScalarResult[Any]:
+        """Return the first column of a statement that is built for the occasion."""
+        self._note_statement()
+        return self.connection.scalars(statement)
+
+    def exec_driver_sql(self, text: str, parameters: Any = None) -> CursorResult[*tuple[Any, ...]]:
+        """Run a text in the driver's own language."""
+        self._note_statement()
+        return self.connection.exec_driver_sql(text, parameters)
+
+    def _note_statement(self) -> None:
+        telemetry.ran_statement()
 
 
 class Reader(Access):
     """Runs one statement, outside any transaction: a second one could see another state."""
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
-        self._has_run = False
-        for name in ("execute", "scalar", "scalars", "exec_driver_sql"):
-            setattr(self, name, self._once(getattr(self, name)))
+    _has_run = False
 
-    def _once(self, run: Callable[..., T]) -> Callable[..., T]:
-        def only(*args: Any, **kwargs: Any) -> T:
-            if self._has_run:
-                raise RuntimeError("Database.read is for one statement; take Database.snapshot")
-            self._has_run = True
-            return run(*args, **kwargs)
-
-        return only
+    def _note_statement(self) -> None:
+        if self._has_run:
+            raise RuntimeError("Database.read is for one statement; take Database.snapshot")
+        self._has_run = True
+        super()._note_statement()
 
 
 class Snapshot(Access):
     """A read-only transaction, all of whose statements see one committed state."""
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
-        self.connection = connection
 
 
 class Transaction(Access):
@@ -113,16 +153,13 @@ class Transaction(Access):
     ``attempt``: 1, or more if those before were rolled back.
     """
 
-    def __init__(self, connection: Connection, attempt: int) -> None:
-        super().__init__(connection)
-        self.connection = connection
-        self.attempt = attempt
+    attempt = 0
 
 
 class Database:
     """One configured database.
 
-    :param engine: a SQLAlchemy engine in autocommit (see :mod:`placement.db.engine`).
+    :param engine: of :func:`placement.db.engine.make_engine`: in autocommit, and prepared.
     :param attempts: called for each write; how often a transaction is tried at the most.
     :param deadline_s: no new attempt begins later than this after the first. What an attempt waits for has
         deadlines of its own (:mod:`placement.db.deadlines`).
@@ -166,7 +203,7 @@ class Database:
 
         :raises errors.Unavailable: it does not.
         """
-        self._guarded(self._ping_retry, self._run, lambda c: c.execute(select(1)), (), self._readers)
+        self._guarded(self._ping_retry, self._run, Reader, _ask, (), self._readers)
 
     def _give_up(self, state: tenacity.RetryCallState) -> bool:
         elapsed_s = state.seconds_since_start or 0.0
@@ -178,7 +215,7 @@ class Database:
         :raises errors.DatabaseBusy: others kept what it reads locked, or it took too long.
         :raises errors.DatabaseUnavailable: no connection within the deadline.
         """
-        return self._reading(lambda connection: work(Reader(connection)), ())
+        return self._reading(Reader, work, ())
 
     def snapshot(self, work: Callable[[Snapshot], T]) -> T:
         """Return ``work(tx)``, all of whose statements see one committed state.
@@ -186,12 +223,11 @@ class Database:
         :raises errors.DatabaseBusy: others kept what it reads locked, or it took too long.
         :raises errors.DatabaseUnavailable: no connection within the deadline.
         """
-        begin = BEGIN_SNAPSHOT[self.dialect]
-        return self._reading(lambda connection: work(Snapshot(connection)), begin)
+        return self._reading(Snapshot, work, BEGIN_SNAPSHOT[self.dialect])
 
-    def _reading(self, work: Callable[[Connection], T], begin: tuple[str, ...]) -> T:
+    def _reading(self, kind: type[A], work: Callable[[A], T], begin: tuple[str, ...]) -> T:
         try:
-            return self._guarded(self._read_retry, self._run, work, begin, self._readers)
+            return self._guarded(self._read_retry, self._run, kind, work, begin, self._readers)
         except exc.DBAPIError as error:
             if driver_errors.is_conflict(error):
                 raise errors.DatabaseBusy() from error
@@ -216,13 +252,15 @@ class Database:
         """
         attempts = itertools.count(1)
 
-        def attempt(connection: Connection) -> T:
+        def attempt(tx: Transaction) -> T:
             telemetry.attempted()
-            return work(Transaction(connection, next(attempts)))
+            tx.attempt = next(attempts)
+            return work(tx)
 
+        begin = BEGIN_WRITE[self.dialect]
         try:
             return self._guarded(
-                self._write_retry, self._run, attempt, BEGIN_WRITE[self.dialect], self._writers
+                self._write_retry, self._run, Transaction, attempt, begin, self._writers
             )
         except StaleRead as stale:
             telemetry.gave_up()
@@ -252,12 +290,13 @@ class Database:
         except exc.TimeoutError as error:
             raise errors.DatabaseUnavailable() from error
 
-    def _run(self, work: Callable[[Connection], T], begin: tuple[str, ...], turn: Any) -> T:
+    def _run(self, kind: type[A], work: Callable[[A], T], begin: tuple[str, ...], turn: Any) -> T:
         try:
             with turn, self._silence.heard(), self._connected() as connection:
+                access = kind(connection)
                 if not begin:
-                    return work(connection)
-                return self._in_transaction(connection, work, begin)
+                    return work(access)
+                return self._in_transaction(access, work, begin)
         except (exc.SQLAlchemyError, errors.OutcomeUnknown) as error:
             telemetry.database_failed(driver_errors.kind(error))
             raise
@@ -268,26 +307,24 @@ class Database:
         telemetry.waited_for_connection(perf_counter() - began)
         return connection
 
-    def _in_transaction(
-        self, connection: Connection, work: Callable[[Connection], T], begin: tuple[str, ...]
-    ) -> T:
+    def _in_transaction(self, tx: A, work: Callable[[A], T], begin: tuple[str, ...]) -> T:
         try:
             for statement in begin:
-                connection.exec_driver_sql(statement)
-            result = work(connection)
+                tx.send(statement)
+            result = work(tx)
         except BaseException:
-            _roll_back(connection)
+            _roll_back(tx)
             telemetry.transaction_ended()
             raise
         try:
-            connection.exec_driver_sql("COMMIT")
+            tx.send("COMMIT")
         except exc.DBAPIError as error:
             if driver_errors.is_disconnect(error):
                 raise errors.OutcomeUnknown() from error
-            _roll_back(connection)
+            _roll_back(tx)
             raise
         except BaseException:
-            connection.invalidate()
+            tx.connection.invalidate()
             raise
         finally:
             telemetry.transaction_ended()
@@ -298,15 +335,20 @@ class Database:
         self.engine.dispose()
 
 
-def _roll_back(connection: Connection) -> None:
+def _roll_back(tx: Access) -> None:
     """Undo the transaction; give the connection up if that cannot be said or heard."""
+    connection = tx.connection
     if connection.invalidated or connection.closed:
         return
     try:
-        connection.exec_driver_sql("ROLLBACK")
+        tx.send("ROLLBACK")
     except exc.DBAPIError:
         # Also where the database ended the transaction by itself (SQLite does on a full disk).
         connection.invalidate()
+
+
+def _ask(reader: Reader) -> None:
+    reader.rows(_ANYTHING)
 
 
 def _note_repeat(state: tenacity.RetryCallState) -> None:

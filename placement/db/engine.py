@@ -9,7 +9,7 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
-from placement.db import deadlines, dialects, failover
+from placement.db import deadlines, dialects, failover, ready
 
 SQLITE_BUSY_TIMEOUT_MS = 30_000
 
@@ -57,6 +57,7 @@ def make_engine(
     else:
         options |= {"pool_size": POOL_SIZE, **(pool or {})}
     engine = create_engine(url, **options)
+    ready.prepare(engine)
     _forget_connections_in_children(engine)
     if backend == "sqlite":
         _set_up_sqlite(engine, sqlite_synchronous)

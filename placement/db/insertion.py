@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Table, TextClause, bindparam, text
+from sqlalchemy import Table, bindparam, text
 
 from placement.db.database import Transaction
+from placement.db.ready import Ready
 
 ROWS_AT_ONCE = 64
 """Rows of one statement; everyday requests insert a few. More take a statement for each so many."""
@@ -21,7 +22,7 @@ SKIP_TAKEN = " ON CONFLICT DO NOTHING"
 def insert_all(tx: Transaction, table: Table, rows: Sequence[Row]) -> None:
     """Insert the rows, which all name the same columns. One statement, or none for no row."""
     for part in parts(rows):
-        tx.execute(*inserting(table, part))
+        tx.change(*inserting(table, part))
 
 
 def insert_missing(tx: Transaction, table: Table, rows: Sequence[Row]) -> int:
@@ -33,7 +34,7 @@ def insert_missing(tx: Transaction, table: Table, rows: Sequence[Row]) -> int:
     :returns: how many rows were inserted.
     """
     way = ("IGNORE ", "") if tx.dialect == "mysql" else ("", SKIP_TAKEN)
-    return sum(tx.execute(*inserting(table, part, *way)).rowcount for part in parts(rows))
+    return sum(tx.change(*inserting(table, part, *way)) for part in parts(rows))
 
 
 def parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
@@ -44,7 +45,7 @@ def parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 def inserting(
     table: Table, rows: Sequence[Row], before: str = "", after: str = ""
-) -> tuple[TextClause, dict[str, Any]]:
+) -> tuple[Ready, dict[str, Any]]:
     """Return the statement that inserts a part of rows, and its parameters.
 
     :param before: what stands before INTO; ``after``: behind the values.
@@ -56,18 +57,18 @@ def inserting(
 
 
 @lru_cache(maxsize=512)
-def _insert(
-    table: Table, names: tuple[str, ...], count: int, before: str, after: str
-) -> TextClause:
+def _insert(table: Table, names: tuple[str, ...], count: int, before: str, after: str) -> Ready:
     rows = (f"({', '.join(f':{name}_{index}' for name in names)})" for index in range(count))
     # Nothing of it comes from outside: names of columns and placeholders.
     statement = text(
         f"INSERT {before}INTO {table.name} ({', '.join(names)}) VALUES {', '.join(rows)}{after}"  # noqa: S608
     )
-    return statement.bindparams(
-        *(
-            bindparam(f"{name}_{index}", type_=table.c[name].type)
-            for index in range(count)
-            for name in names
+    return Ready(
+        statement.bindparams(
+            *(
+                bindparam(f"{name}_{index}", type_=table.c[name].type)
+                for index in range(count)
+                for name in names
+            )
         )
     )

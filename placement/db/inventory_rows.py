@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import os_resource_classes
 from sqlalchemy import (
     ColumnElement,
-    Select,
+    bindparam,
     delete,
     exc,
     func,
@@ -20,6 +20,7 @@ from sqlalchemy import (
 
 from placement.db import coexistence_rows, in_list, insertion, models
 from placement.db.database import Access, StaleRead, Transaction
+from placement.db.ready import Ready
 
 _inventories = models.inventories
 _used = _inventories.c.used
@@ -107,13 +108,13 @@ def lock_of(tx: Transaction, provider_ids: Collection[int]) -> list[InventoryRow
     if not provider_ids:
         return []
     size = in_list.size_for(len(provider_ids))
-    rows = tx.execute(_lock_of(size), in_list.bound("provider", sorted(provider_ids), size))
+    rows = tx.rows(_lock_of(size), in_list.bound("provider", sorted(provider_ids), size))
     return [InventoryRow(*row) for row in rows]
 
 
 @cache
-def _lock_of(size: int) -> Select[*tuple[Any, ...]]:
-    return (
+def _lock_of(size: int) -> Ready:
+    return Ready(
         select(
             _inventories.c.id,
             _inventories.c.resource_provider_id,
@@ -134,11 +135,27 @@ def of_provider(
 
     :param class_name: only the record of this class.
     """
-    own: ColumnElement[bool] = _inventories.c.resource_provider_id == _providers.c.id
+    given = {"uuid": provider_uuid}
     if class_name is not None:
-        class_id = select(_classes.c.id).where(_classes.c.name == class_name).scalar_subquery()
-        own = own & (_inventories.c.resource_class_id == class_id)
-    rows = access.execute(
+        given["class"] = class_name
+    rows = access.rows(_of_provider(class_name is not None), given)
+    if not rows:
+        return None
+    records = [
+        ShownRecord(row[1], Record._make(row[4:]), int(row[2]), row[3])
+        for row in rows
+        if row[1] is not None
+    ]
+    return ProviderInventory(rows[0][0], records)
+
+
+@cache
+def _of_provider(of_class: bool) -> Ready:
+    own: ColumnElement[bool] = _inventories.c.resource_provider_id == _providers.c.id
+    if of_class:
+        class_id = select(_classes.c.id).where(_classes.c.name == bindparam("class"))
+        own = own & (_inventories.c.resource_class_id == class_id.scalar_subquery())
+    return Ready(
         select(
             _providers.c.generation,
             _classes.c.name,
@@ -152,17 +169,9 @@ def of_provider(
                 _classes, _classes.c.id == _inventories.c.resource_class_id
             )
         )
-        .where(_providers.c.uuid == provider_uuid)
+        .where(_providers.c.uuid == bindparam("uuid"))
         .order_by(_classes.c.id)
-    ).all()
-    if not rows:
-        return None
-    records = [
-        ShownRecord(row[1], Record._make(row[4:]), int(row[2]), row[3])
-        for row in rows
-        if row[1] is not None
-    ]
-    return ProviderInventory(rows[0][0], records)
+    )
 
 
 class HeldRecord(NamedTuple):

@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    CompoundSelect,
     Select,
     func,
     literal_column,
@@ -25,6 +24,7 @@ from placement.db import coexistence_rows, dialects, in_list, inventory_rows, mo
 from placement.db.database import Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.provider_rows import LockedProvider
+from placement.db.ready import Ready
 
 _consumers = models.consumers
 _allocations = models.allocations
@@ -123,12 +123,14 @@ _BRANCHES: Mapping[str, tuple[Branch, ...]] = {
 
 # The sizes of six lists would make many statements; those of everyday requests are few.
 @lru_cache(maxsize=256)
-def _statement(*sizes: tuple[str, int]) -> CompoundSelect[Any]:
-    return union_all(
-        *(
-            branch.where(in_list.is_among(name, part, size))
-            for part, size in sizes
-            for branch, name in _BRANCHES[part]
+def _statement(*sizes: tuple[str, int]) -> Ready:
+    return Ready(
+        union_all(
+            *(
+                branch.where(in_list.is_among(name, part, size))
+                for part, size in sizes
+                for branch, name in _BRANCHES[part]
+            )
         )
     )
 
@@ -157,7 +159,7 @@ def _read_into(found: Reading, tx: Transaction, names: Mapping[str, Sequence[str
         sizes.append((part, in_list.size_for(len(given))))
         parameters |= in_list.bound(part, given, sizes[-1][1])
     by_kind = (found.projects, found.users, found.types, found.classes, found.providers)
-    for kind, key, name, *values in tx.execute(_statement(*sizes), parameters):
+    for kind, key, name, *values in tx.rows(_statement(*sizes), parameters):
         if kind < 5:
             by_kind[kind][name] = key
             if kind == 4:
@@ -188,7 +190,7 @@ def hold(
     size = in_list.size_for(len(provider_ids))
     providers: dict[int, LockedProvider] = {}
     records: list[InventoryRow] = []
-    rows = tx.execute(_hold(size), in_list.bound("key", sorted(provider_ids), size))
+    rows = tx.rows(_hold(size), in_list.bound("key", sorted(provider_ids), size))
     telemetry.holds_providers()
     for row in rows:
         id_, uuid, generation, counted, record_id, class_id, *values = row
@@ -199,7 +201,7 @@ def hold(
 
 
 @cache
-def _hold(size: int) -> Select[Any]:
+def _hold(size: int) -> Ready:
     joined = _providers.join(_inventories, _inventories.c.resource_provider_id == _providers.c.id)
     statement = (
         select(
@@ -219,4 +221,4 @@ def _hold(size: int) -> Select[Any]:
     # Providers first, as every other writer takes them.
     for dialect in dialects.MYSQL:
         statement = statement.prefix_with("STRAIGHT_JOIN", dialect=dialect)
-    return statement
+    return Ready(statement)

@@ -6,13 +6,13 @@ seldom wait for one another, on one database or between the nodes of a cluster; 
 
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
-    Select,
-    TextClause,
+    bindparam,
     func,
     literal_column,
     select,
@@ -22,6 +22,7 @@ from sqlalchemy import (
 from placement.db import coexistence_rows, insertion, models
 from placement.db.database import Access, Transaction
 from placement.db.insertion import Row
+from placement.db.ready import Ready
 
 _usages = models.owner_usages
 _types = models.consumer_types
@@ -71,7 +72,7 @@ def add(tx: Transaction, changes: Mapping[Account, int]) -> None:
     To be the last of a transaction: whoever wants the same slot waits from here to the commit.
     """
     for part in insertion.parts(rows_of(changes)):
-        tx.execute(*adding(tx.dialect, part))
+        tx.change(*adding(tx.dialect, part))
 
 
 def rows_of(changes: Mapping[Account, int]) -> list[Row]:
@@ -81,7 +82,7 @@ def rows_of(changes: Mapping[Account, int]) -> list[Row]:
     return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
 
 
-def adding(dialect: str, rows: Sequence[Row]) -> tuple[TextClause, dict[str, Any]]:
+def adding(dialect: str, rows: Sequence[Row]) -> tuple[Ready, dict[str, Any]]:
     """Return the statement of :func:`add` for some rows, and its parameters."""
     return insertion.inserting(_usages, rows, after=_ADD_UP[dialect])
 
@@ -91,10 +92,20 @@ def of_project(access: Access, project: str, user: str | None) -> list[Usage]:
 
     One statement; the rows read are the owner's alone.
     """
-    seen = _seen(project, user).subquery()
+    given = {"project": project} if user is None else {"project": project, "user": user}
+    return [
+        Usage(type_name, class_name, int(amount))
+        for type_name, class_id, class_name, amount in access.rows(_of(user is not None), given)
+        if class_name is not None or class_id == CONSUMERS
+    ]
+
+
+@cache
+def _of(of_user: bool) -> Ready:
+    seen = _seen(of_user).subquery()
     total = func.sum(seen.c.used)
     of_class = seen.c.resource_class_id
-    statement: Select[Any] = (
+    return Ready(
         select(_types.c.name, of_class, _classes.c.name, total)
         .select_from(seen)
         .outerjoin(_types, _types.c.id == seen.c.consumer_type_id)
@@ -102,22 +113,17 @@ def of_project(access: Access, project: str, user: str | None) -> list[Usage]:
         .group_by(_types.c.name, of_class, _classes.c.name)
         .having(total != 0)
     )
-    return [
-        Usage(type_name, class_name, int(amount))
-        for type_name, class_id, class_name, amount in access.execute(statement)
-        if class_name is not None or class_id == CONSUMERS
-    ]
 
 
-def _seen(project: str, user: str | None) -> CompoundSelect[Any]:
+def _seen(of_user: bool) -> CompoundSelect[Any]:
     """The rows of one owner; during a coexistence those of the ledger, which are right then."""
     consumers, allocations, one = models.consumers, models.allocations, models.coexistence.c.id == 1
 
     def owned(table: Any) -> list[ColumnElement[bool]]:
-        of_project = table.c.project_id == _id_of(models.projects, project)
-        if user is None:
+        of_project = table.c.project_id == _id_of(models.projects, "project")
+        if not of_user:
             return [of_project]
-        return [of_project, table.c.user_id == _id_of(models.users, user)]
+        return [of_project, table.c.user_id == _id_of(models.users, "user")]
 
     type_id = func.coalesce(consumers.c.consumer_type_id, NO_TYPE).label("consumer_type_id")
     holds = select(allocations.c.id).where(allocations.c.consumer_id == consumers.c.uuid).exists()
@@ -139,6 +145,6 @@ def _seen(project: str, user: str | None) -> CompoundSelect[Any]:
     )
 
 
-def _id_of(table: Any, external_id: str) -> ColumnElement[int]:
-    """The row of this owner; a name nobody has equals nothing."""
-    return select(table.c.id).where(table.c.external_id == external_id).scalar_subquery()
+def _id_of(table: Any, name: str) -> ColumnElement[int]:
+    """The row of the owner bound under ``name``; one nobody has equals nothing."""
+    return select(table.c.id).where(table.c.external_id == bindparam(name)).scalar_subquery()

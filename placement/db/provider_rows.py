@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
-    Select,
-    Update,
     bindparam,
     case,
     delete,
@@ -24,6 +22,7 @@ from sqlalchemy import (
 from placement import telemetry
 from placement.db import coexistence_rows, in_list, models
 from placement.db.database import Access, StaleRead, Transaction
+from placement.db.ready import Ready
 
 _providers = models.resource_providers
 
@@ -54,15 +53,15 @@ def lock(
             parameters |= in_list.bound(name, sorted(given), sizes[-1][1])
     if not sizes:
         return {}
-    rows = tx.execute(_lock(*sizes), parameters)
+    rows = tx.rows(_lock(*sizes), parameters)
     telemetry.holds_providers()
     return {row[1]: LockedProvider(*row) for row in rows}
 
 
 @cache
-def _lock(*sizes: tuple[str, int]) -> Select[int, str, int, bool]:
+def _lock(*sizes: tuple[str, int]) -> Ready:
     named = [in_list.is_among(_providers.c[name], name, size) for name, size in sizes]
-    return (
+    return Ready(
         select(
             _providers.c.id,
             _providers.c.uuid,
@@ -84,7 +83,7 @@ def step(tx: Transaction, providers: Collection[LockedProvider], steps: int = 1)
     :raises StaleRead: a generation is not the one that was read.
     """
     for part in in_list.batches(generations(providers)):
-        if tx.execute(*stepping(part, steps)).rowcount != len(part):
+        if tx.change(*stepping(part, steps)) != len(part):
             raise StaleRead("a provider's generation is another")
 
 
@@ -93,7 +92,7 @@ def generations(providers: Collection[LockedProvider]) -> list[tuple[int, int]]:
     return sorted((provider.id, provider.generation) for provider in providers)
 
 
-def stepping(expected: Sequence[tuple[int, int]], steps: int = 1) -> tuple[Update, dict[str, Any]]:
+def stepping(expected: Sequence[tuple[int, int]], steps: int = 1) -> tuple[Ready, dict[str, Any]]:
     """Return the statement of :func:`step` and its parameters.
 
     :param expected: ids with the generations that were read.
@@ -103,8 +102,8 @@ def stepping(expected: Sequence[tuple[int, int]], steps: int = 1) -> tuple[Updat
 
 
 @cache
-def _step(size: int) -> Update:
-    return (
+def _step(size: int) -> Ready:
+    return Ready(
         update(_providers)
         .where(*in_list.unmoved(_providers, size))
         .values(
@@ -125,18 +124,18 @@ _TOUCH = update(_providers).values(
 def touch(tx: Transaction, ids: Collection[int]) -> None:
     """Step only the revision: the search must read these providers again. One statement."""
     if ids:
-        tx.execute(*touching(ids))
+        tx.change(*touching(ids))
 
 
-def touching(ids: Collection[int]) -> tuple[Update, dict[str, Any]]:
+def touching(ids: Collection[int]) -> tuple[Ready, dict[str, Any]]:
     """Return the statement of :func:`touch` and its parameters."""
     size = in_list.size_for(len(ids))
     return _touch(size), in_list.bound("touched", sorted(ids), size)
 
 
 @cache
-def _touch(size: int) -> Update:
-    return _TOUCH.where(in_list.is_among(_providers.c.id, "touched", size))
+def _touch(size: int) -> Ready:
+    return Ready(_TOUCH.where(in_list.is_among(_providers.c.id, "touched", size)))
 
 
 class ProviderRow(NamedTuple):
@@ -187,26 +186,31 @@ _tree_columns = (
 
 def find(access: Access, *, name: str | None = None, uuid: str | None = None) -> list[ProviderRow]:
     """Return the provider that has this name (if any is given), uuid, or both. One statement."""
-    conditions = [_providers.c.uuid == uuid] if uuid is not None else []
+    given = {"uuid": uuid} if uuid is not None else {}
     if name:
-        conditions.append(_providers.c.name == name)
-    statement = select(
-        _providers.c.id,
-        _providers.c.uuid,
-        _providers.c.name,
-        _providers.c.generation,
-        _parents.c.uuid,
-        func.coalesce(_roots.c.uuid, _providers.c.uuid),
-        func.coalesce(_providers.c.updated_at, _providers.c.created_at),
-    )
-    rows = access.execute(
-        statement.select_from(
+        given["name"] = name
+    return [ProviderRow._make(row) for row in access.rows(_find(*given), given)]
+
+
+@cache
+def _find(*names: str) -> Ready:
+    return Ready(
+        select(
+            _providers.c.id,
+            _providers.c.uuid,
+            _providers.c.name,
+            _providers.c.generation,
+            _parents.c.uuid,
+            func.coalesce(_roots.c.uuid, _providers.c.uuid),
+            func.coalesce(_providers.c.updated_at, _providers.c.created_at),
+        )
+        .select_from(
             _providers.outerjoin(
                 _parents, _parents.c.id == _providers.c.parent_provider_id
             ).outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
-        ).where(*conditions)
+        )
+        .where(*(_providers.c[name] == bindparam(name) for name in names))
     )
-    return [ProviderRow._make(row) for row in rows]
 
 
 def get(access: Access, uuid: str) -> ProviderRow | None:

@@ -2,14 +2,16 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import cache
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, delete, exc, func, select
+from sqlalchemy import ColumnElement, bindparam, delete, exc, func, select
 
 from placement.db import models
 from placement.db.database import Access, Snapshot, StaleRead, Transaction
 from placement.db.in_list import batches
 from placement.db.insertion import insert_all, insert_missing
+from placement.db.ready import Ready
 
 _providers = models.resource_providers
 _traits = models.traits
@@ -37,6 +39,16 @@ _columns = (
     _traits.c.name,
     _traits.c.created_at,
     func.coalesce(_traits.c.updated_at, _traits.c.created_at),
+)
+
+
+_OF_PROVIDER = Ready(
+    select(_providers.c.generation, *_columns)
+    .select_from(_providers)
+    .outerjoin(_associations, _associations.c.resource_provider_id == _providers.c.id)
+    .outerjoin(_traits, _traits.c.id == _associations.c.trait_id)
+    .where(_providers.c.uuid == bindparam("uuid"))
+    .order_by(_traits.c.id)
 )
 
 
@@ -73,9 +85,14 @@ def get(access: Access, name: str, *, lock: bool = False) -> TraitRow | None:
 
     :param lock: keep others from deleting it or giving it to a provider.
     """
-    statement = select(*_columns).where(_traits.c.name == name)
-    row = access.execute(statement.with_for_update() if lock else statement).one_or_none()
-    return None if row is None else TraitRow._make(row)
+    rows = access.rows(_get(lock), {"name": name})
+    return TraitRow._make(rows[0]) if rows else None
+
+
+@cache
+def _get(lock: bool) -> Ready:
+    statement = select(*_columns).where(_traits.c.name == bindparam("name"))
+    return Ready(statement.with_for_update() if lock else statement)
 
 
 def existing(access: Access, names: Sequence[str]) -> set[str]:
@@ -120,14 +137,7 @@ def delete_trait(tx: Transaction, trait_id: int) -> None:
 
 def of_provider(access: Access, provider_uuid: str) -> ProviderTraits | None:
     """Return the traits of the provider, None if there is no such provider. One statement."""
-    rows = access.execute(
-        select(_providers.c.generation, *_columns)
-        .select_from(_providers)
-        .outerjoin(_associations, _associations.c.resource_provider_id == _providers.c.id)
-        .outerjoin(_traits, _traits.c.id == _associations.c.trait_id)
-        .where(_providers.c.uuid == provider_uuid)
-        .order_by(_traits.c.id)
-    ).all()
+    rows = access.rows(_OF_PROVIDER, {"uuid": provider_uuid})
     if not rows:
         return None
     traits = [TraitRow(*row[1:]) for row in rows if row[1] is not None]

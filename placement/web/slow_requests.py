@@ -3,12 +3,8 @@
 import logging
 import re
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import unquote_plus
 
-from sqlalchemy import Engine, event
-
-from placement import telemetry
 from placement.telemetry import Trace
 from placement.web.observation import Watcher, method_of
 from placement.web.request_log import Environ
@@ -29,10 +25,8 @@ LONGEST_SHAPE = 1000
 HIDDEN = "…"
 
 
-def watcher(threshold_s: float, engine: Engine) -> Watcher:
-    """Return what writes the line, and count the statements of ``engine`` for it."""
-    # The same function every time: an engine that several applications share counts once.
-    event.listen(engine, "before_cursor_execute", _count)
+def watcher(threshold_s: float) -> Watcher:
+    """Return what writes the line."""
 
     def tell(environ: Environ, trace: Trace, seconds: float) -> None:
         if seconds > threshold_s:
@@ -50,10 +44,6 @@ def watcher(threshold_s: float, engine: Engine) -> Watcher:
             )
 
     return tell
-
-
-def _count(*_statement: Any) -> None:
-    telemetry.ran_statement()
 
 
 def _with_shape(route: str, query: str) -> str:
