@@ -1,0 +1,80 @@
+"""Rounds of random histories on real servers, each checked when it is over."""
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+
+from tests.histories import checker
+from tests.histories.clients import Caller, History
+from tests.support.racing import Arena, Client
+
+
+@dataclass
+class Report:
+    """What came of the rounds."""
+
+    database: str
+    seed: int
+    rounds: int = 0
+    seconds: float = 0.0
+    operations: int = 0
+    configurations: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+
+    @property
+    def requests(self) -> int:
+        """How many requests were answered."""
+        return sum(n for what, n in self.counts.items() if not what.startswith("refused"))
+
+    def lines(self) -> list[str]:
+        """Return the figures for a person, the seed first."""
+        return [
+            f"{self.database}, seed {self.seed}: {self.rounds} rounds, {self.requests} requests in "
+            f"{self.seconds:.0f} s; {self.operations} operations on single objects, "
+            f"{self.configurations} configurations tried; violations: {len(self.violations)}",
+            *(f"  {what}: {number}" for what, number in sorted(self.counts.items())),
+            *self.violations,
+        ]
+
+
+def play(arena: Arena, seed: str, clients: int, requests: int) -> History:
+    """Let clients loose on new providers and consumers; return what they noted."""
+    history = History.empty(random.Random(seed))
+
+    def work(client: Client, number: int) -> None:
+        Caller(client, history, f"{seed}/{number}").run(requests)
+
+    arena.race([partial(work, number=number) for number in range(clients)])
+    return history
+
+
+def judge(history: History) -> tuple[int, list[str]]:
+    """Return how many configurations were tried, and what is wrong."""
+    configurations, violations = 0, list(history.faults)
+    for name in (*history.providers, *history.consumers):
+        try:
+            configurations += checker.check(history.operations[name], None)
+        except (checker.NotLinearizable, checker.Undecided) as wrong:
+            violations.append(f"{name}: {wrong}")
+    return configurations, violations
+
+
+def run(
+    arena: Arena, database: str, seed: int, *, seconds: float, clients: int, requests: int
+) -> Report:
+    """Play and judge rounds until the time is over, one at least; the last state must be sound."""
+    report, began = Report(database, seed), time.monotonic()
+    while not report.rounds or time.monotonic() - began < seconds:
+        history = play(arena, f"{seed}/{report.rounds}", clients, requests)
+        configurations, violations = judge(history)
+        report.rounds += 1
+        report.configurations += configurations
+        report.operations += sum(map(len, history.operations.values()))
+        report.counts += history.counts
+        report.violations += violations
+    arena.assert_sound()
+    report.seconds = time.monotonic() - began
+    return report

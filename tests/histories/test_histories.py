@@ -1,0 +1,42 @@
+"""Short rounds of random writes through several servers on each database (PROMISE 3).
+
+PLACEMENT_SEED repeats what the clients of a failure drew; ``python -m tests.histories`` runs for long.
+"""
+
+import os
+import random
+
+import pytest
+
+from tests.histories import campaign
+from tests.histories.clients import History
+from tests.histories.registers import seen_at
+from tests.support.databases import KINDS
+from tests.support.racing import Answer, arena
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_generations_are_linearizable(kind: str) -> None:
+    """Of every provider and every consumer, whatever writes meet."""
+    seed = int(os.environ.get("PLACEMENT_SEED") or random.randrange(1, 2**31))
+    print(f"PLACEMENT_SEED={seed}")
+    with arena(kind, servers=2) as place:
+        report = campaign.run(place, kind, seed, seconds=0, clients=6, requests=40)
+    print("\n".join(report.lines()))
+    assert report.violations == []
+    assert report.requests >= 240
+
+
+def test_what_is_wrong_with_a_history_is_told() -> None:
+    """An error of the service, and a generation that nobody made."""
+    history = History.empty(random.Random(7))
+    name = history.providers[0]
+    history.note("GET", 0.0, Answer(500, "oops"), {}, "GET /")
+    history.note("GET", 1.0, Answer(200, "{}"), {name: seen_at(5)}, "GET /there")
+
+    _, violations = campaign.judge(history)
+
+    assert len(violations) == 2
+    assert "500" in violations[0]
+    assert violations[1].startswith(name)
+    assert "GET /there" in violations[1]

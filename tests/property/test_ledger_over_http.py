@@ -1,0 +1,82 @@
+"""The machine of all writes of the ledger again, over HTTP, each request through the next of three workers.
+
+What one worker wrote every other must show. PLACEMENT_HTTP_EXAMPLES (default 2) says how many sequences are
+tried, PLACEMENT_HTTP_DATABASE (default sqlite) on what. Hypothesis prints the sequence of a failure, shrunk.
+"""
+
+import atexit
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+from placement.db.database import Database
+from tests.property.test_ledger_model import Ledger
+from tests.support.racing import Answer, Client, arena
+from tests.support.service import empty
+
+EXAMPLES = int(os.environ.get("PLACEMENT_HTTP_EXAMPLES", "2"))
+KIND = os.environ.get("PLACEMENT_HTTP_DATABASE", "sqlite")
+WORKERS = 3
+STEPS = 20
+
+
+@dataclass(frozen=True)
+class Response(Answer):
+    """An answer with the name that the machine has for its status."""
+
+    @property
+    def status_int(self) -> int:
+        return self.status
+
+
+class Workers:
+    """Several workers in turn, in the place of the application."""
+
+    def __init__(self, clients: list[Client], db: Database) -> None:
+        self.db = db
+        self._turns = itertools.cycle(clients)
+
+    def request(
+        self, method: str, path: str, *, version: str, json: Any = None, x_roles: str = ""
+    ) -> Response:
+        """Send a request through the next worker; every client has all roles."""
+        answer = next(self._turns).send(method, path, json, version.removeprefix("placement "))
+        return Response(answer.status, answer.text)
+
+
+@cache
+def _workers() -> Workers:
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    place = stack.enter_context(arena(KIND, servers=WORKERS))
+    return Workers(place.clients(WORKERS), place.db)
+
+
+@contextlib.contextmanager
+def workers() -> Iterator[Workers]:
+    """Yield the workers on an empty database."""
+    found = _workers()
+    empty(found.db)
+    yield found
+
+
+class LedgerOverHttp(Ledger):
+    """The service is several processes."""
+
+    serve = staticmethod(workers)
+
+
+LedgerOverHttp.TestCase.settings = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+test_every_worker_does_what_the_model_does = LedgerOverHttp.TestCase
