@@ -106,7 +106,8 @@ class Server(ABC):
             self.process.kill()
 
 
-def _as_root(user: str) -> str | None:
+def as_root(user: str) -> str | None:
+    """Return the user as whom a server runs, if we are root."""
     return user if os.geteuid() == 0 else None
 
 
@@ -114,7 +115,7 @@ class PostgreSQL(Server):
     """A PostgreSQL server."""
 
     kind = "postgresql"
-    user = _as_root("postgres")
+    user = as_root("postgres")
 
     def install(self) -> None:
         self.port = free_port()
@@ -124,7 +125,7 @@ class PostgreSQL(Server):
         )
 
     def _run(self, name: str, *arguments: Any) -> None:
-        command = [*as_user(self.user), _postgresql(name), *map(str, arguments)]
+        command = [*as_user(self.user), postgresql_program(name), *map(str, arguments)]
         subprocess.run(command, check=True, capture_output=True, cwd=self.folder)
 
     def launch(self) -> Process:
@@ -139,7 +140,7 @@ class PostgreSQL(Server):
             "min_wal_size": "4MB",
         }
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-        command = [_postgresql("postgres"), "-D", self.folder / "data", "-p", self.port, *words]
+        command = [postgresql_program("postgres"), "-D", self.folder / "data", "-p", self.port, *words]
         return Process("postgresql", command, folder=self.folder, user=self.user)
 
     def _connect(self) -> Any:
@@ -178,7 +179,8 @@ class PostgreSQL(Server):
         self.start()
 
 
-def _postgresql(name: str) -> str:
+def postgresql_program(name: str) -> str:
+    """Return the path of a program of the newest PostgreSQL."""
     places = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
     return require_program(name, *places)
 
@@ -187,7 +189,7 @@ class MariaDB(Server):
     """A MariaDB server; the service uses an ordinary account."""
 
     kind = "mysql"
-    user = _as_root("mysql")
+    user = as_root("mysql")
 
     def install(self) -> None:
         self.port = free_port()

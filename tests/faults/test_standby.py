@@ -1,0 +1,93 @@
+"""PostgreSQL with a standby: it is promoted under load, and the service follows by itself.
+
+PROMISE 4, 5 and 7. What asynchronous replication may lose is shown, and that synchronous replication loses
+nothing. ``etc/postgresql`` is used as it is shipped.
+"""
+
+import contextlib
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from placement.db.database import Database
+from placement.db.engine import make_engine
+from tests.deploy.conversation import call, create_provider
+from tests.faults.standby import Member, pair, url_of
+from tests.support import deployment
+from tests.support.deployment import Site
+from tests.support.ledger import RECOVERS_S, Ledger
+from tests.support.processes import public_folder
+
+SHORT = "&statement_timeout=2&read_timeout=6"
+
+
+@contextlib.contextmanager
+def sites(url: str) -> Iterator[list[Site]]:
+    with contextlib.ExitStack() as stack:
+        made = []
+        for _ in range(2):
+            folder = stack.enter_context(public_folder("placement-standby-api-"))
+            environment = deployment.prepare(folder, url)
+            made.append(stack.enter_context(deployment.builtin(folder, environment)))
+        yield made
+
+
+def some_hosts(site: Site, name: str) -> list[str]:
+    return [
+        create_provider(site, f"{name}-{n}", VCPU=100_000, MEMORY_MB=10**7)["uuid"] for n in range(5)
+    ]
+
+
+def fail_over(ledger: Ledger, old: Member, new: Member) -> float:
+    """Kill the primary and promote the standby; return when the last client was refused after that."""
+    old.kill()
+    if new.process is None or not new.process.runs:
+        new.start()
+    new.promote()
+    promoted = time.monotonic()
+    ledger.wait_for_progress()
+    return ledger.refused_since(promoted)
+
+
+def check_what_no_standby_has(site: Site, standby: Member) -> None:
+    """It is not acknowledged; a COMMIT that waits is not ended by the deadline of the statement."""
+    assert standby.process is not None
+    standby.process.freeze()
+    answer = call(site, "PUT", "/traits/CUSTOM_A")
+    assert answer.status_code == 503
+    assert answer.json()["errors"][0]["reason"] == "outcome_unknown"
+    standby.process.thaw()
+    assert call(site, "PUT", "/traits/CUSTOM_B").status_code == 201
+
+
+@pytest.mark.timeout(300)
+def test_a_standby_is_promoted_under_load() -> None:
+    seed = random.randrange(10**9)
+    print(f"seed {seed}")
+    with pair() as (one, two), sites(url_of(one, two, more=SHORT)) as served:
+        with Ledger(served, some_hosts(served[0], "asynchronous"), seed) as ledger:
+            ledger.wait_for_progress()
+            # What is acknowledged from here on never leaves the primary.
+            two.kill()
+            ledger.wait_for_progress()
+            refused_s = fail_over(ledger, one, two)
+        # Whoever gives back a claim that is lost hears of it.
+        missed = [each for each in ledger.unexpected if each.startswith("DELETE 404")]
+        assert ledger.unexpected == missed
+        stored = ledger.whole(Database(make_engine(url_of(two))))
+        lost = len(missed) + len(ledger.present - stored) + len(ledger.absent & stored)
+        print(f"asynchronous: {lost} of {sum(ledger.acknowledged)} lost, refused {refused_s:.1f} s")
+        assert lost > 0
+        assert refused_s < RECOVERS_S
+
+        one.rewind(two)
+        two.require_standby()
+        check_what_no_standby_has(served[0], one)
+        with Ledger(served, some_hosts(served[0], "synchronous"), seed) as ledger:
+            ledger.wait_for_progress()
+            refused_s = fail_over(ledger, two, one)
+        ledger.check(Database(make_engine(url_of(one))))
+        print(f"synchronous: 0 of {sum(ledger.acknowledged)} lost, refused {refused_s:.1f} s")
+        assert refused_s < RECOVERS_S
