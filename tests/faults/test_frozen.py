@@ -96,7 +96,10 @@ def test_a_deadline_that_is_no_number_is_named(word: str) -> None:
 def test_a_statement_that_takes_too_long_is_ended_and_not_repeated(url: str) -> None:
     """By the server, which answers; the connection lives on, and the client hears 503."""
     database = Database(make_engine(f"{url}?statement_timeout=1"))
-    sleep = {"postgresql": "SELECT pg_sleep(5)", "mysql": "SELECT SLEEP(5) FROM information_schema.tables"}
+    sleep = {
+        "postgresql": "SELECT pg_sleep(5)",
+        "mysql": "SELECT SLEEP(5) FROM information_schema.tables",
+    }
     began = time.monotonic()
 
     with pytest.raises(errors.DatabaseBusy):
@@ -128,12 +131,17 @@ def test_a_held_lock_is_waited_for_no_longer_than_said(url: str) -> None:
 def frozen(request: pytest.FixtureRequest) -> Iterator[tuple[Site, Server]]:
     """The service with all its connections open, on a database that has just been frozen."""
     require_driver(request.param)
-    with server(request.param.partition("+")[0]) as made, public_folder("placement-frozen-") as folder:
+    with (
+        server(request.param.partition("+")[0]) as made,
+        public_folder("placement-frozen-") as folder,
+    ):
         url = request.param + "://" + made.url(made.port).partition("://")[2]
         environment = deployment.prepare(folder, f"{url}?{SHORT}")
         text = (folder / "placement.conf").read_text()
         (folder / "placement.conf").write_text(
-            text.replace("[placement_database]\n", f"[placement_database]\n{SETTINGS.partition('[')[0]}")
+            text.replace(
+                "[placement_database]\n", f"[placement_database]\n{SETTINGS.partition('[')[0]}"
+            )
             + SETTINGS[SETTINGS.index("[") :]
         )
         with deployment.builtin(folder, environment, "--threads", str(THREADS)) as site:

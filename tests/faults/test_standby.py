@@ -36,7 +36,8 @@ def sites(url: str) -> Iterator[list[Site]]:
 
 def some_hosts(site: Site, name: str) -> list[str]:
     return [
-        create_provider(site, f"{name}-{n}", VCPU=100_000, MEMORY_MB=10**7)["uuid"] for n in range(5)
+        create_provider(site, f"{name}-{n}", VCPU=100_000, MEMORY_MB=10**7)["uuid"]
+        for n in range(5)
     ]
 
 

@@ -16,6 +16,7 @@ from tests.support.deployment import Site
 from tests.support.processes import wait_until
 
 RECOVERS_S = 15
+CALM_S = 3
 AMOUNTS = {"VCPU": 2, "MEMORY_MB": 64}
 UNKNOWN = "connection to the database was lost while the change was being committed"
 
@@ -120,6 +121,20 @@ class Ledger:
             lambda: all(self.acknowledged[place] > before[place] + 5 for place in wanted),
             RECOVERS_S + 15,
         )
+
+    def wait_calm(self, moment: float) -> float:
+        """Wait until nobody has been refused for ``CALM_S``; return how long after the moment that began.
+
+        :raises AssertionError: refusals went on for longer than ``RECOVERS_S`` after it.
+        """
+        wait_until(
+            "nobody is refused any more",
+            lambda: time.monotonic() - moment - self.refused_since(moment) > CALM_S,
+            RECOVERS_S + CALM_S,
+        )
+        lasted_s = self.refused_since(moment)
+        assert lasted_s < RECOVERS_S, f"clients were refused for {lasted_s:.1f} s"
+        return lasted_s
 
     def refused_since(self, moment: float) -> float:
         """Return how many seconds after the moment (of ``time.monotonic``) the last refusal came."""

@@ -1,0 +1,156 @@
+"""Galera behind HAProxy, as ``etc/`` ships it: two API machines, each a HAProxy and two service processes.
+
+The machines are processes on loopback. Started from the main thread only.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import deployment
+from tests.support.deployment import ETC, PROGRAMS, Site, shipped
+from tests.support.galera import Cluster
+from tests.support.processes import (
+    Process,
+    answers,
+    free_port,
+    free_ports,
+    listens,
+    public_folder,
+    require_program,
+)
+
+MACHINES = 2
+SERVICES = 2
+DATABASE = "balanced"
+CONFIGURATIONS = {"one": "haproxy/placement-galera.cfg", "all": "haproxy/placement-galera-all.cfg"}
+"""Who takes the writes."""
+
+ADDRESSES = ("192.0.2.21:3306", "192.0.2.22:3306", "192.0.2.23:3306")
+BASE = "global\n    maxconn 500\ndefaults\n    maxconn 500\n"
+
+
+@dataclass
+class Service:
+    """One process that serves on a port of its own, also after it was started again."""
+
+    name: str
+    folder: Path
+    port: int
+    environment: dict[str, str]
+    process: Process | None = None
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        command = [PROGRAMS / "placement-api", "--config-file", self.folder / "placement.conf"]
+        self.process = Process(
+            self.name,
+            [*command, "--port", str(self.port)],
+            folder=self.folder,
+            environment=self.environment,
+        )
+        self.process.wait_until("it answers", lambda: answers(self.url), 60)
+
+    @property
+    def url(self) -> str:
+        """Where it is found."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        """Let it finish what it has begun, and end."""
+        if self.process is not None:
+            self.process.stop(40)
+
+
+class Balancer:
+    """One HAProxy with a shipped configuration."""
+
+    def __init__(self, folder: Path, cluster: Cluster, checks: list[int], writers: str) -> None:
+        self.folder = folder
+        self.port = free_port()
+        places = {
+            "bind 127.0.0.1:3307": f"bind 127.0.0.1:{self.port}",
+            "check port 9200 ": "check ",
+        }
+        for address, node, check in zip(ADDRESSES, cluster.nodes, checks, strict=True):
+            places[address] = f"127.0.0.1:{node.port} port {check}"
+        text = shipped(CONFIGURATIONS[writers], folder, **places)
+        (folder / "haproxy.cfg").write_text(BASE + text)
+        self.process: Process | None = None
+
+    def start(self) -> None:
+        """Start, and wait until it listens."""
+        command = [require_program("haproxy"), "-db", "-f", str(self.folder / "haproxy.cfg")]
+        self.process = Process("haproxy", command, folder=self.folder)
+        self.process.wait_until("it listens", lambda: listens(self.port))
+
+    def restart(self) -> None:
+        """End it with all its connections, and start it again."""
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        """End it."""
+        if self.process is not None:
+            self.process.kill()
+
+
+@dataclass
+class Balanced:
+    """What runs. ``sites``: the service processes as those who write to them see them."""
+
+    cluster: Cluster
+    balancers: list[Balancer]
+    services: list[Service]
+    sites: list[Site]
+
+
+def _check(node_port: int, folder: Path) -> tuple[Process, int]:
+    """Let etc/galera/galera-check answer for a node, as systemd does with our units."""
+    port = free_port()
+    options = f"--no-defaults --host=127.0.0.1 --port={node_port} --user=root"
+    command = [
+        require_program("systemd-socket-activate"),
+        *("--accept", "--inetd", "--listen", f"127.0.0.1:{port}"),
+        *("--setenv", f"GALERA_CHECK_OPTIONS={options}"),
+        str(ETC / "galera" / "galera-check"),
+    ]
+    process = Process(f"check-{port}", command, folder=folder)
+    return process.wait_until("it listens", lambda: listens(port)), port
+
+
+@contextlib.contextmanager
+def balanced(cluster: Cluster, writers: str) -> Iterator[Balanced]:
+    """Serve through two HAProxies.
+
+    :param writers: one or all; see :data:`CONFIGURATIONS`.
+    """
+    cluster.create_database(DATABASE)
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(public_folder("placement-balanced-"))
+        ports = []
+        for node in cluster.nodes:
+            process, port = _check(node.port, folder)
+            stack.callback(process.kill)
+            ports.append(port)
+        balancers, services = [], []
+        for machine in range(MACHINES):
+            home = folder / f"machine{machine}"
+            home.mkdir()
+            balancer = Balancer(home, cluster, ports, writers)
+            balancer.start()
+            stack.callback(balancer.stop)
+            balancers.append(balancer)
+            url = (
+                f"mysql+pymysql://root@127.0.0.1:{balancer.port}/{DATABASE}"
+                "?init_command=SET SESSION wsrep_sync_wait=1"
+            )
+            environment = deployment.prepare(home, url)
+            for number, port in enumerate(free_ports(SERVICES)):
+                service = Service(f"api{machine}{number}", home, port, environment)
+                service.start()
+                stack.callback(service.stop)
+                services.append(service)
+        sites = [Site(s.url, s.process, lambda: None) for s in services if s.process]
+        yield Balanced(cluster, balancers, services, sites)

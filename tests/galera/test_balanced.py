@@ -1,0 +1,22 @@
+"""The short version of ``python -m tests.galera.bad_days``: PROMISE 4, 5 and 7 behind HAProxy."""
+
+import random
+
+import pytest
+
+from tests.galera.bad_days import live
+from tests.galera.balanced import balanced
+from tests.support.galera import Cluster
+
+DAYS = {"one": ("node killed, disk lost",), "all": ("node frozen", "HAProxy restarted")}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("writers", sorted(DAYS))
+def test_nothing_acknowledged_is_lost_on_a_bad_day(cluster: Cluster, writers: str) -> None:
+    """And refusals end within 15 seconds of a healthy majority."""
+    seed = random.randrange(1, 2**31)
+    print(f"writers: {writers}, seed {seed}")
+    with balanced(cluster, writers) as running:
+        for day in DAYS[writers]:
+            print(live(running, day, seed))
