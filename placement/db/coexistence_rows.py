@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    FromClause,
     case,
     cast,
     delete,
@@ -31,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from placement.db import models
+from placement.db import dialects, models
 from placement.db.database import Access, Snapshot, Transaction
 
 _providers = models.resource_providers
@@ -72,42 +73,56 @@ USED: ColumnElement[int] = case((UNDER_WAY, LEDGER_SUM), else_=_inventories.c.us
 
 
 class _Mark(FunctionElement[int]):
-    """A number that is another one after a provider was renamed, as far as one row can tell."""
+    """A number that is another one after a row was renamed, as far as the row can tell.
+
+    Of its name and of the time when it was changed last.
+    """
 
     inherit_cache = True
     type = BigInteger()
 
 
-_MODIFIED = func.coalesce(_providers.c.updated_at, _providers.c.created_at)
+def _mark(table: FromClause) -> _Mark:
+    return _Mark(table.c.name, func.coalesce(table.c.updated_at, table.c.created_at))
 
 
 @compiles(_Mark, "sqlite")
 def _on_sqlite(element: Any, compiler: Any, **options: Any) -> str:
-    moment = compiler.process(_MODIFIED, **options)
+    moment = compiler.process(element.clauses.clauses[1], **options)
     return f"CAST(julianday({moment}) * 86400000 AS INTEGER)"
 
 
 @compiles(_Mark, "postgresql")
 def _on_postgresql(element: Any, compiler: Any, **options: Any) -> str:
-    moment = compiler.process(_MODIFIED, **options)
+    moment = compiler.process(element.clauses.clauses[1], **options)
     return f"CAST(extract(epoch FROM {moment}) * 1000000 AS bigint)"
 
 
-@compiles(_Mark, "mysql", "mariadb")
+@compiles(_Mark, *dialects.MYSQL)
 def _on_mysql(element: Any, compiler: Any, **options: Any) -> str:
     # Times have whole seconds there.
-    name, moment = (compiler.process(part, **options) for part in (_providers.c.name, _MODIFIED))
+    name, moment = (compiler.process(part, **options) for part in element.clauses)
     return f"(timestampdiff(SECOND, '1970-01-01', {moment}) + crc32({name}))"
 
 
 _MANY = 2**33
+_MIXED, _BELOW, _STRIDE = 9007199254740881, 999999999989, 1000003
 
 
-def _set_sign(row_id: ColumnElement[int], of_provider: ColumnElement[int]) -> ColumnElement[int]:
-    """A number that is another one for another set of rows, whose ids only grow."""
-    number = func.coalesce(func.sum(row_id + literal(_MANY, BigInteger)), 0)
-    rows = select(cast(number, BigInteger)).where(of_provider == _providers.c.id)
-    return rows.correlate(_providers).scalar_subquery()
+def _mixed(number: ColumnElement[int], other: ColumnElement[int]) -> ColumnElement[int]:
+    """A number that is not linear in either: sums of ids alone are equal for {1, 4} and {2, 3}."""
+    key = cast(number, BigInteger) * _STRIDE + other + _STRIDE
+    return literal(_MIXED, BigInteger) % key % _BELOW
+
+
+def _set_sign(number: ColumnElement[int], of_provider: ColumnElement[int]) -> ColumnElement[int]:
+    """A number that is another one for another set of rows of a provider."""
+    rows = select(cast(_sum(number + literal(_MANY, BigInteger)), BigInteger))
+    return rows.where(of_provider == _providers.c.id).correlate(_providers).scalar_subquery()
+
+
+def _sum(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.coalesce(func.sum(value), 0)
 
 
 _members = models.resource_provider_aggregates.c
@@ -115,9 +130,13 @@ _members = models.resource_provider_aggregates.c
 SIGNS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
     case((UNDER_WAY, sign), else_=0)
     for sign in (
+        # Ids of allocations only grow, so sums tell sets of them apart; aggregates come and go.
         _set_sign(_allocations.c.id, _allocations.c.resource_provider_id),
-        _set_sign(_members.aggregate_id, _members.resource_provider_id),
-        _Mark(),
+        _set_sign(
+            _mixed(_members.aggregate_id, _members.resource_provider_id),
+            _members.resource_provider_id,
+        ),
+        _mark(_providers),
     )
 )
 """What tells that another service has changed a provider without stepping it; 0 for nothing."""
@@ -132,30 +151,26 @@ def signs(tx: Snapshot) -> Signs:
     ids and of generations mean the same consumers as they were. Four statements, which read all
     consumers, memberships, classes and providers.
     """
-    members, classes = models.resource_provider_aggregates.c, models.resource_classes
+    members, classes = _members, models.resource_classes
     number = func.count()
     parts = (
         select(number, _sum(_consumers.c.id), _sum(_consumers.c.generation)),
         select(
             number,
             _sum(members.aggregate_id),
-            _sum(cast(members.aggregate_id, BigInteger) * members.resource_provider_id),
+            _sum(_mixed(members.aggregate_id, members.resource_provider_id)),
         ),
-        select(number, _sum(classes.c.id), _sum(func.length(classes.c.name))),
+        select(number, _sum(classes.c.id), _sum(_mark(classes))),
         select(
             number,
             _sum(_providers.c.id),
             _sum(_providers.c.revision + func.coalesce(_providers.c.generation, 0)),
-            _sum(_Mark()),
-            _sum(_providers.c.parent_provider_id),
-            _sum(_providers.c.root_provider_id),
+            _sum(_mark(_providers)),
+            _sum(_mixed(_providers.c.parent_provider_id, _providers.c.id)),
+            _sum(_mixed(_providers.c.root_provider_id, _providers.c.id)),
         ),
     )
     return tuple(int(number) for part in parts for number in tx.execute(part).one())
-
-
-def _sum(value: ColumnElement[Any]) -> ColumnElement[Any]:
-    return func.coalesce(func.sum(value), 0)
 
 
 class State(NamedTuple):

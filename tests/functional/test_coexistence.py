@@ -156,6 +156,78 @@ def test_searches_see_every_kind_of_write(both: Both) -> None:
     assert both.found("resources=PGPU:1") == set()
 
 
+def test_searches_see_what_leaves_every_sum_of_ids_as_it_was(both: Both) -> None:
+    """Two aggregates for two others, two children that change places, a name of the same length."""
+    old = both.old
+    four = [f"33333333-3333-4333-8333-00000000001{number}" for number in range(4)]
+    for each in four:
+        old.set_aggregates(HOST, {each}, steps=False)
+    old.set_aggregates(HOST, {four[0], four[3]}, steps=False)
+    assert both.found(f"resources=VCPU:1&member_of={four[0]}") == {HOST}
+    old.set_aggregates(HOST, {four[1], four[2]}, steps=False)
+    assert both.found(f"resources=VCPU:1&member_of={four[0]}") == set()
+    assert both.found(f"resources=VCPU:1&member_of={four[1]}") == {HOST}
+
+    old.create_provider(OTHER, "other")
+    below = {NODE: (HOST, OTHER), OLD_CONSUMER: (OTHER, HOST)}
+    for child, (parent, _) in below.items():
+        old.create_provider(child, child, parent)
+        old.set_inventory(child, {"PGPU": {"total": 1}})
+    for place in (0, 1, 0):
+        for child, parents in below.items():
+            old.move_provider(child, parents[place])
+        inside = both.found(f"resources=PGPU:1&in_tree={HOST}")
+        assert inside == {child for child, parents in below.items() if parents[place] == HOST}
+
+    old.create_class("CUSTOM_A")
+    old.set_one_inventory(HOST, "CUSTOM_A", {"total": 1})
+    assert both.found("resources=CUSTOM_A:1") == {HOST}
+    old.rename_class("CUSTOM_A", "CUSTOM_B")
+    assert both.found("resources=CUSTOM_B:1") == {HOST}
+
+
+def test_every_other_kind_of_write_counts(both: Both) -> None:
+    """Swaps of two consumers, another project, a reshape, inventories one by one, names."""
+    old = both.old
+    old.create_provider(OTHER, "other")
+    old.set_inventory(OTHER, {"VCPU": {"total": 4}})
+    old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}}, "p", "u", type="INSTANCE")
+    assert both.found("resources=VCPU:2") == {OTHER}
+    # As Nova does to move an instance: a migration takes over what it held.
+    migration = new_uuid()
+    old.claim_many({OLD_CONSUMER: {OTHER: {"VCPU": 3}}, migration: {HOST: {"VCPU": 3}}}, "p", "u")
+    assert (both.used(HOST), both.used(OTHER)) == (3, 3)
+    assert both.found("resources=VCPU:2") == set()
+    assert both.claim(CONSUMER, 2, OTHER) == 409
+    old.claim_many({migration: {}}, "p", "u")
+    assert both.found("resources=VCPU:4") == {HOST}
+    old.claim(OLD_CONSUMER, {OTHER: {"VCPU": 3}}, "q", "u", type="INSTANCE")
+    assert both.get("/usages?project_id=p")["usages"] == {}
+    assert both.get("/usages?project_id=q")["usages"]["INSTANCE"]["VCPU"] == 3
+
+    old.create_provider(NODE, "node", OTHER)
+    whole = {"VCPU": {"total": 4}}
+    old.reshape({OTHER: {}, NODE: whole}, {OLD_CONSUMER: {NODE: {"VCPU": 3}}}, "q", "u")
+    assert both.used(NODE) == 3
+    assert both.found("resources=VCPU:1") == {HOST, NODE}
+    assert both.claim(CONSUMER, 2, NODE) == 409
+    assert both.claim(CONSUMER, 1, NODE) == 204
+
+    old.set_one_inventory(HOST, "VCPU", {"total": 9})
+    assert both.found("resources=VCPU:9") == {HOST}
+    old.set_inventory(HOST, {})
+    assert both.found("resources=VCPU:1") == set()
+    old.create_trait("CUSTOM_T")
+    old.set_traits(NODE, {"CUSTOM_T"})
+    assert both.found("resources=PGPU:1&required=CUSTOM_T") == set()
+    old.set_traits(NODE, set())
+    old.delete_trait("CUSTOM_T")
+    gone = "/allocation_candidates?resources=VCPU:1&required=CUSTOM_T"
+    assert both.ours.request("GET", gone, version="1.39").status_int == 400
+    coexistence.finish(both.db)
+    assert invariants.violations(both.db) == []
+
+
 def test_the_tag_of_a_tree_follows_every_write(both: Both) -> None:
     """A tag that stays would tell a client that nothing has changed."""
     old, tags = both.old, []
