@@ -135,7 +135,9 @@ class Server:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             taken = getattr(error, "errno", None) == errno.EADDRINUSE
-            advice = ". Take another with --port, or any that is free with --port 0" if taken else ""
+            advice = (
+                ". Take another with --port, or any that is free with --port 0" if taken else ""
+            )
             raise OSError(f"cannot listen on {host}:{port}: {reason}{advice}") from error
         self._threads = _HealthAside(self._server.task_dispatcher, health)
         for listener in self._listeners():

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from placement import advice, db_api
 from placement import conf as configuration
-from placement.cmd import audit, completion, config_check
+from placement.cmd import audit, completion, config_check, progress
 from placement.db import coexistence_rows, invariants, online_migrations, schema
 from placement.db.database import Database, Snapshot
 from placement.objects import coexistence
@@ -170,20 +170,17 @@ class _Commands:
     def sync(self) -> int:
         """Upgrade the schema; nothing on stdout."""
         database = self._open()
-        with (
-            _bar(len(schema.pending(database)), "revisions") as revisions,
-            _bar(None, "providers noted") as providers,
-        ):
 
-            def report(revision: str) -> None:
-                revisions.write(f"Upgraded the database schema to {revision}", file=sys.stderr)
-                revisions.update()
+        def report(revision: str) -> None:
+            tqdm.write(f"Upgraded the database schema to {revision}", file=sys.stderr)
 
-            schema.sync(database, progress=report, counted=providers.update)
+        with progress.of_rows() as rows:
+            schema.sync(database, progress=report, rows=rows)
+            if self.conf.command.finish:
+                coexistence.finish(database, rows)
         if self.conf.command.finish:
-            with _bar(None, "providers counted") as bar:
-                coexistence.finish(database, bar.update)
-        elif database.read(coexistence_rows.is_under_way):
+            return 0
+        if database.read(coexistence_rows.is_under_way):
             print(SHARED, file=sys.stderr)
         return 0
 

@@ -261,10 +261,21 @@ def own(tx: Transaction, provider_ids: Collection[int]) -> None:
     )
 
 
+def number_of_providers(access: Access) -> int:
+    """Return how many providers there are. One statement."""
+    return int(access.scalar(select(func.count()).select_from(_providers)) or 0)
+
+
 def ids_after(access: Access, provider_id: int, most: int) -> list[int]:
     """Return the ids that follow this one, in order."""
     statement = select(_providers.c.id).where(_providers.c.id > provider_id)
     return list(access.scalars(statement.order_by(_providers.c.id).limit(most)))
+
+
+def without_own_generation(access: Access) -> int:
+    """Return how many providers are not remembered yet. One statement."""
+    unknown = select(func.count()).where(_providers.c.own_generation.is_(None))
+    return int(access.scalar(unknown) or 0)
 
 
 def note_generations(tx: Transaction, most: int) -> int:

@@ -12,8 +12,9 @@ from placement import errors
 POSTGRESQL_CONFLICTS = frozenset({"40001", "40P01", "55P03"})
 """serialization_failure, deadlock_detected, lock_not_available."""
 
-MYSQL_CONFLICTS = frozenset({1205, 1213, 1020, 3101})
-"""Lock wait timeout, deadlock (and Galera certification), row changed since read, rolled back."""
+MYSQL_CONFLICTS = frozenset({1205, 1213, 1020, 1412, 3101})
+"""Lock wait timeout, deadlock (and Galera certification), row changed since read, table rebuilt since
+the transaction began, rolled back."""
 
 SQLITE_CONFLICTS = frozenset({5, 6})
 """SQLITE_BUSY, SQLITE_LOCKED (primary result codes)."""

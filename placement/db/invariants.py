@@ -186,6 +186,12 @@ _wrong_owner_usages = (
 _wrong_owner_usages_shown = _wrong_owner_usages.where(~coexistence_rows.UNDER_WAY)
 
 
+def wrong_owner_usages(tx: Snapshot) -> int:
+    """Return how many sums of projects and users are wrong, also while nobody reads them."""
+    counted = select(func.count()).select_from(_wrong_owner_usages.subquery())
+    return int(tx.scalar(counted) or 0)
+
+
 def _repair_owner_usages(tx: Transaction) -> int:
     """Take the surplus off. It was read in one statement, and writers keep it as it is."""
     rows = tx.execute(_wrong_owner_usages.limit(BATCH)).all()

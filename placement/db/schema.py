@@ -36,6 +36,9 @@ HEAD = REVISIONS[-1]
 BATCH = 500
 """Providers that are noted in one transaction."""
 
+Rows = Callable[[str, int, int], object]
+"""Told what is being done, how many rows of it are done, and how many there are."""
+
 LOCK_NAME = "placement.schema"
 LOCK_WAIT_S = 600
 ALREADY_DONE = frozenset({1050, 1060, 1061, 1062, 1091, 1826})
@@ -85,20 +88,12 @@ def _require_known(revision: str | None) -> None:
         )
 
 
-def pending(database: Database) -> tuple[str, ...]:
-    """Return the revisions that ``sync`` would go through; none for an unknown one."""
-    revision = current(database)
-    if revision is None:
-        return REVISIONS
-    return REVISIONS[REVISIONS.index(revision) + 1 :] if revision in REVISIONS else ()
-
-
 def sync(
     database: Database,
     *,
     target: str = HEAD,
-    progress: Callable[[str], None] = lambda _: None,
-    counted: Callable[[int], None] = lambda _: None,
+    progress: Callable[[str], object] = lambda _: None,
+    rows: Rows = lambda what, done, total: None,
 ) -> None:
     """Upgrade the schema to head; several processes may do so at once, and the old service may write.
 
@@ -108,7 +103,7 @@ def sync(
 
     :param target: stop at this revision.
     :param progress: called with the id of each revision that was completed.
-    :param counted: called with the number of providers of each small transaction.
+    :param rows: told how far a revision is that works on many rows, and the noting.
     :raises placement.db.migrations.steps.MigrationBlocked: the data must be migrated first.
     :raises SchemaError: the schema is newer than this release.
     """
@@ -122,18 +117,21 @@ def sync(
                 if revision is None:
                     _require_empty(connection)
                 following = REVISIONS[0 if revision is None else REVISIONS.index(revision) + 1]
-                _upgrade_one(connection, following)
+                _upgrade_one(connection, following, rows)
             progress(following)
     if revision != HEAD:
         return
     if database.read(coexistence_rows.is_under_way):
-        _note_generations(database, counted)
+        _note_generations(database, rows)
 
 
-def _note_generations(database: Database, counted: Callable[[int], None]) -> None:
+def _note_generations(database: Database, rows: Rows) -> None:
     """Remember from where foreign writes are counted, as far as an earlier run has not."""
+    total, done = database.read(coexistence_rows.without_own_generation), 0
     while noted := database.write(partial(coexistence_rows.note_generations, most=BATCH)):
-        counted(noted)
+        done += noted
+        # Another service makes providers meanwhile.
+        rows("resource providers noted", done, max(done, total))
 
 
 def _require_empty(connection: Connection) -> None:
@@ -160,9 +158,11 @@ def _steps_from(inspector: Inspector) -> tuple[str, ...]:
     return (f"stamp {revision}", "online_data_migrations", "sync")
 
 
-def _upgrade_one(connection: Connection, revision: str) -> None:
+def _upgrade_one(connection: Connection, revision: str, rows: Rows) -> None:
+    config = alembic_config(connection)
+    config.attributes["rows"] = rows
     try:
-        command.upgrade(alembic_config(connection), revision)
+        command.upgrade(config, revision)
     except exc.DBAPIError as error:
         number = getattr(error.orig, "args", (None,))[0]
         if dialects.kind(connection) != "mysql" or number not in ALREADY_DONE:
@@ -170,7 +170,7 @@ def _upgrade_one(connection: Connection, revision: str) -> None:
         # The lock below does not reach other nodes of a Galera cluster. Every step looks before it
         # acts: the second time it finds what the other node did.
         if _current(connection) != revision:
-            command.upgrade(alembic_config(connection), revision)
+            command.upgrade(config, revision)
 
 
 def stamp(database: Database, name: str) -> None:

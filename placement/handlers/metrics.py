@@ -15,4 +15,6 @@ def show_metrics(request: Request) -> Response:
     assert request.metrics is not None, "the route is there only with the metrics"
     body = request.metrics.exposition(request.picture)
     headers = [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(body)))]
-    return Response(status=200, headerlist=[*headers, ("Cache-Control", "no-cache")], app_iter=[body])
+    return Response(
+        status=200, headerlist=[*headers, ("Cache-Control", "no-cache")], app_iter=[body]
+    )

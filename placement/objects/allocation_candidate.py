@@ -69,7 +69,11 @@ def find(
 def _report(result: SearchResult, most: int, room: Room) -> None:
     """Log what the client cannot see: why there is nothing, and that there may be more."""
     stopped = result.tally.stopped
-    cuts = (("work", not result.complete), ("candidates", len(result) >= most), ("bytes", room.used_up))
+    cuts = (
+        ("work", not result.complete),
+        ("candidates", len(result) >= most),
+        ("bytes", room.used_up),
+    )
     telemetry.searched(
         len(result),
         stopped.why.value if stopped and not len(result) else None,

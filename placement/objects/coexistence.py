@@ -20,7 +20,7 @@ LOOK_EVERY_S = 60.0
 BATCH = 500
 """Providers that are counted again in one transaction."""
 
-Progress = Callable[[int], object]
+Progress = Callable[[str, int, int], object]
 
 
 class Watch:
@@ -126,21 +126,33 @@ def counted(
     return inventories | right
 
 
-def finish(db: Database, progress: Progress = lambda number: None) -> None:
-    """Compute everything derived anew while the service runs, and end the coexistence_rows.
+def finish(db: Database, progress: Progress = lambda what, done, total: None) -> None:
+    """Compute everything derived anew while the service runs, and end the coexistence.
 
     To be called once no process of the old service runs. Several short transactions; a second call
     begins again and does no harm.
 
-    :param progress: told the number of providers of each transaction.
+    :param progress: told what is counted, how many rows of it are, and how many there are.
     """
-    last = 0
+    total, done, last = db.read(coexistence_rows.number_of_providers), 0, 0
     while ids := db.read(partial(coexistence_rows.ids_after, provider_id=last, most=BATCH)):
         db.write(partial(_adopt, ids=ids))
-        progress(len(ids))
+        done += len(ids)
+        progress("resource providers counted", done, max(done, total))
         last = ids[-1]
-    invariants.repair(db, invariants.OWNER_USAGES)
+    _repair_owner_usages(db, progress)
     db.write(coexistence_rows.end)
+
+
+def _repair_owner_usages(db: Database, progress: Progress) -> None:
+    total, done = db.snapshot(invariants.wrong_owner_usages), 0
+
+    def tell(number: int) -> None:
+        nonlocal done
+        done += number
+        progress("usages of projects counted", done, max(done, total))
+
+    invariants.repair(db, invariants.OWNER_USAGES, tell)
 
 
 def _adopt(tx: Transaction, ids: Collection[int]) -> None:

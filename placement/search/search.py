@@ -79,7 +79,9 @@ class Prospect(NamedTuple):
     visited: Mask | None
 
 
-def prospect(cloud: Cloud, request: CandidateRequest, known: Names | None = None) -> Prospect | None:
+def prospect(
+    cloud: Cloud, request: CandidateRequest, known: Names | None = None
+) -> Prospect | None:
     """Return where a request may have candidates, None if nowhere. Raises as ``search`` does."""
 
     def has_choice(smaller: CandidateRequest) -> bool:

@@ -34,7 +34,9 @@ def dropped(pairs: Pairs, drop: dict[str, str]) -> Pairs:
     else:
         raise AssertionError(f"the query has no {drop}")
     suffix = re.match("(resources|required|member_of|in_tree)(.*)", name)
-    if suffix and not any(key in (f"resources{suffix[2]}", f"required{suffix[2]}") for key, _ in left):
+    if suffix and not any(
+        key in (f"resources{suffix[2]}", f"required{suffix[2]}") for key, _ in left
+    ):
         left = without_group(left, suffix[2])
     return left
 
@@ -56,7 +58,10 @@ def hopeless(random: Random) -> tuple[Cloud, Pairs]:
     pairs = pairs_of(request)
     for place, (key, text) in enumerate(pairs):
         if key.startswith("resources") and random.randrange(2):
-            pairs[place] = key, re.sub(r":(\d+)", lambda n: f":{int(n[1]) + random.randrange(7)}", text)
+            pairs[place] = (
+                key,
+                re.sub(r":(\d+)", lambda n: f":{int(n[1]) + random.randrange(7)}", text),
+            )
     if worlds.one_in(random, 4):
         pairs.append(("limit", str(random.randint(1, 9))))
     return load(with_uuids(records)), pairs

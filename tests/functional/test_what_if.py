@@ -66,7 +66,9 @@ def test_drained_consumers_move_as_one_request_or_are_homeless(place: Service) -
 
 def test_changes_are_made_in_order(place: Service) -> None:
     """Who is removed before needs no other place, and leaves its own free."""
-    told = what_if(place, {"remove": SMALL}, {"drain": A}, {"place": "resources=VCPU:1", "times": 9})
+    told = what_if(
+        place, {"remove": SMALL}, {"drain": A}, {"place": "resources=VCPU:1", "times": 9}
+    )
     assert told.json["homeless"] == []
     assert told.json["placed"] == [{"asked": 9, "placed": 2}]
     assert told.json["after"]["candidates"]["count"] == 0
@@ -153,8 +155,35 @@ def test_neither_the_picture_nor_the_database_is_touched(
     assert {statement.split()[0] for statement in statements} == {"SELECT"}
 
 
-VALUES = (A, B, NODE, SMALL, NOBODY, "", "x", 0, -1, 1.5, None, [], {}, [A], {A: []}, "resources=VCPU:1")
-KEYS = ("drain", "remove", "place", "times", "inventories", "traits", "aggregates", "changes", "query")
+VALUES = (
+    A,
+    B,
+    NODE,
+    SMALL,
+    NOBODY,
+    "",
+    "x",
+    0,
+    -1,
+    1.5,
+    None,
+    [],
+    {},
+    [A],
+    {A: []},
+    "resources=VCPU:1",
+)
+KEYS = (
+    "drain",
+    "remove",
+    "place",
+    "times",
+    "inventories",
+    "traits",
+    "aggregates",
+    "changes",
+    "query",
+)
 
 
 def junk(random: Random, depth: int = 3) -> Any:

@@ -74,9 +74,7 @@ def test_nothing_to_find(check: Check) -> None:
     assert check() == (0, [])
 
 
-def test_misspelt_options(
-    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_misspelt_options(check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are named with their file, and stop neither a start nor a reload."""
     monkeypatch.setenv("OS_API__AUTH_STRATEGI", "noauth2")
     more = "max_pool_sise = 5\n[oslo_policy]\nenforce_scope = true\n[other]\nthing = 1\n"
@@ -185,14 +183,19 @@ def user_who_may_only_read(url: str) -> Iterator[str]:
     name = f"reader_{parsed.database}"
     user = f"'{name}'@'%%'" if "mysql" in url else name
     create = (
-        [f"CREATE USER {user} IDENTIFIED BY 's3cret'", f"GRANT SELECT ON {parsed.database}.* TO {user}"]
+        [
+            f"CREATE USER {user} IDENTIFIED BY 's3cret'",
+            f"GRANT SELECT ON {parsed.database}.* TO {user}",
+        ]
         if "mysql" in url
         else [
             f"CREATE ROLE {name} LOGIN PASSWORD 's3cret'",
             f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}",
         ]
     )
-    drop = [f"DROP USER {user}"] if "mysql" in url else [f"DROP OWNED BY {name}", f"DROP ROLE {name}"]
+    drop = (
+        [f"DROP USER {user}"] if "mysql" in url else [f"DROP OWNED BY {name}", f"DROP ROLE {name}"]
+    )
     administrator = make_engine(url)
     try:
         with administrator.connect() as connection:
@@ -288,7 +291,10 @@ def test_identity_service_that_is_away(check: Check) -> None:
         ("", "auth_type is not set"),
         ("[keystone_authtoken]\nauth_type = pasword\n", "pasword"),
         ("[keystone_authtoken]\nauth_type = password\n", "auth_url"),
-        ("[keystone_authtoken]\nauth_section = placement_identity\n", "[placement_identity]/auth_type"),
+        (
+            "[keystone_authtoken]\nauth_section = placement_identity\n",
+            "[placement_identity]/auth_type",
+        ),
     ],
 )
 def test_keystone_without_what_it_needs(

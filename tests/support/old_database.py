@@ -4,6 +4,8 @@ What :mod:`tests.support.old_service` stands on: no column that this service has
 """
 
 import datetime
+import random
+import time
 import uuid as uuids
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ Allocations = Mapping[str, Mapping[str, int]]
 """Amounts by class, by provider uuid."""
 
 ATTEMPTS = 10
+DEADLOCK_PAUSE_S = 0.005
 DEADLOCKS = (1020, 1205, 1213)
 """What MariaDB says when a transaction must begin anew."""
 
@@ -130,6 +133,9 @@ class OldDatabase:
                 self.conflicts += 1
                 if attempt == ATTEMPTS - 1:
                     raise Conflict(str(error)) from error
+                if isinstance(error, exc.OperationalError):
+                    # Of a deadlock it begins again after a while, of a conflict at once.
+                    time.sleep(random.uniform(0, DEADLOCK_PAUSE_S * 2**attempt))
         raise AssertionError
 
 

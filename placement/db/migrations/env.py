@@ -9,5 +9,6 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=models.metadata,
     render_as_batch=True,
+    rows=context.config.attributes.get("rows"),
 )
 context.run_migrations()

@@ -1,11 +1,19 @@
 """Steps of migrations that may be taken twice."""
 
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
 
 from placement.db import dialects
+from placement.db.migrations import table_copies
+
+BATCH = 2000
+"""Ids whose rows are updated in one statement."""
+
+Progress = Callable[[str, int, int], object]
+"""Told what is being done, how many rows of it are done, and how many there are."""
 
 
 class MigrationBlocked(Exception):
@@ -53,6 +61,35 @@ def add_column(table_name: str, column: sa.Column[Any]) -> None:
     """Add the column unless it is there."""
     if not has_column(table_name, column.name):
         op.add_column(table_name, column)
+
+
+def alter(statement: str, table_name: str) -> None:
+    """Change a table of MariaDB or MySQL, and tell how many rows of it are rebuilt."""
+    tell, connection = _tell(), op.get_bind()
+    with table_copies.watched(connection, table_name, tell):
+        op.execute(statement)
+
+
+def update_in_batches(table_name: str, statement: str) -> None:
+    """Run an UPDATE with a condition on ranges of ids, so that no writer waits for all rows.
+
+    Each range is a transaction of its own where changes of tables are: on MariaDB and MySQL.
+    """
+    tell, connection = _tell(), op.get_bind()
+    # Statements of the callers, all constant.
+    bounds = connection.execute(sa.text(f"SELECT MIN(id), MAX(id) FROM {table_name}")).one()  # noqa: S608
+    if bounds[0] is None:
+        return
+    total = bounds[1] - bounds[0] + 1
+    for first in range(bounds[0], bounds[1] + 1, BATCH):
+        span = {"first": first, "last": first + BATCH - 1}
+        op.execute(sa.text(f"{statement} AND id BETWEEN :first AND :last").bindparams(**span))
+        tell(table_name, min(first - bounds[0] + BATCH, total), total)
+
+
+def _tell() -> Progress:
+    told: Progress | None = op.get_context().opts.get("rows")
+    return told or (lambda what, done, total: None)
 
 
 def drop_index(name: str, table_name: str) -> None:

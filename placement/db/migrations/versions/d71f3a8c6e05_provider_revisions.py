@@ -1,7 +1,6 @@
 """Count every change to what the search reads about a provider."""
 
 import sqlalchemy as sa
-from alembic import op
 
 from placement.db.migrations import steps
 
@@ -16,4 +15,7 @@ def upgrade() -> None:
         sa.Column("revision", sa.BigInteger, nullable=False, server_default="0"),
     )
     # The column always allowed NULL, which no compare-and-set matches and no client may read.
-    op.execute("UPDATE resource_providers SET generation = 0 WHERE generation IS NULL")
+    steps.update_in_batches(
+        "resource_providers",
+        "UPDATE resource_providers SET generation = 0 WHERE generation IS NULL",
+    )

@@ -6,7 +6,7 @@ Their default collations take ``a`` for ``A``, and most of them ``a`` for ``a`` 
 import sqlalchemy as sa
 from alembic import op
 
-from placement.db.migrations import steps
+from placement.db.migrations import steps, table_locks
 
 revision = "e82c4d7a9b36"
 down_revision = "d71f3a8c6e05"
@@ -29,9 +29,20 @@ TABLES = (
     "users",
 )
 
+SMALL = 10_000
+"""Rows that are converted in an instant."""
+
+_OTHERWISE = sa.text(
+    "SELECT table_name, coalesce(table_rows, 0) FROM information_schema.tables AS t"
+    " WHERE table_schema = DATABASE() AND (table_collation <> :collation OR EXISTS (SELECT 1"
+    " FROM information_schema.columns AS c WHERE c.table_schema = t.table_schema"
+    " AND c.table_name = t.table_name AND c.collation_name <> :collation))"
+)
+"""Tables with another collation, and about how many rows they have."""
+
 
 def upgrade() -> None:
-    """Convert every table."""
+    """Convert every table that has another one."""
     if not steps.is_mysql():
         return
     connection = op.get_bind()
@@ -39,9 +50,20 @@ def upgrade() -> None:
         connection.scalars(sa.text("SELECT collation_name FROM information_schema.collations"))
     )
     collation = next(name for name in COLLATIONS if name in known)
-    for name in TABLES:
-        # DYNAMIC, because an index over 255 characters of four bytes is too long for COMPACT.
-        op.execute(
-            f"ALTER TABLE {name} ROW_FORMAT=DYNAMIC, "
-            f"CONVERT TO CHARACTER SET utf8mb4 COLLATE {collation}"
-        )
+    rows = {
+        name: number
+        for name, number in connection.execute(_OTHERWISE, {"collation": collation}).all()
+        if name in TABLES
+    }
+    # Who needs a small table waits for several; who needs a large one, for that one.
+    small = [name for name in TABLES if rows.get(name, SMALL) < SMALL]
+    large = [name for name in TABLES if rows.get(name, 0) >= SMALL]
+    for group in filter(None, (small, *([name] for name in large))):
+        with table_locks.nobody_else(connection):
+            for name in group:
+                # DYNAMIC, because an index over 255 characters of four bytes is too long for COMPACT.
+                steps.alter(
+                    f"ALTER TABLE {name} ROW_FORMAT=DYNAMIC, "
+                    f"CONVERT TO CHARACTER SET utf8mb4 COLLATE {collation}",
+                    name,
+                )

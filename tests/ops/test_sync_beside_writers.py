@@ -1,0 +1,249 @@
+"""``placement-manage db sync`` while the OpenStack service writes (specification 06 section 13.1)."""
+
+import io
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, text
+
+from placement.cmd import progress
+from placement.db import coexistence_rows, invariants, schema, standard_names
+from placement.db.database import Database
+from placement.objects import coexistence
+from tests.ops import clouds
+from tests.ops.conftest import Command
+from tests.support.old_service import Conflict, OldService, Refused, new_uuid
+
+OLD_HEAD = "a082b8bb98d0"
+WRITERS = 3
+PAUSE_S = 0.005
+PATIENCE_S = 60
+NUMBER = "SELECT COUNT(*) FROM resource_providers"
+PROVIDERS = 4_000
+MANY_ALLOCATIONS = 60_000
+
+
+class Load:
+    """Writers of the old service, each at random, until the end of the test."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.done: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self.waits_s: list[float] = []
+        self._stop = threading.Event()
+        setup = OldService(url)
+        self.hosts = [new_uuid() for _ in range(4)]
+        self.aggregate = new_uuid()
+        for host in self.hosts:
+            setup.create_provider(host, host)
+            setup.set_inventory(host, {"VCPU": {"total": 1000}})
+        setup.dispose()
+
+    def _write(self, seed: int) -> None:
+        old, draw, held = OldService(self.url), random.Random(seed), []
+        while not self._stop.is_set():
+            kind, begun_s = self._one(old, draw, held), time.monotonic()
+            try:
+                kind()
+                self.done["done"] += 1
+            except Refused:
+                self.done["refused"] += 1
+            except Conflict as conflict:
+                self.failures.append(str(conflict))
+            except Exception as failure:
+                self.failures.append(f"{failure}")
+            self.waits_s.append(time.monotonic() - begun_s)
+            self._stop.wait(draw.uniform(0, PAUSE_S))
+        old.dispose()
+
+    def _one(self, old: OldService, draw: random.Random, held: list[str]) -> Callable[[], None]:
+        host, chance = draw.choice(self.hosts), draw.random()
+        if held and chance < 0.35:
+            consumer = held.pop()
+            return lambda: old.release(consumer)
+        if chance < 0.45:
+            return lambda: old.set_one_inventory(host, "VCPU", {"total": draw.randint(900, 1000)})
+        if chance < 0.5:
+            return lambda: old.set_traits(host, {"HW_CPU_X86_AVX2"})
+        if chance < 0.55:
+            return lambda: old.set_aggregates(host, {self.aggregate}, steps=False)
+        if chance < 0.6:
+            return lambda: old.create_provider(new_uuid(), new_uuid(), host)
+        held.append(consumer := new_uuid())
+        return lambda: old.claim(consumer, {host: {"VCPU": draw.randint(1, 3)}})
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        threads = [threading.Thread(target=self._write, args=(n,)) for n in range(WRITERS)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            for thread in threads:
+                thread.join(PATIENCE_S)
+
+
+def prepare(database: Database) -> None:
+    schema.sync(database, target=OLD_HEAD)
+    standard_names.synchronise(database)
+
+
+def test_no_request_of_the_old_service_fails(database: Database, url: str) -> None:
+    """On MariaDB a table that is rebuilt under an open transaction would be error 1412."""
+    prepare(database)
+    load = Load(url)
+    with load.running():
+        time.sleep(0.5)
+        before = load.done["done"]
+        schema.sync(database)
+        during = load.done["done"] - before
+        waits_s = sorted(load.waits_s)
+        time.sleep(0.3)
+    print(f"{during} requests during the upgrade, the longest took {waits_s[-1]:.2f} s")
+
+    assert load.failures == []
+    assert load.done["done"] > before + during
+    assert database.read(coexistence_rows.is_under_way)
+    coexistence.finish(database)
+    # It is the old service that may leave consumers without allocations behind.
+    assert {found.invariant.name for found in invariants.violations(database)} <= {
+        "consumers have allocations"
+    }
+
+
+def fill(connection: Connection, providers: int, allocations: int) -> None:
+    """Make providers with a consumer's allocation on some, as the old service would have them."""
+    for table, rows in (
+        ("projects", ({"id": 1, "external_id": "p"},)),
+        ("users", ({"id": 1, "external_id": "u"},)),
+    ):
+        connection.execute(
+            text(f"INSERT INTO {table} (id, external_id) VALUES (:id, :external_id)"), rows
+        )
+    ids = range(1, providers + 1)
+    many(
+        connection,
+        "INSERT INTO resource_providers (id, uuid, name, generation, root_provider_id) VALUES",
+        (f"({n}, '{clouds.uuid(1, n)}', 'n{n}', 3, {n})" for n in ids),
+    )
+    many(
+        connection,
+        "INSERT INTO inventories (resource_provider_id, resource_class_id, total, reserved, min_unit,"
+        " max_unit, step_size, allocation_ratio) VALUES",
+        (f"({n}, 0, 100000, 0, 1, 100000, 1, 1.1)" for n in ids),
+    )
+    held = range(1, allocations + 1)
+    many(
+        connection,
+        "INSERT INTO consumers (uuid, project_id, user_id, generation) VALUES",
+        (f"('{clouds.uuid(2, n)}', 1, 1, 1)" for n in held),
+    )
+    many(
+        connection,
+        "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) VALUES",
+        (f"({n % providers + 1}, '{clouds.uuid(2, n)}', 0, 2)" for n in held),
+    )
+
+
+def many(connection: Connection, head: str, rows: Iterator[str]) -> None:
+    while batch := [row for _, row in zip(range(5000), rows, strict=False)]:
+        connection.exec_driver_sql(f"{head} {', '.join(batch)}")
+
+
+@contextmanager
+def killed_when(url: str, arguments: tuple[str, ...], due: Callable[[], bool]) -> Iterator[None]:
+    """Start ``placement-manage db``, and kill it as soon as it is in the middle."""
+    command = [Path(sys.executable).parent / "placement-manage", "db", *arguments]
+    environment = {**os.environ, "OS_PLACEMENT_DATABASE__CONNECTION": url}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+    try:
+        give_up = time.monotonic() + PATIENCE_S
+        while not due():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < give_up
+            time.sleep(0.002)
+    finally:
+        process.kill()
+        process.communicate()
+    yield
+
+
+def test_killed_in_the_middle_it_goes_on_where_it_was(
+    database: Database, url: str, command: Command
+) -> None:
+    """SIGKILL while the providers are noted, and while they are counted."""
+    prepare(database)
+    with database.engine.connect() as connection:
+        if database.dialect == "sqlite":
+            connection.exec_driver_sql("PRAGMA synchronous = OFF")
+        fill(connection, PROVIDERS, 200)
+
+    def noted() -> int:
+        return scalar(database, f"{NUMBER} WHERE own_generation = 3")
+
+    def counted() -> int:
+        return scalar(database, f"{NUMBER} WHERE revision > 0")
+
+    with killed_when(url, ("sync",), lambda: bool(noted())):
+        part = noted()
+        assert 0 < part < PROVIDERS
+    assert command("placement-manage", "db", "sync", url=url).returncode == 0
+    assert noted() == PROVIDERS
+
+    with killed_when(url, ("sync", "--finish"), lambda: bool(counted())):
+        assert 0 < counted() < PROVIDERS
+    assert database.read(coexistence_rows.is_under_way)
+    assert command("placement-manage", "db", "sync", "--finish", url=url).returncode == 0
+    assert not database.read(coexistence_rows.is_under_way)
+    assert invariants.violations(database) == []
+
+
+def scalar(database: Database, words: str) -> int:
+    """Return one number; 0 while there is no such column or the file is locked."""
+    with suppress(Exception):
+        return int(database.read(lambda reader: reader.scalar(text(words))) or 0)
+    return 0
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("url", ["mysql"], indirect=True)
+def test_killed_while_a_table_is_rebuilt(database: Database, url: str, command: Command) -> None:
+    """The server finishes what it has begun; the second run waits for it, and does the rest."""
+    prepare(database)
+    with database.engine.connect() as connection:
+        fill(connection, 100, MANY_ALLOCATIONS)
+        connection.exec_driver_sql("ANALYZE TABLE allocations, consumers")
+    rebuilds = (
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()"
+        " AND info LIKE 'ALTER TABLE allocations%'"
+    )
+    told: list[tuple[str, int, int]] = []
+    with killed_when(url, ("sync",), lambda: bool(scalar(database, rebuilds))):
+        pass
+    schema.sync(database, rows=lambda *one: told.append(one))
+
+    assert schema.current(database) == schema.HEAD
+    assert ("resource providers noted", 100, 100) in told
+    coexistence.finish(database)
+    assert invariants.violations(database) == []
+
+
+def test_elsewhere_than_on_a_terminal_progress_is_a_line_every_few_seconds() -> None:
+    with redirect_stderr(io.StringIO()) as shown:
+        with progress.of_rows(every_s=0) as tell:
+            tell("inventories", 2000, 5000)
+        with progress.of_rows() as tell:
+            tell("inventories", 4000, 5000)
+    assert shown.getvalue() == "inventories: 2000 of 5000 rows\n"
