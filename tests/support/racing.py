@@ -120,7 +120,7 @@ class Arena:
         """Send one request through the first client."""
         return self.clients(1)[0].send(method, path, body, version)
 
-    def race(self, works: Sequence[Callable[[Client], T]]) -> list[T]:
+    def race(self, works: Sequence[Callable[[Client], T]], patience_s: float = HANGS_S) -> list[T]:
         """Run every work in a thread with a client of its own, all at once; return their results."""
         start = threading.Barrier(len(works))
         results: list[Any] = [None] * len(works)
@@ -138,7 +138,7 @@ class Arena:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(HANGS_S)
+            thread.join(patience_s)
             assert not thread.is_alive(), "a client hangs"
         if failures:
             raise failures[0]
