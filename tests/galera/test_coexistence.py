@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.galera.arena import READ_YOUR_WRITES, arena_on, url_of
+from tests.galera.arena import READ_YOUR_WRITES, arena_on
 from tests.races import coexistence
 from tests.support.galera import Cluster
 from tests.support.racing import Arena
@@ -24,8 +24,10 @@ def place(running_cluster: Cluster) -> Iterator[Arena]:
 
 def test_no_grant_is_too_much_between_nodes(place: Arena, running_cluster: Cluster) -> None:
     """Nobody shares a row lock: it is the generation that lets only one of two claims in."""
-    # One after the other: a process of the old service that reads what it has just written.
-    urls = [url_of([node], DATABASE, READ_YOUR_WRITES) for node in running_cluster.nodes[:2]]
+    urls = [
+        f"mysql+pymysql://root@127.0.0.1:{node.port}/{DATABASE}?{READ_YOUR_WRITES}"
+        for node in running_cluster.nodes[:2]
+    ]
     coexistence.prepare(place, urls[0])
     seed = random.SystemRandom().randrange(10**9)
 
