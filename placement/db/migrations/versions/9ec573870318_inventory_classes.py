@@ -11,7 +11,7 @@ not checked here, and ``placement-manage db check`` tells of them.
 import sqlalchemy as sa
 from alembic import op
 
-from placement.db.migrations import steps
+from placement.db.migrations import steps, table_locks
 
 revision = "9ec573870318"
 down_revision = "c3f7a5e81d62"
@@ -28,7 +28,8 @@ def upgrade() -> None:
         # Also what makes it a change in place: with the check, MySQL copies the table.
         op.execute("SET SESSION foreign_key_checks = 0")
         try:
-            _refer()
+            with table_locks.nobody_else(op.get_bind()):
+                _refer()
         finally:
             op.execute("SET SESSION foreign_key_checks = DEFAULT")
     else:
