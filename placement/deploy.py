@@ -17,6 +17,7 @@ from placement.context import RequestContext
 from placement.db import schema, standard_names
 from placement.db.database import Database
 from placement.objects.picture import Picture
+from placement.objects.trait import EveryTrait
 from placement.routes import EXPLORER, INSIGHT, ROUTES, Dispatcher
 from placement.web import error_responses, microversion, slow_requests
 from placement.web.auth import authenticated, open_to_all
@@ -203,6 +204,7 @@ def _identified(
 ) -> WSGIApp:
     """Layer 5: make the request, with what it works on; nobody is asked for a name where all may."""
     is_open = open_to_all(conf)
+    traits = EveryTrait(database)
 
     def respond(environ: Environ, start_response: Any) -> Iterable[bytes]:
         if is_open(environ.get("PATH_INFO", "")):
@@ -216,6 +218,7 @@ def _identified(
         request = Request(environ)
         request.conf, request.context = conf, context
         request.db, request.picture, request.metrics = database, picture, metrics
+        request.traits = traits
         return serve(request)(environ, start_response)
 
     return respond

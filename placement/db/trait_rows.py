@@ -11,7 +11,7 @@ from placement.db import models
 from placement.db.database import Access, Snapshot, StaleRead, Transaction
 from placement.db.in_list import batches
 from placement.db.insertion import insert_all, insert_missing
-from placement.db.ready import Ready
+from placement.db.ready import Ready, Row
 
 _providers = models.resource_providers
 _traits = models.traits
@@ -52,6 +52,10 @@ _OF_PROVIDER = Ready(
 )
 
 
+_NAMES = Ready(select(_traits.c.name, _columns[-1]).order_by(_traits.c.id))
+_DIGEST = Ready(select(func.count(), func.max(_traits.c.id), func.max(_columns[-1])))
+
+
 def name_is_one_of(names: Collection[str]) -> ColumnElement[bool]:
     """The trait is listed; unknown names do no harm."""
     return _traits.c.name.in_(sorted(names))
@@ -78,6 +82,20 @@ def find(access: Access, conditions: Sequence[ColumnElement[bool]]) -> list[Trai
     """Return the traits that meet all conditions, in id order. One statement."""
     rows = access.execute(select(*_columns).where(*conditions).order_by(_traits.c.id))
     return [TraitRow._make(row) for row in rows]
+
+
+def digest(access: Access) -> Row:
+    """Return what is another after a trait was added or deleted. One statement.
+
+    Not on SQLite, where a new trait may take the id of the last one. Elsewhere ids only grow: a new one is
+    beyond all, and where there is none a deleted one is missing from the count.
+    """
+    return access.rows(_DIGEST)[0]
+
+
+def every(access: Access) -> Sequence[Row]:
+    """Return (name, modified or None) of all traits, in id order. One statement."""
+    return access.rows(_NAMES)
 
 
 def get(access: Access, name: str, *, lock: bool = False) -> TraitRow | None:

@@ -35,7 +35,12 @@ class MalformedAssociated(errors.BadRequest):
 
 def list_traits(request: Request) -> Response:
     """GET /traits"""
-    traits = trait.find(request.db, _trait_query(request.read_query(schemas.GET_QUERY)))
+    wanted = _trait_query(request.read_query(schemas.GET_QUERY))
+    if wanted == TraitQuery():
+        every = request.traits.listing()
+        body = {"traits": every.names}
+        return json_response(request, body, last_modified=newest([every.modified_at]))
+    traits = trait.find(request.db, wanted)
     body = {"traits": [found.name for found in traits]}
     return json_response(request, body, last_modified=_newest(traits))
 

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Collection
+from datetime import datetime
 from typing import NamedTuple
 
 import os_traits
 
 from placement import errors
 from placement.db import provider_rows, trait_rows
-from placement.db.database import Database, Transaction
+from placement.db.database import Access, Database, Transaction
 from placement.db.trait_rows import ProviderTraits, TraitRow
 from placement.objects import resource_provider
 
@@ -66,6 +67,41 @@ class TraitQuery(NamedTuple):
     names: Collection[str] | None = None
     prefix: str | None = None
     associated: bool | None = None
+
+
+class Listing(NamedTuple):
+    """The names of all traits in id order, and when the last of them was modified, if known."""
+
+    names: list[str]
+    modified_at: datetime | None
+
+
+class EveryTrait:
+    """The list of all traits, kept by a process, which asks on each use whether it is still right.
+
+    Reading 400 rows is 8 of the 9 milliseconds of processor time of such a request with PyMySQL.
+
+    :param db: whose traits these are.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._kept: tuple[object, Listing] | None = None
+
+    def listing(self) -> Listing:
+        """Return the traits that there are. One statement if they are those of the last time."""
+        if self._db.dialect == "sqlite":
+            return self._db.read(_listing)
+        kept = self._kept
+        if kept is None or kept[0] != self._db.read(trait_rows.digest):
+            kept = self._kept = self._db.snapshot(lambda tx: (trait_rows.digest(tx), _listing(tx)))
+        return kept[1]
+
+
+def _listing(access: Access) -> Listing:
+    rows = trait_rows.every(access)
+    moments = [moment for _, moment in rows if moment is not None]
+    return Listing([name for name, _ in rows], max(moments, default=None))
 
 
 def find(db: Database, query: TraitQuery) -> list[TraitRow]:

@@ -16,6 +16,7 @@ from placement import errors
 from placement.context import RequestContext
 from placement.db.database import Database
 from placement.objects.picture import Picture
+from placement.objects.trait import EveryTrait
 from placement.web.microversion import MINIMUM, Version
 from placement.web.validation import Schema
 
@@ -84,6 +85,7 @@ class Request(webob.BaseRequest):
     version: Version = MINIMUM
     db: Database
     picture: Picture
+    traits: EveryTrait
     conf: cfg.ConfigOpts
     context: RequestContext
     metrics: "Metrics | None"
