@@ -1,6 +1,9 @@
 """What an operator installs, and what a packager unpacks, is whole."""
 
-import shutil
+import importlib.util
+import json
+import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -12,46 +15,72 @@ import pytest
 from tests.support.processes import lacking, require_program
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = """
-from setuptools import build_meta
-build_meta.build_sdist("dist")
-build_meta.build_wheel("dist")
-"""
 NOT_SHIPPED = {".gitignore"}
 
 
 @pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
-    """A copy of what is under version control, its packages in ``dist``; and the names of its files."""
+def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
+    """A folder with what ``tools/package`` makes, and the names of the files under version control."""
     git = require_program("git")
     if not (ROOT / ".git").exists():
         lacking("a repository")
     listed = subprocess.run(
         [git, "-C", ROOT, "ls-files"], check=True, capture_output=True, text=True, timeout=60
     )
-    names = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
-    copy = tmp_path_factory.mktemp("repository")
-    for name in names:
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, copy / name)
-    built = subprocess.run(
-        [sys.executable, "-c", BUILD],
+    made = tmp_path_factory.mktemp("packages")
+    said = package(made)
+    # Setuptools tells of data that a later version of it may leave out.
+    assert "is absent from the `packages` configuration" not in said
+    return made, {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
+
+
+def package(folder: Path, umask: int = 0o022, **environment: str) -> str:
+    """Build everything into the folder; return what was said on stderr."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "package", folder],
         check=False,
         capture_output=True,
         text=True,
-        cwd=copy,
-        timeout=300,
+        umask=umask,
+        env={**os.environ, **environment},
+        cwd=folder,
+        timeout=500,
     )
-    assert built.returncode == 0, built.stderr
-    # Setuptools tells of data that a later version of it may leave out.
-    assert "is absent from the `packages` configuration" not in built.stderr
-    return copy, names
+    assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
-def test_wheel_has_every_file_of_the_package(repository: tuple[Path, set[str]]) -> None:
+def test_packages_are_the_same_bytes_again(packages: tuple[Path, set[str]], tmp_path: Path) -> None:
+    """Whoever builds them: at another time, in another place, with another umask and hash seed."""
+    made, _ = packages
+
+    package(tmp_path, umask=0o077, PYTHONHASHSEED="7", TZ="Asia/Tokyo")
+
+    first = {each.name: each.read_bytes() for each in made.iterdir()}
+    again = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    assert sorted(first) == sorted(again)
+    assert {Path(name).suffix for name in first} >= {".whl", ".gz"}
+    assert [name for name, content in first.items() if again[name] != content] == []
+
+
+def test_bill_of_materials_names_what_is_installed(packages: tuple[Path, set[str]]) -> None:
+    """Every line of ``requirements.lock``, with its version and hashes."""
+    if importlib.util.find_spec("cyclonedx_py") is None:
+        lacking("cyclonedx-bom")
+    (bill,) = packages[0].glob("*.cdx.json")
+    said = json.loads(bill.read_text())
+
+    locked = re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", (ROOT / "requirements.lock").read_text(), re.M)
+    assert said["bomFormat"] == "CycloneDX"
+    assert said["metadata"]["component"]["name"] == "placement"
+    assert {(each["name"], each["version"]) for each in said["components"]} == set(locked)
+    assert all(each["externalReferences"][0]["hashes"] for each in said["components"])
+
+
+def test_wheel_has_every_file_of_the_package(packages: tuple[Path, set[str]]) -> None:
     """Migrations, schemas, the mark of typed code; and nothing of the tests beside it."""
-    copy, names = repository
-    (wheel,) = (copy / "dist").glob("*.whl")
+    made, names = packages
+    (wheel,) = made.glob("*.whl")
     found = {
         name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith("placement-")
     }
@@ -59,10 +88,10 @@ def test_wheel_has_every_file_of_the_package(repository: tuple[Path, set[str]]) 
     assert found == {name for name in names if name.startswith("placement/")}
 
 
-def test_source_distribution_has_every_file(repository: tuple[Path, set[str]]) -> None:
+def test_source_distribution_has_every_file(packages: tuple[Path, set[str]]) -> None:
     """The README names documents, tools, examples and web server configurations."""
-    copy, names = repository
-    (archive,) = (copy / "dist").glob("*.tar.gz")
+    made, names = packages
+    (archive,) = made.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         found = {name.partition("/")[2] for name in opened.getnames()}
 
