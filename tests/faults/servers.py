@@ -140,7 +140,14 @@ class PostgreSQL(Server):
             "min_wal_size": "4MB",
         }
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-        command = [postgresql_program("postgres"), "-D", self.folder / "data", "-p", self.port, *words]
+        command = [
+            postgresql_program("postgres"),
+            "-D",
+            self.folder / "data",
+            "-p",
+            self.port,
+            *words,
+        ]
         return Process("postgresql", command, folder=self.folder, user=self.user)
 
     def _connect(self) -> Any:

@@ -4,7 +4,10 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from oslo_upgradecheck import upgradecheck
+from sqlalchemy import text
 
+from placement.cmd import status
 from placement.db import coexistence_rows, invariants, schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
@@ -326,6 +329,60 @@ def test_release_begins_anew(both: Both) -> None:
     coexistence.finish(both.db)
     coexistence.finish(both.db)
     assert invariants.violations(both.db) == []
+
+
+def test_a_process_that_lives_through_a_repair_keeps_no_old_picture(both: Both) -> None:
+    """Repairs are made by another process; what they put right moves a revision, and is read again."""
+    both.old.create_provider(NODE, "node", HOST)
+    both.old.set_inventory(NODE, {"PGPU": {"total": 1}})
+    coexistence.finish(both.db)
+    elsewhere = Database(make_engine(both.db.engine.url))
+
+    def spoil(words: str) -> None:
+        both.db.write(lambda tx: tx.execute(text(f"{words}, revision = revision + 1")))
+
+    # As a fault would leave it, and seen by the process: then the repair must be seen as well.
+    both.db.write(lambda tx: tx.execute(text("UPDATE inventories SET used = 4")))
+    spoil("UPDATE resource_providers SET root_provider_id = id")
+    assert both.found("resources=VCPU:1") == set()
+    assert both.found("resources=MEMORY_MB:1,PGPU:1") == set()
+    for found in invariants.check(elsewhere):
+        if found.count:
+            invariants.repair(elsewhere, found.invariant)
+    elsewhere.dispose()
+    assert both.found("resources=VCPU:4") == {HOST}
+    assert both.found("resources=MEMORY_MB:1,PGPU:1") == {HOST, NODE}
+    assert invariants.violations(both.db) == []
+
+
+def test_a_process_that_lives_through_a_takeover_keeps_no_old_picture(both: Both) -> None:
+    """Out and in again, with writes of the old service while this process looks away."""
+    for used in (3, 0):
+        coexistence.finish(both.db)
+        assert both.found("resources=VCPU:2") == ({HOST} if used else set())
+        coexistence.release(both.db)
+        if used:
+            both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": used}})
+        else:
+            both.old.release(OLD_CONSUMER)
+    coexistence.finish(both.db)
+    assert both.found("resources=VCPU:4") == {HOST}
+
+
+def test_what_is_used_is_told_from_the_ledger_not_from_a_stale_counter(both: Both) -> None:
+    """``db check`` while the counters are stale, and the upgrade check for what projects use."""
+    both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 4}}, project="p")
+    both.old.set_one_inventory(HOST, "VCPU", {"total": 3})
+    over = next(
+        f for f in invariants.check(both.db) if f.invariant.name == "used is within capacity"
+    )
+    assert over.count == 1
+    assert "used 4" in over.examples[0]
+    coexistence.finish(both.db)
+    both.db.write(lambda tx: tx.execute(text("UPDATE owner_usages SET used = used + 1")))
+    checks = status.Checks(configure())
+    checks._opened = both.db
+    assert checks.usage_counters().code == upgradecheck.Code.WARNING
 
 
 def test_a_new_database_is_our_own(both: Both) -> None:

@@ -75,7 +75,9 @@ class Report:
     def lines(self) -> list[str]:
         """Return the report for a person."""
         theirs = ", ".join(f"{number} {what}" for what, number in sorted(self.theirs.items()))
-        ours = ", ".join(f"{number} answers {status}" for status, number in sorted(self.ours.items()))
+        ours = ", ".join(
+            f"{number} answers {status}" for status, number in sorted(self.ours.items())
+        )
         return [
             f"seed {self.seed}",
             f"the old service: {theirs}",
