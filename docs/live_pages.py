@@ -18,11 +18,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
+SWITCH = ("howto/switch-over.rst",)
 STORIES = (
     ("tutorial/five-minute-tour.rst",),
     (
@@ -35,6 +36,7 @@ STORIES = (
     ("howto/no-candidates.rst",),
     ("provider-trees.rst",),
     ("howto/conflicts.rst", "howto/over-capacity.rst", "howto/health.rst"),
+    SWITCH,
 )
 
 SHOWN_URL = "http://127.0.0.1:8778"
@@ -48,6 +50,7 @@ HEX = "[0-9a-f]"
 VOLATILE = (
     (f"req-{HEX}{{8}}(-{HEX}{{4}}){{3}}-{HEX}{{12}}", "req-0f4a9ab5-0a2e-4f0b-a2a0-5c9d3c1f7d11"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+", "2026-11-21 12:00:00.000 4711"),
+    (r"since \d{4}-\d\d-\d\d( +\|\n\|)? +\d\d:\d\d:\d\d(\.\d+)?", "since 2026-11-21 12:00:00"),
     (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", "Sat, 21 Nov 2026 12:00:00 GMT"),
 )
 END = "=== end of block ==="
@@ -141,9 +144,10 @@ class Shell:
 
     :param folder: stands for ``/etc/placement``.
     :param url: of the service.
+    :param variables: of the shell; those of :func:`environment` if None.
     """
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, variables: dict[str, str] | None = None) -> None:
         self._shown = (
             (url, SHOWN_URL),
             (f"{folder}/{LOG}", SHOWN_LOG),
@@ -155,7 +159,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=environment(folder),
+            env=environment(folder) if variables is None else variables,
             cwd=folder,
         )
 
@@ -252,10 +256,31 @@ def _server(folder: Path) -> Iterator[str]:
         server.communicate(timeout=START_S)
 
 
+@contextmanager
+def two_machines() -> Iterator[Shell]:
+    """Run the OpenStack service, as tests play it, on two machines; yield a shell that reaches them."""
+    # Only here: the pages are also built where there are no tests.
+    from tests.support import machines
+
+    with tempfile.TemporaryDirectory(prefix="placement-docs-") as folder:
+        url = f"sqlite:///{folder}/placement.sqlite"
+        with machines.running(url, url) as (shell, _):
+            yield shell
+
+
+STAGES = {SWITCH: two_machines}
+"""Stories that are not about one service on an empty database."""
+
+
+def stage(story: tuple[str, ...]) -> AbstractContextManager[Shell]:
+    """Return what runs the commands of a story."""
+    return STAGES.get(story, service)()
+
+
 def pages() -> Iterator[tuple[Path, str]]:
     """Return every page of every story as it should be."""
     for story in STORIES:
-        with service() as shell:
+        with stage(story) as shell:
             for name in story:
                 path = DOCS / name
                 yield path, rewritten(path.read_text(), shell)

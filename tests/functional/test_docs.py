@@ -80,7 +80,7 @@ def test_fields_say_from_which_version_to_which() -> None:
 def test_commands_print_what_the_pages_show(story: tuple[str, ...]) -> None:
     """``python -m docs.live_pages`` writes the output anew."""
     require_program("curl")
-    with live_pages.service() as shell:
+    with live_pages.stage(story) as shell:
         for name in story:
             shown = (DOCS / name).read_text()
             assert live_pages.rewritten(shown, shell) == shown
