@@ -35,6 +35,7 @@ STORIES = (
     ("tutorial/drain.rst",),
     ("howto/no-candidates.rst",),
     ("provider-trees.rst",),
+    ("howto/client-library.rst",),
     ("howto/conflicts.rst", "howto/over-capacity.rst", "howto/health.rst"),
     SWITCH,
 )

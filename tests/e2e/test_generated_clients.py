@@ -71,11 +71,15 @@ def test_a_client_in_python(site: Site, tmp_path: Path) -> None:
     generator = [sys.executable, "-m", "openapi_python_client", "generate", "--meta", "none"]
     output = ["--output-path", tmp_path / "placement_api", "--fail-on-warning"]
     run(tmp_path, *generator, *output, "--path", DOCUMENT)
-    shutil.copy(CLIENTS / "claim.py", tmp_path)
+    for name in ("claim.py", "ten_lines.py"):
+        shutil.copy(CLIENTS / name, tmp_path)
 
     printed = run(tmp_path, sys.executable, "claim.py", site.url, "admin")
 
     assert [sorted_keys(line) for line in printed] == PRINTED
+    assert run(tmp_path, sys.executable, "ten_lines.py", site.url, "admin", HOST) == ["204"]
+    code = (CLIENTS / "ten_lines.py").read_text().split('"""')[2].split("\n")
+    assert len([line for line in code if line]) == 10
 
 
 def test_a_client_in_typescript(site: Site, tmp_path: Path) -> None:

@@ -78,12 +78,22 @@ def test_fields_say_from_which_version_to_which() -> None:
 
 @pytest.mark.parametrize("story", live_pages.STORIES, ids=lambda story: story[0])
 def test_commands_print_what_the_pages_show(story: tuple[str, ...]) -> None:
-    """``python -m docs.live_pages`` writes the output anew."""
+    """``python -m docs.live_pages`` writes the output anew. No page leaves a file behind."""
     require_program("curl")
     with live_pages.stage(story) as shell:
+        before = shell.run("ls -A")
         for name in story:
             shown = (DOCS / name).read_text()
             assert live_pages.rewritten(shown, shell) == shown
+        assert shell.run("ls -A") == before
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "maintainers").glob("*.rst")), ids=lambda page: page.name)
+def test_files_that_maintainers_are_sent_to_are_there(page: Path) -> None:
+    named = re.findall(r"``((?:placement|docs|tests|etc|tools|benchmarks)/[\w./-]+)``", page.read_text())
+    # The recipes take 1.40 as the version to be added.
+    missing = {name for name in named if not (DOCS.parent / name).exists() and "1.40" not in name}
+    assert not missing
 
 
 # -- docs/howto/switch-over.rst ----------------------------------------------------------------
