@@ -78,9 +78,9 @@ def answers(url: str) -> bool:
 
 
 @contextlib.contextmanager
-def public_folder(prefix: str) -> Iterator[Path]:
+def public_folder(prefix: str, under: str | None = None) -> Iterator[Path]:
     """Make a temporary folder that other users may enter (pytest's own may not be), and remove it."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=under))
     folder.chmod(0o755)
     try:
         yield folder
