@@ -1,10 +1,11 @@
 """Statements made ready once, and handed to the driver without anything between.
 
 SQLAlchemy compiles a statement once too; but for each execution it looks that up by a key made of the
-whole statement, and makes a context, a result and its columns, which nobody asks for here: 30
-microseconds of processor time on SQLite and 50 to 80 with the others, two to three times what the driver
-itself takes. A :class:`Ready` statement keeps text, order of parameters and conversions, and what comes
-back are the driver's own rows. A claim takes less by a third, a small read by a fifth.
+whole statement, and makes a context, a result and its columns, which nobody asks for here. Microseconds of
+processor time for the statement of GET /allocations/{uuid}, by SQLAlchemy and by the driver's cursor (best of
+seven): SQLite 61 and 20, psycopg2 232 and 123, mysqlclient 150 and 72, PyMySQL 292 and 273. A claim has seven
+to nine. A :class:`Ready` statement keeps text, order of parameters and conversions, and what comes back
+are the driver's own rows.
 
 Who listens to SQLAlchemy's statement events (tracing, the tests), or has its log switched on, sees all
 as ever: then the same statements go its way. So does each error: it is SQLAlchemy that wraps it,
