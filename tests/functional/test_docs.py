@@ -92,9 +92,9 @@ def test_commands_print_what_the_pages_show(story: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("page", sorted((DOCS / "maintainers").glob("*.rst")), ids=lambda page: page.name)
 def test_files_that_maintainers_are_sent_to_are_there(page: Path) -> None:
     named = re.findall(r"``((?:placement|docs|tests|etc|tools|benchmarks)/[\w./-]+)``", page.read_text())
-    # The recipes take 1.40 as the version to be added.
-    missing = {name for name in named if not (DOCS.parent / name).exists() and "1.40" not in name}
-    assert not missing
+    # What is built, and 1.40, which the recipes take as the version to be added.
+    missing = {name for name in named if not (DOCS.parent / name).exists()}
+    assert not {name for name in missing if "_build" not in name and "1.40" not in name}
 
 
 # -- docs/howto/switch-over.rst ----------------------------------------------------------------
