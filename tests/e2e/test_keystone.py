@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 import requests
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from tests.e2e.openstack_cli import Shell
-from tests.explorer.conftest import ARGUMENTS, Visitor
 from tests.support import deployment
+from tests.support.browser import Visitor
 from tests.support.deployment import Site
 from tests.support.keystone import PASSWORD, Keystone, running_keystone
 from tests.support.processes import (
     free_port,
     public_folder,
-    require_program,
     wait_until,
 )
 
@@ -235,7 +234,7 @@ def test_an_operator_is_told_why_and_a_reader_is_not(cloud: Cloud) -> None:
     assert "placement:insight:explain" in reader.fail(explain)
 
 
-def test_the_explorer_is_published_behind_apache(cloud: Cloud) -> None:
+def test_the_explorer_is_published_behind_apache(cloud: Cloud, browser: Browser) -> None:
     """As docs/howto/explorer.rst says; who may look is Keystone's word and the policy's."""
     admin, reader = (
         cloud.keystone.token(f"the {role}", project=OWN) for role in ("admin", "reader")
@@ -247,15 +246,11 @@ def test_the_explorer_is_published_behind_apache(cloud: Cloud) -> None:
         deployment.apache(
             folder, {}, deployment.shipped("apache/placement-uwsgi.conf", folder), *PROXY
         ) as site,
-        sync_playwright() as playwright,
     ):
         published = Cloud(cloud.keystone, site, cloud.projects)
         made = published.request(admin, "POST", "/resource_providers", json={"name": "host 7"})
         assert made.status_code == 200
         assert published.request(None, "GET", "/-/trees").status_code == 401
-        browser = playwright.chromium.launch(
-            executable_path=require_program("chromium"), args=ARGUMENTS, headless=True
-        )
         visitor = Visitor(browser.new_page(), site.url)
         visitor.come(f"#/tree/{made.json()['uuid']}", token=admin)
         expect(visitor.page.locator("h1")).to_contain_text("host 7")
@@ -267,7 +262,7 @@ def test_the_explorer_is_published_behind_apache(cloud: Cloud) -> None:
             visitor.page.get_by_role("heading", name="Your token may not do this")
         ).to_be_visible()
         expect(visitor.page.locator("main")).to_contain_text("placement:insight:trees")
-        browser.close()
+        visitor.page.close()
         assert visitor.mistakes == []
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.explorer.conftest import ANSWER_MS, Visitor
 from tests.explorer.stage import Stage, key
+from tests.support.browser import ANSWER_MS, Visitor
 from tests.support.processes import lacking
 
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"

@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.explorer.conftest import Visitor
 from tests.explorer.stage import Stage, key
+from tests.support.browser import Visitor
 
 
 def test_number_that_fits_with_places_and_what_stops_the_next(

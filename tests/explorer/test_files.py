@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.explorer.conftest import Visitor
 from tests.explorer.stage import open_stage
+from tests.support.browser import Visitor
 from tests.support.processes import lacking, require_program
 from tests.support.service import running
 

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from playwright.sync_api import Locator, expect
 
-from tests.explorer.conftest import Visitor
 from tests.explorer.stage import RACK, Stage, key
+from tests.support.browser import Visitor
 
 OPENSTACK = Path(sys.executable).with_name("openstack")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.explorer.conftest import Visitor
 from tests.explorer.stage import Stage, key
+from tests.support.browser import Visitor
 
 PULSE_MS = 10_500
 

@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.explorer.conftest import Visitor
 from tests.explorer.stage import MARKUP, RACK, Stage, key
+from tests.support.browser import Visitor
 
 
 def test_cloud_tells_which_tree_is_fullest_and_what_is_over(visitor: Visitor) -> None:

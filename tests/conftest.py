@@ -1,0 +1,3 @@
+"""What tests of several folders share."""
+
+pytest_plugins = ["tests.support.browser"]

@@ -1,0 +1,69 @@
+"""A real Chromium, and somebody who looks at the explorer with it."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.support.processes import require_program
+
+ARGUMENTS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+ANSWER_MS = 20_000
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One for all tests of a process: two at once cannot be driven."""
+    program = require_program("chromium")
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=program, args=ARGUMENTS, headless=True)
+        yield made
+        made.close()
+
+
+class Visitor:
+    """A tab with somebody in front of it."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.mistakes: list[str] = []
+        page.set_default_timeout(ANSWER_MS)
+        page.on("pageerror", lambda error: self.mistakes.append(str(error)))
+        page.on("console", self._listen)
+
+    def _listen(self, message: object) -> None:
+        text = getattr(message, "text", "")
+        # The browser reports every refused request itself; those are what some tests are about.
+        if getattr(message, "type", "") == "error" and "Failed to load resource" not in text:
+            self.mistakes.append(text)
+
+    def come(self, place: str = "", token: str = "admin") -> None:
+        """Open a view and sign in."""
+        self.page.goto(f"{self.url}/-/explorer/{place}")
+        self.page.get_by_label("Token").fill(token)
+        self.page.keyboard.press("Enter")
+        self.settle()
+
+    def go(self, place: str) -> None:
+        """Follow an address within the page."""
+        self.page.goto(f"{self.url}/-/explorer/{place}")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the page says that it is up to date."""
+        expect(self.page.locator(".status")).to_have_text(
+            re.compile("Up to date"), timeout=ANSWER_MS
+        )
+
+    def heading(self) -> str:
+        return self.page.locator("h1").inner_text()
+
+    def fits(self) -> bool:
+        """Nothing sticks out of the window."""
+        script = "document.documentElement.scrollWidth <= window.innerWidth"
+        return bool(self.page.evaluate(script))
