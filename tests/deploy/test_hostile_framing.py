@@ -113,16 +113,18 @@ def test_requests_in_one_breath(place: tuple[str, Site, list[Path]]) -> None:
     good = GET % site.prefix.encode() + b"OpenStack-API-Version: placement 1.39\r\n"
     unknown = good.replace(b"/traits", b"/traits/CUSTOM_NOBODY")
     with connected(site) as connection:
-        sent = [good, unknown, good]
-        connection.sendall(b"".join(each + b"\r\n" for each in sent[:-1]))
-        connection.sendall(sent[-1] + b"Connection: close\r\n\r\n")
-        assert list(_statuses(connection)) in ([200, 404, 200], [200, 404], [200])
+        connection.sendall(good + b"\r\n" + unknown + b"\r\n" + good + b"Connection: close\r\n\r\n")
+        found = list(_statuses(connection))
+    assert found == [200, 404, 200][: len(found)]
     check(site, logs)
 
 
 def _statuses(connection: socket.socket) -> Iterator[int]:
-    """Yield the statuses of the answers on a connection until it ends."""
-    with connection.makefile("rb") as stream:
+    """Yield the statuses of the answers on a connection until it ends.
+
+    Who closes it while there is more to be read resets it, which may take answers along.
+    """
+    with contextlib.suppress(ConnectionResetError), connection.makefile("rb") as stream:
         while line := stream.readline():
             yield int(line.split()[1])
             headers = http.client.parse_headers(stream)
