@@ -11,6 +11,7 @@ from tests.support.galera import Cluster
 DAYS = {"one": ("node killed, disk lost",), "all": ("node frozen", "HAProxy restarted")}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("writers", sorted(DAYS))
 def test_nothing_acknowledged_is_lost_on_a_bad_day(cluster: Cluster, writers: str) -> None:
