@@ -92,6 +92,8 @@ def commands() -> list[str]:
     return [block.command for block in live_pages.blocks(part)]
 
 
+# The page's test runs the same commands, without a load.
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
 def test_no_request_fails_while_two_processes_are_replaced(kind: str) -> None:
     with race_database(kind) as url:
