@@ -1,4 +1,4 @@
-"""The short version of ``python -m tests.galera.bad_days``: PROMISE 4, 5 and 7 behind HAProxy."""
+"""Three days of ``python -m tests.galera.bad_days``: PROMISE 4, 5 and 7 behind HAProxy."""
 
 import random
 
