@@ -8,7 +8,6 @@ from oslo_config import cfg
 
 from placement import errors
 from placement.context import RequestContext
-from placement.web import authorization
 from placement.web.authorization import Authorizer
 from tests.support.service import configure
 
@@ -113,23 +112,6 @@ def test_files_are_read_again_when_they_change(conf: cfg.ConfigOpts, tmp_path: P
     assert not may(authorizer, caller(["admin"]), OTHER)
     (tmp_path / "policy.yaml").unlink()
     assert may(authorizer, caller(["admin"]), OTHER)
-    assert not may(authorizer, nobody, OTHER)
-
-
-def test_a_new_file_among_the_configuration_is_seen_within_a_second(
-    conf: cfg.ConfigOpts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The directories are not searched for each request; what was found is looked at each time."""
-    now_s = 1000.0
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(authorization.time, "monotonic", lambda: now_s)
-    conf.set_override("policy_file", "policy.yaml", group="oslo_policy")
-    authorizer, nobody = Authorizer(conf), caller([])
-    write(tmp_path / "policy.yaml", '"placement:traits:list": ""\n')
-    assert not may(authorizer, nobody, OTHER)
-    now_s += authorization.SEARCH_EVERY_S
-    assert may(authorizer, nobody, OTHER)
-    write(tmp_path / "policy.yaml", '"placement:traits:list": "!"\n')
     assert not may(authorizer, nobody, OTHER)
 
 
