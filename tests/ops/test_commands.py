@@ -612,7 +612,7 @@ def test_full_disk(command: Command, small_disk: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
-        (["sync"], f"/{len(schema.REVISIONS)} "),
+        (["sync"], " rows"),
         (["online_data_migrations"], " rows"),
         (["check"], f"/{len(invariants.INVARIANTS)} "),
         (["check", "--repair"], f"/{len(invariants.INVARIANTS)} "),
