@@ -128,7 +128,7 @@ def _metrics(conf: cfg.ConfigOpts, database: Database) -> "Metrics":
         if method != "GET"
     ]
     metrics = metrics_in(conf.insight.metrics_directory, tuple(writes))
-    metrics.watch_pool(database.engine)
+    metrics.watch_pool(database)
     return metrics
 
 

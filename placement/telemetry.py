@@ -83,6 +83,12 @@ def routed(template: str) -> None:
         trace.route = template or "/"
 
 
+def answered(status: str) -> None:
+    """Note the status line of the answer."""
+    if (trace := _current.trace) is not None:
+        trace.status = status[:3]
+
+
 def ran_statement() -> None:
     """Note a statement that is sent to the database."""
     if (trace := _current.trace) is not None:

@@ -175,6 +175,8 @@ class Database:
         self.engine = engine
         self.synchronised = False
         """The schema and the standard names are up to date; asked once."""
+        self.in_use: set[Access] = set()
+        """What has a connection at the moment: cheaper to count than those of the pool."""
         self.dialect = dialects.kind(engine)
         in_memory = self.dialect == "sqlite" and engine.url.database in (None, "", ":memory:")
         # SQLite has one writer and no queue for it: its busy handler polls. Writers of one process
@@ -294,9 +296,11 @@ class Database:
         try:
             with turn, self._silence.heard(), self._connected() as connection:
                 access = kind(connection)
-                if not begin:
-                    return work(access)
-                return self._in_transaction(access, work, begin)
+                self.in_use.add(access)
+                try:
+                    return self._in_transaction(access, work, begin) if begin else work(access)
+                finally:
+                    self.in_use.remove(access)
         except (exc.SQLAlchemyError, errors.OutcomeUnknown) as error:
             telemetry.database_failed(driver_errors.kind(error))
             raise

@@ -9,9 +9,10 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Dialect, Engine, event
 
 LOOK_S = 1.0
 
@@ -73,20 +74,19 @@ def watch(engine: Engine, patience_s: float) -> None:
         _watchdog.run()
 
     # Events of the dialect: those of the engine cost a fifth of a small statement.
-    @event.listens_for(engine, "do_execute")
+    for name in ("do_execute", "do_executemany"):
+        event.listen(engine, name, _watched(engine.dialect, name, patience_s))
+
+
+def _watched(dialect: Dialect, name: str, patience_s: float) -> Callable[..., bool]:
+    """Return what runs a statement in the place of a method of the dialect, and says that it has."""
+
     def execute(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
         _watchdog.begin(cursor.connection, patience_s)
         try:
-            engine.dialect.do_execute(cursor, statement, parameters, context)
+            getattr(dialect, name)(cursor, statement, parameters, context)
         finally:
             _watchdog.end()
         return True
 
-    @event.listens_for(engine, "do_executemany")
-    def execute_many(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
-        _watchdog.begin(cursor.connection, patience_s)
-        try:
-            engine.dialect.do_executemany(cursor, statement, parameters, context)
-        finally:
-            _watchdog.end()
-        return True
+    return execute

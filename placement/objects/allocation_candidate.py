@@ -1,7 +1,8 @@
 """Who could take a request right now (specification 04)."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from placement import errors, telemetry
@@ -58,8 +59,19 @@ def find(
         return shown
 
     telemetry.stages_begin()
-    try:
+    with unknown_names_refused():
         return picture.read_knowing(question.names, answer)
+
+
+@contextmanager
+def unknown_names_refused() -> Iterator[None]:
+    """Answer 400 where a search inside comes upon a name that does not exist.
+
+    :raises NoSuchTrait:
+    :raises NoSuchClass:
+    """
+    try:
+        yield
     except UnknownTrait as unknown:
         raise NoSuchTrait(name=unknown.name) from None
     except UnknownClass as unknown:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from placement import errors
-from placement.objects.allocation_candidate import NoSuchClass, NoSuchTrait
+from placement.objects.allocation_candidate import unknown_names_refused
 from placement.objects.picture import Picture
 from placement.search import obstacles
 from placement.search.budget import COUNTED, Budget, Count, one_more
@@ -17,7 +17,7 @@ from placement.search.candidate import SearchResult
 from placement.search.cloud import Cloud
 from placement.search.explanation import Question, Remedies, remedies
 from placement.search.packing import Packing, pack
-from placement.search.request import CandidateRequest, Names, UnknownClass, UnknownTrait
+from placement.search.request import CandidateRequest, Names
 from placement.search.search import search
 
 
@@ -104,12 +104,8 @@ def open_on(picture: Picture, request: CandidateRequest) -> Opened:
         result = search(cloud, request, known, explain=True)
         return Opened(cloud.snapshot(), known, result)
 
-    try:
+    with unknown_names_refused():
         return picture.read_knowing(request.names, work)
-    except UnknownTrait as unknown:
-        raise NoSuchTrait(name=unknown.name) from None
-    except UnknownClass as unknown:
-        raise NoSuchClass(name=unknown.name) from None
 
 
 def provider_named(cloud: Cloud, given: str) -> int:

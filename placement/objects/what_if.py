@@ -11,7 +11,7 @@ from placement.db.database import Database, Snapshot
 from placement.db.inventory_rows import Record
 from placement.db.tree_rows import HeldBy
 from placement.objects.allocation import NoAllocations
-from placement.objects.allocation_candidate import NoSuchClass, NoSuchTrait
+from placement.objects.allocation_candidate import unknown_names_refused
 from placement.objects.inventory import RecordsInUse, UnknownClassToReplace, check_capacity
 from placement.objects.picture import Picture
 from placement.objects.resource_provider import ProviderNotFound
@@ -21,7 +21,7 @@ from placement.search.cloud import Cloud
 from placement.search.explanation import Question, Remedies, remedies
 from placement.search.packing import Packing, pack, record
 from placement.search.records import Inventory
-from placement.search.request import CandidateRequest, Group, Names, UnknownClass, UnknownTrait
+from placement.search.request import CandidateRequest, Group, Names
 from placement.search.search import search
 from placement.search.structure import Sharing
 
@@ -111,15 +111,11 @@ def try_out(
     trial = _Trial(cloud.snapshot(), known, work_factor * PLACEMENTS)
     db.snapshot(lambda tx: trial.read(tx, changes))
     share = max(work_factor // 2, 1)
-    try:
+    with unknown_names_refused():
         before = _state(cloud, known, question, share)
         for change in changes:
             trial.apply(change)
         after = _state(trial.cloud, known, question, share)
-    except UnknownTrait as unknown:
-        raise NoSuchTrait(name=unknown.name) from None
-    except UnknownClass as unknown:
-        raise NoSuchClass(name=unknown.name) from None
     return Outcome(before, after, trial.homeless, trial.placed, trial.left > 0)
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import prometheus_client as prometheus
 from prometheus_client import multiprocess, values
 from prometheus_client.core import Metric
-from sqlalchemy import Engine
 from sqlalchemy.pool import QueuePool
 
 from placement.db import driver_errors
+from placement.db.database import Database
 from placement.objects.picture import Picture
 from placement.search.tally import Stop
 from placement.telemetry import Trace
@@ -67,9 +67,11 @@ class Metrics:
         prometheus.disable_created_metrics()
         self._registry = prometheus.CollectorRegistry()
         self._cloud = CloudGauges()
-        self._engine: Engine | None = None
-        self._pool_state = (0, -1)
-        self._picture_state = (0, 0, 0)
+        self._database: Database | None = None
+        self._shown_in_use: int
+        self._shown_picture: tuple[int, int]
+        self._forget_states()
+        os.register_at_fork(after_in_child=self._forget_states)
         self._make_request_metrics(writes)
         self._make_search_metrics()
         self._make_database_metrics()
@@ -200,8 +202,8 @@ class Metrics:
         if trace.waits:
             self._waits.inc(trace.waits)
             self._wait_seconds.inc(trace.waited_s)
-        if self._engine is not None:
-            self._record_pool(self._engine)
+        if self._database is not None:
+            self._record_pool(self._database)
         if trace.status >= "409":
             self._record_failure(operation, trace)
         for cause in trace.repeats:
@@ -228,32 +230,33 @@ class Metrics:
         if trace.conflict is not None:
             self._conflicts[*operation, trace.conflict].inc()
 
-    def watch_pool(self, engine: Engine) -> None:
-        """Count the connections of this engine that are in use; one in memory has no pool."""
-        if isinstance(engine.pool, QueuePool):
-            self._engine = engine
+    def watch_pool(self, database: Database) -> None:
+        """Count the connections of this database that are in use; one in memory has no pool."""
+        if isinstance(database.engine.pool, QueuePool):
+            self._database = database
 
-    def _record_pool(self, engine: Engine) -> None:
+    def _record_pool(self, database: Database) -> None:
         """Look who else has a connection at this moment; the last to end sees that nobody has."""
-        pool = engine.pool
-        assert isinstance(pool, QueuePool)
-        state = self._slot(), pool.checkedout()
-        if state != self._pool_state:
-            self._pool_state = state
+        in_use = len(database.in_use)
+        if in_use != self._shown_in_use:
+            self._shown_in_use = in_use
+            pool = database.engine.pool
+            assert isinstance(pool, QueuePool)
             self._pool_size.set(pool.size())
-            self._in_use.set(state[1])
+            self._in_use.set(in_use)
 
     def _record_picture(self, providers: int) -> None:
         """Say what there is in it; the time in whole seconds, since searches are many."""
-        state = self._slot(), providers, int(time.time())
-        if state != self._picture_state:
-            self._picture_state = state
+        state = providers, int(time.time())
+        if state != self._shown_picture:
+            self._shown_picture = state
             self._providers.set(providers)
-            self._checked.set(state[2])
+            self._checked.set(state[1])
 
-    def _slot(self) -> int:
-        """Return what is another in a forked child, whose gauges are not set yet."""
-        return self._slots.mine() if self._slots is not None else 0
+    def _forget_states(self) -> None:
+        """Show all gauges at the next occasion; those of a forked child are not set yet."""
+        self._shown_in_use = -1
+        self._shown_picture = (-1, 0)
 
     # -- showing ---------------------------------------------------------------------------------
 

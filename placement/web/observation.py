@@ -34,14 +34,9 @@ def observed(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIApp:
 
     def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
         trace = telemetry.begin()
-
-        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-            trace.status = status[:3]
-            return start_response(status, headers, exc_info)
-
         began = perf_counter()
         try:
-            return application(environ, start)
+            return application(environ, start_response)
         finally:
             seconds = perf_counter() - began
             telemetry.end()

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from oslo_context.context import generate_request_id
 
+from placement import telemetry
 from placement.context import RequestContext
 
 # The name that operators filter on (specification 06 section 5).
@@ -34,6 +35,7 @@ def logged(application: WSGIApp) -> WSGIApp:
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             headers.append(("x-openstack-request-id", request_id))
+            telemetry.answered(status)
             _log_response(what, status, headers, environ)
             return start_response(status, headers, exc_info)
 
