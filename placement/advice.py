@@ -7,7 +7,7 @@ from sqlalchemy import exc, make_url
 
 from placement import errors
 from placement.db import driver_errors
-from placement.db.migrations.steps import MigrationBlocked
+from placement.db.migrations import MigrationBlocked
 from placement.db.schema import SchemaError
 
 

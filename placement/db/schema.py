@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, Inspector, exc, inspect, text
 
 from placement.db import coexistence_rows, dialects, models
 from placement.db.database import Database
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 REVISIONS = (
     "0d4e8f62b1a7",
@@ -104,7 +106,7 @@ def sync(
     :param target: stop at this revision.
     :param progress: called with the id of each revision that was completed.
     :param rows: told how far a revision is that works on many rows, and the noting.
-    :raises placement.db.migrations.steps.MigrationBlocked: the data must be migrated first.
+    :raises placement.db.migrations.MigrationBlocked: the data must be migrated first.
     :raises SchemaError: the schema is newer than this release.
     """
     with _exclusive(database) as connection:
@@ -159,6 +161,9 @@ def _steps_from(inspector: Inspector) -> tuple[str, ...]:
 
 
 def _upgrade_one(connection: Connection, revision: str, rows: Rows) -> None:
+    # Loaded where the schema changes: its import is a tenth of what the start of a service takes.
+    from alembic import command
+
     config = alembic_config(connection)
     config.attributes["rows"] = rows
     try:
@@ -179,6 +184,8 @@ def stamp(database: Database, name: str) -> None:
     :param name: a revision id, an unambiguous prefix of one, ``head`` or ``base``.
     :raises SchemaError: there is no such revision, or more than one.
     """
+    from alembic import command
+
     revision = resolve(name)
     with _exclusive(database) as connection, _transaction(connection):
         command.stamp(alembic_config(connection), revision or "base")
@@ -202,8 +209,10 @@ def resolve(name: str) -> str | None:
     )
 
 
-def alembic_config(connection: Connection | None = None) -> Config:
+def alembic_config(connection: Connection | None = None) -> "Config":
     """Return what Alembic's commands need to work on the connection."""
+    from alembic.config import Config
+
     config = Config()
     place = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", place.replace("%", "%%"))

@@ -11,7 +11,7 @@ from placement import deploy
 from placement.db import invariants, online_migrations, schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from placement.db.migrations.steps import MigrationBlocked
+from placement.db.migrations import MigrationBlocked
 from tests.ops import clouds
 from tests.support.databases import scratch_database
 from tests.support.service import configure

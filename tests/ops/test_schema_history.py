@@ -12,7 +12,7 @@ from sqlalchemy import event, exc, select, text
 
 from placement.db import invariants, models, online_migrations, schema
 from placement.db.database import Database, Transaction
-from placement.db.migrations.steps import MigrationBlocked
+from placement.db.migrations import MigrationBlocked
 from placement.objects import coexistence
 from tests.ops import clouds
 

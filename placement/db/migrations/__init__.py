@@ -3,3 +3,7 @@
 Every step looks before it acts, because MySQL and MariaDB keep what an interrupted migration has
 done so far: running it again finishes it.
 """
+
+
+class MigrationBlocked(Exception):
+    """The data is not ready for this revision; the message says what to do."""

@@ -16,10 +16,6 @@ Progress = Callable[[str, int, int], object]
 """Told what is being done, how many rows of it are done, and how many there are."""
 
 
-class MigrationBlocked(Exception):
-    """The data is not ready for this revision; the message says what to do."""
-
-
 def table(metadata: sa.MetaData, name: str, *items: Any) -> sa.Table:
     """Define a table with the two timestamps every table begins with."""
     return sa.Table(

@@ -3,7 +3,7 @@
 from alembic import op
 from sqlalchemy import text
 
-from placement.db.migrations import steps
+from placement.db.migrations import MigrationBlocked
 
 revision = "b5c396305c25"
 down_revision = "611cd6dffd7b"
@@ -17,7 +17,7 @@ def upgrade() -> None:
         "WHERE consumers.uuid IS NULL LIMIT 1"
     )
     if op.get_bind().execute(query).first() is not None:
-        raise steps.MigrationBlocked(
+        raise MigrationBlocked(
             "There is at least one allocation record which is missing a consumer record. "
             'Run the "placement-manage db online_data_migrations" command.'
         )
