@@ -192,6 +192,7 @@ def main() -> None:
     parser.add_argument("--token", default="admin", help="X-Auth-Token (%(default)s)")
     parser.add_argument("--consumers", type=int, default=300, help="how many to boot (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the random choices (%(default)s)")
+    parser.add_argument("--once", action="store_true", help="boot nothing if all was loaded before")
     options = parser.parse_args()
     cloud = YAML(typ="safe").load(Path(__file__).with_name("cloud.yaml"))
     placement = Placement(options.url, options.token)
@@ -200,6 +201,8 @@ def main() -> None:
     started = time.monotonic()
     created = load(placement, cloud)
     print(f"loaded {created} providers in {time.monotonic() - started:.1f} s")
+    if options.once and not created:
+        return
 
     choice = random.Random(options.seed)
     flavors = cloud["flavors"]
