@@ -67,11 +67,16 @@ def _all(total: int) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def _serving(folder: Path, database: str, threads: int) -> Iterator[tuple[str, int]]:
-    """Yield the URL and the process id of placement-api on the cloud."""
+def serving(
+    folder: Path, database: str, threads: int, settings: str = ""
+) -> Iterator[tuple[str, int]]:
+    """Yield the URL and the process id of placement-api on the cloud.
+
+    :param settings: more of the configuration file.
+    """
     (folder / "placement.conf").write_text(
         f"[DEFAULT]\nlog_file = {folder}/log\n[api]\nauth_strategy = noauth2\n"
-        f"[placement_database]\nconnection = {database}\nsync_on_startup = true\n"
+        f"[placement_database]\nconnection = {database}\nsync_on_startup = true\n{settings}"
     )
     code = "import sys; from placement.cmd.api import run; sys.exit(run(sys.argv[1:]))"
     arguments = ["--config-file", f"{folder}/placement.conf", "--port", "0"]
@@ -128,7 +133,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         database = options.database or f"sqlite:///{name}/placement.sqlite"
-        with _serving(Path(name), database, options.threads) as (url, process):
+        with serving(Path(name), database, options.threads) as (url, process):
             engine = create_engine(with_default_driver(make_url(database)))
             bulk.insert_cloud(engine, Cloud("worst", HOSTS, _tree, ()))
             engine.dispose()

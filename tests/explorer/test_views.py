@@ -5,7 +5,7 @@ import re
 from playwright.sync_api import expect
 
 from tests.explorer.stage import MARKUP, RACK, Stage, key
-from tests.support.browser import Visitor
+from tests.support.browser import ANSWER_MS, Visitor
 
 
 def test_cloud_tells_which_tree_is_fullest_and_what_is_over(visitor: Visitor) -> None:
@@ -69,6 +69,25 @@ def test_tree_is_drawn_with_bars_consumers_and_who_shares(visitor: Visitor) -> N
     expect(consumer).to_contain_text("film")
     page.get_by_label("The tree").get_by_text("1 trait").first.click()
     expect(page.get_by_text("HW_NUMA_ROOT").first).to_be_visible()
+
+
+def test_tree_of_hundreds_begins_with_its_root(visitor: Visitor, stage: Stage) -> None:
+    """Every provider has its box, below its parent, which is the first thing to be seen."""
+    stage.provider("rack")
+    names = [f"rack-{number}" for number in range(300)]
+    for name in names:
+        stage.provider(name, "rack")
+    visitor.come(f"#/tree/{key('rack')}")
+    boxes = visitor.page.locator(".drawn-tree .provider-name > a")
+    expect(boxes).to_have_count(301)
+    assert boxes.all_inner_texts() == ["rack", *names]
+    expect(boxes.first).to_be_in_viewport()
+    stage.send("PUT", f"/resource_providers/{key('rack-7')}", {"name": "rack-seven"})
+    renamed = visitor.page.get_by_role("link", name="rack-seven")
+    expect(renamed).to_have_count(1, timeout=ANSWER_MS)
+    expect(boxes).to_have_count(301)
+    for name in (*names, "rack"):
+        stage.send("DELETE", f"/resource_providers/{key(name)}")
 
 
 def test_tree_is_found_by_name(visitor: Visitor) -> None:

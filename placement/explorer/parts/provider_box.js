@@ -9,6 +9,9 @@ import { providerName } from "./provider_menu.js";
 /** @typedef {import("../model/types.js").Provider} Provider */
 /** @typedef {import("../model/types.js").Tree} Tree */
 
+/** More providers below one would push it out of the window. */
+const TALL = 10;
+
 /**
  * @typedef {object} Look what to draw of a tree
  * @property {Record<string, Record<string, number>>} [asked] amounts by provider that a candidate takes
@@ -81,21 +84,43 @@ function chips(title, names, key) {
  * @param {Look} [look]
  */
 export function drawnTree(tree, look = {}) {
+  const { list, boxes } = growingTree(tree, look);
+  while (!boxes.next().done);
+  return list;
+}
+
+/**
+ * The list of a tree that has no box yet, and what adds them one by one when it is gone through.
+ *
+ * @param {Tree} tree
+ * @param {Look} [look]
+ */
+export function growingTree(tree, look = {}) {
   /** @type {Map<string | null, Provider[]>} */
   const children = new Map();
   const here = new Set(tree.providers.map((it) => it.uuid));
   for (const provider of tree.providers) {
     const parent = provider.parent && here.has(provider.parent) ? provider.parent : null;
-    children.set(parent, [...(children.get(parent) ?? []), provider]);
+    if (!children.has(parent)) children.set(parent, []);
+    children.get(parent)?.push(provider);
   }
-  /** @param {Provider} provider @returns {HTMLElement} */
-  const branch = (provider) => {
-    const below = [...(children.get(provider.uuid) ?? [])].sort(byName);
-    return h("li", {}, providerBox(provider, look),
-      below.length > 0 && h("ul", {}, below.map(branch)));
-  };
-  return h(look.brief ? "ul.drawn-tree.brief" : "ul.drawn-tree", {},
-    (children.get(null) ?? []).map(branch));
+  /** @param {Element} list @param {Provider[]} providers @returns {Generator<Element>} */
+  function* branches(list, providers) {
+    for (const provider of providers) {
+      const branch = h("li", {}, providerBox(provider, look));
+      list.append(branch);
+      yield branch;
+      const below = children.get(provider.uuid);
+      if (!below) continue;
+      const inner = h("ul");
+      branch.append(inner);
+      yield* branches(inner, below.sort(byName));
+    }
+  }
+  const kind = look.brief ? "ul.drawn-tree.brief" : "ul.drawn-tree";
+  const tall = [...children.values()].some((it) => it.length > TALL);
+  const list = h(tall ? `${kind}.tall` : kind);
+  return { list, boxes: branches(list, children.get(null) ?? []) };
 }
 
 /** @param {Provider} a @param {Provider} b */

@@ -1,10 +1,10 @@
 /** One tree: every provider as a box, who shares with it, who uses it. */
 
 import { read } from "../api.js";
-import { h, refill } from "../dom.js";
+import { h, inSlices, refill } from "../dom.js";
 import { amounts, counted } from "../model/units.js";
 import { consumerTable } from "../parts/consumer_table.js";
-import { drawnTree, providerBox } from "../parts/provider_box.js";
+import { growingTree, providerBox } from "../parts/provider_box.js";
 import { menuButton } from "../parts/provider_menu.js";
 import { stateNote } from "../parts/state_note.js";
 import { address, go } from "../router.js";
@@ -38,29 +38,37 @@ export class TreeView extends View {
     /** @type {Tree} */
     const tree = answer.body.trees[0];
     this.#sharing = await sharingProviders(tree, signal);
-    this.#tag = answer.tag;
     this.#shown = this.argument;
-    this.#draw(tree, again);
+    // A drawing that is broken off is not what this tag stands for.
+    this.#tag = null;
+    await this.#draw(tree, again, signal);
+    this.#tag = answer.tag;
     return undefined;
   }
 
-  /** @param {Tree} tree @param {boolean} again */
-  #draw(tree, again) {
+  /** @param {Tree} tree @param {boolean} again @param {AbortSignal} signal */
+  async #draw(tree, again, signal) {
     const root = tree.providers[0];
     this.heading = root.name;
     const consumers = consumersOf(tree);
+    const { list, boxes } = growingTree(tree, {
+      marked: this.argument === tree.root ? undefined : this.argument });
+    const grown = () => inSlices(boxes, () => {}, signal);
+    // What is looked at changes at once; what was not there before may be seen growing.
+    if (again) await grown();
     refill(this,
       h("h1", {}, root.name, menuButton(root, "title")),
       h("p.summary", {}, [counted(tree.providers.length, "provider"),
         counted(consumers.length, "consumer"), root.uuid].join(" · ")),
-      h("div.scroller.tree-place", { tabindex: "0", role: "group", "aria-label": "The tree" },
-        drawnTree(tree, { marked: this.argument === tree.root ? undefined : this.argument })),
+      h("div.scroller.tree-place", { tabindex: "0", role: "group", "aria-label": "The tree" }, list),
       this.#sharing.length > 0 && h("section", {}, h("h2", {}, "Shares with it"),
         h("p.calm", {}, "Through a common aggregate these give resources to this tree."),
         h("div.shared", {}, this.#sharing.map((provider) => providerBox(provider)))),
       h("section", {}, h("h2", {}, "Consumers"), consumers.length
         ? consumerTable(consumers) : h("p.calm", {}, "Nobody holds anything of this tree.")));
-    if (!again) window.scrollTo(0, 0);
+    if (again) return;
+    window.scrollTo(0, 0);
+    await grown();
   }
 
   /** @param {AbortSignal} signal */
