@@ -1,9 +1,11 @@
 """The OpenStack service and ours write to one database at the same moment (specification 06 section 13.1).
 
 Processes of the old service claim, swap, free, rename and put into aggregates, each on hosts of its own
-(two of them on one host would grant too much between themselves) and on a host that only it uses; our
-servers claim and free everywhere. After each write on its own host a process asks one of our servers what
-it sees of it. A watcher looks at the ledger all the time. ::
+(two of them on one host would grant too much between themselves) and on a host that only it uses, into
+which it puts a card and takes it out again. Our servers claim and free everywhere, move cards between
+hosts, and reshape: the inventory of a NUMA node comes and goes with what is held there, while the old
+service claims on it. After each write on its own host a process asks one of our servers what it sees of it.
+A watcher looks at the ledger all the time. ::
 
     python -m tests.races.coexistence --database mysql --seconds 3600 --pause 0.05 --seed 7
 """
@@ -19,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import func, select
 
@@ -33,6 +36,12 @@ MUCH = 4 * UNITS
 """What only the hosts that one old process has for itself can give."""
 HOSTS = [f"11111111-1111-4111-8111-00000000000{number}" for number in range(4)]
 OWN = [f"11111111-1111-4111-8111-00000000001{number}" for number in range(2)]
+NODES = [f"11111111-1111-4111-8111-00000000002{number}" for number in range(2)]
+"""NUMA nodes, each below the host of the same number: one of our clients reshapes it."""
+CARDS = [f"11111111-1111-4111-8111-00000000003{number}" for number in range(4)]
+"""The first two are moved by a process of the old service each, the others by one of our clients each."""
+FUNCTIONS = [f"11111111-1111-4111-8111-00000000004{number}" for number in range(4)]
+"""Each below the card of the same number, with one unit of VGPU."""
 AGGREGATES = [f"33333333-3333-4333-8333-00000000000{number}" for number in range(4)]
 OURS = 4
 ANSWER_S = 300
@@ -56,27 +65,43 @@ class Length:
             time.sleep(draw.uniform(0, 2 * self.pause_s))
 
 
+@dataclass(frozen=True)
+class Stock:
+    """What a provider has, and what is allocated of it; all classes together, since it has one."""
+
+    total: int
+    used: int
+
+
 @dataclass
 class Report:
     """What came of it; all lists are empty when the promise was kept."""
 
     seed: int
     theirs: Counter[str] = field(default_factory=Counter)
-    ours: Counter[int] = field(default_factory=Counter)
+    ours: Counter[tuple[str, int]] = field(default_factory=Counter)
     looks: int = 0
-    too_much: list[dict[str, int]] = field(default_factory=list)
+    too_much: list[dict[str, Stock]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     def violations(self) -> list[object]:
         """Return everything that should not have been."""
-        statuses = [f"our answer {status}" for status in self.ours if status not in (204, 409)]
+        statuses = [f"our answer {each}" for each in self.ours if each[1] not in (200, 204, 409)]
         return [*self.too_much, *self.wrong, *statuses]
+
+    def answered(self, what: str, *statuses: int) -> int:
+        """Return how often one of our servers answered so to writes of a kind; any status if none."""
+        return sum(
+            number
+            for (kind, status), number in self.ours.items()
+            if kind == what and (not statuses or status in statuses)
+        )
 
     def lines(self) -> list[str]:
         """Return the report for a person."""
         theirs = ", ".join(f"{number} {what}" for what, number in sorted(self.theirs.items()))
         ours = ", ".join(
-            f"{number} answers {status}" for status, number in sorted(self.ours.items())
+            f"{number} {what} {status}" for (what, status), number in sorted(self.ours.items())
         )
         return [
             f"seed {self.seed}",
@@ -97,11 +122,17 @@ def old_url(place: Arena) -> str:
 
 
 def prepare(place: Arena, url: str) -> None:
-    """Make the hosts, as the old service does, and share the database."""
+    """Make the hosts, nodes and cards, as the old service does, and share the database."""
     old = OldService(url)
     for number, host in enumerate((*HOSTS, *OWN)):
         old.create_provider(host, f"host-{number}")
         old.set_inventory(host, {"VCPU": {"total": MUCH if host in OWN else UNITS}})
+    for number, node in enumerate(NODES):
+        old.create_provider(node, f"node-{number}", HOSTS[number])
+    for number, (card, function) in enumerate(zip(CARDS, FUNCTIONS, strict=True)):
+        old.create_provider(card, f"card-{number}")
+        old.create_provider(function, f"function-{number}", card)
+        old.set_inventory(function, {"VGPU": {"total": 1}})
     old.dispose()
     coexistence.release(place.db)
 
@@ -112,6 +143,8 @@ class OldWriter:
     def __init__(self, url: str, port: int, place: int, draw: random.Random) -> None:
         self.old, self.client = OldService(url), Client(port)
         self.hosts, self.own, self.draw = HOSTS[place::2], OWN[place], draw
+        self.node, self.card, self.function = NODES[place], CARDS[place], FUNCTIONS[place]
+        self.inside = False
         self.held: list[str] = []
         self.done: Counter[str] = Counter()
         self.wrong: list[str] = []
@@ -119,8 +152,10 @@ class OldWriter:
     def write(self) -> None:
         """Write something at random."""
         kind = self.draw.random()
-        if kind < 0.15:
+        if kind < 0.10:
             self._look()
+        elif kind < 0.15:
+            self._move_card()
         elif self.held and kind < 0.35:
             self.old.release(self.held.pop(self.draw.randrange(len(self.held))))
             self.done["deletions"] += 1
@@ -142,7 +177,9 @@ class OldWriter:
 
     def _claim(self, consumer: str, kind: str) -> None:
         amount, project = self.draw.randint(1, 4), self.draw.choice("pq")
-        self.old.claim(consumer, {self.draw.choice(self.hosts): {"VCPU": amount}}, project)
+        # Seldom on the node: while anything is held there, its inventory cannot go.
+        place = self.node if self.draw.random() < 0.1 else self.draw.choice(self.hosts)
+        self.old.claim(consumer, {place: {"VCPU": amount}}, project)
         self.done[kind] += 1
 
     def _change(self, host: str) -> None:
@@ -164,6 +201,22 @@ class OldWriter:
         self.old.release(consumer)
         self._expect(0)
         self.done["questions to ours"] += 4
+
+    def _move_card(self) -> None:
+        """Put the card with its function into the own host, or take it out; ask one of our servers."""
+        self.inside = not self.inside
+        self.old.move_provider(self.card, self.own if self.inside else None)
+        search = f"resources_H=VCPU:{MUCH}&resources_C=VGPU:1&group_policy=none"
+        found = self.client.send("GET", f"/allocation_candidates?{search}").json
+        pair = {self.own, self.function}
+        offered = any(pair == set(one["allocations"]) for one in found["allocation_requests"])
+        listed = self.client.send("GET", f"/resource_providers?in_tree={self.own}").json
+        tree = {one["uuid"] for one in listed["resource_providers"]}
+        wanted = {self.own, self.card, self.function} if self.inside else {self.own}
+        if offered != self.inside or tree != wanted:
+            self.wrong.append(f"{self.card} inside: {self.inside}; offered {offered}, tree {tree}")
+        self.done["moves of cards"] += 1
+        self.done["questions to ours"] += 2
 
     def _expect(self, used: int) -> None:
         search = f"/allocation_candidates?resources=VCPU:{MUCH}"
@@ -193,40 +246,110 @@ def write_as_the_old_service(
     return writer.done, writer.wrong
 
 
-def write_as_we_do(client: Client, seed: int, length: Length) -> Counter[int]:
-    """Claim and free at random; return how many answers had which status."""
-    draw, held = random.Random(seed), []
-    statuses: Counter[int] = Counter()
-    for _ in length.turns(draw):
-        if held and draw.random() < 0.4:
-            answer = client.send("DELETE", f"/allocations/{held.pop(draw.randrange(len(held)))}")
+@dataclass
+class Held:
+    """What one of our consumers holds, and how often its record has changed."""
+
+    place: str
+    amount: int
+    generation: int = 1
+
+    def body(self, generation: int | None, place: str) -> dict[str, Any]:
+        """Return what a request says that wants it held there."""
+        return {
+            "allocations": {place: {"resources": {"VCPU": self.amount}}},
+            "project_id": "ours",
+            "user_id": "ours",
+            "consumer_generation": generation,
+            "consumer_type": "INSTANCE",
+        }
+
+
+class OurWriter:
+    """One client of ours. The first two reshape a node each, the others move a card each."""
+
+    def __init__(self, client: Client, number: int, draw: random.Random) -> None:
+        self.client, self.number, self.draw = client, number, draw
+        self.places = [*HOSTS, *NODES[number : number + 1]]
+        self.held: dict[str, Held] = {}
+        self.done: Counter[tuple[str, int]] = Counter()
+
+    def write(self) -> None:
+        """Write something at random."""
+        kind = self.draw.random()
+        if kind < 0.1 and self.number < len(NODES):
+            self._reshape(HOSTS[self.number], NODES[self.number])
+        elif kind < 0.1:
+            self._move(CARDS[self.number])
+        elif self.held and kind < 0.45:
+            consumer = self.draw.choice(list(self.held))
+            del self.held[consumer]
+            self._send("deletions", "DELETE", f"/allocations/{consumer}", None)
         else:
-            consumer, host = new_uuid(), draw.choice(HOSTS)
-            body = {
-                "allocations": {host: {"resources": {"VCPU": draw.randint(1, 4)}}},
-                "project_id": "ours",
-                "user_id": "ours",
-                "consumer_generation": None,
-                "consumer_type": "INSTANCE",
-            }
-            answer = client.send("PUT", f"/allocations/{consumer}", body)
-            if answer.status == 204:
-                held.append(consumer)
-        statuses[answer.status] += 1
-    return statuses
+            consumer = new_uuid()
+            held = Held(self.draw.choice(self.places), self.draw.randint(1, 4))
+            path, body = f"/allocations/{consumer}", held.body(None, held.place)
+            if self._send("claims", "PUT", path, body) == 204:
+                self.held[consumer] = held
+
+    def _send(self, what: str, method: str, path: str, body: object) -> int:
+        status = self.client.send(method, path, body).status
+        self.done[what, status] += 1
+        return status
+
+    def _reshape(self, host: str, node: str) -> None:
+        """Give the node inventory, and what we hold of the host; or take both away from it."""
+        stocks = {each: self._inventories(each) for each in (host, node)}
+        goes = bool(stocks[node]["inventories"])
+        stocks[node]["inventories"] = {} if goes else {"VCPU": {"total": UNITS}}
+        origin, target = (node, host) if goes else (host, node)
+        moved = {uuid: held for uuid, held in self.held.items() if held.place == origin}
+        body = {
+            "inventories": stocks,
+            "allocations": {
+                uuid: held.body(held.generation, target) for uuid, held in moved.items()
+            },
+        }
+        if self._send("reshapes", "POST", "/reshaper", body) == 204:
+            for held in moved.values():
+                held.place = target
+                held.generation += 1
+
+    def _inventories(self, uuid: str) -> dict[str, Any]:
+        """Return the inventories of a provider with its generation, as a reshape wants them."""
+        path = f"/resource_providers/{uuid}/inventories"
+        found: dict[str, Any] = self.client.send("GET", path).json
+        return found
+
+    def _move(self, card: str) -> None:
+        """Put the card with its function into another host, or nowhere."""
+        above = self.draw.choice([*HOSTS, None])
+        body = {"name": new_uuid(), "parent_provider_uuid": above}
+        self._send("moves of cards", "PUT", f"/resource_providers/{card}", body)
 
 
-def ledger(place: Arena) -> dict[str, int]:
-    """Return what is allocated of each host in one committed state."""
-    providers, allocations = models.resource_providers, models.allocations
-    rows = place.db.read(
-        lambda reader: reader.execute(
-            select(providers.c.uuid, func.coalesce(func.sum(allocations.c.used), 0))
-            .outerjoin(allocations, allocations.c.resource_provider_id == providers.c.id)
-            .group_by(providers.c.uuid)
-        ).all()
-    )
-    return {uuid: int(used) for uuid, used in rows}
+def write_as_we_do(
+    client: Client, number: int, seed: int, length: Length
+) -> Counter[tuple[str, int]]:
+    """Write at random; return how many answers to what had which status."""
+    draw = random.Random(seed)
+    writer = OurWriter(client, number, draw)
+    for _ in length.turns(draw):
+        writer.write()
+    return writer.done
+
+
+def ledger(place: Arena) -> dict[str, Stock]:
+    """Return what each provider has and what is allocated of it in one committed state."""
+    providers = models.resource_providers
+    sums = [
+        select(func.coalesce(func.sum(column), 0))
+        .where(column.table.c.resource_provider_id == providers.c.id)
+        .scalar_subquery()
+        for column in (models.inventories.c.total, models.allocations.c.used)
+    ]
+    rows = place.db.read(lambda tx: tx.execute(select(providers.c.uuid, *sums)).all())
+    return {uuid: Stock(int(total), int(used)) for uuid, total, used in rows}
 
 
 @contextmanager
@@ -236,10 +359,11 @@ def watched(place: Arena, report: Report, pause_s: float) -> Iterator[None]:
 
     def watch() -> None:
         while not stop.wait(pause_s):
-            used = ledger(place)
+            stocks = ledger(place)
             report.looks += 1
-            if max(used[host] for host in HOSTS) > UNITS:
-                report.too_much.append(used)
+            report.too_much += [
+                {uuid: stock} for uuid, stock in stocks.items() if stock.used > stock.total
+            ]
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -268,35 +392,64 @@ def play(place: Arena, urls: Sequence[str], length: Length, seed: int) -> Report
             )
             for n, url in enumerate(urls)
         ]
-        works = [lambda client, n=n: write_as_we_do(client, seed + n, length) for n in range(OURS)]
-        for statuses in place.race(works, patience_s):
-            report.ours += statuses
+        works = [
+            lambda client, n=n: write_as_we_do(client, n, seed + n, length) for n in range(OURS)
+        ]
+        for done in place.race(works, patience_s):
+            report.ours += done
         for each in theirs:
-            done, wrong = each.result(timeout=patience_s)
-            report.theirs += done
+            their_done, wrong = each.result(timeout=patience_s)
+            report.theirs += their_done
             report.wrong += wrong
     report.wrong += wrong_at_the_end(place)
     return report
 
 
 def wrong_at_the_end(place: Arena) -> list[str]:
-    """Compare what all servers answer with the ledger; then end the coexistence, and check."""
-    wrong, used = [], ledger(place)
+    """Compare what all servers answer with the database; then end the coexistence, and check."""
+    wrong, stocks, trees = [], ledger(place), trees_of(place)
     for client in place.clients(3):
-        for host in HOSTS:
-            shown = client.send("GET", f"/resource_providers/{host}/usages").json["usages"]
-            if shown != {"VCPU": used[host]}:
-                wrong.append(f"{host} uses {used[host]}, shown {shown}")
+        for uuid in (*HOSTS, *NODES):
+            stock = stocks[uuid]
+            shown = client.send("GET", f"/resource_providers/{uuid}/usages").json["usages"]
+            if shown != ({"VCPU": stock.used} if stock.total else {}):
+                wrong.append(f"{uuid} has {stock}, shown {shown}")
         for amount in range(1, UNITS + 1):
             found = client.send("GET", f"/allocation_candidates?resources=VCPU:{amount}").json
             offered = {uuid for one in found["allocation_requests"] for uuid in one["allocations"]}
-            room = {host for host in HOSTS if used[host] + amount <= UNITS}
+            room = {
+                uuid
+                for uuid in (*HOSTS, *NODES)
+                if stocks[uuid].used + amount <= stocks[uuid].total
+            }
             if offered != room | set(OWN):
                 wrong.append(f"{amount} units: offered {offered}, there is room on {room}")
+        for root, tree in trees.items():
+            listed = client.send("GET", f"/resource_providers?in_tree={root}").json
+            shown = {one["uuid"] for one in listed["resource_providers"]}
+            if shown != tree:
+                wrong.append(f"{root} has below it {tree}, shown {shown}")
     coexistence.finish(place.db)
     return wrong + [
         f"{found.invariant.name}: {found.examples}" for found in invariants.violations(place.db)
     ]
+
+
+def trees_of(place: Arena) -> dict[str, set[str]]:
+    """Return all providers of each tree, by its root, as their parents have it."""
+    columns = models.resource_providers.c
+    rows = place.db.read(
+        lambda tx: tx.execute(select(columns.id, columns.uuid, columns.parent_provider_id)).all()
+    )
+    above = {key: parent for key, _, parent in rows}
+    names = {key: uuid for key, uuid, _ in rows}
+    trees: dict[str, set[str]] = {}
+    for key in above:
+        root = key
+        while above[root] is not None:
+            root = above[root]
+        trees.setdefault(names[root], set()).add(names[key])
+    return trees
 
 
 def main() -> int:
