@@ -52,6 +52,7 @@ VOLATILE = (
     (f"req-{HEX}{{8}}(-{HEX}{{4}}){{3}}-{HEX}{{12}}", "req-0f4a9ab5-0a2e-4f0b-a2a0-5c9d3c1f7d11"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+", "2026-11-21 12:00:00.000 4711"),
     (r"since \d{4}-\d\d-\d\d( +\|\n\|)? +\d\d:\d\d:\d\d(\.\d+)?", "since 2026-11-21 12:00:00"),
+    (r"((?:\| +\d+ ){4})\| +\d+\.\d \| +\d+\.\d \|", r"\1|           4.0 |           3.0 |"),
     (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", "Sat, 21 Nov 2026 12:00:00 GMT"),
 )
 END = "=== end of block ==="
@@ -146,10 +147,18 @@ class Shell:
     :param folder: stands for ``/etc/placement``.
     :param url: of the service.
     :param variables: of the shell; those of :func:`environment` if None.
+    :param shown: further words of this run, each with what stands for it on the page.
     """
 
-    def __init__(self, folder: Path, url: str, variables: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        variables: dict[str, str] | None = None,
+        shown: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         self._shown = (
+            *shown,
             (url, SHOWN_URL),
             (f"{folder}/{LOG}", SHOWN_LOG),
             (str(folder), SHOWN_FOLDER),
@@ -265,7 +274,7 @@ def two_machines() -> Iterator[Shell]:
 
     with tempfile.TemporaryDirectory(prefix="placement-docs-") as folder:
         url = f"sqlite:///{folder}/placement.sqlite"
-        with machines.running(url, url) as (shell, _):
+        with machines.running(url, url, f"sqlite:///{folder}/copy.sqlite") as (shell, _):
             yield shell
 
 

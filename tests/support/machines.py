@@ -26,6 +26,11 @@ NAMES = ("placement-1", "placement-2")
 HOSTS = tuple(f"11111111-1111-4111-8111-00000000000{number}" for number in (1, 2))
 INSTANCE = "22222222-2222-4222-8222-000000000001"
 UNITS = 8
+CREDENTIALS = {
+    "OS_AUTH_TYPE": "admin_token",
+    "OS_TOKEN": "admin",
+    "OS_ENDPOINT": "http://127.0.0.1:0",
+}
 SSH = """\
 #!/bin/bash
 # ssh MACHINE systemctl start|stop UNIT...
@@ -37,7 +42,8 @@ if [ "$verb" = stop ]; then
     while grep -qs '^State:.[^Z]' "/proc/$pid/status"; do sleep 0.05; done
 else
     case $1 in
-    openstack-placement) run=({python} -m tests.support.old_server --database "$OLD_DATABASE") ;;
+    openstack-placement)
+        run=({python} -m tests.support.old_server --database "$OLD_DATABASE" --answers "$ANSWERS") ;;
     *) run=({bin}/placement-api --config-file placement.conf) ;;
     esac
     port=$(cat "$machine.port")
@@ -50,36 +56,52 @@ fi
 
 
 @contextmanager
-def running(url: str, old_url: str) -> Iterator[tuple[live_pages.Shell, Path]]:
+def running(
+    url: str, old_url: str, copy_url: str | None = None
+) -> Iterator[tuple[live_pages.Shell, Path]]:
     """Run the old service on both machines, on a database of its newest revision with some data.
 
     :param url: of an empty database, for this service.
     :param old_url: of the same, with the isolation that the old service has.
+    :param copy_url: of an empty database that becomes a copy of it, for ``trial.conf``. Who serves
+        that copy also answers the GET requests to the old service, whose emulation does not read.
     """
     folder = Path(tempfile.mkdtemp(prefix="placement-machines-"))
     try:
         _fill(url, old_url)
         (folder / "up").mkdir()
         (folder / "bin").mkdir()
-        escaped = url.replace("%", "%%")
-        (folder / "placement.conf").write_text(
-            "[DEFAULT]\nuse_stderr = false\nlog_options = false\n"
-            f"log_file = {folder}/{live_pages.LOG}\n[api]\nauth_strategy = noauth2\n"
-            f"[placement_database]\nconnection = {escaped}\n"
-        )
+        _configure(folder / "placement.conf", url)
         ssh = folder / "bin" / "ssh"
         python = Path(sys.executable)
         ssh.write_text(SSH.format(folder=folder, python=python, bin=python.parent))
         ssh.chmod(0o755)
-        for name, port in zip(NAMES, free_ports(len(NAMES)), strict=True):
+        *ports, trial_port = free_ports(len(NAMES) + 1)
+        for name, port in zip(NAMES, ports, strict=True):
             (folder / f"{name}.port").write_text(str(port))
         environment = live_pages.environment(folder) | {
-            "OS_PLACEMENT_DATABASE__CONNECTION": url,
             "OLD_DATABASE": old_url,
+            "ANSWERS": "" if copy_url is None else f"http://127.0.0.1:{trial_port}",
+            **CREDENTIALS,
         }
+        # The files name their databases.
+        del environment["OS_PLACEMENT_DATABASE__CONNECTION"]
         environment["PATH"] = f"{folder}/bin{os.pathsep}{environment['PATH']}"
-        shell = live_pages.Shell(folder, "http://127.0.0.1:0", environment)
+        if copy_url is not None:
+            _fill(copy_url, copy_url)
+            _configure(folder / "trial.conf", copy_url)
+        shown = (
+            *(
+                (f"127.0.0.1:{port}", f"{name}:8778")
+                for name, port in zip(NAMES, ports, strict=True)
+            ),
+            (f"127.0.0.1:{trial_port}", "127.0.0.1:8779"),
+            (f"--port {trial_port}", "--port 8779"),
+        )
+        shell = live_pages.Shell(folder, "http://127.0.0.1:0", environment, shown)
         try:
+            # A story that breaks off leaves nothing running.
+            shell.run("trap 'kill $(jobs -p) 2>/dev/null' EXIT")
             for name in NAMES:
                 shell.run(f"ssh {name} systemctl start openstack-placement")
             yield shell, folder
@@ -89,6 +111,16 @@ def running(url: str, old_url: str) -> Iterator[tuple[live_pages.Shell, Path]]:
                 subprocess.run(["kill", pid.read_text().strip()], check=False, stderr=subprocess.DEVNULL)
     finally:
         shutil.rmtree(folder)
+
+
+def _configure(file: Path, url: str) -> None:
+    """Write a configuration for a database."""
+    escaped = url.replace("%", "%%")
+    file.write_text(
+        "[DEFAULT]\nuse_stderr = false\nlog_options = false\n"
+        f"log_file = {file.parent}/{live_pages.LOG}\n[api]\nauth_strategy = noauth2\n"
+        f"[placement_database]\nconnection = {escaped}\n"
+    )
 
 
 def _fill(url: str, old_url: str) -> None:
