@@ -11,7 +11,9 @@ from typing import Any
 import os_resource_classes
 from sqlalchemy import (
     Float,
+    Label,
     Select,
+    Table,
     cast,
     delete,
     exists,
@@ -204,9 +206,20 @@ def _repair_owner_usages(tx: Transaction) -> int:
 
 _bound = (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio
 
+
+
+def _names(table: Table) -> tuple[Label[str], Label[str]]:
+    """Return what an operator knows the provider and the class of a row by."""
+    of_provider = _providers.c.id == table.c.resource_provider_id
+    of_class = _classes.c.id == table.c.resource_class_id
+    return (
+        select(_providers.c.uuid).where(of_provider).scalar_subquery().label("provider"),
+        select(_classes.c.name).where(of_class).scalar_subquery().label("class"),
+    )
+
+
 _over_capacity = select(
-    _inventories.c.resource_provider_id.label("provider"),
-    _inventories.c.resource_class_id.label("class"),
+    *_names(_inventories),
     # Of the ledger: a counter may be wrong.
     _ledger_sum.label("used"),
     cast(_bound, Float).label("capacity"),
@@ -217,24 +230,30 @@ _of_inventory = (_allocations.c.resource_provider_id == _inventories.c.resource_
     _allocations.c.resource_class_id == _inventories.c.resource_class_id
 )
 
-_allocation = select(
-    _allocations.c.consumer_id.label("consumer"),
-    _allocations.c.resource_provider_id.label("provider"),
-    _allocations.c.resource_class_id.label("class"),
-    _allocations.c.used,
-)
-_against_units = _allocation.join(_inventories, _of_inventory).where(
-    or_(
-        _allocations.c.used < _inventories.c.min_unit,
-        _allocations.c.used > _inventories.c.max_unit,
-        _allocations.c.used % _inventories.c.step_size != 0,
+_against_units = (
+    select(
+        _allocations.c.consumer_id.label("consumer"), *_names(_allocations), _allocations.c.used
+    )
+    .join(_inventories, _of_inventory)
+    .where(
+        or_(
+            _allocations.c.used < _inventories.c.min_unit,
+            _allocations.c.used > _inventories.c.max_unit,
+            _allocations.c.used % _inventories.c.step_size != 0,
+        )
     )
 )
 
 # The ledger
 
 _dangling = (
-    _allocation.outerjoin(_inventories, _of_inventory)
+    select(
+        _allocations.c.consumer_id.label("consumer"),
+        _allocations.c.resource_provider_id.label("provider"),
+        _allocations.c.resource_class_id.label("class"),
+        _allocations.c.used,
+    )
+    .outerjoin(_inventories, _of_inventory)
     .outerjoin(_providers, _providers.c.id == _allocations.c.resource_provider_id)
     .where(or_(_inventories.c.id.is_(None), _providers.c.id.is_(None)))
 )

@@ -313,6 +313,8 @@ def test_check_reports_what_it_cannot_repair(command: Command, synced: str) -> N
         "every provider hangs on a root": ("WRONG", 2),
         "allocations fit min_unit, max_unit and step_size": ("note", 3),
     }
+    # By what the API knows them by.
+    assert re.search(r"\n  consumer \S+, provider [0-9a-f-]{36}, class [A-Z_]+, used", result.stdout)
 
 
 # placement-status
