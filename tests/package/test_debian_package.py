@@ -19,6 +19,11 @@ SETTINGS = """
 auth_strategy = noauth2
 [placement_database]
 connection = sqlite:////var/lib/placement/placement.sqlite
+# What the load counts is compared with what the service counts.
+[insight]
+enabled = true
+public = metrics
+metrics_directory = /run/placement/metrics
 """
 COMMANDS = (
     "placement-api",

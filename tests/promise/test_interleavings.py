@@ -1,10 +1,11 @@
 """Every interleaving of two writes with few switches does what one of the two orders does.
 
 PROMISE 1, 3, 4 and 7. Of pairs all with at most ``PLACEMENT_SWITCHES`` are played: two, and three in the
-long mode. What is compared: the answers, and the whole state afterwards. A failure prints the
-schedule; ``PLACEMENT_SCHEDULE=AABB... pytest -k '<scene> and <database>'`` plays it again. Of triples all with
-at most ``PLACEMENT_TRIPLE_SWITCHES`` (default 1: their number grows with its power) are played, and a sample of
-those with more; ``PLACEMENT_SEED`` repeats it, ``PLACEMENT_SAMPLES`` makes it larger, as the long mode does.
+long mode. What is compared: the answers, and the whole state afterwards. A failure prints the schedule;
+``PLACEMENT_SCHEDULE=AABB... pytest -k '<scene> and <database>'`` plays it again. Of triples all with at
+most ``PLACEMENT_TRIPLE_SWITCHES`` (default 1: their number grows with its power) are played, and a
+sample of those with more; ``PLACEMENT_SEED`` repeats it, ``PLACEMENT_SAMPLES`` makes it larger, as the
+long mode does.
 """
 
 import itertools
