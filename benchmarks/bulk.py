@@ -62,6 +62,10 @@ def insert_cloud(engine: Engine, cloud: Cloud) -> None:
         consumers = [one for number in numbers for one in cloud.consumers_of(number)]
         with engine.begin() as tx:
             _load_trees(tx, names, providers, consumers)
+    with engine.begin() as tx:
+        # Whoever has searched already compares all providers then.
+        changes = models.provider_changes
+        tx.execute(update(changes).values(mark=changes.c.mark + 1, recent=""))
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")

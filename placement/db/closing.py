@@ -21,7 +21,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, TextClause, Update, case, update
 
-from placement.db import in_list, models, owner_usage_rows, provider_rows
+from placement.db import change_rows, in_list, models, owner_usage_rows, provider_rows
 from placement.db.database import StaleRead, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.owner_usage_rows import Account
@@ -55,6 +55,12 @@ class Closing:
     owed: Mapping[Account, int]
 
     @property
+    def provider_ids(self) -> set[int]:
+        """The providers of which something moves that searches see."""
+        stepped = (provider.id for each in self.stepped.values() for provider in each)
+        return {*self.touched, *stepped}
+
+    @property
     def number_stepped(self) -> int:
         """How many providers have their generation stepped."""
         return sum(map(len, self.stepped.values()))
@@ -68,12 +74,11 @@ class Closing:
     @property
     def is_uniform(self) -> bool:
         """Some counter moves of every provider, and all providers are written alike."""
-        ids = {provider.id for each in self.stepped.values() for provider in each}
-        alike = not (ids and self.touched)
+        alike = not (self.number_stepped and self.touched)
         return (
             alike
             and bool(self.moved)
-            and (ids or set(self.touched)) == {record.provider_id for record, _ in self.moved}
+            and self.provider_ids == {record.provider_id for record, _ in self.moved}
         )
 
 
@@ -91,9 +96,7 @@ def close(tx: Transaction, closing: Closing) -> None:
     else:
         for part in in_list.batches(changes):
             _move_counters(tx, part)
-        for steps, providers in sorted(closing.stepped.items()):
-            provider_rows.step(tx, providers, steps)
-        provider_rows.touch(tx, closing.touched)
+        provider_rows.advance(tx, closing.stepped, closing.touched)
     owner_usage_rows.add(tx, closing.owed)
 
 
@@ -102,8 +105,11 @@ def _write_at_once(tx: Transaction, closing: Closing, changes: Changes) -> None:
     writes = _of_providers(closing)
     if changes:
         writes.append(_moving(changes))
-    if rows := owner_usage_rows.rows_of(closing.owed):
+    if rows := owner_usage_rows.rows_of(tx, closing.owed):
         writes.append(owner_usage_rows.adding(tx.dialect, rows))
+    if ids := closing.provider_ids:
+        # PostgreSQL writes the first, then the others from the last on: the slot before the sums.
+        writes.append((change_rows.NOTE, change_rows.noted(tx, ids)))
     if not writes:
         return
     parameters = {name: value for _, bound in writes for name, value in bound.items()}
@@ -129,12 +135,13 @@ def _together(first: Ready, *others: Ready) -> Ready:
 
 
 def _write_places(tx: Transaction, closing: Closing, changes: Changes) -> None:
-    """Write counters and providers of a uniform change with one statement."""
+    """Write counters, providers and log of a uniform change with one statement."""
     ((providers, parameters),) = _of_providers(closing)
     statement = _with_counters(providers, in_list.size_for(len(changes)))
-    found = tx.change(statement, parameters | _moving(changes)[1])
-    # Each row of either table counts once, and those of a provider with another generation do not.
-    if found != closing.number_stepped + len(closing.touched) + len(changes):
+    parameters |= _moving(changes)[1] | change_rows.noted(tx, closing.provider_ids)
+    found = tx.change(statement, parameters)
+    # Each row of each table counts once, and those of a provider with another generation do not.
+    if found != closing.number_stepped + len(closing.touched) + len(changes) + 1:
         raise StaleRead("a provider's generation is another")
 
 
@@ -143,7 +150,11 @@ def _with_counters(providers: Ready, size: int) -> Ready:
     """It finds no provider without one of the records and no record of another provider."""
     by = in_list.by_key(_key, _used, "key", "by", size)
     own = _inventories.c.resource_provider_id == models.resource_providers.c.id
-    return Ready(_move(size, by, providers.statement.where(own)))
+    # True of any two; without it SQLAlchemy warns that the slot is joined to nothing.
+    beside = models.provider_changes.c.slot != -models.resource_providers.c.id
+    written = providers.statement.where(own, change_rows.IS_OWN_SLOT, beside)
+    written = written.values(change_rows.WRITTEN)
+    return Ready(_move(size, by, written))
 
 
 def _of_providers(closing: Closing) -> list[Write]:

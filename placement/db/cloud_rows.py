@@ -13,8 +13,10 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from placement.db import coexistence_rows, dialects, in_list, models
+from placement.db.change_rows import SLOTS, Log
 from placement.db.database import Access, Snapshot
 from placement.db.inventory_rows import SEEN_AMOUNTS
+from placement.db.ready import Ready
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -30,12 +32,19 @@ _DIGEST = (
     func.coalesce(func.sum(_providers.c.revision), 0),
 )
 
+_changes = models.provider_changes
+
 BLOCK_BITS = 8
 """Providers in a block have the same id but for so many bits: the square root of a large cloud."""
 
 _block = _providers.c.id.bitwise_rshift(BLOCK_BITS)
-_WHOLE = select(*_DIGEST, coexistence_rows.UNDER_WAY)
-_BY_BLOCK = select(_block, *_DIGEST, coexistence_rows.UNDER_WAY).group_by(_block)
+_TOTAL = Ready(
+    select(
+        func.count(), func.coalesce(func.sum(_changes.c.mark), 0), coexistence_rows.UNDER_WAY
+    ).select_from(_changes)
+)
+_LOG = select(_changes.c.slot, _changes.c.mark, _changes.c.recent, coexistence_rows.UNDER_WAY)
+_BY_BLOCK = select(_block, *_DIGEST).group_by(_block)
 
 
 class _Seconds(FunctionElement[int]):
@@ -115,21 +124,30 @@ class Names(NamedTuple):
     aggregates: dict[int, str]
 
 
-def digest(access: Access) -> Digest | None:
-    """Return the digest over all providers, None during a coexistence. One pass over the table."""
-    *sums, coexistence_under_way = _tuples(access, _WHOLE)[0]
-    return None if coexistence_under_way else Digest(*map(int, sums))
+def total(access: Access) -> int | None:
+    """Return a number that grows with every write of a provider; None where there is none.
+
+    There is none during a coexistence, or if the log is not whole. One statement, which costs the same
+    in any cloud.
+    """
+    ((slots, marks, coexistence_under_way),) = access.rows(_TOTAL)
+    return None if coexistence_under_way or slots != SLOTS else int(marks)
 
 
-def digests_by_block(tx: Snapshot) -> dict[int, Digest] | None:
+def log(tx: Snapshot) -> Log | None:
+    """Return the log of the last writes, None during a coexistence. One statement."""
+    rows = _tuples(tx, _LOG)
+    if any(row[-1] for row in rows) if rows else coexistence_rows.is_under_way(tx):
+        return None
+    return Log({row[0]: (row[1], row[2]) for row in rows})
+
+
+def digests_by_block(tx: Snapshot) -> dict[int, Digest]:
     """Return the digest of each block of ``2 ** BLOCK_BITS`` successive ids that has providers.
 
-    One statement. None during a coexistence: then revisions do not tell everything.
+    One statement, which reads all providers. During a coexistence revisions do not tell everything.
     """
-    rows = _tuples(tx, _BY_BLOCK)
-    if any(row[-1] for row in rows):
-        return None
-    return {int(row[0]): Digest(*map(int, row[1:-1])) for row in rows}
+    return {int(row[0]): Digest(*map(int, row[1:])) for row in _tuples(tx, _BY_BLOCK)}
 
 
 def revisions(tx: Snapshot, blocks: Collection[int]) -> dict[int, int]:

@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from placement.db import dialects, models
+from placement.db import change_rows, dialects, models
 from placement.db.database import Access, Snapshot, Transaction
 
 _providers = models.resource_providers
@@ -223,7 +223,7 @@ def foreign(access: Access, most: int) -> dict[int, str]:
 
 
 def adopt(tx: Transaction, provider_ids: Collection[int]) -> None:
-    """Take locked providers for our own: count their usage from the ledger. Two statements."""
+    """Take locked providers for our own: count their usage from the ledger. Three statements."""
     if not provider_ids:
         return
     these = sorted(provider_ids)
@@ -249,7 +249,7 @@ def correct(tx: Transaction, used_by_id: Mapping[int, int]) -> None:
 
 
 def own(tx: Transaction, provider_ids: Collection[int]) -> None:
-    """Take locked providers, whose counters are right, for our own. One statement."""
+    """Take locked providers, whose counters are right, for our own. Two statements."""
     tx.execute(
         update(_providers)
         .where(_providers.c.id.in_(sorted(provider_ids)))
@@ -259,6 +259,7 @@ def own(tx: Transaction, provider_ids: Collection[int]) -> None:
             updated_at=_providers.c.updated_at,
         )
     )
+    change_rows.note(tx, provider_ids)
 
 
 def number_of_providers(access: Access) -> int:
@@ -303,8 +304,10 @@ def begin(tx: Transaction) -> None:
 
 
 def end(tx: Transaction) -> None:
-    """Believe the counters, which are right, from now on."""
+    """Believe the counters, which are right, from now on, and the log of what searches see."""
     tx.execute(delete(_coexistence))
+    # A worker that did not search meanwhile knows nothing of what the other service has deleted.
+    change_rows.note_many(tx)
 
 
 def is_under_way(access: Access) -> bool:

@@ -16,6 +16,7 @@ A function of one statement that reads takes any :class:`Access`.
 """
 
 import itertools
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -150,10 +151,15 @@ class Snapshot(Access):
 class Transaction(Access):
     """A transaction that writes.
 
-    ``attempt``: 1, or more if those before were rolled back.
+    ``attempt``: 1, or more if those before were rolled back. ``lot``: a number drawn at random, one for
+    all statements.
     """
 
     attempt = 0
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.lot = secrets.randbits(16)
 
 
 class Database:

@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 
 from placement.db import (
+    change_rows,
     class_rows,
     coexistence_rows,
     consumer_rows,
@@ -356,6 +357,11 @@ def _repair_roots(tx: Transaction) -> int:
     return len(true)
 
 
+# The log of what searches see
+
+_slots = select(func.count().label("slots")).select_from(models.provider_changes).subquery()
+_missing_slots = select(_slots.c.slots).where(_slots.c.slots != change_rows.SLOTS)
+
 COUNTERS = Invariant(
     "usage counters equal the sums of the ledger",
     _wrong_counters,
@@ -434,5 +440,12 @@ INVARIANTS: tuple[Invariant, ...] = (
         True,
         "placement-manage db check --repair",
         _repair_roots,
+    ),
+    Invariant(
+        "the log of changed providers has all its slots",
+        _missing_slots,
+        True,
+        "placement-manage db check --repair",
+        change_rows.restore,
     ),
 )

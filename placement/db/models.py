@@ -3,7 +3,8 @@
 Added: ``inventories.used``, the sum of the allocations of that provider and class, and
 ``owner_usages``, the same sums by project, user and consumer type, both kept in the same transaction
 as the ledger; and ``resource_providers.revision``, stepped by every committed change to anything the
-search reads about a provider, also by those that leave ``generation`` alone. ``own_generation`` is
+search reads about a provider, also by those that leave ``generation`` alone, with ``provider_changes``,
+which names the providers of the last of these changes. ``own_generation`` is
 the generation as this service has left it, and ``coexistence`` has a row while the OpenStack service may
 write too: :mod:`placement.db.coexistence_rows`.
 """
@@ -29,6 +30,7 @@ from sqlalchemy import (
     Unicode,
     UniqueConstraint,
 )
+from sqlalchemy.dialects import mysql
 
 metadata = MetaData()
 
@@ -253,6 +255,23 @@ owner_usages = Table(
     Column("slot", SmallInteger, nullable=False, autoincrement=False),
     Column("used", BigInteger, nullable=False),
     PrimaryKeyConstraint("project_id", "user_id", "consumer_type_id", "resource_class_id", "slot"),
+    **TABLE_OPTIONS,
+)
+
+# Which providers were written last (change_rows.py), in several rows (slots) for the same reason.
+provider_changes = Table(
+    "provider_changes",
+    metadata,
+    Column("slot", SmallInteger, primary_key=True, nullable=False, autoincrement=False),
+    Column("mark", BigInteger, nullable=False),
+    Column(
+        "recent",
+        # Of one byte a character: MariaDB keeps its copies of the row in memory then.
+        String(255).with_variant(
+            mysql.VARCHAR(255, charset="ascii", collation="ascii_bin"), "mysql", "mariadb"
+        ),
+        nullable=False,
+    ),
     **TABLE_OPTIONS,
 )
 

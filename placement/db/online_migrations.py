@@ -51,15 +51,15 @@ def _set_roots(tx: Transaction, max_count: int) -> int:
     ids = list(tx.scalars(wanted))
     if not ids:
         return 0
-    change = {"root_provider_id": _providers.c.id, "updated_at": models.now()}
-    if _has_revisions(tx):
-        # A searching worker must see the new root.
-        change["revision"] = _providers.c.revision + 1
-    return tx.execute(
+    done = tx.execute(
         update(_providers)
         .where(_providers.c.id.in_(ids), _providers.c.root_provider_id.is_(None))
-        .values(**change)
+        .values(root_provider_id=_providers.c.id, updated_at=models.now())
     ).rowcount
+    if _is_searched(tx):
+        # A searching worker must see the new root.
+        provider_rows.touch(tx, ids)
+    return done
 
 
 def create_incomplete_consumers(
@@ -93,21 +93,20 @@ def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> in
         # Somebody else was faster; or, if it stays so, something is wrong (on PostgreSQL, copied
         # rows with ids that their sequence has not reached), and "complete" would be a lie.
         raise StaleRead("a consumer could not be inserted")
-    if uuids and inspect(tx.connection).has_table(models.owner_usages.name):
-        _count_for_owner(tx, uuids, **owner)
-    if uuids and _has_revisions(tx):
+    if uuids and _is_searched(tx):
         # A tree that shows whose its allocations are has changed.
         held_on = select(_allocations.c.resource_provider_id).where(
             _allocations.c.consumer_id.in_(uuids)
         )
         provider_rows.touch(tx, sorted(set(tx.scalars(held_on))))
+    if uuids and inspect(tx.connection).has_table(models.owner_usages.name):
+        _count_for_owner(tx, uuids, **owner)
     return done
 
 
-def _has_revisions(tx: Transaction) -> bool:
-    return "revision" in {
-        column["name"] for column in inspect(tx.connection).get_columns(_providers.name)
-    }
+def _is_searched(tx: Transaction) -> bool:
+    """Workers of this release may run: the schema has what they need to see changes."""
+    return inspect(tx.connection).has_table(models.provider_changes.name)
 
 
 def _count_for_owner(tx: Transaction, uuids: list[str], project_id: int, user_id: int) -> None:

@@ -4,7 +4,6 @@ A sum is spread over slots. A write adds to one slot chosen at random, so that c
 seldom wait for one another, on one database or between the nodes of a cluster; a reader adds up.
 """
 
-import secrets
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -71,13 +70,14 @@ def add(tx: Transaction, changes: Mapping[Account, int]) -> None:
 
     To be the last of a transaction: whoever wants the same slot waits from here to the commit.
     """
-    for part in insertion.parts(rows_of(changes)):
+    for part in insertion.parts(rows_of(tx, changes)):
         tx.change(*adding(tx.dialect, part))
 
 
-def rows_of(changes: Mapping[Account, int]) -> list[Row]:
+def rows_of(tx: Transaction, changes: Mapping[Account, int]) -> list[Row]:
     """Return the rows that add up to the changes, in the order in which everybody takes them."""
-    slot = secrets.randbelow(SLOTS)
+    # Who shares the slot of the log of changes as well has waited for that one already.
+    slot = tx.lot % SLOTS
     rows = sorted((*account, slot, change) for account, change in changes.items() if change)
     return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
 

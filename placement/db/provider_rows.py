@@ -1,6 +1,6 @@
 """Statements on ``resource_providers``: find, lock in order, write, step, touch."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from placement import telemetry
-from placement.db import coexistence_rows, in_list, models
+from placement.db import change_rows, coexistence_rows, in_list, models
 from placement.db.database import Access, StaleRead, Transaction
 from placement.db.ready import Ready
 
@@ -74,17 +74,38 @@ def _lock(*sizes: tuple[str, int]) -> Ready:
     )
 
 
-def step(tx: Transaction, providers: Collection[LockedProvider], steps: int = 1) -> None:
+def step(tx: Transaction, providers: Collection[LockedProvider]) -> None:
     """Step the generations of the providers, and their revisions, by compare-and-set.
 
     The rows are locked already; the comparison is the second guard, and the one that holds between
-    the nodes of a Galera cluster. One statement.
+    the nodes of a Galera cluster. Two statements.
 
     :raises StaleRead: a generation is not the one that was read.
     """
-    for part in in_list.batches(generations(providers)):
-        if tx.change(*stepping(part, steps)) != len(part):
-            raise StaleRead("a provider's generation is another")
+    advance(tx, {1: providers}, ())
+
+
+def touch(tx: Transaction, ids: Collection[int]) -> None:
+    """Step only the revision: the search must read these providers again. Two statements."""
+    advance(tx, {}, ids)
+
+
+def advance(
+    tx: Transaction, stepped: Mapping[int, Collection[LockedProvider]], touched: Collection[int]
+) -> None:
+    """Step generations by so many steps, with their revisions, and only the revisions of others.
+
+    A statement for each, and one that names them all to the searches.
+
+    :raises StaleRead: a generation is not the one that was read.
+    """
+    for steps, providers in sorted(stepped.items()):
+        for part in in_list.batches(generations(providers)):
+            if tx.change(*stepping(part, steps)) != len(part):
+                raise StaleRead("a provider's generation is another")
+    if touched:
+        tx.change(*touching(touched))
+    change_rows.note(tx, {*touched, *(one.id for each in stepped.values() for one in each)})
 
 
 def generations(providers: Collection[LockedProvider]) -> list[tuple[int, int]]:
@@ -92,8 +113,8 @@ def generations(providers: Collection[LockedProvider]) -> list[tuple[int, int]]:
     return sorted((provider.id, provider.generation) for provider in providers)
 
 
-def stepping(expected: Sequence[tuple[int, int]], steps: int = 1) -> tuple[Ready, dict[str, Any]]:
-    """Return the statement of :func:`step` and its parameters.
+def stepping(expected: Sequence[tuple[int, int]], steps: int) -> tuple[Ready, dict[str, Any]]:
+    """Return the statement that steps generations with revisions, and its parameters.
 
     :param expected: ids with the generations that were read.
     """
@@ -121,14 +142,8 @@ _TOUCH = update(_providers).values(
 )
 
 
-def touch(tx: Transaction, ids: Collection[int]) -> None:
-    """Step only the revision: the search must read these providers again. One statement."""
-    if ids:
-        tx.change(*touching(ids))
-
-
 def touching(ids: Collection[int]) -> tuple[Ready, dict[str, Any]]:
-    """Return the statement of :func:`touch` and its parameters."""
+    """Return the statement that steps revisions alone, and its parameters."""
     size = in_list.size_for(len(ids))
     return _touch(size), in_list.bound("touched", sorted(ids), size)
 
@@ -268,7 +283,7 @@ def tree_members(tx: Transaction, root_id: int) -> set[int]:
 def insert_provider(
     tx: Transaction, uuid: str, name: str, parent: TreePosition | None, created_at: datetime
 ) -> int:
-    """Insert a provider below ``parent``, or as a root, and return its id. One or two statements.
+    """Insert a provider below ``parent``, or as a root, and return its id. Two or three statements.
 
     :raises StaleRead: somebody else has taken the uuid or the name.
     """
@@ -287,11 +302,12 @@ def insert_provider(
             .where(_providers.c.id == provider_id)
             .values(root_provider_id=provider_id, updated_at=None)
         )
+    change_rows.note(tx, [provider_id])
     return provider_id
 
 
 def rename(tx: Transaction, provider_id: int, name: str) -> None:
-    """Give a locked provider this name, which may be the one it has. One statement.
+    """Give a locked provider this name, which may be the one it has. Two statements.
 
     :raises StaleRead: somebody else has taken the name.
     """
@@ -303,6 +319,7 @@ def rename(tx: Transaction, provider_id: int, name: str) -> None:
         )
     except exc.IntegrityError as taken:
         raise StaleRead("the provider's name was taken") from taken
+    change_rows.note(tx, [provider_id])
 
 
 def move(
@@ -310,7 +327,7 @@ def move(
 ) -> None:
     """Put a provider below ``parent``, or make it a root; its locked subtree follows.
 
-    Every member shows another root from now on, so all of them count as modified. One statement.
+    Every member shows another root from now on, so all of them count as modified. Two statements.
     """
     tx.execute(
         update(_providers)
@@ -325,6 +342,7 @@ def move(
             updated_at=models.now(),
         )
     )
+    change_rows.note(tx, subtree)
 
 
 def blockers(tx: Transaction, provider_id: int) -> tuple[bool, bool]:
@@ -342,7 +360,7 @@ def blockers(tx: Transaction, provider_id: int) -> tuple[bool, bool]:
 
 
 def delete_provider(tx: Transaction, provider_id: int) -> None:
-    """Delete a locked provider with its inventories and associations. Five statements."""
+    """Delete a locked provider with its inventories and associations. Six statements."""
     for table in (
         models.inventories,
         models.resource_provider_aggregates,
@@ -353,12 +371,14 @@ def delete_provider(tx: Transaction, provider_id: int) -> None:
     # MySQL deletes no row that a foreign key refers to, and a root's own row does.
     tx.execute(update(_providers).where(own_row).values(root_provider_id=None))
     tx.execute(delete(_providers).where(own_row))
+    change_rows.note(tx, [provider_id])
 
 
 def touch_with_class(tx: Transaction, class_id: int) -> None:
-    """Step the revision of every provider that has inventory of a class. One statement."""
+    """Step the revision of every provider that has inventory of a class. Two statements."""
     inventories = models.inventories
     having = select(inventories.c.resource_provider_id).where(
         inventories.c.resource_class_id == class_id
     )
     tx.execute(_TOUCH.where(_providers.c.id.in_(having)))
+    change_rows.note_many(tx)

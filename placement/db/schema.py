@@ -30,6 +30,7 @@ REVISIONS = (
     "b8d2f04c7e19",
     "c3f7a5e81d62",
     "9ec573870318",
+    "4b7e1d90c6a2",
 )
 """Every revision, oldest first. Kept here so that a start needs no migration scripts."""
 

@@ -1,21 +1,27 @@
 """The picture: a ``Cloud`` in memory, brought up to date from the database before every use.
 
-There is no change log and no background thread. Whoever reads the picture asks the database one
-question, the digest over (id, revision) of all providers; when it differs from that of the cloud in
-memory, the blocks of ids that differ are found, then the providers, and only those are read again.
-Every committed change to what a search reads moves a revision, so whoever searches after a write
-was acknowledged, in whichever process, sees it.
+There is no background thread. Every write of what a search reads moves the revision of the provider and
+names it in a log (:mod:`placement.db.change_rows`), in its own transaction. Whoever reads the picture asks
+the database one question, whether the log has grown; when it has, it says which providers are to be read
+again. So whoever searches after a write was acknowledged, in whichever process, sees it.
+
+The log is short. Where it has been cut since, digests over (id, revision) are compared, of blocks of ids,
+then the revisions of those blocks that differ. Once a minute that is done anyway, so that rows which
+somebody has changed by hand, without a word in the log, are seen then. While another service may write
+too, everything is compared that it could change, before each search.
 """
 
 import gc
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from placement import telemetry
 from placement.db import class_rows, cloud_rows, coexistence_rows, trait_rows
+from placement.db.change_rows import Log
 from placement.db.database import Access, Database, Snapshot
 from placement.db.in_list import batches
 from placement.objects.coexistence import Watch
@@ -29,6 +35,9 @@ T = TypeVar("T")
 RELOAD_FRACTION = 0.25
 """Of the providers changed, above which reading everything is cheaper than reading by id."""
 
+COMPARE_EVERY_S = 60.0
+"""At least so often revisions are compared, whatever the log says."""
+
 assert BLOCK == 2**cloud_rows.BLOCK_BITS, "digests are compared block by block"
 
 
@@ -38,24 +47,29 @@ class Picture:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._cloud: Cloud | None = None
+        # The log as it was when the cloud was read, and its total.
+        self._log, self._total = Log({}), 0
+        self._next_comparison_s = 0.0
         # Of a cloud that was read during a coexistence.
         self._signs: coexistence_rows.Signs | None = None
         self._watch = Watch(db)
         self._lock = threading.Lock()
         # Whether the last search found changes: then this one probably does too, and asking first
-        # whether it does would be a wasted pass over the providers.
+        # whether it does would be a wasted statement.
         self._moving = True
 
     def read(self, work: Callable[[Cloud], T]) -> T:
         """Return ``work(cloud)`` on a cloud at least as new as this call.
 
         ``work`` runs under the lock of the picture, asks the database nothing, and keeps nothing of
-        the cloud. Cost: one statement when nothing changed; six, in one snapshot, when something did.
+        the cloud. Cost: one statement when nothing changed; five, in one snapshot, when something did.
         """
         self._watch.look()
-        seen = None if self._moving else self._db.read(cloud_rows.digest)
+        seen = None
+        if not self._moving and time.monotonic() < self._next_comparison_s:
+            seen = self._db.read(cloud_rows.total)
         with self._lock:
-            if self._cloud is None or seen is None or seen != self._cloud.digest():
+            if self._cloud is None or seen is None or seen != self._total:
                 try:
                     self._cloud = self._db.snapshot(self._brought_up_to_date)
                 except BaseException:
@@ -111,23 +125,28 @@ class Picture:
         return frozenset().union(*map(ask, batches(sorted(names))))
 
     def _brought_up_to_date(self, tx: Snapshot) -> Cloud:
-        theirs = cloud_rows.digests_by_block(tx)
-        if theirs is None:
+        log, before = cloud_rows.log(tx), self._log
+        if log is None:
             return self._as_others_write(tx)
+        self._log, self._total = log, log.total
         if self._cloud is None or self._signs is not None:
             self._signs = None
+            self._compared()
             return _loaded(tx)
-        ours = self._cloud.block_digests()
-        differing = {
-            block for block in theirs.keys() | ours.keys() if theirs.get(block) != ours.get(block)
-        }
-        self._moving = bool(differing)
-        if not differing:
+        changed = None
+        if time.monotonic() < self._next_comparison_s:
+            changed = log.changed_since(before)
+        if changed is None:
+            changed = _differing(tx, self._cloud)
+            self._compared()
+        self._moving = bool(changed)
+        if not changed:
             telemetry.refreshed("nothing", 0, len(self._cloud))
             return self._cloud
-        existing = differing & theirs.keys()
-        revisions = cloud_rows.revisions(tx, existing) if existing else {}
-        return _refreshed(tx, self._cloud, differing, revisions)
+        return _refreshed(tx, self._cloud, changed)
+
+    def _compared(self) -> None:
+        self._next_comparison_s = time.monotonic() + COMPARE_EVERY_S
 
     def _as_others_write(self, tx: Snapshot) -> Cloud:
         """Return the cloud during a coexistence, read whole after any change."""
@@ -170,28 +189,31 @@ def _loaded(tx: Snapshot) -> Cloud:
     )
 
 
-def _refreshed(
-    tx: Snapshot, cloud: Cloud, differing: set[int], revisions: Mapping[int, int]
-) -> Cloud:
-    """Return the cloud with the providers of the differing blocks as they are now.
-
-    :param revisions: by id, of all providers that these blocks have.
-    """
+def _differing(tx: Snapshot, cloud: Cloud) -> set[int]:
+    """Return the ids of the providers that are not, or not of the same revision, in both."""
+    theirs, ours = cloud_rows.digests_by_block(tx), cloud.block_digests()
+    blocks = {key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key)}
+    existing = blocks & theirs.keys()
+    revisions = cloud_rows.revisions(tx, existing) if existing else {}
     held: dict[int, int] = {}
-    for block in differing:
+    for block in blocks:
         held |= cloud.block_revisions(block)
-    changed = [key for key, revision in revisions.items() if held.get(key) != revision]
+    return {key for key in held.keys() | revisions.keys() if held.get(key) != revisions.get(key)}
+
+
+def _refreshed(tx: Snapshot, cloud: Cloud, changed: set[int]) -> Cloud:
+    """Return the cloud with these providers as they are now."""
     if len(changed) > RELOAD_FRACTION * len(cloud) + BLOCK:
         return _loaded(tx)
-    records = _records(cloud_rows.contents(tx, changed)) if changed else []
-    # An id that was used before (SQLite may do that) belongs to another provider now.
-    reused = {
-        record.provider_id
-        for record in records
-        if record.provider_id in held
-        and cloud.uuids[cloud.index_of[record.provider_id]] != record.uuid
+    records = _records(cloud_rows.contents(tx, changed))
+    found = {record.provider_id: record.uuid for record in records}
+    # Gone, or, of an id that was used before (SQLite may do that), another one now.
+    removed = {
+        key
+        for key in changed
+        if key in cloud.index_of and cloud.uuids[cloud.index_of[key]] != found.get(key)
     }
-    cloud.replace(records, (held.keys() - revisions.keys()) | reused)
+    cloud.replace(records, removed)
     telemetry.refreshed("part", len(records), len(cloud))
     return cloud
 

@@ -165,9 +165,10 @@ def _create(tx: Transaction, uuid: str, name: str, parent_uuid: str | None) -> P
     if parent_uuid is not None:
         parent = found[parent_uuid]
         _lock_unmoved(tx, [parent])
-        _write_parent(tx, parent)
     created_at = models.now()
     provider_id = provider_rows.insert_provider(tx, uuid, name, parent, created_at)
+    if parent is not None:
+        _write_parent(tx, parent)
     root_uuid = uuid if parent is None else parent.root_uuid
     return ProviderRow(provider_id, uuid, name, 0, parent_uuid, root_uuid, created_at)
 

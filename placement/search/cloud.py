@@ -185,11 +185,6 @@ class Cloud:
     def __len__(self) -> int:
         return len(self.index_of)
 
-    def digest(self) -> Digest:
-        """Return the digest of the whole cloud."""
-        parts = self._blocks.values()
-        return Digest(*(sum(column) for column in zip(*parts, strict=True))) if parts else Digest()
-
     def block_digests(self) -> Mapping[int, Digest]:
         """Return the digests by ``provider id // BLOCK``; blocks without providers are absent."""
         return self._blocks

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import insert
 
-from placement.db import models
+from placement.db import models, provider_rows
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.handlers import candidate_answer
@@ -41,8 +41,7 @@ def db() -> Iterator[Database]:
 
 
 def change_everything(db: Database) -> None:
-    providers = models.resource_providers
-    db.write(lambda tx: tx.execute(update(providers).values(revision=providers.c.revision + 1)))
+    db.write(lambda tx: provider_rows.touch(tx, range(1, PROVIDERS + 1)))
 
 
 def answered(cloud: Cloud) -> "weakref.ref[Cloud]":

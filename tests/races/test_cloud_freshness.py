@@ -8,15 +8,19 @@ import random
 import threading
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, insert, update
 
-from placement.db import invariants, models
+from placement.db import change_rows, coexistence_rows, invariants, models, provider_rows
+from placement.db.database import Access, Database, Transaction
+from placement.objects import picture
 from placement.objects.picture import Picture
 from placement.search.cloud import Cloud
 from tests.support.racing import Arena, arena
+from tests.support.recorder import recorded
 
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000{}"
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
@@ -239,23 +243,21 @@ def test_reshape(writer: Writer) -> None:
     assert writer.used(query, child, "VGPU") == [2] * 3
 
 
+def ids_of(access: Access, *uuids: str) -> list[int]:
+    """Return the ids of providers, in the order of their uuids here."""
+    return [provider_rows.find(access, uuid=each)[0].id for each in uuids]
+
+
 def test_repair_behind_the_back_of_the_servers(writer: Writer, place: Arena) -> None:
     """The repair command moves revisions, so that running servers see what it mended."""
     host = writer.provider()
     writer.put(host, "inventories", {"VCPU": {"total": 8}})
     writer.write("PUT", f"/allocations/{uuid.uuid4()}", claim_of(host, None, VCPU=2))
     query = f"resources=VCPU:1&in_tree={host}"
-    uuids = models.resource_providers.c
     place.db.write(
         lambda tx: tx.execute(update(models.inventories).values(used=models.inventories.c.used + 1))
     )
-    place.db.write(
-        lambda tx: tx.execute(
-            update(models.resource_providers)
-            .where(uuids.uuid == host)
-            .values(revision=uuids.revision + 1)
-        )
-    )
+    place.db.write(lambda tx: provider_rows.touch(tx, ids_of(tx, host)))
     assert writer.used(query, host, "VCPU") == [3] * 3
     assert invariants.repair(place.db, invariants.COUNTERS) > 0
     assert writer.used(query, host, "VCPU") == [2] * 3
@@ -324,3 +326,204 @@ def test_picture_kept_up_equals_picture_read_anew(place: Arena) -> None:
             thread.join(60)
     assert not failures
     assert kept.read(described) == Picture(place.db).read(described)
+
+
+# The log of changed providers (placement/db/change_rows.py)
+
+COMPARISON = "sum(resource_providers.revision)"
+
+
+class Looker:
+    """One worker's picture of the database, and how it was brought up to date last."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.picture = Picture(db)
+        self.sent: list[str] = []
+        self.look()
+
+    def look(self) -> dict[str, Any]:
+        """Return what the worker sees now."""
+        with recorded(self.db) as statements:
+            seen = self.picture.read(described)
+        self.sent = list(statements)
+        return seen
+
+    def compared(self) -> bool:
+        """Say whether the last look read the revisions of all providers."""
+        return any(COMPARISON in statement for statement in self.sent)
+
+    def is_right(self) -> bool:
+        """Look, and say whether what is seen is what a new worker reads."""
+        return self.look() == Picture(self.db).read(described)
+
+
+@pytest.fixture
+def hosts(writer: Writer) -> list[str]:
+    """Two hosts."""
+    made = [writer.provider(), writer.provider()]
+    for each in made:
+        writer.put(each, "inventories", {"VCPU": {"total": 8}})
+    return made
+
+
+def touch(tx: Transaction, host: str, slot: int = 5) -> None:
+    """Move what searches see of a host, and name it in this slot."""
+    tx.lot = slot
+    provider_rows.touch(tx, ids_of(tx, host))
+
+
+def test_who_searches_reads_what_the_log_names(writer: Writer, hosts: list[str]) -> None:
+    """No write of the API makes another worker compare all providers, or look twice at rest."""
+    looker, (host, other) = Looker(writer.place.db), hosts
+    path, consumer = f"/resource_providers/{host}", f"/allocations/{uuid.uuid4()}"
+    for write in (
+        lambda: writer.put(host, "inventories", {"VCPU": {"total": 9}, "DISK_GB": {"total": 9}}),
+        lambda: writer.write("DELETE", f"{path}/inventories/DISK_GB"),
+        lambda: writer.put(host, "traits", ["HW_CPU_X86_VMX"]),
+        lambda: writer.write("DELETE", f"{path}/traits"),
+        lambda: writer.put(host, "aggregates", [AGGREGATE.format(4)]),
+        lambda: writer.write("PUT", f"{path}/aggregates", [], version="1.18"),
+        lambda: writer.write("PUT", consumer, claim_of(host, None, VCPU=1)),
+        lambda: writer.write("PUT", consumer, claim_of(other, 1, VCPU=2)),
+        lambda: writer.write("DELETE", consumer),
+        lambda: writer.write("PUT", path, {"name": f"{host}-1", "parent_provider_uuid": other}),
+        lambda: writer.provider(host),
+        lambda: writer.write("DELETE", f"/resource_providers/{writer.provider()}"),
+    ):
+        write()
+        assert looker.is_right()
+        assert not looker.compared()
+    looker.look()
+    looker.look()
+    assert len(looker.sent) == 1
+
+
+def test_a_log_that_was_cut_costs_a_comparison_and_no_freshness(
+    writer: Writer, hosts: list[str]
+) -> None:
+    """More writes than a slot holds; more providers than it has room for; nobody knows which."""
+    db, looker = writer.place.db, Looker(writer.place.db)
+    for _ in range(change_rows.LENGTH // len("1:1;")):
+        db.write(lambda tx: touch(tx, hosts[1]))
+    db.write(lambda tx: touch(tx, hosts[0]))
+    assert looker.is_right()
+    assert looker.compared()
+
+    db.write(lambda tx: change_rows.note(tx, range(10**6, 10**6 + change_rows.LENGTH)))
+    assert looker.is_right()
+    assert looker.compared()
+
+    db.write(lambda tx: touch(tx, hosts[0]))
+    assert looker.is_right()
+    assert not looker.compared()
+
+    db.write(change_rows.note_many)
+    assert looker.is_right()
+    assert looker.compared()
+
+
+def test_what_was_rolled_back_was_never_in_the_log(writer: Writer, hosts: list[str]) -> None:
+    """The next write to the slot is found as if nothing had been between."""
+    db, looker = writer.place.db, Looker(writer.place.db)
+    before = looker.look()
+
+    def refuse(tx: Transaction) -> None:
+        touch(tx, hosts[0])
+        raise ValueError("refused")
+
+    with pytest.raises(ValueError, match="refused"):
+        db.write(refuse)
+    assert looker.look() == before
+    assert len(looker.sent) == 1
+
+    db.write(lambda tx: touch(tx, hosts[1]))
+    assert looker.is_right()
+    assert not looker.compared()
+
+
+def test_two_writers_of_one_slot_are_both_seen(writer: Writer, hosts: list[str]) -> None:
+    """The second waits for the first; whoever looks meanwhile sees neither, and later both."""
+    db, looker = writer.place.db, Looker(writer.place.db)
+    before = looker.look()
+    holds, go = threading.Event(), threading.Event()
+
+    def first(tx: Transaction) -> None:
+        touch(tx, hosts[0])
+        holds.set()
+        assert go.wait(60)
+
+    threads = [threading.Thread(target=db.write, args=(first,))]
+    threads[0].start()
+    assert holds.wait(60)
+    threads.append(threading.Thread(target=db.write, args=(lambda tx: touch(tx, hosts[1]),)))
+    threads[1].start()
+    assert looker.look() == before
+    go.set()
+    for thread in threads:
+        thread.join(60)
+
+    assert looker.is_right()
+    assert not looker.compared()
+    revision = {host: seen[-1] for host, seen in looker.look().items()}
+    assert [revision[host] - before[host][-1] for host in hosts] == [1, 1]
+
+
+def test_rows_changed_by_hand_are_seen_at_the_next_comparison(
+    writer: Writer, hosts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a word in the log a revision that moved is found within ``COMPARE_EVERY_S``."""
+    monkeypatch.setattr(picture, "COMPARE_EVERY_S", 0.0)
+    looker, providers = Looker(writer.place.db), models.resource_providers
+    by_hand = update(providers).where(providers.c.uuid == hosts[0])
+    writer.place.db.write(
+        lambda tx: tx.execute(by_hand.values(name="by hand", revision=providers.c.revision + 1))
+    )
+    assert looker.is_right()
+    assert looker.compared()
+
+
+def test_a_log_that_is_not_whole_costs_a_comparison_and_no_freshness(
+    writer: Writer, hosts: list[str]
+) -> None:
+    """Slots that somebody has deleted are missed by the check, and inserted by its repair."""
+    db, looker = writer.place.db, Looker(writer.place.db)
+    db.write(lambda tx: tx.execute(delete(models.provider_changes)))
+    for host in hosts:
+        db.write(partial(touch, host=host))
+        assert looker.is_right()
+        assert looker.compared()
+    (broken,) = invariants.violations(db)
+    assert invariants.repair(db, broken.invariant) == change_rows.SLOTS
+    assert not invariants.violations(db)
+
+    assert looker.is_right()
+    db.write(lambda tx: touch(tx, hosts[0]))
+    assert looker.is_right()
+    assert not looker.compared()
+
+
+def test_a_coexistence_between_two_searches(writer: Writer, hosts: list[str]) -> None:
+    """What another service wrote, and put into no log, is seen by who has not searched meanwhile."""
+    db, looker = writer.place.db, Looker(writer.place.db)
+    providers, made = models.resource_providers, str(uuid.uuid4())
+
+    def foreign(tx: Transaction) -> None:
+        (gone,) = ids_of(tx, hosts[0])
+        tx.execute(
+            delete(models.inventories).where(models.inventories.c.resource_provider_id == gone)
+        )
+        tx.execute(update(providers).where(providers.c.id == gone).values(root_provider_id=None))
+        tx.execute(delete(providers).where(providers.c.id == gone))
+        new = tx.execute(insert(providers).values(uuid=made, name=made, revision=0))
+        assert new.inserted_primary_key is not None
+
+    db.write(coexistence_rows.begin)
+    db.write(foreign)
+    db.write(coexistence_rows.end)
+
+    seen = looker.look()
+    assert looker.is_right()
+    assert made in seen
+    assert hosts[0] not in seen
+    writer.write("DELETE", f"/resource_providers/{made}")

@@ -66,7 +66,6 @@ def test_replace_equals_a_fresh_load(random: Random) -> None:
         world = now
         fresh = load(records)
         assert content(cloud) == content(fresh)
-        assert cloud.digest() == fresh.digest()
         assert cloud.block_digests() == fresh.block_digests() == digests(records)
         for _ in range(4):
             question = request(random, records)
@@ -85,8 +84,7 @@ def test_block_revisions() -> None:
     assert cloud.block_revisions(1) == {BLOCK: BLOCK + 5}
     assert cloud.block_revisions(2) == {}
     assert set(cloud.block_digests()) == {0, 1, 3}
-    assert cloud.digest() == Digest(4, 5 * BLOCK, 5 * BLOCK + 20)
-    assert Cloud().digest() == Digest(0, 0, 0)
+    assert not Cloud().block_digests()
 
 
 def test_stamps_tell_what_changed() -> None:
