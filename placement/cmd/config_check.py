@@ -84,6 +84,9 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     from placement.web import auth
 
     database, failure = None, None
+    metrics = conf.insight.metrics_directory if conf.insight.enabled else None
+    # Whoever checks may be another user than the service, who could not write there afterwards.
+    conf.set_override("metrics_directory", None, group="insight")
     try:
         auth.require_way_to_log_in(conf)
         database = db_api.open_database(conf)
@@ -100,6 +103,7 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     if failure is not None:
         yield Kind.FATAL, _text(failure, conf)
     yield from _log_files(conf)
+    yield from _metrics_directory(metrics)
     yield from _policy_file(conf)
     if database is not None:
         yield from _database(conf, database)
@@ -143,6 +147,16 @@ def _log_files(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     if not os.access(written, os.W_OK):
         why = "may not be written by this user" if written.exists() else "does not exist"
         yield Kind.FATAL, f"{written} of [DEFAULT]/log_file or log_dir {why}."
+
+
+def _metrics_directory(directory: str | None) -> Iterator[Finding]:
+    if directory is None:
+        return
+    path = Path(directory)
+    nearest = next(place for place in (path, *path.parents) if place.exists())
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
+        why = "may not be written by this user" if nearest.is_dir() else "is no directory"
+        yield Kind.FATAL, f"{nearest} of [insight]/metrics_directory {why}."
 
 
 def _policy_file(conf: cfg.ConfigOpts) -> Iterator[Finding]:

@@ -148,6 +148,20 @@ def test_log_file_in_no_directory(check: Check, tmp_path: Path) -> None:
         assert lines == [f"error: {missing} of [DEFAULT]/log_file or log_dir does not exist."]
 
 
+def test_metrics_directory_is_looked_at_and_not_made(check: Check, tmp_path: Path) -> None:
+    """Made by root, who checks, it would keep the service from starting."""
+    directory = tmp_path / "run" / "metrics"
+    settings = f"[insight]\nenabled = true\nmetrics_directory = {directory}\n"
+
+    assert check(settings) == (0, [])
+    assert not directory.parent.exists()
+
+    directory.parent.write_text("")
+    code, lines = check(settings, "--before", "start")
+    assert code == 1
+    assert lines == [f"error: {directory.parent} of [insight]/metrics_directory is no directory."]
+
+
 # The database
 
 
