@@ -60,6 +60,9 @@ class Log(NamedTuple):
         return found
 
 
+NO_LOG = Log({})
+
+
 def _ids_since(known: int, mark: int, recent: str) -> set[int] | None:
     ids: set[int] = set()
     # What follows the last semicolon was cut.

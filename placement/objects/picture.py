@@ -17,11 +17,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from placement import telemetry
 from placement.db import class_rows, cloud_rows, coexistence_rows, trait_rows
-from placement.db.change_rows import Log
+from placement.db.change_rows import NO_LOG, Log
 from placement.db.database import Access, Database, Snapshot
 from placement.db.in_list import batches
 from placement.objects.coexistence import Watch
@@ -41,6 +41,20 @@ COMPARE_EVERY_S = 60.0
 assert BLOCK == 2**cloud_rows.BLOCK_BITS, "digests are compared block by block"
 
 
+class _Reading(NamedTuple):
+    """What one snapshot has shown: the cloud as it was then, and how later changes will be noticed.
+
+    ``changed``: the cloud was not up to date. ``compared``: all revisions were. ``log`` has no slots during a
+    coexistence; then there are ``signs``.
+    """
+
+    cloud: Cloud
+    changed: bool
+    compared: bool = False
+    log: Log = NO_LOG
+    signs: coexistence_rows.Signs | None = None
+
+
 class Picture:
     """What one process keeps in memory of one database; made with the application, and its own."""
 
@@ -48,7 +62,7 @@ class Picture:
         self._db = db
         self._cloud: Cloud | None = None
         # The log as it was when the cloud was read, and its total.
-        self._log, self._total = Log({}), 0
+        self._log, self._total = NO_LOG, 0
         self._next_comparison_s = 0.0
         # Of a cloud that was read during a coexistence.
         self._signs: coexistence_rows.Signs | None = None
@@ -71,14 +85,24 @@ class Picture:
         with self._lock:
             if self._cloud is None or seen is None or seen != self._total:
                 try:
-                    self._cloud = self._db.snapshot(self._brought_up_to_date)
+                    reading = self._db.snapshot(self._brought_up_to_date)
                 except BaseException:
                     # A cloud that was changed half way is worse than none.
                     self._cloud = None
                     raise
+                cloud = self._keep(reading)
             else:
-                telemetry.refreshed("nothing", 0, len(self._cloud))
-            return work(self._cloud)
+                cloud = self._cloud
+                telemetry.refreshed("nothing", 0, len(cloud))
+            return work(cloud)
+
+    def _keep(self, reading: _Reading) -> Cloud:
+        """Remember what a snapshot has shown; one that breaks off and is begun again has shown nothing."""
+        self._cloud, self._signs, self._moving = reading.cloud, reading.signs, reading.changed
+        self._log, self._total = reading.log, reading.log.total
+        if reading.compared:
+            self._next_comparison_s = time.monotonic() + COMPARE_EVERY_S
+        return reading.cloud
 
     def read_knowing(self, named: Names, work: Callable[[Cloud, Names], T]) -> T:
         """Return ``work(cloud, known)``, where ``known`` are the names that exist but nobody has.
@@ -124,39 +148,30 @@ class Picture:
 
         return frozenset().union(*map(ask, batches(sorted(names))))
 
-    def _brought_up_to_date(self, tx: Snapshot) -> Cloud:
-        log, before = cloud_rows.log(tx), self._log
+    def _brought_up_to_date(self, tx: Snapshot) -> _Reading:
+        log, cloud = cloud_rows.log(tx), self._cloud
         if log is None:
             return self._as_others_write(tx)
-        self._log, self._total = log, log.total
-        if self._cloud is None or self._signs is not None:
-            self._signs = None
-            self._compared()
-            return _loaded(tx)
+        if cloud is None or self._signs is not None:
+            return _Reading(_loaded(tx), True, True, log)
         changed = None
         if time.monotonic() < self._next_comparison_s:
-            changed = log.changed_since(before)
+            changed = log.changed_since(self._log)
+        compared = changed is None
         if changed is None:
-            changed = _differing(tx, self._cloud)
-            self._compared()
-        self._moving = bool(changed)
-        if not changed:
-            telemetry.refreshed("nothing", 0, len(self._cloud))
-            return self._cloud
-        return _refreshed(tx, self._cloud, changed)
+            changed = _differing(tx, cloud)
+        if changed:
+            return _Reading(_refreshed(tx, cloud, changed), True, compared, log)
+        telemetry.refreshed("nothing", 0, len(cloud))
+        return _Reading(cloud, False, compared, log)
 
-    def _compared(self) -> None:
-        self._next_comparison_s = time.monotonic() + COMPARE_EVERY_S
-
-    def _as_others_write(self, tx: Snapshot) -> Cloud:
+    def _as_others_write(self, tx: Snapshot) -> _Reading:
         """Return the cloud during a coexistence, read whole after any change."""
         signs = coexistence_rows.signs(tx)
-        self._moving = self._cloud is None or signs != self._signs
-        if self._cloud is None or self._moving:
-            self._signs = signs
-            return _loaded(tx)
+        if self._cloud is None or signs != self._signs:
+            return _Reading(_loaded(tx), True, signs=signs)
         telemetry.refreshed("nothing", 0, len(self._cloud))
-        return self._cloud
+        return _Reading(self._cloud, False, signs=signs)
 
 
 @contextmanager

@@ -7,14 +7,21 @@ import itertools
 import random
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, insert, update
+from sqlalchemy import delete, exc, insert, update
 
-from placement.db import change_rows, coexistence_rows, invariants, models, provider_rows
+from placement.db import (
+    change_rows,
+    cloud_rows,
+    coexistence_rows,
+    invariants,
+    models,
+    provider_rows,
+)
 from placement.db.database import Access, Database, Transaction
 from placement.objects import picture
 from placement.objects.picture import Picture
@@ -467,6 +474,39 @@ def test_two_writers_of_one_slot_are_both_seen(writer: Writer, hosts: list[str])
     assert not looker.compared()
     revision = {host: seen[-1] for host, seen in looker.look().items()}
     assert [revision[host] - before[host][-1] for host in hosts] == [1, 1]
+
+
+class LosesConnection:
+    """Reads like ``work``, but not the first time."""
+
+    def __init__(self, work: Callable[..., Any]) -> None:
+        self.work = work
+        self.has_lost = False
+
+    def __call__(self, *arguments: Any) -> Any:
+        if not self.has_lost:
+            self.has_lost = True
+            raise exc.OperationalError("SELECT", {}, Exception("lost"), connection_invalidated=True)
+        return self.work(*arguments)
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "coexistence"])
+def test_a_reading_that_breaks_off_and_is_repeated_misses_nothing(
+    writer: Writer, hosts: list[str], monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """What the first attempt has learnt of the changes is not what the picture shows."""
+    db, step = writer.place.db, "everything" if shared else "contents"
+    if shared:
+        db.write(coexistence_rows.begin)
+    looker, losing = Looker(db), LosesConnection(getattr(cloud_rows, step))
+    try:
+        writer.put(hosts[0], "inventories", {"VCPU": {"total": 5}})
+        monkeypatch.setattr(cloud_rows, step, losing)
+        assert looker.is_right()
+        assert losing.has_lost
+    finally:
+        if shared:
+            db.write(coexistence_rows.end)
 
 
 def test_rows_changed_by_hand_are_seen_at_the_next_comparison(
