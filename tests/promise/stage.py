@@ -107,7 +107,7 @@ class Stage:
                 tx.exec_driver_sql(clear)
             for table, kept in rows.items():
                 if kept:
-                    tx.execute(insert(table).values(kept))
+                    tx.execute(insert(table), kept)
             # Who has searched before must see it.
             change_rows.note_many(tx)
 
