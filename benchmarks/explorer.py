@@ -36,7 +36,7 @@ WATCH = """
         .filter((it) => it.name.includes("/-/trees")).map((it) => it.responseEnd));
     const look = () => {
         if (!settled && document.querySelector(".status")?.textContent.includes("Up to date"))
-            requestAnimationFrame((at) => { settled = settled || performance.now(); });
+            requestAnimationFrame(() => { settled = performance.now(); });
         else if (!settled) requestAnimationFrame(look);
     };
     requestAnimationFrame(look);

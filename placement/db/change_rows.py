@@ -32,8 +32,6 @@ LENGTH = 255
 """Characters of a slot: some 18 claims, so more than a thousand in all."""
 
 MOST_STEP = 2**16
-UNNAMED = ""
-"""Stands for providers that nobody knows, or that are too many."""
 
 
 class Log(NamedTuple):
@@ -88,22 +86,20 @@ def note(tx: Transaction, provider_ids: Collection[int]) -> None:
 
 def note_many(tx: Transaction) -> None:
     """Let searches compare all providers: nobody knows which ones have changed. One statement."""
-    tx.change(NOTE, _bound(tx, UNNAMED))
+    tx.change(NOTE, noted(tx, ()))
 
 
 def noted(tx: Transaction, provider_ids: Collection[int]) -> dict[str, Any]:
-    """Return the parameters of :data:`IS_OWN_SLOT` and :data:`WRITTEN`."""
-    named = ",".join(map(str, sorted(provider_ids)))
-    return _bound(tx, named)
+    """Return the parameters of :data:`IS_OWN_SLOT` and :data:`WRITTEN`.
 
-
-def _bound(tx: Transaction, named: str) -> dict[str, Any]:
+    An entry without names stands for providers that nobody knows, or that are too many to be named.
+    """
     step = secrets.randbelow(MOST_STEP) + 1
-    entry = f"{step}:{named};"
+    entry = f"{step}:{','.join(map(str, sorted(provider_ids)))};"
     return {
         "own_slot": tx.lot % SLOTS,
         "by_step": step,
-        "entry": entry if len(entry) <= LENGTH else f"{step}:{UNNAMED};",
+        "entry": entry if len(entry) <= LENGTH else f"{step}:;",
     }
 
 

@@ -57,8 +57,7 @@ class Closing:
     @property
     def provider_ids(self) -> set[int]:
         """The providers of which something moves that searches see."""
-        stepped = (provider.id for each in self.stepped.values() for provider in each)
-        return {*self.touched, *stepped}
+        return provider_rows.written_ids(self.stepped, self.touched)
 
     @property
     def number_stepped(self) -> int:

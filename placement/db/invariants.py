@@ -208,7 +208,6 @@ def _repair_owner_usages(tx: Transaction) -> int:
 _bound = (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio
 
 
-
 def _names(table: Table) -> tuple[Label[str], Label[str]]:
     """Return what an operator knows the provider and the class of a row by."""
     of_provider = _providers.c.id == table.c.resource_provider_id

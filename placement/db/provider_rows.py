@@ -105,7 +105,14 @@ def advance(
                 raise StaleRead("a provider's generation is another")
     if touched:
         tx.change(*touching(touched))
-    change_rows.note(tx, {*touched, *(one.id for each in stepped.values() for one in each)})
+    change_rows.note(tx, written_ids(stepped, touched))
+
+
+def written_ids(
+    stepped: Mapping[int, Collection[LockedProvider]], touched: Collection[int]
+) -> set[int]:
+    """Return the ids of the providers that :func:`advance` writes."""
+    return {*touched, *(provider.id for each in stepped.values() for provider in each)}
 
 
 def generations(providers: Collection[LockedProvider]) -> list[tuple[int, int]]:

@@ -12,6 +12,14 @@ from placement.db.migrations import table_copies
 BATCH = 2000
 """Ids whose rows are updated in one statement."""
 
+TABLE_OPTIONS: Any = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mariadb_engine": "InnoDB",
+    "mariadb_charset": "utf8mb4",
+}
+"""Of every table, whatever the defaults of the server are."""
+
 Progress = Callable[[str, int, int], object]
 """Told what is being done, how many rows of it are done, and how many there are."""
 
@@ -24,10 +32,7 @@ def table(metadata: sa.MetaData, name: str, *items: Any) -> sa.Table:
         sa.Column("created_at", sa.DateTime),
         sa.Column("updated_at", sa.DateTime),
         *items,
-        mysql_engine="InnoDB",
-        mysql_charset="utf8mb4",
-        mariadb_engine="InnoDB",
-        mariadb_charset="utf8mb4",
+        **TABLE_OPTIONS,
     )
 
 

@@ -27,10 +27,7 @@ provider_changes = sa.Table(
         ),
         nullable=False,
     ),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mariadb_engine="InnoDB",
-    mariadb_charset="utf8mb4",
+    **steps.TABLE_OPTIONS,
 )
 
 

@@ -15,10 +15,7 @@ coexistence = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=False),
     sa.Column("since", sa.DateTime, nullable=False),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mariadb_engine="InnoDB",
-    mariadb_charset="utf8mb4",
+    **steps.TABLE_OPTIONS,
 )
 
 

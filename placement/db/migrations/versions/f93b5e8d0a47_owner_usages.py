@@ -16,10 +16,7 @@ owner_usages = sa.Table(
     sa.Column("slot", sa.SmallInteger, nullable=False, autoincrement=False),
     sa.Column("used", sa.BigInteger, nullable=False),
     sa.PrimaryKeyConstraint(*KEY, "slot"),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mariadb_engine="InnoDB",
-    mariadb_charset="utf8mb4",
+    **steps.TABLE_OPTIONS,
 )
 
 
