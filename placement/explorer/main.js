@@ -4,6 +4,7 @@ import { announce } from "./announcer.js";
 import { isAbort, Refusal } from "./api.js";
 import { h, refill } from "./dom.js";
 import { forgetCloud } from "./model/cloud.js";
+import { timeOfDay } from "./model/units.js";
 import { forgetVocabulary } from "./model/vocabulary.js";
 import { closeMenuOnMove, menuIsOpen } from "./parts/provider_menu.js";
 import { signIn } from "./parts/sign_in.js";
@@ -20,7 +21,6 @@ import { TreeView } from "./views/tree.js";
 
 const TITLES = { cloud: "Cloud", tree: "Tree", search: "Search", capacity: "Capacity", owners: "Owners" };
 const REFRESH_MS = 10_000;
-const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 
 customElements.define("cloud-view", CloudView);
 customElements.define("tree-view", TreeView);
@@ -97,7 +97,7 @@ class ExplorerApp extends HTMLElement {
       this.#freshAt = Date.now();
       this.#refused = false;
       this.#banner.replaceChildren();
-      this.#say(`Up to date at ${clock.format(this.#freshAt)}`, view.summary());
+      this.#say(`Up to date at ${timeOfDay(this.#freshAt)}`, view.summary());
     } catch (error) {
       if (!isAbort(error) && running === this.#running) this.#fail(view, error);
     } finally {
@@ -138,7 +138,7 @@ class ExplorerApp extends HTMLElement {
       error instanceof Error ? error.message : String(error);
     refill(this.#banner, h("div.banner", { role: "alert" },
       h("p", {}, h("b", {}, "Out of date. "), `${reason}. This is how it was`,
-        this.#freshAt ? ` at ${clock.format(this.#freshAt)}.` : "."),
+        this.#freshAt ? ` at ${timeOfDay(this.#freshAt)}.` : "."),
       h("button.small", { type: "button", onclick: retry }, "Try again")));
   }
 

@@ -25,9 +25,25 @@ const NAMES = {
   NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC: ["Packet rate in", ""],
 };
 const ORDER = Object.keys(NAMES);
-const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const small = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
-const tenth = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const whole = writer(() => new Intl.NumberFormat("en", { maximumFractionDigits: 0 }));
+const small = writer(() => new Intl.NumberFormat("en", { maximumSignificantDigits: 2 }));
+const tenth = writer(() => new Intl.NumberFormat("en", { maximumFractionDigits: 1 }));
+
+/** "14:03:59", of milliseconds since 1970. */
+export const timeOfDay = writer(() => new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" }));
+
+/**
+ * Writes numbers by a format that is made for the first of them: the browser reads the tables of a language
+ * for that, which would make the start of the page one long task.
+ *
+ * @param {() => {format: (value: number) => string}} make
+ * @returns {(value: number) => string}
+ */
+function writer(make) {
+  /** @type {ReturnType<typeof make> | undefined} */
+  let format;
+  return (value) => (format ??= make()).format(value);
+}
 
 /**
  * What people call a resource class: "Memory"; the class itself where nobody calls it anything.
@@ -72,7 +88,7 @@ export function requestUnit(name) {
 export function together(name, ...values) {
   const scale = scaleOf(name);
   if (!scale) {
-    return { texts: values.map((value) => whole.format(value)), unit: NAMES[name]?.[1] ?? "" };
+    return { texts: values.map((value) => whole(value)), unit: NAMES[name]?.[1] ?? "" };
   }
   let [step, divisor] = [scale.first, 1];
   const shown = values.filter((value) => value > 0);
@@ -88,7 +104,7 @@ export function together(name, ...values) {
 
 /** @param {number} value */
 function short(value) {
-  return Math.abs(value) < 1 ? small.format(value) : tenth.format(value);
+  return Math.abs(value) < 1 ? small(value) : tenth(value);
 }
 
 /**
@@ -130,7 +146,7 @@ export function amountOf(name, value) {
 
 /** @param {number} value */
 export function count(value) {
-  return whole.format(value);
+  return whole(value);
 }
 
 /**
@@ -139,14 +155,14 @@ export function count(value) {
  * @param {string} [many] "trees"
  */
 export function counted(value, one, many = `${one}s`) {
-  return `${whole.format(value)} ${value === 1 ? one : many}`;
+  return `${whole(value)} ${value === 1 ? one : many}`;
 }
 
 /** @param {number} ratio */
 export function percent(ratio) {
   if (!Number.isFinite(ratio)) return "no room";
   const value = ratio * 100;
-  return value > 0 && value < 1 ? "<1 %" : `${whole.format(Math.floor(value + 1e-9))} %`;
+  return value > 0 && value < 1 ? "<1 %" : `${whole(Math.floor(value + 1e-9))} %`;
 }
 
 /**

@@ -14,6 +14,7 @@ import { View } from "./view.js";
 
 /** @typedef {import("../model/forest.js").Row} Row */
 /** @typedef {import("../model/fullness.js").Sum} Sum */
+/** @typedef {{classes: string[], traits: string[], aggregates: string[]}} Choices */
 
 const TOP = 10;
 const MOST_CHOICES = 500;
@@ -76,11 +77,20 @@ export class CloudView extends View {
     yield () => { rows = this.#chosen(all, resourceClass); };
     yield () => { rows = fullerFirst(rows, resourceClass); };
     yield () => this.#drawSummary(rows, all);
-    yield () => this.#drawTotals(rows);
+    /** @type {Map<string, Sum>} */
+    let sums = new Map();
+    yield () => { sums = sumsOf(rows); };
+    yield () => refill(this.#totals, h("h2", {}, "What there is"), totalsTable(sums));
     yield () => this.#drawTop(rows, resourceClass);
     yield () => this.#grid.show(this.#ordered(rows).map((row) => cellOf(row, resourceClass)));
     yield () => this.#drawOver(rows);
-    if (cloud().whole) yield () => this.#drawTools(all);
+    if (!cloud().whole) return;
+    /** @type {Choices} */
+    const choices = { classes: [], traits: [], aggregates: [] };
+    yield () => { choices.classes = sortClasses(every(all, (row) => row.sums.keys())); };
+    yield () => { choices.traits = every(all, (row) => row.traits).sort(); };
+    yield () => { choices.aggregates = every(all, (row) => row.aggregates).sort().slice(0, MOST_CHOICES); };
+    yield () => this.#drawTools(choices);
   }
 
   #lay() {
@@ -88,7 +98,7 @@ export class CloudView extends View {
       h("section.panel.map", { "aria-label": "All trees" }, h("h2", {}, "Trees"), this.#tools,
         this.#summary, this.#grid, legend()),
       h("div.side", {}, this.#top, this.#over)));
-    this.#drawTools();
+    this.#drawTools({ classes: [], traits: [], aggregates: [] });
   }
 
   /** @param {Row[]} all @param {string} resourceClass */
@@ -116,23 +126,6 @@ export class CloudView extends View {
     const more = cloud().whole ? "" : ", still reading …";
     const text = `${trees} with ${counted(providers, "provider")}${more}`;
     if (this.#summary.textContent !== text) this.#summary.textContent = text;
-  }
-
-  /** @param {Row[]} rows */
-  #drawTotals(rows) {
-    /** @type {Map<string, Sum>} */
-    const sums = new Map();
-    for (const row of rows) {
-      for (const [name, sum] of row.sums) {
-        const total = sums.get(name) ?? { capacity: 0, used: 0, reserved: 0, total: 0 };
-        total.capacity += sum.capacity;
-        total.used += sum.used;
-        total.reserved += sum.reserved;
-        total.total += sum.total;
-        sums.set(name, total);
-      }
-    }
-    refill(this.#totals, h("h2", {}, "What there is"), totalsTable(sums));
   }
 
   /** @param {Row[]} rows @param {string} resourceClass */
@@ -163,11 +156,8 @@ export class CloudView extends View {
       over.length > TOP && h("p.calm", {}, `and ${count(over.length - TOP)} more`));
   }
 
-  /** @param {Row[]} [rows] */
-  #drawTools(rows = []) {
-    const classes = sortClasses(every(rows, (row) => row.sums.keys()));
-    const traits = every(rows, (row) => row.traits).sort();
-    const aggregates = every(rows, (row) => row.aggregates).sort().slice(0, MOST_CHOICES);
+  /** @param {Choices} choices */
+  #drawTools({ classes, traits, aggregates }) {
     const name = h("input", { type: "search", id: "filter-name", placeholder: "any",
       value: this.params.get("name") ?? "", "data-key": "filter name", autocomplete: "off",
       oninput: (/** @type {Event} */ event) => this.#filter("name", event) });
@@ -219,6 +209,27 @@ function every(rows, of) {
   const found = new Set();
   for (const row of rows) for (const name of of(row)) found.add(name);
   return [...found];
+}
+
+/**
+ * What the rows have together, by class.
+ *
+ * @param {Row[]} rows
+ */
+function sumsOf(rows) {
+  /** @type {Map<string, Sum>} */
+  const sums = new Map();
+  for (const row of rows) {
+    for (const [name, sum] of row.sums) {
+      const total = sums.get(name) ?? { capacity: 0, used: 0, reserved: 0, total: 0 };
+      total.capacity += sum.capacity;
+      total.used += sum.used;
+      total.reserved += sum.reserved;
+      total.total += sum.total;
+      sums.set(name, total);
+    }
+  }
+  return sums;
 }
 
 /**

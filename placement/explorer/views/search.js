@@ -5,7 +5,7 @@ import { h, refill } from "../dom.js";
 import { curl, openstack, url } from "../model/commands.js";
 import { rememberQuery } from "../model/last_query.js";
 import { asksSomething, inParts, parseQuery, toParams, withAmount, without } from "../model/query.js";
-import { count, counted } from "../model/units.js";
+import { count, counted, timeOfDay } from "../model/units.js";
 import { vocabulary } from "../model/vocabulary.js";
 import { candidateCard, places } from "../parts/candidate_list.js";
 import { copyLines } from "../parts/copy_lines.js";
@@ -24,7 +24,6 @@ import { View } from "./view.js";
 
 const LIMIT = "50";
 const DRAWN = 4;
-const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 
 /** The view of a question and its answer. */
 export class SearchView extends View {
@@ -109,7 +108,7 @@ export class SearchView extends View {
     refill(this.#answer,
       about && this.#verdict(query, about),
       none ? h("h2", { "data-summary": true }, about ? "Nothing in the cloud could take this" : "Nothing could take this") : h("h2", { "data-summary": true }, found(explanation.candidates)),
-      h("p.calm", {}, `As of ${clock.format(Date.now())}. `,
+      h("p.calm", {}, `As of ${timeOfDay(Date.now())}. `,
         h("button.small", { type: "button", onclick: () => { this.#last = ""; this.retry(); } }, "Ask again")),
       none && this.#remedies(query, explanation, divisible),
       none ? funnel(explanation.steps, ended) : this.#candidates(answer, trees),
