@@ -92,7 +92,9 @@ def arguments(url: URL, deadlines: Deadlines) -> dict[str, Any]:
             **KEEPALIVE,
         }
     else:
-        given = {f"{name}_timeout": getattr(deadlines, name) for name in ("connect", "read", "write")}
+        given = {
+            f"{name}_timeout": getattr(deadlines, name) for name in ("connect", "read", "write")
+        }
     return {name: value for name, value in given.items() if value and name not in url.query}
 
 

@@ -231,9 +231,7 @@ _of_inventory = (_allocations.c.resource_provider_id == _inventories.c.resource_
 )
 
 _against_units = (
-    select(
-        _allocations.c.consumer_id.label("consumer"), *_names(_allocations), _allocations.c.used
-    )
+    select(_allocations.c.consumer_id.label("consumer"), *_names(_allocations), _allocations.c.used)
     .join(_inventories, _of_inventory)
     .where(
         or_(

@@ -97,7 +97,7 @@ def prepare(
         room.used_up = True
         result = result.first(min(len(result) * room.most // needed, len(result) - 1))
         summaries = _shown_summaries(cloud, result, requested, version)
-    return Answer(tuple(cloud.uuids), result, summaries, version)
+    return Answer(cloud.lasting_uuids(), result, summaries, version)
 
 
 def render(

@@ -9,7 +9,7 @@ Names (classes, traits) and aggregate uuids are the keys; no database id but the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
 from itertools import chain, pairwise
@@ -93,6 +93,7 @@ class Cloud:
         self._shared_terms: dict[Terms, Terms] = {}
         self._owner = object()
         self._is_lent = False
+        self._uuids_are_lent = False
         self._blocks: dict[int, Digest] = {}
         self._forest: Forest | None = None
         self._sharing: Sharing | None = None
@@ -180,6 +181,14 @@ class Cloud:
         """Return the ``ClassColumn.room`` column of a class that some provider has."""
         return self.classes[name].room[: self.size]
 
+    def lasting_uuids(self) -> Sequence[str | None]:
+        """Return the uuids by index as they are now, for whoever gives the lock back before using them.
+
+        Costs nothing: who comes and goes afterwards is written into a copy.
+        """
+        self._uuids_are_lent = True
+        return self.uuids
+
     # -- what the loader compares ------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -239,6 +248,11 @@ class Cloud:
         elif members.owner is not self._owner:
             members = by_name[name] = members.copy(self._owner)
         return members
+
+    def _own_uuids(self) -> list[str | None]:
+        if self._uuids_are_lent:
+            self.uuids, self._uuids_are_lent = self.uuids.copy(), False
+        return self.uuids
 
     # -- change ------------------------------------------------------------------------------
 
@@ -310,7 +324,7 @@ class Cloud:
         if self.uuids[index] != uuid:
             self._forget_uuid(index)
             self.index_of_uuid[uuid] = index
-            self.uuids[index] = uuid
+            self._own_uuids()[index] = uuid
             self._keys[index] = _order_key(uuid)
             self._forest = self._sharing = None
         return index
@@ -319,7 +333,7 @@ class Cloud:
         uuid = self.uuids[index]
         if uuid is not None and self.index_of_uuid.get(uuid) == index:
             del self.index_of_uuid[uuid]
-        self.uuids[index] = None
+        self._own_uuids()[index] = None
 
     def _store(self, index: int, record: ProviderRecord) -> None:
         self._count_in_block(record.provider_id, 0, record.revision - int(self._revisions[index]))
@@ -418,7 +432,7 @@ class Cloud:
     def _grow(self, size: int) -> None:
         for lists in (self.traits, self.aggregates, self.inventories):
             lists.extend(() for _ in range(size - self.size))
-        self.uuids.extend(None for _ in range(size - self.size))
+        self._own_uuids().extend(None for _ in range(size - self.size))
         self.names.extend("" for _ in range(size - self.size))
         self.size = size
         spare = max(size - len(self._ids), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,12 @@ WORK_LIMIT = 2_000_000
 
 PATIENCE_SHARE = 20
 """One kind of tree may spend this part of the limit without finding anything."""
+
+FIRST = 256
+"""Trees that a search looks at first, at least, for what it answers."""
+
+GROWTH = 4
+"""How much larger each further part of the trees is than the one before it."""
 
 
 def search(
@@ -93,7 +99,7 @@ def prospect(
         return None
     away = [slot.away for slot in found.slots if slot.away is not None]
     return Prospect(
-        _turns(cloud, request, found, rules_of(request, found)),
+        _first_turns(_turns(cloud, request, found, rules_of(request, found), None), None),
         _uniform_pattern(found),
         np.logical_or.reduce(away) if away else None,
         _visited(cloud, found),
@@ -127,17 +133,25 @@ def _select(
     room: Room | None,
 ) -> SearchResult:
     rules = rules_of(request, found)
-    turns = _turns(cloud, request, found, rules)
     pattern = _uniform_pattern(found)
+    most = _most_anchors(request)
+    parts = _turns(cloud, request, found, rules, most)
+    turns = _first_turns(parts, most)
     if bool(turns.single.all()):
         return _uniform_result(request, turns.provider, pattern, tally, room)
     maker = StreamMaker(cloud, found, rules, work, request.seed)
-    walk = Walk(turns, maker, pattern, request.limit)
+    walk = Walk(chain([turns], parts), maker, pattern, request.limit)
     survivors = _survivors(request, walk)
     if request.one_provider_per_tree:
         survivors = (c for c in survivors if _one_provider_per_tree(cloud, c))
         return _cut_and_remember(request, survivors, tally, room)
     return SearchResult(tally, mixed=_cut(request, survivors, room))
+
+
+def _most_anchors(request: CandidateRequest) -> int | None:
+    """Return how many anchors suffice if each gives one candidate, None if all are wanted."""
+    bounds = [request.bound] if request.one_provider_per_tree else [request.bound, request.limit]
+    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def _survivors(request: CandidateRequest, walk: Walk) -> Iterator[Candidate]:
@@ -182,37 +196,122 @@ def _one_provider_per_tree(cloud: Cloud, candidate: Candidate) -> bool:
     return len(roots) == len(taking)
 
 
-# -- anchors with one possible answer -----------------------------------------------------------
+# -- anchors, and those with one possible answer --------------------------------------------------
 
 
-def _turns(cloud: Cloud, request: CandidateRequest, found: Feasible, rules: Rules) -> Turn:
-    """Return the anchors in order, and for which of them one provider serves everything.
+def _in_order(
+    cloud: Cloud, request: CandidateRequest, found: Feasible, first: int
+) -> Iterator[Indexes]:
+    """Yield the anchors in the order of their turns, in parts that grow: the first is mostly enough.
 
-    ``single`` anchors: exactly one provider of their tree may serve anything, no sharing provider
-    comes in question. (Nor is it one that other anchors reach: that one shares its own aggregates
-    with itself, so its own root counts as visited.) Their one combination is checked here, by
-    columns: isolate, and the sums of contested classes.
+    So that no search puts all trees of the cloud in order. ``first``: trees looked at for the first part.
     """
-    anchors = found.anchors
-    lone = np.full(cloud.size, -1, np.int32)
-    helpers = np.flatnonzero(np.logical_or.reduce([slot.local for slot in found.slots]))
-    helper_roots = cloud.roots[helpers]
-    lone[helper_roots] = helpers
-    single = anchors.copy()
-    if cloud.forest.nested:
-        single &= np.bincount(helper_roots, minlength=cloud.size) == 1
-    visited = _visited(cloud, found)
-    if visited is not None:
-        single &= ~visited
-    if not any(slot.amounts for slot in found.slots):
-        single[:] = False
-    anchors = anchors & ~(single & ~_holds_all(cloud, lone, rules))
-    anchors = _enough(cloud, found, rules, anchors, single, visited)
     order = cloud.forest.roots
-    order = order[anchors[order]]
-    if request.seed is not None:
-        order = np.random.default_rng(request.seed).permutation(order)
-    return Turn(order, single[order], lone[order])
+    if request.seed is None:
+        parts = _parted(order, first)
+    else:
+        parts = _shuffled(order, first, np.random.default_rng(request.seed))
+    for part in parts:
+        yield part[found.anchors[part]]
+
+
+def _parted(order: Indexes, size: int) -> Iterator[Indexes]:
+    start = 0
+    while start < len(order):
+        yield order[start : start + size]
+        start, size = start + size, size * GROWTH
+
+
+def _shuffled(order: Indexes, size: int, draw: np.random.Generator) -> Iterator[Indexes]:
+    """Yield all of them in random order: drawn one by one, those drawn before passed over."""
+    left = np.ones(len(order), np.bool_)
+    while size < len(order) // 2:
+        drawn = draw.integers(len(order), size=size)
+        drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+        drawn = drawn[left[drawn]]
+        left[drawn] = False
+        yield order[drawn]
+        size *= GROWTH
+    yield draw.permutation(order[left])
+
+
+def _turns(
+    cloud: Cloud, request: CandidateRequest, found: Feasible, rules: Rules, most: int | None
+) -> Iterator[Turn]:
+    """Yield the anchors in order, part by part, and for which of them one provider serves everything."""
+    about = _Helpers(cloud, found, rules)
+    first = cloud.size if most is None else max(FIRST, 2 * most)
+    for anchors in _in_order(cloud, request, found, first):
+        yield about.turn(anchors)
+
+
+def _first_turns(parts: Iterator[Turn], most: int | None) -> Turn:
+    """Return the turns of so many anchors at least, of all if there are fewer."""
+    turns = next(parts)
+    while most is None or len(turns.anchor) < most:
+        more = next(parts, None)
+        if more is None:
+            break
+        turns = turns.and_then(more)
+    return turns
+
+
+class _Helpers:
+    """Who may serve something from the own tree, as columns over the providers, and who visits whom."""
+
+    def __init__(self, cloud: Cloud, found: Feasible, rules: Rules) -> None:
+        self._cloud, self._found, self._rules = cloud, found, rules
+        self._local: Mask = np.logical_or.reduce([slot.local for slot in found.slots])
+        self._visited = _visited(cloud, found)
+        self._takes = any(slot.amounts for slot in found.slots)
+
+    def turn(self, anchors: Indexes) -> Turn:
+        """Return the turns of these anchors; those that cannot have a candidate are dropped.
+
+        ``single`` anchors: exactly one provider of their tree may serve anything, no sharing provider
+        comes in question. (Nor is it one that other anchors reach: that one shares its own aggregates
+        with itself, so its own root counts as visited.) Their one combination is checked here, by
+        columns: isolate, and the sums of contested classes.
+        """
+        helpers, rank = self._helpers(anchors)
+        lone = np.full(len(anchors), -1, np.int32)
+        lone[rank] = helpers
+        visited = None if self._visited is None else self._visited[anchors]
+        single = np.bincount(rank, minlength=len(anchors)) == 1
+        if visited is not None:
+            single &= ~visited
+        if not self._takes:
+            single[:] = False
+        kept = ~single | _holds_all(self._cloud, lone, self._rules)
+        if not single.all():
+            lacking = self._lacking(helpers, rank, len(anchors))
+            kept &= ~lacking if visited is None else ~lacking | visited
+        return Turn(anchors[kept], single[kept], lone[kept])
+
+    def _helpers(self, anchors: Indexes) -> tuple[Indexes, Indexes]:
+        """Return who may serve something in the trees of these anchors, and the anchor's place."""
+        members, counts = self._cloud.forest.trees(anchors)
+        rank = np.repeat(np.arange(len(anchors)), counts)
+        useful = self._local[members]
+        return members[useful], rank[useful]
+
+    def _lacking(self, helpers: Indexes, rank: Indexes, count: int) -> Mask:
+        """Mark anchors that lack places or room, all at once.
+
+        The same comparisons as ``enough_in_all`` and ``enough_places`` of ``combine``, for anchors
+        that no sharing provider visits.
+        """
+        lacking = np.zeros(count, np.bool_)
+        rules, slots = self._rules, self._found.slots
+        if rules.isolate and len(rules.granular) > 1:
+            own = np.logical_or.reduce([slot.local[helpers] for slot in slots if slot.suffix])
+            lacking |= np.bincount(rank[own], minlength=count) < len(rules.granular)
+        for name, total in rules.contested.items():
+            takers = [slot.local[helpers] for slot in slots if name in slot.amounts]
+            room = self._cloud.room(name)[helpers] * np.logical_or.reduce(takers)
+            room = np.minimum(room, min(total, LARGEST_AMOUNT)).astype(np.float64)
+            lacking |= np.bincount(rank, weights=room, minlength=count) < total
+        return lacking
 
 
 def _visited(cloud: Cloud, found: Feasible) -> Mask | None:
@@ -229,36 +328,6 @@ def _holds_all(cloud: Cloud, provider: Indexes, rules: Rules) -> Mask:
     for name, total in rules.contested.items():
         held &= cloud.room(name)[provider] >= min(total, LARGEST_AMOUNT + 1)
     return held
-
-
-def _enough(
-    cloud: Cloud,
-    found: Feasible,
-    rules: Rules,
-    anchors: Mask,
-    single: Mask,
-    visited: Mask | None,
-) -> Mask:
-    """Drop anchors that lack places or room, all at once.
-
-    The same comparisons as ``enough_in_all`` and ``enough_places`` of ``combine``, for anchors
-    that no sharing provider visits.
-    """
-    if not (anchors & ~single).any() or not (rules.contested or rules.isolate):
-        return anchors
-    lacking = np.zeros(cloud.size, np.bool_)
-    if rules.isolate and len(rules.granular) > 1:
-        own = np.flatnonzero(np.logical_or.reduce([s.local for s in found.slots if s.suffix]))
-        lacking |= np.bincount(cloud.roots[own], minlength=cloud.size) < len(rules.granular)
-    for name, total in rules.contested.items():
-        takers = [s.local for s in found.slots if name in s.amounts]
-        own = np.flatnonzero(np.logical_or.reduce(takers))
-        room = np.minimum(cloud.room(name)[own], min(total, LARGEST_AMOUNT)).astype(np.float64)
-        supply = np.bincount(cloud.roots[own], weights=room, minlength=cloud.size)
-        lacking |= supply < total
-    if visited is not None:
-        lacking &= ~visited
-    return anchors & ~lacking
 
 
 def _uniform_pattern(found: Feasible) -> Combination:

@@ -52,6 +52,8 @@ class Forest:
 
     def trees(self, roots: Indexes) -> tuple[Indexes, NDArray[np.int64]]:
         """Return the members of the given trees one after another, and the size of each."""
+        if not self.nested:
+            return roots, np.ones(len(roots), np.int64)
         places = self.place[roots]
         counts = self.count[places]
         return self.members[ranges(self.start[places], counts)], counts

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
 
 from placement.search.candidate import Candidate, Combination
 from placement.search.index_set import Indexes, Mask
@@ -13,8 +15,7 @@ CHUNK = 256
 """Anchors turned into streams at once, at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """Anchors in the order in which they take their turns, as parallel columns.
 
     ``single``: the anchor has exactly one candidate, and ``provider`` alone serves it.
@@ -24,19 +25,30 @@ class Turn:
     single: Mask
     provider: Indexes
 
+    def and_then(self, more: Turn) -> Turn:
+        """Return these turns, then more of them."""
+        return Turn(
+            np.concatenate([self.anchor, more.anchor]),
+            np.concatenate([self.single, more.single]),
+            np.concatenate([self.provider, more.provider]),
+        )
+
 
 class Walk:
     """Candidates of all anchors, each distinct one once."""
 
     def __init__(
-        self, turns: Turn, maker: StreamMaker, pattern: Combination, limit: int | None
+        self,
+        turns: Iterable[Turn],
+        maker: StreamMaker,
+        pattern: Combination,
+        limit: int | None,
     ) -> None:
+        """Take the turns part by part, no more of them than are needed."""
+        self._parts = turns
         self._maker = maker
         self._pattern = pattern
-        self._single = turns.single.tolist()
-        self._provider = turns.provider.tolist()
-        self._many: Indexes = turns.anchor[~turns.single]
-        self._chunk = max(CHUNK, 2 * min(limit or len(self._many), len(self._many)))
+        self._limit = limit
 
     def mixed(self) -> Iterator[Candidate]:
         """Yield round-robin: a first candidate of every anchor, then a second, and so on."""
@@ -84,19 +96,17 @@ class Walk:
             waiting = again
 
     def _turns(self) -> Iterator[Candidate | Stream]:
-        """Yield each anchor's only candidate, or its stream; streams are made in chunks."""
-        streams: Iterator[Stream] = iter(())
-        made = 0
-        for single, provider in zip(self._single, self._provider, strict=True):
-            if single:
-                yield Candidate(self._pattern, (provider,))
-                continue
-            stream = next(streams, None)
-            if stream is None:
-                streams = iter(self._maker.build(self._many[made : made + self._chunk]))
-                made += self._chunk
-                stream = next(streams)
-            yield stream
+        """Yield each anchor's only candidate, or its stream."""
+        for part in self._parts:
+            streams = self._streams(part.anchor[~part.single])
+            for single, provider in zip(part.single.tolist(), part.provider.tolist(), strict=True):
+                yield Candidate(self._pattern, (provider,)) if single else next(streams)
+
+    def _streams(self, anchors: Indexes) -> Iterator[Stream]:
+        """Yield the streams of these anchors, made in chunks."""
+        chunk = max(CHUNK, 2 * min(self._limit or len(anchors), len(anchors)))
+        for made in range(0, len(anchors), chunk):
+            yield from self._maker.build(anchors[made : made + chunk])
 
 
 def _share(turn: Candidate | Stream, most: int) -> tuple[int, Iterator[Candidate]]:

@@ -6,8 +6,10 @@ PLACEMENT_EXAMPLES=100000 pytest tests/search runs as many examples as you like.
 from __future__ import annotations
 
 import dataclasses
+from importlib import import_module
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from placement.search import CandidateRequest, ProviderRecord, search
 from tests.search.builders import World, ask, group, ids, load, summarised
@@ -124,6 +126,25 @@ def test_the_first_candidates_cover_as_many_trees_as_they_can(random: Random) ->
     answer = ids(cloud, search(cloud, request))
 
     assert len({trees(oracle, c) for c in answer}) == min(len(answer), len(possible))
+
+
+@seeds(1500)
+def test_it_does_not_matter_how_many_trees_are_looked_at_at_once(random: Random) -> None:
+    """A search looks at the first trees first, and at more only if these are not enough."""
+    records, request = question(random)
+    cloud = load(records)
+    every = dataclasses.replace(request, limit=None, maximum=-1, seed=None)
+    at_once, possible = search(cloud, request), ids(cloud, search(cloud, every))
+
+    with patch.object(import_module("placement.search.search"), "FIRST", 1):
+        answer = ids(cloud, search(cloud, request))
+
+    assert len(answer) == len(set(answer))
+    assert set(answer) <= set(possible)
+    if request.seed is None:
+        assert answer == ids(cloud, at_once)
+    elif request.bound is None:
+        assert len(answer) == len(at_once)
 
 
 def test_a_subtree_of_sharing_providers_serves_another_tree() -> None:

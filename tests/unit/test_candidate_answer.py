@@ -35,6 +35,18 @@ def test_a_changed_provider_is_summarised_anew() -> None:
     assert after["uuid-of-b"] == before["uuid-of-b"]
 
 
+def test_an_answer_is_of_its_moment_though_it_is_written_later() -> None:
+    """Who comes into the place of one that goes is not named for it."""
+    cloud = World().host("a", VCPU=4).cloud()
+    answer = candidate_answer.prepare(cloud, search(cloud, ask(group(VCPU=1))), {"VCPU"}, NEWEST)
+
+    cloud.replace([replace(World().host("b", VCPU=4).records["b"], provider_id=9)], removed=[1])
+
+    assert cloud.index_of_uuid == {"uuid-of-b": 0}
+    (candidate,) = json.loads(answer.body())["allocation_requests"]
+    assert list(candidate["allocations"]) == ["uuid-of-a"]
+
+
 def test_a_new_provider_is_summarised_with_the_others() -> None:
     """Providers may come after the first answer, also in the place of one that is gone."""
     cloud = World().host("a", VCPU=4).cloud()
