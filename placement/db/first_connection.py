@@ -60,6 +60,8 @@ def connect(engine: Engine, within_s: float) -> None:
     try:
         error = outcome.get(timeout=max(0.0, within_s))
     except queue.Empty:
+        # The attempt keeps its place in the pool for as long as it hangs: the next one has a new pool.
+        engine.dispose(close=False)
         silence = TimeoutError("connection timeout expired: no answer")
         raise exc.OperationalError("connect", None, silence, connection_invalidated=True) from None
     if error is not None:

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import create_engine, exc, make_url
 
 from placement.cmd import manage, status
-from placement.db.first_connection import longest_attempt_s
+from placement.db.first_connection import connect, longest_attempt_s
 
 # For everything but the waiting, on a machine with other work.
 SLACK_S = 5.0
@@ -89,6 +89,17 @@ def test_several_hosts(scheme: str, capfd: pytest.CaptureFixture[str]) -> None:
     with silent(socket.AF_INET, "127.0.0.1") as one, silent(socket.AF_INET, "127.0.0.2") as other:
         hosts = f"host=127.0.0.1:{one}&host=127.0.0.2:{other}&"
         gives_up("db version", f"{scheme}://p:s3cret@/placement?{hosts}", 2, capfd)
+
+
+def test_an_attempt_that_hangs_leaves_room_for_the_next() -> None:
+    """Or a service that tries for ever would end when its pool is full of them."""
+    with silent(socket.AF_INET, "127.0.0.1") as port:
+        url = f"{MYSQL}://p@127.0.0.1:{port}/placement"
+        engine = create_engine(url, pool_size=1, max_overflow=0, pool_timeout=0.1)
+
+        for _ in range(2):
+            with pytest.raises(exc.OperationalError, match="no answer"):
+                connect(engine, 0.2)
 
 
 def test_a_name_with_several_addresses_has_the_time_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
