@@ -130,7 +130,7 @@ class Claimant(Actor):
         super().__init__(*given)
         self.hosts = hosts
         self.living: list[ConsumerBook] = []
-        self.ended: list[ConsumerBook] = []
+        self.ended: set[str] = set()
 
     def act(self) -> None:
         if len(self.living) < 4:
@@ -142,7 +142,7 @@ class Claimant(Actor):
             self.write(book, self.some_sets())
         if book.generation is None and not book.open and not book.sets:
             self.living.remove(book)
-            self.ended.append(book)
+            self.ended.add(book.uuid)
 
     def some_sets(self) -> Sets:
         """Return a claim of one or two hosts."""
@@ -171,7 +171,7 @@ class Claimant(Actor):
             read_consumer(self.caller, book)
 
     def settle(self) -> None:
-        for book in [*self.living, *self.ended]:
+        for book in self.living:
             read_consumer(self.caller, book)
 
 

@@ -122,6 +122,11 @@ class Member:
         asked = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'quorum'"
         wait_until("the standby is waited for", lambda: self.ask(asked) == 1)
 
+    def require_none(self) -> None:
+        """Acknowledge alone: what is done to a standby that is to be promoted and has none itself."""
+        (self.data / "conf.d" / "synchronous.conf").unlink(missing_ok=True)
+        self.ask("SELECT pg_reload_conf()")
+
     def kill(self) -> None:
         """SIGKILL."""
         if self.process is not None:

@@ -4,52 +4,17 @@ PROMISE 4, 5 and 7. What asynchronous replication may lose is shown, and that sy
 nothing. ``etc/postgresql`` is used as it is shipped.
 """
 
-import contextlib
 import random
-import time
-from collections.abc import Iterator
 
 import pytest
 
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from tests.deploy.conversation import call, create_provider
+from tests.deploy.conversation import call
+from tests.faults.failovers import SHORT, fail_over, sites, some_hosts
 from tests.faults.standby import Member, pair, url_of
-from tests.support import deployment
 from tests.support.deployment import Site
 from tests.support.ledger import RECOVERS_S, Ledger
-from tests.support.processes import public_folder
-
-SHORT = "&statement_timeout=2&read_timeout=6"
-
-
-@contextlib.contextmanager
-def sites(url: str) -> Iterator[list[Site]]:
-    with contextlib.ExitStack() as stack:
-        made = []
-        for _ in range(2):
-            folder = stack.enter_context(public_folder("placement-standby-api-"))
-            environment = deployment.prepare(folder, url)
-            made.append(stack.enter_context(deployment.builtin(folder, environment)))
-        yield made
-
-
-def some_hosts(site: Site, name: str) -> list[str]:
-    return [
-        create_provider(site, f"{name}-{n}", VCPU=100_000, MEMORY_MB=10**7)["uuid"]
-        for n in range(5)
-    ]
-
-
-def fail_over(ledger: Ledger, old: Member, new: Member) -> float:
-    """Kill the primary and promote the standby; return when the last client was refused after that."""
-    old.kill()
-    if new.process is None or not new.process.runs:
-        new.start()
-    new.promote()
-    promoted = time.monotonic()
-    ledger.wait_for_progress()
-    return ledger.refused_since(promoted)
 
 
 def check_what_no_standby_has(site: Site, standby: Member) -> None:

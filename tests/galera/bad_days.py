@@ -1,12 +1,10 @@
 """The bad days of a Galera cluster behind HAProxy, each under claims without pause.
 
-``python -m tests.galera.bad_days --writers one|all --seed S`` has all of them once; the test suite some.
+``python -m tests.faults --database galera --writers one|all`` has all of them; the test suite some.
 """
 
-import argparse
-import random
+import functools
 import signal
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +13,8 @@ from subprocess import TimeoutExpired
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.deploy.conversation import create_provider
-from tests.galera.balanced import CONFIGURATIONS, DATABASE, Balanced, balanced
+from tests.galera.balanced import DATABASE, Balanced, balanced
+from tests.support.days import Lived, Soak, soak
 from tests.support.galera import Node, galera_cluster
 from tests.support.ledger import Ledger
 from tests.support.processes import wait_until
@@ -100,9 +99,12 @@ def nodes_rolled(running: Balanced, ledger: Ledger) -> float:
 
 
 def services_rolled(running: Balanced, ledger: Ledger) -> float:
-    """Each service process is stopped in order and started again."""
+    """Each service process but the first is stopped in order and started again.
+
+    The first shows what one holds after a long time.
+    """
     refused_s = 0.0
-    for service in running.services:
+    for service in running.services[1:]:
         service.stop()
         service.start()
         refused_s = max(refused_s, _calm(ledger))
@@ -120,13 +122,15 @@ DAYS: dict[str, Day] = {
 }
 
 
-def live(running: Balanced, day: str, seed: int) -> str:
+def live(running: Balanced, day: str, seed: int) -> Lived:
     """Live through one day; return what it was like.
 
     :raises AssertionError: a promise was broken, or refusals did not end in time.
     """
     hosts = [
-        create_provider(running.sites[0], f"{day}-{n}", VCPU=100_000, MEMORY_MB=10**7)["uuid"]
+        create_provider(running.sites[0], f"{day} {seed} {n}", VCPU=100_000, MEMORY_MB=10**7)[
+            "uuid"
+        ]
         for n in range(5)
     ]
     began = time.monotonic()
@@ -138,26 +142,22 @@ def live(running: Balanced, day: str, seed: int) -> str:
     for node in running.cluster.nodes:
         url = node.url(DATABASE) + "?init_command=SET SESSION wsrep_sync_wait=1"
         ledger.check(Database(make_engine(url)))
-    return (
-        f"{day}: {time.monotonic() - began:.0f} s, {sum(ledger.acknowledged)} acknowledged, 0 lost,"
-        f" {len(ledger.refused)} refused, the last {refused_s:.1f} s after there was a majority;"
-        f" longest answer {ledger.slowest_s:.1f} s"
+    return Lived(
+        day,
+        time.monotonic() - began,
+        sum(ledger.acknowledged),
+        len(ledger.refused),
+        refused_s,
+        ledger.slowest_s,
     )
 
 
-def main() -> int:
-    """Live through all days with one set-up of HAProxy, and print what they were like."""
-    parser = argparse.ArgumentParser(prog="python -m tests.galera.bad_days")
-    parser.add_argument("--writers", choices=sorted(CONFIGURATIONS), default="one")
-    parser.add_argument("--seed", type=int, default=None)
-    options = parser.parse_args()
-    seed = options.seed if options.seed is not None else random.randrange(1, 2**31)
-    print(f"writers: {options.writers}, seed {seed}", flush=True)
-    with galera_cluster() as cluster, balanced(cluster, options.writers) as running:
-        for day in DAYS:
-            print(live(running, day, seed), flush=True)
-    return 0
+def run(writers: str, seconds: float, seed: int) -> Soak:
+    """Live through days for so long; everything it starts ends with it."""
+    with galera_cluster() as cluster, balanced(cluster, writers) as running:
 
+        def pids() -> dict[str, int]:
+            return {each.name: each.process.pid for each in running.services if each.process}
 
-if __name__ == "__main__":
-    sys.exit(main())
+        days = dict.fromkeys(DAYS, functools.partial(live, running))
+        return soak(f"Galera behind HAProxy, writers: {writers}", days, pids, seconds, seed)

@@ -1,0 +1,170 @@
+"""The bad days of PostgreSQL with a synchronous standby, each under claims without pause.
+
+``python -m tests.faults --database standby --seconds N --seed S``.
+"""
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from placement.db.database import Database
+from placement.db.engine import make_engine
+from tests.deploy.conversation import create_provider
+from tests.faults.standby import Member, pair, url_of
+from tests.support import deployment
+from tests.support.days import Lived, Soak, soak
+from tests.support.deployment import Site
+from tests.support.ledger import RECOVERS_S, Ledger
+from tests.support.processes import PATIENCE, public_folder
+
+SHORT = "&statement_timeout=2&read_timeout=6"
+FAULT_S = 3.0
+
+
+@contextlib.contextmanager
+def sites(url: str, count: int = 2) -> Iterator[list[Site]]:
+    """Serve the URL by some processes."""
+    with contextlib.ExitStack() as stack:
+        made = []
+        for _ in range(count):
+            folder = stack.enter_context(public_folder("placement-standby-api-"))
+            environment = deployment.prepare(folder, url)
+            made.append(stack.enter_context(deployment.builtin(folder, environment)))
+        yield made
+
+
+def some_hosts(site: Site, name: str) -> list[str]:
+    """Make five hosts with room for all claims."""
+    return [
+        create_provider(site, f"{name}-{n}", VCPU=100_000, MEMORY_MB=10**7)["uuid"]
+        for n in range(5)
+    ]
+
+
+def promote(ledger: Ledger, new: Member) -> float:
+    """Promote the standby; return when the last client was refused after that."""
+    new.promote()
+    promoted = time.monotonic()
+    ledger.wait_for_progress()
+    return ledger.refused_since(promoted)
+
+
+def fail_over(ledger: Ledger, old: Member, new: Member) -> float:
+    """Kill the primary and promote the standby; return when the last client was refused after that."""
+    old.kill()
+    if new.process is None or not new.process.runs:
+        new.start()
+    return promote(ledger, new)
+
+
+@dataclass
+class Pair:
+    """Two servers of which one is the primary, and who serves them."""
+
+    primary: Member
+    standby: Member
+    sites: list[Site]
+
+    def exchange(self) -> None:
+        """The standby has taken over; the old primary, which must be dead, follows it."""
+        self.primary, self.standby = self.standby, self.primary
+        self.standby.rewind(self.primary)
+        self.primary.require_standby()
+
+
+Day = Callable[[Pair, Ledger], float]
+"""Does it, and returns how long clients were refused after there was a primary that could commit."""
+
+
+def primary_killed(running: Pair, ledger: Ledger) -> float:
+    """SIGKILL, and the standby is promoted."""
+    running.standby.require_none()
+    refused_s = fail_over(ledger, running.primary, running.standby)
+    running.exchange()
+    return refused_s
+
+
+def primary_frozen(running: Pair, ledger: Ledger) -> float:
+    """SIGSTOP: it goes on to accept connections and never answers. It is fenced after the promotion."""
+    old = running.primary
+    assert old.process is not None
+    running.standby.require_none()
+    old.process.freeze()
+    refused_s = promote(ledger, running.standby)
+    old.kill()
+    running.exchange()
+    return refused_s
+
+
+def primary_restarted(running: Pair, ledger: Ledger) -> float:
+    """SIGKILL, and it comes back as what it was."""
+    running.primary.kill()
+    running.primary.start()
+    return _streams(running, ledger)
+
+
+def standby_restarted(running: Pair, ledger: Ledger) -> float:
+    """SIGKILL; nothing can be committed until it is back."""
+    running.standby.kill()
+    time.sleep(FAULT_S)
+    running.standby.start()
+    return _streams(running, ledger)
+
+
+def standby_frozen(running: Pair, ledger: Ledger) -> float:
+    """SIGSTOP for a while."""
+    assert running.standby.process is not None
+    running.standby.process.freeze()
+    time.sleep(FAULT_S)
+    running.standby.process.thaw()
+    return _streams(running, ledger)
+
+
+def _streams(running: Pair, ledger: Ledger) -> float:
+    running.standby.wait_streaming(running.primary)
+    began = time.monotonic()
+    ledger.wait_for_progress()
+    return ledger.wait_calm(began)
+
+
+DAYS: dict[str, Day] = {
+    "primary killed": primary_killed,
+    "primary frozen": primary_frozen,
+    "primary restarted": primary_restarted,
+    "standby restarted": standby_restarted,
+    "standby frozen": standby_frozen,
+}
+
+
+def live(running: Pair, day: str, seed: int) -> Lived:
+    """Live through one day; return what it was like.
+
+    :raises AssertionError: a promise was broken, or refusals did not end in time.
+    """
+    hosts = some_hosts(running.sites[0], f"{day} {seed}")
+    began = time.monotonic()
+    with Ledger(running.sites, hosts, seed) as ledger:
+        ledger.wait_for_progress()
+        refused_s = DAYS[day](running, ledger)
+        assert refused_s < RECOVERS_S * PATIENCE, f"clients were refused for {refused_s:.1f} s"
+    ledger.check(Database(make_engine(url_of(running.primary))))
+    return Lived(
+        day,
+        time.monotonic() - began,
+        sum(ledger.acknowledged),
+        len(ledger.refused),
+        refused_s,
+        ledger.slowest_s,
+    )
+
+
+def run(seconds: float, seed: int) -> Soak:
+    """Live through days for so long; everything it starts ends with it."""
+    with pair() as (one, two), sites(url_of(one, two, more=SHORT)) as served:
+        one.require_standby()
+        running = Pair(one, two, served)
+        days = dict.fromkeys(DAYS, functools.partial(live, running))
+        pids = {f"service {n}": site.master.pid for n, site in enumerate(served)}
+        return soak("PostgreSQL with a synchronous standby", days, lambda: pids, seconds, seed)
