@@ -22,8 +22,11 @@ STATEMENT_S = 30
 READ_S = 35
 """More than ``STATEMENT_S``: a server that lives answers first."""
 
-IDLE_TRANSACTION_S = 60
-"""After this the server ends a transaction whose worker is gone or frozen, with the locks it holds."""
+IDLE_TRANSACTION_S = 20
+"""After this the server ends a transaction whose worker is frozen or cut off, with the locks it holds.
+
+Less than the 30 s of ``attempts_deadline``: whoever waits for these locks gets them in time.
+"""
 
 KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
