@@ -17,13 +17,16 @@ def main() -> int:
         "--database", choices=[*sorted(KINDS), "galera", "standby"], default="postgresql"
     )
     parser.add_argument("--writers", choices=sorted(CONFIGURATIONS), default="one", help="galera")
+    parser.add_argument(
+        "--network", action="store_true", help="galera: each machine in a network namespace"
+    )
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--seed", type=int, default=None, help="repeats order and choices")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.randrange(1, 2**31)
     report: campaign.Report | bad_days.Soak
     if options.database == "galera":
-        report = bad_days.run(options.writers, options.seconds, seed)
+        report = bad_days.run(options.writers, options.seconds, seed, network=options.network)
     elif options.database == "standby":
         report = failovers.run(options.seconds, seed)
     else:

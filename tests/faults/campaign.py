@@ -242,7 +242,7 @@ class Campaign:
         self._compare()
 
     def _compare(self) -> None:
-        db = Database(make_engine(self.database.url(self.database.port)))
+        db = Database(make_engine(self.database.url(self.database.port), patient=True))
         for found in invariants.check(db):
             # Nobody makes an inventory smaller here: nothing may be over.
             if found.count:

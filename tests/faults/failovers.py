@@ -149,7 +149,7 @@ def live(running: Pair, day: str, seed: int) -> Lived:
         ledger.wait_for_progress()
         refused_s = DAYS[day](running, ledger)
         assert refused_s < RECOVERS_S * PATIENCE, f"clients were refused for {refused_s:.1f} s"
-    ledger.check(Database(make_engine(url_of(running.primary))))
+    ledger.check(Database(make_engine(url_of(running.primary), patient=True)))
     return Lived(
         day,
         time.monotonic() - began,

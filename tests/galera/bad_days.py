@@ -3,11 +3,11 @@
 ``python -m tests.faults --database galera --writers one|all`` has all of them; the test suite some.
 """
 
+import contextlib
 import functools
 import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from subprocess import TimeoutExpired
 
 from placement.db.database import Database
@@ -17,12 +17,14 @@ from tests.galera.balanced import DATABASE, Balanced, balanced
 from tests.support.days import Lived, Soak, soak
 from tests.support.galera import Node, galera_cluster
 from tests.support.ledger import Ledger
+from tests.support.network import machines
 from tests.support.processes import wait_until
 
 Day = Callable[[Balanced, Ledger], float]
 """Does it, and returns how long clients were refused after there was a healthy majority, at the most."""
 
 STOP_S = 60
+CUT_S = 15.0
 
 
 def _majority(victim: Node, ledger: Ledger) -> float:
@@ -89,7 +91,7 @@ def nodes_rolled(running: Balanced, ledger: Ledger) -> float:
     for node in running.cluster.nodes:
         assert node.process is not None
         node.process.send(signal.SIGTERM)
-        with suppress(TimeoutExpired):
+        with contextlib.suppress(TimeoutExpired):
             node.process.popen.wait(STOP_S)
         refused_s = max(refused_s, _majority(node, ledger))
         node.start()
@@ -111,6 +113,28 @@ def services_rolled(running: Balanced, ledger: Ledger) -> float:
     return refused_s
 
 
+def unplugged(running: Balanced, ledger: Ledger) -> float:
+    """The writer's machine has no network: nobody hears that anything ended."""
+    victim = running.cluster.nodes[0]
+    victim.machine.unplug()
+    refused_s = _majority(victim, ledger)
+    victim.machine.plug()
+    return refused_s
+
+
+def api_machine_cut_off(running: Balanced, ledger: Ledger) -> float:
+    """One API machine reaches no node; the other goes on. Returns how long the first took afterwards."""
+    lonely = running.machines[0]
+    nodes = [node.machine for node in running.cluster.nodes]
+    lonely.lose(nodes)
+    others = [n for n, service in enumerate(running.services) if service.machine is not lonely]
+    for _ in range(3):
+        ledger.wait_for_progress(others)
+        time.sleep(CUT_S / 3)
+    lonely.find(nodes)
+    return _calm(ledger)
+
+
 DAYS: dict[str, Day] = {
     "node killed": killed,
     "node killed, disk lost": copied,
@@ -120,6 +144,11 @@ DAYS: dict[str, Day] = {
     "nodes restarted in turn": nodes_rolled,
     "services restarted in turn": services_rolled,
 }
+NETWORK_DAYS: dict[str, Day] = {
+    "node's machine unplugged": unplugged,
+    "API machine cut off from the nodes": api_machine_cut_off,
+}
+"""They need machines of their own."""
 
 
 def live(running: Balanced, day: str, seed: int) -> Lived:
@@ -136,12 +165,12 @@ def live(running: Balanced, day: str, seed: int) -> Lived:
     began = time.monotonic()
     with Ledger(running.sites, hosts, seed, restarting=day.startswith("services")) as ledger:
         ledger.wait_for_progress()
-        refused_s = DAYS[day](running, ledger)
+        refused_s = (DAYS | NETWORK_DAYS)[day](running, ledger)
         running.cluster.wait_complete()
         refused_s = max(refused_s, _calm(ledger))
     for node in running.cluster.nodes:
         url = node.url(DATABASE) + "?init_command=SET SESSION wsrep_sync_wait=1"
-        ledger.check(Database(make_engine(url)))
+        ledger.check(Database(make_engine(url, patient=True)))
     return Lived(
         day,
         time.monotonic() - began,
@@ -152,12 +181,34 @@ def live(running: Balanced, day: str, seed: int) -> Lived:
     )
 
 
-def run(writers: str, seconds: float, seed: int) -> Soak:
-    """Live through days for so long; everything it starts ends with it."""
+@contextlib.contextmanager
+def machined(writers: str) -> Iterator[Balanced]:
+    """Serve with each node and each API on a machine of its own; skip where none may be made."""
+    with (
+        machines(["db1", "db2", "db3", "api1", "api2"]) as (*nodes, one, two),
+        galera_cluster(nodes) as cluster,
+        balanced(cluster, writers, (one, two)) as running,
+    ):
+        yield running
+
+
+@contextlib.contextmanager
+def on_loopback(writers: str) -> Iterator[Balanced]:
+    """Serve with all on this machine."""
     with galera_cluster() as cluster, balanced(cluster, writers) as running:
+        yield running
+
+
+def run(writers: str, seconds: float, seed: int, *, network: bool = False) -> Soak:
+    """Live through days for so long; everything it starts ends with it.
+
+    :param network: on machines of their own, with the days that need them.
+    """
+    with (machined if network else on_loopback)(writers) as running:
 
         def pids() -> dict[str, int]:
             return {each.name: each.process.pid for each in running.services if each.process}
 
-        days = dict.fromkeys(DAYS, functools.partial(live, running))
+        names = DAYS | NETWORK_DAYS if network else DAYS
+        days = dict.fromkeys(names, functools.partial(live, running))
         return soak(f"Galera behind HAProxy, writers: {writers}", days, pids, seconds, seed)

@@ -1,16 +1,17 @@
 """Galera behind HAProxy, as ``etc/`` ships it: two API machines, each a HAProxy and two service processes.
 
-The machines are processes on loopback. Started from the main thread only.
+The machines are network namespaces, or all of them this one. Started from the main thread only.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support import deployment
 from tests.support.deployment import ETC, PROGRAMS, Site, shipped
-from tests.support.galera import Cluster
+from tests.support.galera import Cluster, Node
+from tests.support.network import HERE, Machine
 from tests.support.processes import (
     Process,
     answers,
@@ -21,7 +22,6 @@ from tests.support.processes import (
     require_program,
 )
 
-MACHINES = 2
 SERVICES = 2
 DATABASE = "balanced"
 CONFIGURATIONS = {"one": "haproxy/placement-galera.cfg", "all": "haproxy/placement-galera-all.cfg"}
@@ -39,6 +39,7 @@ class Service:
     folder: Path
     port: int
     environment: dict[str, str]
+    machine: Machine
     process: Process | None = None
 
     def start(self) -> None:
@@ -46,16 +47,17 @@ class Service:
         command = [PROGRAMS / "placement-api", "--config-file", self.folder / "placement.conf"]
         self.process = Process(
             self.name,
-            [*command, "--port", str(self.port)],
+            [*command, "--host", self.machine.address, "--port", str(self.port)],
             folder=self.folder,
             environment=self.environment,
+            machine=self.machine,
         )
         self.process.wait_until("it answers", lambda: answers(self.url), 60)
 
     @property
     def url(self) -> str:
         """Where it is found."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.machine.address}:{self.port}"
 
     def stop(self) -> None:
         """Let it finish what it has begun, and end."""
@@ -66,24 +68,31 @@ class Service:
 class Balancer:
     """One HAProxy with a shipped configuration."""
 
-    def __init__(self, folder: Path, cluster: Cluster, checks: list[int], writers: str) -> None:
-        self.folder = folder
+    def __init__(
+        self, machine: Machine, folder: Path, cluster: Cluster, checks: list[int], writers: str
+    ) -> None:
+        self.machine, self.folder = machine, folder
         self.port = free_port()
         places = {
-            "bind 127.0.0.1:3307": f"bind 127.0.0.1:{self.port}",
+            "bind 127.0.0.1:3307": f"bind {self.address}",
             "check port 9200 ": "check ",
         }
         for address, node, check in zip(ADDRESSES, cluster.nodes, checks, strict=True):
-            places[address] = f"127.0.0.1:{node.port} port {check}"
+            places[address] = f"{node.machine.address}:{node.port} port {check}"
         text = shipped(CONFIGURATIONS[writers], folder, **places)
         (folder / "haproxy.cfg").write_text(BASE + text)
         self.process: Process | None = None
 
+    @property
+    def address(self) -> str:
+        """Where it takes connections. (The service is on its machine; so is who makes the schema.)"""
+        return f"{self.machine.address}:{self.port}"
+
     def start(self) -> None:
         """Start, and wait until it listens."""
         command = [require_program("haproxy"), "-db", "-f", str(self.folder / "haproxy.cfg")]
-        self.process = Process("haproxy", command, folder=self.folder)
-        self.process.wait_until("it listens", lambda: listens(self.port))
+        self.process = Process("haproxy", command, folder=self.folder, machine=self.machine)
+        self.process.wait_until("it listens", lambda: listens(self.port, self.machine.address))
 
     def restart(self) -> None:
         """End it with all its connections, and start it again."""
@@ -101,56 +110,60 @@ class Balanced:
     """What runs. ``sites``: the service processes as those who write to them see them."""
 
     cluster: Cluster
+    machines: list[Machine]
     balancers: list[Balancer]
     services: list[Service]
     sites: list[Site]
 
 
-def _check(node_port: int, folder: Path) -> tuple[Process, int]:
+def _check(node: Node, folder: Path) -> tuple[Process, int]:
     """Let etc/galera/galera-check answer for a node, as systemd does with our units."""
-    port = free_port()
-    options = f"--no-defaults --host=127.0.0.1 --port={node_port} --user=root"
+    port, address = free_port(), node.machine.address
+    options = f"--no-defaults --host={address} --port={node.port} --user=root"
     command = [
         require_program("systemd-socket-activate"),
-        *("--accept", "--inetd", "--listen", f"127.0.0.1:{port}"),
+        *("--accept", "--inetd", "--listen", f"{address}:{port}"),
         *("--setenv", f"GALERA_CHECK_OPTIONS={options}"),
         str(ETC / "galera" / "galera-check"),
     ]
-    process = Process(f"check-{port}", command, folder=folder)
-    return process.wait_until("it listens", lambda: listens(port)), port
+    process = Process(f"check-{port}", command, folder=folder, machine=node.machine)
+    return process.wait_until("it listens", lambda: listens(port, address)), port
 
 
 @contextlib.contextmanager
-def balanced(cluster: Cluster, writers: str) -> Iterator[Balanced]:
+def balanced(
+    cluster: Cluster, writers: str, places: Sequence[Machine] = (HERE,) * 2
+) -> Iterator[Balanced]:
     """Serve through two HAProxies.
 
     :param writers: one or all; see :data:`CONFIGURATIONS`.
+    :param places: the API machines.
     """
     cluster.create_database(DATABASE)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(public_folder("placement-balanced-"))
         ports = []
         for node in cluster.nodes:
-            process, port = _check(node.port, folder)
+            process, port = _check(node, folder)
             stack.callback(process.kill)
             ports.append(port)
         balancers, services = [], []
-        for machine in range(MACHINES):
-            home = folder / f"machine{machine}"
+        for number, machine in enumerate(places):
+            home = folder / f"machine{number}"
             home.mkdir()
-            balancer = Balancer(home, cluster, ports, writers)
+            balancer = Balancer(machine, home, cluster, ports, writers)
             balancer.start()
             stack.callback(balancer.stop)
             balancers.append(balancer)
             url = (
-                f"mysql+pymysql://root@127.0.0.1:{balancer.port}/{DATABASE}"
+                f"mysql+pymysql://root@{balancer.address}/{DATABASE}"
                 "?init_command=SET SESSION wsrep_sync_wait=1"
             )
             environment = deployment.prepare(home, url)
-            for number, port in enumerate(free_ports(SERVICES)):
-                service = Service(f"api{machine}{number}", home, port, environment)
+            for place, port in enumerate(free_ports(SERVICES)):
+                service = Service(f"api{number}{place}", home, port, environment, machine)
                 service.start()
                 stack.callback(service.stop)
                 services.append(service)
         sites = [Site(s.url, s.process, lambda: None) for s in services if s.process]
-        yield Balanced(cluster, balancers, services, sites)
+        yield Balanced(cluster, list(places), balancers, services, sites)

@@ -1,10 +1,10 @@
-"""Three days of ``python -m tests.galera.bad_days``: PROMISE 4, 5 and 7 behind HAProxy."""
+"""Some days of ``python -m tests.faults --database galera``: PROMISE 4, 5 and 7 behind HAProxy."""
 
 import random
 
 import pytest
 
-from tests.galera.bad_days import live
+from tests.galera.bad_days import NETWORK_DAYS, live, machined
 from tests.galera.balanced import balanced
 from tests.support.galera import Cluster
 
@@ -20,4 +20,15 @@ def test_nothing_acknowledged_is_lost_on_a_bad_day(cluster: Cluster, writers: st
     print(f"writers: {writers}, seed {seed}")
     with balanced(cluster, writers) as running:
         for day in DAYS[writers]:
+            print(live(running, day, seed))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_nothing_acknowledged_is_lost_when_the_network_breaks() -> None:
+    """Each node and each API has a machine of its own: a network namespace."""
+    seed = random.randrange(1, 2**31)
+    print(f"seed {seed}")
+    with machined("one") as running:
+        for day in ("node partitioned", *NETWORK_DAYS):
             print(live(running, day, seed))

@@ -15,12 +15,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pymysql
 
+from tests.support.network import HERE, Machine
 from tests.support.processes import (
     Process,
     as_user,
@@ -55,6 +56,13 @@ SMALL = (
     "--max-connections=200",
 )
 
+EVERYWHERE = """\
+FLUSH PRIVILEGES;
+CREATE USER root@'%';
+GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;
+"""
+"""What lets clients in that come from other machines."""
+
 
 def _user() -> str | None:
     return "mysql" if os.geteuid() == 0 else None
@@ -66,9 +74,10 @@ def _give(path: Path) -> None:
 
 
 class Node:
-    """One mariadbd of the cluster: its folder, ports and process."""
+    """One mariadbd of the cluster: its machine, folder, ports and process."""
 
-    def __init__(self, name: str, folder: Path, provider: str) -> None:
+    def __init__(self, name: str, folder: Path, provider: str, machine: Machine = HERE) -> None:
+        self.machine = machine
         self.name = name
         self.folder = folder
         self.data = folder / "data"
@@ -82,10 +91,12 @@ class Node:
     def _arguments(self) -> list[str]:
         options = {
             **GROUP_OPTIONS,
-            "gmcast.listen_addr": f"tcp://127.0.0.1:{self.group_port}",
-            "ist.recv_addr": f"127.0.0.1:{self.catch_up_port}",
+            "gmcast.listen_addr": f"tcp://{self.machine.address}:{self.group_port}",
+            "ist.recv_addr": f"{self.machine.address}:{self.catch_up_port}",
         }
-        group = ",".join(f"127.0.0.1:{node.group_port}" for node in [self, *self.others])
+        group = ",".join(
+            f"{node.machine.address}:{node.group_port}" for node in [self, *self.others]
+        )
         return [
             require_program("mariadbd"),
             "--no-defaults",
@@ -93,7 +104,7 @@ class Node:
             f"--socket={self.folder}/mysqld.sock",
             f"--pid-file={self.folder}/mysqld.pid",
             f"--port={self.port}",
-            "--bind-address=127.0.0.1",
+            f"--bind-address={self.machine.address}",
             *SMALL,
             "--binlog-format=ROW",
             "--innodb-autoinc-lock-mode=2",
@@ -103,14 +114,16 @@ class Node:
             "--wsrep-cluster-name=placement-tests",
             f"--wsrep-cluster-address=gcomm://{group}",
             f"--wsrep-node-name={self.name}",
-            f"--wsrep-node-address=127.0.0.1:{self.group_port}",
+            f"--wsrep-node-address={self.machine.address}:{self.group_port}",
             "--wsrep-sst-method=rsync",
-            f"--wsrep-sst-receive-address=127.0.0.1:{self.copy_port}",
+            f"--wsrep-sst-receive-address={self.machine.address}:{self.copy_port}",
             "--wsrep-slave-threads=2",
         ]
 
     def install(self) -> None:
         """Make an empty data directory whose root account has no password."""
+        everywhere = self.folder / "everywhere.sql"
+        everywhere.write_text(EVERYWHERE)
         subprocess.run(
             [
                 *as_user(_user()),
@@ -118,6 +131,7 @@ class Node:
                 "--no-defaults",
                 "--auth-root-authentication-method=normal",
                 "--skip-test-db",
+                f"--extra-file={everywhere}",
                 "--innodb-log-file-size=16M",
                 f"--datadir={self.data}",
             ],
@@ -132,7 +146,11 @@ class Node:
             self.data.mkdir(mode=0o700)
             _give(self.data)
         self.process = Process(
-            self.name, [*self._arguments(), *arguments], folder=self.folder, user=_user()
+            self.name,
+            [*self._arguments(), *arguments],
+            folder=self.folder,
+            user=_user(),
+            machine=self.machine,
         )
 
     def _recovered_position(self) -> str:
@@ -201,22 +219,28 @@ class Node:
 
     def cut_off(self) -> None:
         """Drop every packet between this node and the others; clients still reach it."""
+        if self.machine is not HERE:
+            self.machine.lose(other.machine for other in self.others)
+            return
         self.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
 
     def reconnect(self) -> None:
         """End :meth:`cut_off`."""
+        if self.machine is not HERE:
+            self.machine.find(other.machine for other in self.others)
+            return
         self.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
 
     def url(self, database: str) -> str:
         """Return the SQLAlchemy URL of a database on this node."""
-        return f"mysql+pymysql://root@127.0.0.1:{self.port}/{database}"
+        return f"mysql+pymysql://root@{self.machine.address}:{self.port}/{database}"
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement on this node by itself; return its rows."""
         with (
             contextlib.closing(
                 pymysql.connect(
-                    host="127.0.0.1",
+                    host=self.machine.address,
                     port=self.port,
                     user="root",
                     autocommit=True,
@@ -308,11 +332,16 @@ def require_galera() -> str:
 
 
 @contextlib.contextmanager
-def galera_cluster(count: int = 3) -> Iterator[Cluster]:
-    """Start a cluster, yield it, and leave nothing behind."""
+def galera_cluster(places: Sequence[Machine] = (HERE,) * 3) -> Iterator[Cluster]:
+    """Start a cluster with a node in each place, yield it, and leave nothing behind."""
     provider = require_galera()
     with public_folder("placement-galera-") as folder:
-        cluster = Cluster([Node(f"node{i}", folder / f"node{i}", provider) for i in range(count)])
+        cluster = Cluster(
+            [
+                Node(f"node{number}", folder / f"node{number}", provider, machine)
+                for number, machine in enumerate(places)
+            ]
+        )
         try:
             cluster.start()
             yield cluster

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.network import HERE, Machine
+
 POLL_S = 0.05
 PATIENCE = float(os.environ.get("PLACEMENT_TEST_PATIENCE", "1"))
 """Every deadline of the tests is that many times as long: for a machine that is busy with other things."""
@@ -110,6 +112,7 @@ class Process:
 
     :param name: for messages and the name of the log.
     :param user: run as this user if we are root.
+    :param machine: where it runs.
     """
 
     def __init__(
@@ -120,12 +123,13 @@ class Process:
         folder: Path,
         environment: Mapping[str, str] | None = None,
         user: str | None = None,
+        machine: Machine = HERE,
     ) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
         with self.log.open("ab") as output:
             self.popen = subprocess.Popen(
-                [*as_user(user), *map(str, command)],
+                [*machine.enter, *as_user(user), *map(str, command)],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
