@@ -244,6 +244,12 @@ def _device_tree(devices: int, cloud: str, number: int) -> list[Provider]:
     ]
 
 
+def _wide_host_tree(devices: int, cloud: str, number: int) -> list[Provider]:
+    """A compute host with traits and aggregates, and that many devices."""
+    (host,) = _flat_tree(cloud, number)
+    return [host, *_device_tree(devices, cloud, number)[1:]]
+
+
 THREE = "resources=VCPU:1,MEMORY_MB:1024,DISK_GB:10"
 
 
@@ -317,6 +323,19 @@ def _wide(name: str, hosts: int, consumers: int) -> Cloud:
     return Cloud(name, hosts, partial(_device_tree, 16), questions)
 
 
+def _many_trees(name: str, hosts: int, consumers: int) -> Cloud:
+    device = "resources_D=CUSTOM_BENCH_DEVICE:1&required_D=CUSTOM_BENCH_DEVICE_MODEL_1"
+    questions = (
+        Question("three classes, limit=10", f"{THREE}&limit=10"),
+        Question("three classes, limit=1000", f"{THREE}&limit=1000", under_claims=True),
+        Question("a device beside them, limit=10", f"{THREE}&{device}&limit=10", (1, 33)),
+        Question("4 devices, isolate, limit=10", f"{_groups(4, 'isolate')}&limit=10"),
+        Question("no host fits", "resources=VCPU:1,DISK_GB:100000000&limit=1000"),
+    )
+    trees = partial(_wide_host_tree, 15)
+    return Cloud(name, hosts, trees, questions, consumers, claim=CLAIM)
+
+
 def _one_wide(name: str, hosts: int, consumers: int) -> Cloud:
     questions = (
         Question("4 groups, isolate, limit=1000", f"{_groups(4, 'isolate')}&limit=1000"),
@@ -338,6 +357,9 @@ SHAPES: dict[str, tuple[Callable[[str, int, int], Cloud], int]] = {
     "numa-pf": (_numa, 500),
     "wide-pci": (_wide, 1_000),
     "one-wide": (_one_wide, 1),
+    "trees-10k": (_many_trees, 625),
+    "trees-100k": (_many_trees, 6_250),
+    "trees-1m": (_many_trees, 62_500),
 }
 
 

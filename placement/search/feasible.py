@@ -45,11 +45,14 @@ class Feasible:
 
     ``demands``: per any-of set of the unsuffixed group's ``required`` the providers that meet it;
     to be met by the providers of all its classes together, so only a combination can tell.
+    ``untested``: who, local and away, of whom each anchor needs one, where that was left to be tested
+    tree by tree; the anchors are more than they should be then.
     """
 
     anchors: Mask
     slots: list[Slot] = field(default_factory=list)
     demands: list[Mask] = field(default_factory=list)
+    untested: list[tuple[Mask, Mask | None]] = field(default_factory=list)
 
 
 # -- the tests --------------------------------------------------------------------------------
@@ -110,8 +113,13 @@ def feasible(
     tally: Tally,
     known: Names | None,
     has_choice: Callable[[CandidateRequest], bool],
+    tree_by_tree: bool,
 ) -> Feasible:
     """Run all tests in the order of section 5.8.
+
+    With ``tree_by_tree`` it is left to the caller which trees have a choice for each slot: of many trees
+    that costs more than all else, and most answers need a few. Then neither ``Nothing`` nor an unknown
+    name is sure to be raised.
 
     Raises ``Nothing`` for an empty answer and ``UnknownTrait`` / ``UnknownClass`` exactly where
     that section says so, for names that no provider has and that are not ``known``; None: all names
@@ -122,7 +130,7 @@ def feasible(
     found = Feasible(anchors.copy())
     for position, group in enumerate(request.groups):
         try:
-            _add_group(cloud, group, anchors, found, known, tally)
+            _add_group(cloud, group, anchors, found, known, tally, tree_by_tree)
         except (UnknownClass, UnknownTrait):
             _settle_demands(request, position, has_choice, tally)
             raise
@@ -167,7 +175,13 @@ def _anchors(cloud: Cloud, request: CandidateRequest, known: Names | None, tally
 
 
 def _add_group(
-    cloud: Cloud, group: Group, anchors: Mask, found: Feasible, known: Names | None, tally: Tally
+    cloud: Cloud,
+    group: Group,
+    anchors: Mask,
+    found: Feasible,
+    known: Names | None,
+    tally: Tally,
+    tree_by_tree: bool,
 ) -> None:
     """Add the slots of one group, and drop the anchors at which it has no choice."""
     check_classes(cloud, known, group.amounts)
@@ -191,7 +205,11 @@ def _add_group(
         slots = [_granular(about, capable)]
     else:
         slots, demands = _unsuffixed(about, capable, trees)
-    _keep_trees(about, trees, slots, demands)
+    if tree_by_tree:
+        found.untested += [(slot.local, slot.away) for slot in slots]
+        found.untested += [_union(slots, demand) for _, demand in demands]
+    else:
+        _keep_trees(about, trees, slots, demands)
     if found.slots:
         trees.keep(Reason.OTHER_GROUPS, None, found.anchors)
     found.anchors = trees.mask

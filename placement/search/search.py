@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -52,13 +53,37 @@ def search(
     With ``explain`` the tally also says which providers and trees each test removed. ``passed`` is
     told when a stage, filter or combine, has ended.
     """
-    tally = Tally(explain)
+    once = partial(_search_once, cloud, request, known, work_limit, room=room, passed=passed)
+    if not explain and _all_seen(cloud, request):
+        result = once(Tally(), tree_by_tree=True)
+        if len(result) or not result.complete:
+            return result
+    # What was counted tree by tree does not say why there is nothing.
+    return once(Tally(explain), tree_by_tree=False)
 
+
+def _all_seen(cloud: Cloud, request: CandidateRequest) -> bool:
+    """Tell whether some provider has each name, so that none can be unknown."""
+    names = request.names
+    return all(map(cloud.has_trait, names.traits)) and all(map(cloud.has_class, names.classes))
+
+
+def _search_once(
+    cloud: Cloud,
+    request: CandidateRequest,
+    known: Names | None,
+    work_limit: int,
+    tally: Tally,
+    *,
+    tree_by_tree: bool,
+    room: Room | None,
+    passed: Callable[[str], object],
+) -> SearchResult:
     def has_choice(smaller: CandidateRequest) -> bool:
         return len(search(cloud, smaller, work_limit=work_limit)) > 0
 
     try:
-        found = feasible(cloud, request, tally, known, has_choice)
+        found = feasible(cloud, request, tally, known, has_choice, tree_by_tree)
     except Nothing:
         return SearchResult(tally)
     finally:
@@ -94,7 +119,7 @@ def prospect(
         return len(search(cloud, smaller)) > 0
 
     try:
-        found = feasible(cloud, request, Tally(), known, has_choice)
+        found = feasible(cloud, request, Tally(), known, has_choice, tree_by_tree=False)
     except Nothing:
         return None
     away = [slot.away for slot in found.slots if slot.away is not None]
@@ -264,6 +289,10 @@ class _Helpers:
         self._local: Mask = np.logical_or.reduce([slot.local for slot in found.slots])
         self._visited = _visited(cloud, found)
         self._takes = any(slot.amounts for slot in found.slots)
+        self._choices = [
+            (local, None if away is None else cloud.sharing.reached(away))
+            for local, away in found.untested
+        ]
 
     def turn(self, anchors: Indexes) -> Turn:
         """Return the turns of these anchors; those that cannot have a candidate are dropped.
@@ -286,6 +315,10 @@ class _Helpers:
         if not single.all():
             lacking = self._lacking(helpers, rank, len(anchors))
             kept &= ~lacking if visited is None else ~lacking | visited
+        for local, reached in self._choices:
+            has_choice = np.zeros(len(anchors), np.bool_)
+            has_choice[rank[local[helpers]]] = True
+            kept &= has_choice if reached is None else has_choice | reached[anchors]
         return Turn(anchors[kept], single[kept], lone[kept])
 
     def _helpers(self, anchors: Indexes) -> tuple[Indexes, Indexes]:
