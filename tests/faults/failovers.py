@@ -89,9 +89,8 @@ def primary_killed(running: Pair, ledger: Ledger) -> float:
 def primary_frozen(running: Pair, ledger: Ledger) -> float:
     """SIGSTOP: it goes on to accept connections and never answers. It is fenced after the promotion."""
     old = running.primary
-    assert old.process is not None
     running.standby.require_none()
-    old.process.freeze()
+    old.freeze()
     refused_s = promote(ledger, running.standby)
     old.kill()
     running.exchange()
@@ -115,10 +114,9 @@ def standby_restarted(running: Pair, ledger: Ledger) -> float:
 
 def standby_frozen(running: Pair, ledger: Ledger) -> float:
     """SIGSTOP for a while."""
-    assert running.standby.process is not None
-    running.standby.process.freeze()
+    running.standby.freeze()
     time.sleep(FAULT_S)
-    running.standby.process.thaw()
+    running.standby.thaw()
     return _streams(running, ledger)
 
 

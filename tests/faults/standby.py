@@ -75,14 +75,17 @@ class Member:
 
     def ask(self, statement: str) -> Any:
         """Run one statement; return the first value of its answer."""
-        where = f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres connect_timeout=3"
-        connection = psycopg2.connect(where)
-        with contextlib.closing(connection):
+        with contextlib.closing(self.connect()) as connection:
             connection.autocommit = True
             cursor = connection.cursor()
             cursor.execute(statement)
             row = cursor.fetchone() if cursor.description else None
         return row[0] if row else None
+
+    def connect(self) -> Any:
+        """Return a connection of psycopg2."""
+        where = f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres connect_timeout=3"
+        return psycopg2.connect(where)
 
     def copy(self, primary: "Member") -> None:
         """Become a standby by a copy of everything."""
@@ -126,6 +129,16 @@ class Member:
         """Acknowledge alone: what is done to a standby that is to be promoted and has none itself."""
         (self.data / "conf.d" / "synchronous.conf").unlink(missing_ok=True)
         self.ask("SELECT pg_reload_conf()")
+
+    def freeze(self) -> None:
+        """SIGSTOP: its kernel goes on to take connections."""
+        assert self.process is not None
+        self.process.freeze()
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        assert self.process is not None
+        self.process.thaw()
 
     def kill(self) -> None:
         """SIGKILL."""

@@ -4,28 +4,55 @@ PROMISE 4, 5 and 7. What asynchronous replication may lose is shown, and that sy
 nothing. ``etc/postgresql`` is used as it is shipped.
 """
 
+import contextlib
 import random
+import threading
 
+import psycopg2
 import pytest
 
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.deploy.conversation import call
-from tests.faults.failovers import SHORT, fail_over, sites, some_hosts
+from tests.faults.failovers import SHORT, fail_over, promote, sites, some_hosts
 from tests.faults.standby import Member, pair, url_of
 from tests.support.deployment import Site
 from tests.support.ledger import RECOVERS_S, Ledger
+from tests.support.processes import wait_until
 
 
 def check_what_no_standby_has(site: Site, standby: Member) -> None:
     """It is not acknowledged; a COMMIT that waits is not ended by the deadline of the statement."""
-    assert standby.process is not None
-    standby.process.freeze()
+    standby.freeze()
     answer = call(site, "PUT", "/traits/CUSTOM_A")
     assert answer.status_code == 503
     assert answer.json()["errors"][0]["reason"] == "outcome_unknown"
-    standby.process.thaw()
+    standby.thaw()
     assert call(site, "PUT", "/traits/CUSTOM_B").status_code == 201
+
+
+def check_who_wakes_up(frozen: Member) -> None:
+    """It takes itself for the primary, and acknowledges nothing that is written there: it has no standby."""
+    frozen.thaw()
+    acknowledged = []
+    with contextlib.closing(frozen.connect()) as late:
+
+        def commit() -> None:
+            with contextlib.suppress(psycopg2.OperationalError):
+                late.commit()
+                acknowledged.append("late")
+
+        late.cursor().execute("CREATE TABLE late ()")
+        writes = threading.Thread(target=commit)
+        writes.start()
+        asked = (
+            "SELECT count(*) FROM pg_stat_activity"
+            f" WHERE wait_event = 'SyncRep' AND pid = {late.info.backend_pid}"
+        )
+        wait_until("its COMMIT waits", lambda: frozen.ask(asked) == 1)
+        frozen.kill()
+        writes.join()
+    assert not acknowledged
 
 
 @pytest.mark.timeout(300)
@@ -53,7 +80,9 @@ def test_a_standby_is_promoted_under_load() -> None:
         check_what_no_standby_has(served[0], one)
         with Ledger(served, some_hosts(served[0], "synchronous"), seed) as ledger:
             ledger.wait_for_progress()
-            refused_s = fail_over(ledger, two, one)
+            two.freeze()
+            refused_s = promote(ledger, one)
+        check_who_wakes_up(two)
         ledger.check(Database(make_engine(url_of(one))))
         print(f"synchronous: 0 of {sum(ledger.acknowledged)} lost, refused {refused_s:.1f} s")
         assert refused_s < RECOVERS_S
