@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import tenacity
 from sqlalchemy import Connection, CursorResult, Engine, Executable, ScalarResult, exc, select
+from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
 from placement.db import dialects, driver_errors, ready
@@ -339,6 +340,15 @@ class Database:
         finally:
             telemetry.transaction_ended()
         return result
+
+    def prepare_to_fork(self) -> None:
+        """Close the connections that nobody uses: two processes on one socket garble both.
+
+        For the end of start-up. uWSGI forks its workers then, and does not tell Python, so that nothing
+        of theirs could forget what they inherit.
+        """
+        if not isinstance(self.engine.pool, StaticPool):
+            self.engine.dispose()
 
     def dispose(self) -> None:
         """Close every pooled connection."""

@@ -6,7 +6,6 @@ classes that exist.
 """
 
 import functools
-import os
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,8 +23,8 @@ from placement.search.tally import Stop
 from placement.telemetry import Trace
 from placement.web.cloud_gauges import CloudGauges
 from placement.web.observation import method_of
-from placement.web.process_slots import ProcessSlots
 from placement.web.request_log import Environ
+from placement.web.shared_values import SharedValues
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 CANDIDATES = (0, 1, 10, 100, 1000, 10_000)
@@ -57,13 +56,12 @@ class Metrics:
 
     def __init__(self, directory: Path | None, writes: Sequence[tuple[str, str]]) -> None:
         self._directory = directory
-        self._slots: ProcessSlots | None = None
+        self._shared: SharedValues | None = None
         if directory is None:
             values.ValueClass = values.MutexValue
         else:
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
-            self._slots = ProcessSlots(directory, self._forget_gauges)
-            values.ValueClass = values.MultiProcessValue(self._slots.mine)
+            self._shared = SharedValues(directory, self._forget_gauges)
+            values.ValueClass = self._shared.make
         prometheus.disable_created_metrics()
         self._registry = prometheus.CollectorRegistry()
         self._cloud = CloudGauges()
@@ -71,7 +69,6 @@ class Metrics:
         self._shown_in_use: int
         self._shown_picture: tuple[int, int]
         self._forget_states()
-        os.register_at_fork(after_in_child=self._forget_states)
         self._make_request_metrics(writes)
         self._make_search_metrics()
         self._make_database_metrics()
@@ -186,6 +183,7 @@ class Metrics:
 
     def record(self, environ: Environ, trace: Trace, seconds: float) -> None:
         """Count a request that has ended."""
+        self._follow_fork()
         operation = (method_of(environ), trace.route)
         self._requests[*operation, trace.status].observe(seconds)
         if trace.attempts:
@@ -253,6 +251,10 @@ class Metrics:
             self._providers.set(providers)
             self._checked.set(state[1])
 
+    def _follow_fork(self) -> None:
+        if self._shared is not None and self._shared.follow_fork():
+            self._forget_states()
+
     def _forget_states(self) -> None:
         """Show all gauges at the next occasion; those of a forked child are not set yet."""
         self._shown_in_use = -1
@@ -262,12 +264,13 @@ class Metrics:
 
     def exposition(self, picture: Picture) -> bytes:
         """Return everything in Prometheus' text format."""
+        self._follow_fork()
         cloud = self._cloud.of(picture)
         if cloud.memory is not None:
             self._memory.set(cloud.memory)
         shown = self._registry
-        if self._directory is not None and self._slots is not None:
-            for number in self._slots.abandoned():
+        if self._shared is not None:
+            for number in self._shared.slots.abandoned():
                 self._forget_gauges(number)
             shown = prometheus.CollectorRegistry()
             multiprocess.MultiProcessCollector(shown, str(self._directory))

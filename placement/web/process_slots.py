@@ -21,17 +21,16 @@ class ProcessSlots:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._taken = taken
-        self._number: int | None = None
-        os.register_at_fork(after_in_child=self._begin_anew)
+        self._number = -1
+        self._owner = -1
 
     def mine(self) -> int:
         """Return the number of this process; after a fork the child takes one of its own."""
-        if self._number is None:
+        # Asked, since uWSGI forks without telling Python.
+        if self._owner != os.getpid():
             self._number = self._take()
+            self._owner = os.getpid()
         return self._number
-
-    def _begin_anew(self) -> None:
-        self._number = None
 
     def abandoned(self) -> list[int]:
         """Return the numbers that nobody has at the moment."""

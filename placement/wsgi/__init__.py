@@ -63,6 +63,7 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     for warning in unknown_options(conf):
         LOG.warning("%s", warning)
     LOG.info("%s", _announcement(conf))
+    db_api.database(conf).prepare_to_fork()
     _settle()
     return application
 

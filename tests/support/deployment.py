@@ -88,9 +88,16 @@ def shipped(name: str, folder: Path, **words: str) -> str:
 
 @contextlib.contextmanager
 def uwsgi(
-    folder: Path, environment: dict[str, str], http: bool = False, processes: int = 2
+    folder: Path,
+    environment: dict[str, str],
+    http: bool = False,
+    processes: int = 2,
+    forks_loaded: bool = False,
 ) -> Iterator[Site]:
-    """Serve with etc/uwsgi/placement.ini, on its socket or directly over HTTP."""
+    """Serve with etc/uwsgi/placement.ini, on its socket or directly over HTTP.
+
+    :param forks_loaded: load the service once and fork it, as uWSGI does unless it is told ``lazy-apps``.
+    """
     program = require_program("uwsgi", str(PROGRAMS))
     port = free_port()
     text = shipped("uwsgi/placement.ini", folder).replace(
@@ -100,6 +107,11 @@ def uwsgi(
         socket = f"socket = {folder}/uwsgi.sock\nchmod-socket = 666"
         assert socket in text
         text = text.replace(socket, f"http-socket = 127.0.0.1:{port}")
+    loads = processes
+    if forks_loaded:
+        assert "lazy-apps = true" in text
+        text = text.replace("lazy-apps = true", "")
+        loads = 1
     (folder / "uwsgi.ini").write_text(text)
     command = [program, "--ini", folder / "uwsgi.ini"]
     with Process("uwsgi", command, folder=folder, environment=environment) as master:
@@ -110,9 +122,9 @@ def uwsgi(
         def chain_reload() -> None:
             served = loaded()
             (folder / "uwsgi.fifo").write_text("c")
-            master.wait_until("new workers serve", lambda: loaded() >= served + processes, 60)
+            master.wait_until("new workers serve", lambda: loaded() >= served + loads, 60)
 
-        master.wait_until("its workers serve", lambda: loaded() >= processes, 30 * processes)
+        master.wait_until("its workers serve", lambda: loaded() >= loads, 30 * processes)
 
         yield Site(f"http://127.0.0.1:{port}", master, chain_reload)
 

@@ -1,0 +1,44 @@
+"""A server that loads the service once and forks it: uWSGI does, unless told otherwise, and tells nobody."""
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.deploy import conversation
+from tests.support import deployment
+from tests.support.databases import KINDS, scratch_database
+from tests.support.processes import wait_until
+
+pytestmark = pytest.mark.deploy
+
+WORKERS = 4
+CLAIMS = 200
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_workers_share_nothing_of_the_process_that_loaded_the_service(
+    folder: Path, kind: str
+) -> None:
+    """Neither connections, over which each would get the other's answers, nor files of numbers."""
+    options = f"[insight]\nenabled = true\npublic = metrics\nmetrics_directory = {folder}/metrics\n"
+    with scratch_database(kind) as url:
+        environment = deployment.prepare(folder, url, options)
+        with deployment.uwsgi(
+            folder, environment, http=True, processes=WORKERS, forks_loaded=True
+        ) as site:
+            wait_until("all workers are there", lambda: len(site.workers()) == WORKERS)
+            host = conversation.create_provider(site, "host", VCPU=CLAIMS)["uuid"]
+
+            def claim_and_read(consumer: str) -> tuple[int, list[str]]:
+                status = conversation.claim(site, host, consumer).status_code
+                held = conversation.call(site, "GET", f"/allocations/{consumer}").json()
+                return status, list(held["allocations"])
+
+            with ThreadPoolExecutor(16) as clients:
+                seen = list(clients.map(claim_and_read, (str(uuid.uuid4()) for _ in range(CLAIMS))))
+
+            assert seen == [(204, [host])] * CLAIMS
+            assert conversation.counted_claims(site) == CLAIMS
+            assert site.master.log.read_text().count("Traceback") == 0
