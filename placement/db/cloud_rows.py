@@ -43,7 +43,9 @@ _TOTAL = Ready(
         func.count(), func.coalesce(func.sum(_changes.c.mark), 0), coexistence_rows.UNDER_WAY
     ).select_from(_changes)
 )
-_LOG = select(_changes.c.slot, _changes.c.mark, _changes.c.recent, coexistence_rows.UNDER_WAY)
+_LOG = Ready(
+    select(_changes.c.slot, _changes.c.mark, _changes.c.recent, coexistence_rows.UNDER_WAY)
+)
 _BY_BLOCK = select(_block, *_DIGEST).group_by(_block)
 
 
@@ -136,7 +138,7 @@ def total(access: Access) -> int | None:
 
 def log(tx: Snapshot) -> Log | None:
     """Return the log of the last writes, None during a coexistence. One statement."""
-    rows = _tuples(tx, _LOG)
+    rows = tx.rows(_LOG)
     if any(row[-1] for row in rows) if rows else coexistence_rows.is_under_way(tx):
         return None
     return Log({row[0]: (row[1], row[2]) for row in rows})
@@ -171,11 +173,11 @@ def contents(tx: Snapshot, ids: Collection[int]) -> Contents:
     """Return what the search needs to know of these providers. Four statements."""
     size = in_list.size_for(len(ids))
     these = in_list.bound("id", sorted(ids), size)
-    return Contents(*(_tuples(tx, statement, these) for statement in _contents(size)))
+    return Contents(*(tx.rows(statement, these) for statement in _contents(size)))
 
 
 @cache
-def _contents(size: int) -> tuple[Select[Any], ...]:
+def _contents(size: int) -> tuple[Ready, ...]:
     inventory, trait, aggregate = _inventories.c, _provider_traits.c, _provider_aggregates.c
     joined = (
         select(inventory.resource_provider_id, _classes.c.name, *SEEN_AMOUNTS).join_from(
@@ -194,10 +196,12 @@ def _contents(size: int) -> tuple[Select[Any], ...]:
         aggregate.resource_provider_id,
     )
     return (
-        select(*_PROVIDER).where(in_list.is_among(_providers.c.id, "id", size)),
+        Ready(select(*_PROVIDER).where(in_list.is_among(_providers.c.id, "id", size))),
         *(
-            statement.where(in_list.is_among(key, "id", size)).prefix_with(
-                *_JOIN_AS_WRITTEN, dialect="mysql"
+            Ready(
+                statement.where(in_list.is_among(key, "id", size)).prefix_with(
+                    *_JOIN_AS_WRITTEN, dialect="mysql"
+                )
             )
             for statement, key in zip(joined, keys, strict=True)
         ),
