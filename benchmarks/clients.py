@@ -291,4 +291,4 @@ def beside(
         yield found
     finally:
         stop.set()
-        found.append(summary(_records(children), (204,)))
+        found.append(summary(_records(children), (200, 204)))

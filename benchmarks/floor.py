@@ -2,7 +2,7 @@
 
 One new consumer takes three classes of one host: the provider and its inventories are locked and
 read, the consumer and three allocations inserted, the counters of the host, its generation and
-revision and the sums of the owner moved, and all of it committed.
+revision and the sums of the owner moved, the host named in the log of changes, and all of it committed.
 """
 
 import random
@@ -16,6 +16,7 @@ from sqlalchemy import make_url
 
 from benchmarks.clients import percentile
 from benchmarks.clouds import Cloud, uuid_of
+from placement.db import change_rows
 from placement.db.engine import with_default_driver
 from placement.db.owner_usage_rows import CONSUMERS, SLOTS
 
@@ -57,6 +58,10 @@ COUNTERS = (
 GENERATION = (
     "UPDATE resource_providers SET generation = generation + 1, revision = revision + 1,"
     " updated_at = {p} WHERE id = {p} AND generation = {p}"
+)
+CHANGE = (
+    "UPDATE provider_changes SET mark = mark + {p}, recent = substr({entry}, 1, 255)"
+    " WHERE slot = {p}"
 )
 OWNER = (
     "INSERT INTO owner_usages"
@@ -105,8 +110,10 @@ class Writer:
     def __init__(self, dialect: str, connection: Any) -> None:
         self._cursor = connection.cursor()
         self._begin = BEGIN[dialect]
+        place = "?" if dialect == "sqlite" else "%s"
         fields = {
-            "p": "?" if dialect == "sqlite" else "%s",
+            "p": place,
+            "entry": f"concat({place}, recent)" if dialect == "mysql" else f"{place} || recent",
             "lock": "" if dialect == "sqlite" else " FOR UPDATE",
             "add": ON_DUPLICATE if dialect == "mysql" else ON_CONFLICT,
         }
@@ -119,6 +126,7 @@ class Writer:
                 "allocations": ALLOCATIONS,
                 "counters": COUNTERS,
                 "generation": GENERATION,
+                "change": CHANGE,
                 "owner": OWNER,
             }.items()
         }
@@ -151,6 +159,9 @@ class Writer:
         cases = [value for inventory, _, amount in wanted for value in (inventory, amount)]
         self._do("counters", *cases, *(inventory for inventory, _, _ in wanted))
         self._do("generation", now, provider_id, generation)
+        step = random.randrange(change_rows.MOST_STEP) + 1
+        entry = f"{step}:{provider_id};"
+        self._do("change", step, entry, random.randrange(change_rows.SLOTS))
         slot = random.randrange(SLOTS)
         sums = [(class_id, amount) for _, class_id, amount in wanted] + [(CONSUMERS, 1)]
         accounts = [

@@ -149,9 +149,7 @@ def _with_counters(providers: Ready, size: int) -> Ready:
     """It finds no provider without one of the records and no record of another provider."""
     by = in_list.by_key(_key, _used, "key", "by", size)
     own = _inventories.c.resource_provider_id == models.resource_providers.c.id
-    # True of any two; without it SQLAlchemy warns that the slot is joined to nothing.
-    beside = models.provider_changes.c.slot != -models.resource_providers.c.id
-    written = providers.statement.where(own, change_rows.IS_OWN_SLOT, beside)
+    written = providers.statement.where(own, change_rows.IS_OWN_SLOT)
     written = written.values(change_rows.WRITTEN)
     return Ready(_move(size, by, written))
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from sqlalchemy import create_engine, func, select
 
-from benchmarks import bulk, clients, loading, runner
+from benchmarks import bulk, clients, floor, loading, runner
 from benchmarks.clients import percentile
 from benchmarks.clouds import SHAPES, cloud_named
 from benchmarks.command import main
@@ -117,6 +117,19 @@ def test_server_of_our_own_is_started_loaded_and_floored(
     noted = {note["what"] for note in results["notes"]}
     assert {"loaded by bulk SQL", "fresh worker", "hand-written claim"} <= noted
     assert all(one["failures"] == 0 for row in results["rows"] for one in row["by_target"].values())
+
+
+def test_the_hand_written_claim_writes_the_log_of_changes_too() -> None:
+    """As a claim does: else the two could not be compared."""
+    cloud, marks = cloud_named(CLOUD), select(func.sum(models.provider_changes.c.mark))
+    with serving() as url:
+        bulk.load(target_at(url), cloud)
+        engine = create_engine(service.database_url("sqlite"))
+        with engine.connect() as connection:
+            before = connection.scalar(marks)
+            floor.measure(service.database_url("sqlite"), cloud, 0)
+            assert connection.scalar(marks) > before
+        engine.dispose()
 
 
 def test_bulk_loading_leaves_the_rows_that_http_leaves() -> None:
