@@ -1,6 +1,7 @@
 """May this caller do that? oslo.policy, read live (specification 01 section 14)."""
 
 import logging
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,9 @@ REMEMBERED_DECISIONS = 4096
 
 ALWAYS, NEVER = "@", "!"
 """Checks that ask nothing, as the language of policies writes them."""
+
+USUAL_PLACES = ("~/.placement", "~", "/etc/placement", "/etc")
+"""Where oslo.config looks for files last."""
 
 Stamp = tuple[Any, ...]
 
@@ -51,6 +55,8 @@ class Authorizer:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         opts.set_defaults(conf)
         self._conf = conf
+        self._places = _places(conf)
+        self._candidates: dict[str, list[str]] = {}
         self._lock = threading.Lock()
         self._stamp = self._present_stamp()
         try:
@@ -100,9 +106,20 @@ class Authorizer:
         return (
             options.enforce_new_defaults,
             options.policy_default_rule,
-            _file_stamp(self._conf.find_file(options.policy_file)),
-            [_directory_stamp(self._conf.find_file(directory)) for directory in directories],
+            _file_stamp(self._found(options.policy_file)),
+            [_directory_stamp(self._found(directory)) for directory in directories],
         )
+
+    def _found(self, name: str) -> str | None:
+        """Return what ``conf.find_file`` would. That puts all paths together anew, twice for each request."""
+        candidates = self._candidates.get(name)
+        if candidates is None:
+            candidates = [str(place / name) for place in self._places]
+            self._candidates[name] = candidates
+        for path in candidates:
+            if os.access(path, os.F_OK):
+                return path
+        return None
 
 
 class _RuleSet:
@@ -156,6 +173,14 @@ def _asks_only_roles(
     if isinstance(check, policy.AndCheck | policy.OrCheck):
         return all(_asks_only_roles(part, rules, above) for part in check.rules)
     return str(check) in (ALWAYS, NEVER)
+
+
+def _places(conf: cfg.ConfigOpts) -> list[Path]:
+    """Return the directories in which oslo.config looks for a file, in its order."""
+    own = [*conf.config_dirs, *(str(Path(path).parent) for path in reversed(conf.config_file))]
+    # A user without a home is no error, as pathlib would have it.
+    expanded = map(os.path.expanduser, (*own, *USUAL_PLACES))
+    return list(dict.fromkeys(Path.cwd() / place for place in expanded))
 
 
 def _file_stamp(path: str | None) -> Stamp | None:

@@ -115,6 +115,29 @@ def test_files_are_read_again_when_they_change(conf: cfg.ConfigOpts, tmp_path: P
     assert not may(authorizer, nobody, OTHER)
 
 
+def test_a_file_is_noticed_wherever_oslo_config_looks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the others beside the configuration file, then at home; until it is gone from there."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    beside, hidden, home = tmp_path / "etc", tmp_path / "home" / ".placement", tmp_path / "home"
+    for folder in (home, hidden, beside):
+        folder.mkdir()
+    (beside / "placement.conf").touch()
+    conf = configure()
+    conf(["--config-file", str(beside / "placement.conf")], project="placement")
+    authorizer, nobody = Authorizer(conf), caller([])
+    assert not may(authorizer, nobody, OTHER)
+
+    for place, rule, allowed in ((home, "", True), (hidden, "!", False), (beside, "", True)):
+        write(place / "policy.yaml", f'"placement:traits:list": "{rule}"\n')
+        assert conf.find_file("policy.yaml") == str(place / "policy.yaml")
+        assert may(authorizer, nobody, OTHER) is allowed
+    for place, allowed in ((beside, False), (hidden, True), (home, False)):
+        (place / "policy.yaml").unlink()
+        assert may(authorizer, nobody, OTHER) is allowed
+
+
 def test_directories_come_after_the_file_in_name_order(
     conf: cfg.ConfigOpts, tmp_path: Path
 ) -> None:
