@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ HEAD = (
 )
 PART = b'{"name": "' + b"x" * 9000
 Logs = Sequence[Path]
+SERVED_S = 8
+"""Less than the 10 s for which uWSGI waits for one of them."""
 
 
 def port(site: Site) -> int:
@@ -120,7 +123,7 @@ def test_placement_api(folder: Path, environment: dict[str, str]) -> None:
 
 def test_uwsgi(folder: Path, environment: dict[str, str]) -> None:
     with deployment.uwsgi(folder, environment, http=True) as site:
-        check_all(site)
+        check_all(site, slow=24)
 
 
 def test_apache_with_uwsgi(folder: Path, environment: dict[str, str]) -> None:
@@ -131,7 +134,20 @@ def test_apache_with_uwsgi(folder: Path, environment: dict[str, str]) -> None:
             folder, {}, shipped("apache/placement-uwsgi.conf", folder), *modules
         ) as site,
     ):
-        check_all(site, service)
+        check_all(site, service, slow=60)
+
+
+def test_haproxy_with_uwsgi(folder: Path) -> None:
+    """Without HAProxy 24 of them hold up everybody."""
+    health = "[healthcheck]\npath = /healthcheck\n"
+    environment = deployment.prepare(folder, f"sqlite:///{folder}/placement.sqlite", health)
+    with (
+        deployment.uwsgi(folder, environment, http=True) as service,
+        deployment.haproxy(folder, service) as site,
+    ):
+        began = time.monotonic()
+        check_slow_clients(site, [site.master.log, service.master.log], 200)
+        assert time.monotonic() - began < SERVED_S
 
 
 def test_nginx_with_uwsgi(folder: Path, environment: dict[str, str]) -> None:

@@ -54,7 +54,7 @@ CHUNKS = {
 SAID_BY_APACHE = {("apache+uwsgi", "50 of 7,000 bytes")}
 """500 of mod_proxy_uwsgi itself: its protocol has room for 64 KiB of headers. The service never sees it."""
 
-SERVED = ("uwsgi", "gunicorn", "apache+uwsgi")
+SERVED = ("placement-api", "uwsgi", "gunicorn", "apache+uwsgi", "nginx+uwsgi")
 GROWTH_KB = 96 * 1024
 UPLOADS = 12
 UPLOAD = 12 << 20

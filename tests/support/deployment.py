@@ -184,6 +184,24 @@ def apache(folder: Path, environment: dict[str, str], site: str, *modules: str) 
         yield Site(url, master, lambda: master.send(signal.SIGUSR1))
 
 
+@contextlib.contextmanager
+def haproxy(folder: Path, service: Site) -> Iterator[Site]:
+    """Serve what answers over HTTP with etc/haproxy/placement.cfg, without TLS."""
+    port = free_port()
+    places = {
+        "bind :8778 ssl crt /etc/haproxy/placement.pem": f"bind 127.0.0.1:{port}",
+        "192.0.2.11:8778": service.url.removeprefix("http://"),
+        "    server api2 192.0.2.12:8778\n": "",
+    }
+    base = "global\n    maxconn 1000\ndefaults\n    maxconn 1000\n"
+    (folder / "haproxy.cfg").write_text(base + shipped("haproxy/placement.cfg", folder, **places))
+    command = [require_program("haproxy"), "-db", "-f", folder / "haproxy.cfg"]
+    with Process("haproxy", command, folder=folder) as master:
+        url = f"http://127.0.0.1:{port}"
+        master.wait_until("it answers", lambda: answers(url))
+        yield Site(url, master, lambda: None)
+
+
 NGINX = """\
 daemon off;
 {user}

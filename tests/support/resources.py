@@ -42,7 +42,7 @@ def _files(process: Path) -> list[str]:
 def _connections(process: Path, files: list[str]) -> int:
     """Count established connections whose own port is not one on which the process listens."""
     sockets = {each[len("socket:[") : -1] for each in files if each.startswith("socket:[")}
-    listening, established = set(), []
+    listening, port_of = set(), {}
     for table in ("tcp", "tcp6"):
         for line in (process / "net" / table).read_text().splitlines()[1:]:
             words = line.split()
@@ -50,8 +50,9 @@ def _connections(process: Path, files: list[str]) -> int:
             if inode in sockets and state == LISTENS:
                 listening.add(port)
             if inode in sockets and state == ESTABLISHED:
-                established.append(port)
-    return sum(port not in listening for port in established)
+                # The table may name one twice when it changes meanwhile.
+                port_of[inode] = port
+    return sum(port not in listening for port in port_of.values())
 
 
 class Gauge:
