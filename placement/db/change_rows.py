@@ -3,8 +3,9 @@
 A search must know, before anything else, what was committed since the last one. To compare the revisions
 of all providers costs what the cloud is large; this log costs the same in any cloud. It has ``SLOTS`` rows.
 A write that moves the revision of a provider takes one of them, chosen at random, adds a random ``step`` to
-its ``mark`` and puts ``step:ids;`` before its ``recent``, which is cut to ``LENGTH`` characters. The row is
-the writer's until its COMMIT, and what is rolled back was never there: so a slot lists its writes in the
+its ``mark`` and puts ``step:ids;`` before its ``recent``, which is cut to ``LENGTH`` characters. Where
+nothing has changed but inventories and what is used of them, as by a claim, it puts ``step:+ids;``. The row
+is the writer's until its COMMIT, and what is rolled back was never there: so a slot lists its writes in the
 order of their commits, with no clock and no ids that are given out before it, on each node of a Galera
 cluster too. Who knows a mark walks back from the present one, step by step, until it is reached; what is
 named on the way has changed. A mark that is not reached has been cut off, or is of another history, such
@@ -15,6 +16,7 @@ transaction. So two writers cannot wait for one another.
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -34,6 +36,17 @@ LENGTH = 255
 MOST_STEP = 2**16
 
 
+STOCK = "+"
+"""Before the ids of providers of which inventories and usage alone have changed."""
+
+
+class Changed(NamedTuple):
+    """Which providers were written: ``whole``, or their inventories and usage alone, and how often that."""
+
+    whole: set[int]
+    stock: Counter[int]
+
+
 class Log(NamedTuple):
     """The log as one snapshot has it: by slot the mark, and what was written last."""
 
@@ -44,44 +57,43 @@ class Log(NamedTuple):
         """The sum of the marks, which grows with every write."""
         return sum(mark for mark, _ in self.slots.values())
 
-    def changed_since(self, before: "Log") -> set[int] | None:
+    def changed_since(self, before: "Log") -> Changed | None:
         """Return the ids of the providers written since; None where the log has been cut since."""
-        found: set[int] = set()
+        changed = Changed(set(), Counter())
         if len(self.slots) != SLOTS or before.slots.keys() != self.slots.keys():
             return None
         for slot, (mark, recent) in self.slots.items():
             known, _ = before.slots[slot]
-            ids = _ids_since(known, mark, recent) if mark != known else set()
-            if ids is None:
+            if mark != known and not _add_since(known, mark, recent, changed):
                 return None
-            found |= ids
-        return found
+        return changed
 
 
 NO_LOG = Log({})
 
 
-def _ids_since(known: int, mark: int, recent: str) -> set[int] | None:
-    ids: set[int] = set()
+def _add_since(known: int, mark: int, recent: str, changed: Changed) -> bool:
+    """Add what was written since the known mark; tell whether the log still has it."""
     # What follows the last semicolon was cut.
     for entry in recent.split(";")[:-1]:
         step, _, named = entry.partition(":")
         if not named:
-            return None
-        ids.update(map(int, named.split(",")))
+            return False
+        ids = map(int, named.removeprefix(STOCK).split(","))
+        (changed.stock if named.startswith(STOCK) else changed.whole).update(ids)
         mark -= int(step)
         if mark <= known:
             break
-    return ids if mark == known else None
+    return mark == known
 
 
-def note(tx: Transaction, provider_ids: Collection[int]) -> None:
+def note(tx: Transaction, provider_ids: Collection[int], *, stock_alone: bool = False) -> None:
     """Name providers whose revision this transaction moves. One statement, or none for no provider.
 
     To be called when all providers are locked: whoever wants the same slot waits from here to the commit.
     """
     if provider_ids:
-        tx.change(NOTE, noted(tx, provider_ids))
+        tx.change(NOTE, noted(tx, provider_ids, stock_alone=stock_alone))
 
 
 def note_many(tx: Transaction) -> None:
@@ -89,13 +101,16 @@ def note_many(tx: Transaction) -> None:
     tx.change(NOTE, noted(tx, ()))
 
 
-def noted(tx: Transaction, provider_ids: Collection[int]) -> dict[str, Any]:
+def noted(
+    tx: Transaction, provider_ids: Collection[int], *, stock_alone: bool = False
+) -> dict[str, Any]:
     """Return the parameters of :data:`IS_OWN_SLOT` and :data:`WRITTEN`.
 
+    With ``stock_alone`` nothing has changed of them but inventories and what is used, by a revision each.
     An entry without names stands for providers that nobody knows, or that are too many to be named.
     """
     step = secrets.randbelow(MOST_STEP) + 1
-    entry = f"{step}:{','.join(map(str, sorted(provider_ids)))};"
+    entry = f"{step}:{STOCK * stock_alone}{','.join(map(str, sorted(provider_ids)))};"
     return {
         "own_slot": tx.lot % SLOTS,
         "by_step": step,

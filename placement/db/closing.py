@@ -95,7 +95,7 @@ def close(tx: Transaction, closing: Closing) -> None:
     else:
         for part in in_list.batches(changes):
             _move_counters(tx, part)
-        provider_rows.advance(tx, closing.stepped, closing.touched)
+        provider_rows.advance(tx, closing.stepped, closing.touched, stock_alone=True)
     owner_usage_rows.add(tx, closing.owed)
 
 
@@ -108,7 +108,7 @@ def _write_at_once(tx: Transaction, closing: Closing, changes: Changes) -> None:
         writes.append(owner_usage_rows.adding(tx.dialect, rows))
     if ids := closing.provider_ids:
         # PostgreSQL writes the first, then the others from the last on: the slot before the sums.
-        writes.append((change_rows.NOTE, change_rows.noted(tx, ids)))
+        writes.append((change_rows.NOTE, change_rows.noted(tx, ids, stock_alone=True)))
     if not writes:
         return
     parameters = {name: value for _, bound in writes for name, value in bound.items()}
@@ -137,7 +137,8 @@ def _write_places(tx: Transaction, closing: Closing, changes: Changes) -> None:
     """Write counters, providers and log of a uniform change with one statement."""
     ((providers, parameters),) = _of_providers(closing)
     statement = _with_counters(providers, in_list.size_for(len(changes)))
-    parameters |= _moving(changes)[1] | change_rows.noted(tx, closing.provider_ids)
+    parameters |= _moving(changes)[1]
+    parameters |= change_rows.noted(tx, closing.provider_ids, stock_alone=True)
     found = tx.change(statement, parameters)
     # Each row of each table counts once, and those of a provider with another generation do not.
     if found != closing.number_stepped + len(closing.touched) + len(changes) + 1:

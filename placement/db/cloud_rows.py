@@ -208,6 +208,31 @@ def _contents(size: int) -> tuple[Ready, ...]:
     )
 
 
+def stocks(tx: Snapshot, ids: Collection[int]) -> Sequence[tuple[Any, ...]]:
+    """Return inventories, usage and versions of these providers. One statement.
+
+    Rows of (id, revision, generation, modified, class, total, reserved, min_unit, max_unit, step_size,
+    allocation_ratio, used); one with None from the class on where a provider has no inventory.
+    """
+    size = in_list.size_for(len(ids))
+    return tx.rows(_stocks(size), in_list.bound("id", sorted(ids), size))
+
+
+@cache
+def _stocks(size: int) -> Ready:
+    versions = _PROVIDER[0], _PROVIDER[2], *_PROVIDER[-2:]
+    own = _inventories.c.resource_provider_id == _providers.c.id
+    return Ready(
+        select(*versions, _classes.c.name, *SEEN_AMOUNTS)
+        .select_from(
+            _providers.outerjoin(_inventories, own).outerjoin(
+                _classes, _classes.c.id == _inventories.c.resource_class_id
+            )
+        )
+        .where(in_list.is_among(_providers.c.id, "id", size))
+    )
+
+
 def everything(tx: Snapshot) -> tuple[Contents, Names]:
     """Return all providers and the names that their rows refer to by id. Seven statements."""
     return (

@@ -91,12 +91,17 @@ def touch(tx: Transaction, ids: Collection[int]) -> None:
 
 
 def advance(
-    tx: Transaction, stepped: Mapping[int, Collection[LockedProvider]], touched: Collection[int]
+    tx: Transaction,
+    stepped: Mapping[int, Collection[LockedProvider]],
+    touched: Collection[int],
+    *,
+    stock_alone: bool = False,
 ) -> None:
     """Step generations by so many steps, with their revisions, and only the revisions of others.
 
     A statement for each, and one that names them all to the searches.
 
+    :param stock_alone: nothing of them has changed but inventories and what is used.
     :raises StaleRead: a generation is not the one that was read.
     """
     for steps, providers in sorted(stepped.items()):
@@ -105,7 +110,7 @@ def advance(
                 raise StaleRead("a provider's generation is another")
     if touched:
         tx.change(*touching(touched))
-    change_rows.note(tx, written_ids(stepped, touched))
+    change_rows.note(tx, written_ids(stepped, touched), stock_alone=stock_alone)
 
 
 def written_ids(

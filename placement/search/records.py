@@ -46,6 +46,16 @@ class ProviderRecord:
     modified: int = 0
 
 
+class Stock(NamedTuple):
+    """What claims change of a provider; as in :class:`ProviderRecord`."""
+
+    provider_id: int
+    revision: int
+    generation: int
+    modified: int
+    inventories: dict[str, Inventory]
+
+
 @dataclass(frozen=True, slots=True)
 class CloudRows:
     """A whole cloud as database rows; each sequence may come in any order.

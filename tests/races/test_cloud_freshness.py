@@ -406,6 +406,30 @@ def test_who_searches_reads_what_the_log_names(writer: Writer, hosts: list[str])
     assert len(looker.sent) == 1
 
 
+def test_of_a_host_that_was_claimed_only_its_stock_is_read(
+    writer: Writer, hosts: list[str]
+) -> None:
+    """Unless something else has happened to it as well, be it by hand and without a word in the log."""
+    db, consumer = writer.place.db, f"/allocations/{uuid.uuid4()}"
+    looker, traits = Looker(db), "resource_provider_traits"
+    writer.write("PUT", consumer, claim_of(hosts[0], None, VCPU=1))
+    writer.write("PUT", consumer, claim_of(hosts[1], 1, VCPU=2))
+    assert looker.is_right()
+    assert not any(traits in statement for statement in looker.sent)
+
+    writer.put(hosts[0], "traits", ["HW_CPU_X86_VMX"])
+    writer.write("PUT", consumer, claim_of(hosts[0], 2, VCPU=3))
+    assert looker.is_right()
+    assert any(traits in statement for statement in looker.sent)
+
+    providers = models.resource_providers
+    by_hand = update(providers).where(providers.c.uuid == hosts[0])
+    db.write(lambda tx: tx.execute(by_hand.values(name="hand", revision=providers.c.revision + 1)))
+    writer.write("DELETE", consumer)
+    assert looker.is_right()
+    assert not looker.compared()
+
+
 def test_a_log_that_was_cut_costs_a_comparison_and_no_freshness(
     writer: Writer, hosts: list[str]
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from placement.search import BLOCK, Cloud, Digest, Inventory, ProviderRecord, search
 from placement.search.index_set import FEW, IndexSet
+from placement.search.records import Stock
 from tests.search.builders import World, ask, group, ids, load, summarised
 from tests.search.worlds import AGGREGATES, TRAITS, one_in, request, seeds, some
 from tests.search.worlds import cloud as random_cloud
@@ -74,6 +75,29 @@ def test_replace_equals_a_fresh_load(random: Random) -> None:
             assert ids(cloud, found) == ids(fresh, expected)
             for whole in (True, False):
                 assert summarised(cloud, found, whole) == summarised(fresh, expected, whole)
+
+
+@seeds(80)
+def test_restock_does_to_inventories_what_replace_does(random: Random) -> None:
+    records, others = random_cloud(random, 12), random_cloud(random, 12)
+    stocks = [
+        Stock(r.provider_id, r.revision + 1, r.generation + 1, 7, dict(other.inventories))
+        for r, other in zip(records, others, strict=False)
+    ]
+    same = {r.provider_id: r for r in records}
+    changed = [dataclasses.replace(same[s.provider_id], **_amounts(s)) for s in stocks]
+    restocked, replaced = load(records), load(records)
+
+    restocked.restock(stocks)
+    replaced.replace(changed)
+
+    assert content(restocked) == content(replaced)
+    assert restocked.block_digests() == replaced.block_digests()
+    assert (restocked.stamps == replaced.stamps).all()
+
+
+def _amounts(stock: Stock) -> dict[str, Any]:
+    return {key: value for key, value in stock._asdict().items() if key != "provider_id"}
 
 
 def test_block_revisions() -> None:
