@@ -357,6 +357,7 @@ SHAPES: dict[str, tuple[Callable[[str, int, int], Cloud], int]] = {
     "numa-pf": (_numa, 500),
     "wide-pci": (_wide, 1_000),
     "one-wide": (_one_wide, 1),
+    "trees-1k": (_many_trees, 62),
     "trees-10k": (_many_trees, 625),
     "trees-100k": (_many_trees, 6_250),
     "trees-1m": (_many_trees, 62_500),
