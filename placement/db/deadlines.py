@@ -142,7 +142,7 @@ def _mysql(deadlines: Deadlines) -> str:
         settings += [f"{name} = {deadlines.lock}" for name in names]
     only_mariadb = {
         "max_statement_time": deadlines.statement,
-        "idle_write_transaction_timeout": deadlines.idle_transaction,
+        "idle_transaction_timeout": deadlines.idle_transaction,
     }
     unset = [
         f"/*M! , {name} = IF(@@{name} = 0, {value}, @@{name}) */"

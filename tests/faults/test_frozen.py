@@ -36,7 +36,7 @@ SHORT = f"connect_timeout={CONNECT_S}&read_timeout={READ_S}&write_timeout={READ_
 ASKED = {
     "postgresql": "SELECT current_setting('statement_timeout'), current_setting('lock_timeout'), "
     "current_setting('idle_in_transaction_session_timeout')",
-    "mysql": "SELECT @@max_statement_time, @@innodb_lock_wait_timeout, @@idle_write_transaction_timeout",
+    "mysql": "SELECT @@max_statement_time, @@innodb_lock_wait_timeout, @@idle_transaction_timeout",
 }
 DEFAULTS = {"postgresql": ("30s", "10s", "20s"), "mysql": (30.0, 10, 20)}
 CHOSEN = {"postgresql": ("3s", "2s", "5s"), "mysql": (3.0, 2, 5)}
@@ -124,6 +124,27 @@ def test_a_held_lock_is_waited_for_no_longer_than_said(url: str) -> None:
         assert 0.9 < time.monotonic() - began < 3
         waiter.exec_driver_sql("ROLLBACK")
         holder.exec_driver_sql("ROLLBACK")
+    engine.dispose()
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["locked", "written"])
+def test_the_locks_of_a_worker_that_falls_silent_are_freed(url: str, written: bool) -> None:
+    """Whether it has written already or not; who waits for them gets them."""
+    engine = make_engine(f"{url}?idle_transaction_timeout=1&lock_timeout=8")
+    with engine.connect() as waiter, engine.connect() as silent:
+        silent.exec_driver_sql("CREATE TABLE t (a int primary key)")
+        silent.exec_driver_sql("INSERT INTO t VALUES (1)")
+        silent.exec_driver_sql("BEGIN")
+        silent.exec_driver_sql("SELECT a FROM t FOR UPDATE")
+        if written:
+            silent.exec_driver_sql("UPDATE t SET a = 2")
+
+        waiter.exec_driver_sql("BEGIN")
+        try:
+            assert waiter.exec_driver_sql("SELECT a FROM t FOR UPDATE").scalar() == 1
+        finally:
+            silent.invalidate()
+            waiter.invalidate()
     engine.dispose()
 
 
