@@ -18,6 +18,7 @@ import psycopg2
 import pymysql
 
 from tests.support.processes import (
+    PATIENCE,
     Process,
     as_user,
     free_port,
@@ -30,6 +31,7 @@ DISK = "400m"
 """Small enough to fill up in a moment, large enough for an empty server."""
 
 START_S = 60.0
+CONNECT_S = int(2 * PATIENCE)
 FILL = 1 << 20
 
 
@@ -152,7 +154,11 @@ class PostgreSQL(Server):
 
     def _connect(self) -> Any:
         made = psycopg2.connect(
-            host="127.0.0.1", port=self.port, user="postgres", dbname="postgres", connect_timeout=2
+            host="127.0.0.1",
+            port=self.port,
+            user="postgres",
+            dbname="postgres",
+            connect_timeout=CONNECT_S,
         )
         made.autocommit = True
         return made
@@ -231,7 +237,11 @@ class MariaDB(Server):
 
     def _connect(self) -> Any:
         return pymysql.connect(
-            host="127.0.0.1", port=self.port, user="root", connect_timeout=2, autocommit=True
+            host="127.0.0.1",
+            port=self.port,
+            user="root",
+            connect_timeout=CONNECT_S,
+            autocommit=True,
         )
 
     def answers(self) -> bool:

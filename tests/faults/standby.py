@@ -14,7 +14,14 @@ import psycopg2
 
 from tests.faults.servers import as_root, postgresql_program
 from tests.support.deployment import ETC
-from tests.support.processes import Process, as_user, free_ports, public_folder, wait_until
+from tests.support.processes import (
+    PATIENCE,
+    Process,
+    as_user,
+    free_ports,
+    public_folder,
+    wait_until,
+)
 
 START_S = 60.0
 USER = as_root("postgres")
@@ -84,8 +91,8 @@ class Member:
 
     def connect(self) -> Any:
         """Return a connection of psycopg2."""
-        where = f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres connect_timeout=3"
-        return psycopg2.connect(where)
+        where = f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
+        return psycopg2.connect(where, connect_timeout=int(3 * PATIENCE))
 
     def copy(self, primary: "Member") -> None:
         """Become a standby by a copy of everything."""
