@@ -306,7 +306,8 @@ def _unsuffixed(
         away = None if about.tree is not None else _shared(cloud, passed.mask)
         if members is not None:
             away = None if away is None else away & members
-            passed.keep(Reason.MEMBER_OF, name, members | members[cloud.roots])
+            spoken_for = members | members[cloud.roots] if cloud.forest.nested else members
+            passed.keep(Reason.MEMBER_OF, name, spoken_for)
         slots.append(Slot("", {name: about.group.amounts[name]}, passed.mask, away))
     if outside is not None:
         trees.keep(Reason.NOT_MEMBER_OF, None, outside)

@@ -54,7 +54,7 @@ def search(
     told when a stage, filter or combine, has ended.
     """
     once = partial(_search_once, cloud, request, known, work_limit, room=room, passed=passed)
-    if not explain and _all_seen(cloud, request):
+    if cloud.forest.nested and not explain and _all_seen(cloud, request):
         result = once(Tally(), tree_by_tree=True)
         if len(result) or not result.complete:
             return result
