@@ -22,10 +22,11 @@ STATEMENT_S = 30
 READ_S = 35
 """More than ``STATEMENT_S``: a server that lives answers first."""
 
-IDLE_TRANSACTION_S = 20
+IDLE_TRANSACTION_S = 15
 """After this the server ends a transaction whose worker is frozen or cut off, with the locks it holds.
 
-Less than the 30 s of ``attempts_deadline``: whoever waits for these locks gets them in time.
+Such a worker may have waited for a lock itself, for ``LOCK_S``. Both together are less than the 30 s of
+``attempts_deadline``: whoever waits for its locks gets them in time.
 """
 
 KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}

@@ -38,7 +38,7 @@ ASKED = {
     "current_setting('idle_in_transaction_session_timeout')",
     "mysql": "SELECT @@max_statement_time, @@innodb_lock_wait_timeout, @@idle_transaction_timeout",
 }
-DEFAULTS = {"postgresql": ("30s", "10s", "20s"), "mysql": (30.0, 10, 20)}
+DEFAULTS = {"postgresql": ("30s", "10s", "15s"), "mysql": (30.0, 10, 15)}
 CHOSEN = {"postgresql": ("3s", "2s", "5s"), "mysql": (3.0, 2, 5)}
 NONE = {"postgresql": ("0", "0", "0"), "mysql": (0.0, 50, 0)}
 CHOICE = "statement_timeout=3&lock_timeout=2&idle_transaction_timeout=5"
@@ -84,7 +84,7 @@ def test_what_was_set_elsewhere_stands() -> None:
             connection.exec_driver_sql(f"ALTER DATABASE {name} SET lock_timeout = '7s'")
         engine.dispose()
 
-        assert told(f"{made}?options=-cstatement_timeout=9s") == ("9s", "7s", "20s")
+        assert told(f"{made}?options=-cstatement_timeout=9s") == ("9s", "7s", "15s")
 
 
 @pytest.mark.parametrize("word", ["read_timeout=soon", "lock_timeout=1.5"])

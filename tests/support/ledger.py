@@ -112,14 +112,16 @@ class Ledger:
             where.add(consumer)
             self.acknowledged[place] += where is not self.unknown
 
-    def wait_for_progress(self, places: list[int] | None = None) -> None:
+    def wait_for_progress(
+        self, places: list[int] | None = None, within_s: float = RECOVERS_S + 15
+    ) -> None:
         """Wait until each of these sites (all) has acknowledged some more writes."""
         wanted = list(range(len(self.sites))) if places is None else places
         before = list(self.acknowledged)
         wait_until(
             f"sites {wanted} acknowledge writes",
             lambda: all(self.acknowledged[place] > before[place] + 5 for place in wanted),
-            RECOVERS_S + 15,
+            within_s,
         )
 
     def wait_calm(self, moment: float) -> float:
