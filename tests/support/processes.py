@@ -184,7 +184,7 @@ class Process:
         # A stopped child would not notice that its parent is gone.
         self._send_children(signal.SIGKILL)
         self.send_all(signal.SIGKILL)
-        self.popen.wait(10)
+        self.popen.wait(10 * PATIENCE)
 
     def freeze(self) -> None:
         """Stop it and its children where they are."""
@@ -213,7 +213,7 @@ class Process:
                 self.popen.wait(timeout_s)
         # Children may outlive a command that ended by itself.
         self.send_all(signal.SIGKILL)
-        self.popen.wait(10)
+        self.popen.wait(10 * PATIENCE)
 
     def __enter__(self) -> "Process":
         return self
