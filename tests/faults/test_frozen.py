@@ -16,7 +16,7 @@ import requests
 from sqlalchemy import exc
 
 from placement import errors
-from placement.db.database import Database
+from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
 from tests.deploy.conversation import HEADERS
 from tests.faults.servers import Server, server
@@ -146,6 +146,22 @@ def test_the_locks_of_a_worker_that_falls_silent_are_freed(url: str, written: bo
             silent.invalidate()
             waiter.invalidate()
     engine.dispose()
+
+
+def test_a_worker_that_was_silent_for_too_long_begins_again(url: str) -> None:
+    """When it goes on, its transaction is gone; its client hears nothing of that."""
+    database = Database(make_engine(f"{url}?idle_transaction_timeout=1"))
+    attempts = []
+
+    def work(tx: Transaction) -> Any:
+        attempts.append(tx.exec_driver_sql("SELECT 1").scalar())
+        if len(attempts) == 1:
+            time.sleep(2)
+        return tx.exec_driver_sql("SELECT 2").scalar()
+
+    assert database.write(work) == 2
+    assert len(attempts) == 2
+    database.dispose()
 
 
 @pytest.fixture(params=DRIVERS)
