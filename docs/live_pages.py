@@ -37,6 +37,7 @@ STORIES = (
     ("provider-trees.rst",),
     ("howto/client-library.rst",),
     ("howto/conflicts.rst", "howto/over-capacity.rst", "howto/health.rst"),
+    ("howto/large-cloud.rst",),
     SWITCH,
 )
 
