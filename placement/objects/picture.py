@@ -46,11 +46,13 @@ assert BLOCK == 2**cloud_rows.BLOCK_BITS, "digests are compared block by block"
 class _Reading(NamedTuple):
     """What one snapshot has shown: the cloud as it was then, and how later changes will be noticed.
 
+    ``cloud``: its rows, where all of them were read. A cloud of them is made when the snapshot is over: that
+    takes seconds for a million providers, which no transaction should last without need.
     ``changed``: the cloud was not up to date. ``compared``: all revisions were. ``log`` has no slots during a
     coexistence; then there are ``signs``.
     """
 
-    cloud: Cloud
+    cloud: Cloud | CloudRows
     changed: bool
     compared: bool = False
     log: Log = NO_LOG
@@ -88,24 +90,30 @@ class Picture:
         with self._lock:
             if self._cloud is None or seen is None or seen != self._total:
                 try:
-                    reading = self._db.snapshot(self._brought_up_to_date)
+                    cloud = self._read_now()
                 except BaseException:
                     # A cloud that was changed half way is worse than none.
                     self._cloud = None
                     raise
-                cloud = self._keep(reading)
             else:
                 cloud = self._cloud
                 telemetry.refreshed("nothing", 0, len(cloud))
             return work(cloud)
 
-    def _keep(self, reading: _Reading) -> Cloud:
+    def _read_now(self) -> Cloud:
+        with _no_collection():
+            reading = self._db.snapshot(self._brought_up_to_date)
+            shown = reading.cloud
+            cloud = Cloud.load(shown) if isinstance(shown, CloudRows) else shown
+        self._keep(cloud, reading)
+        return cloud
+
+    def _keep(self, cloud: Cloud, reading: _Reading) -> None:
         """Remember what a snapshot has shown; one that breaks off and is begun again has shown nothing."""
-        self._cloud, self._signs, self._moving = reading.cloud, reading.signs, reading.changed
+        self._cloud, self._signs, self._moving = cloud, reading.signs, reading.changed
         self._log, self._total = reading.log, reading.log.total
         if reading.compared:
             self._next_comparison_s = time.monotonic() + COMPARE_EVERY_S
-        return reading.cloud
 
     def read_knowing(self, named: Names, work: Callable[[Cloud, Names], T]) -> T:
         """Return ``work(cloud, known)``, where ``known`` are the names that exist but nobody has.
@@ -156,7 +164,7 @@ class Picture:
         if log is None:
             return self._as_others_write(tx)
         if cloud is None or self._signs is not None:
-            return _Reading(_loaded(tx), True, True, log)
+            return _Reading(_everything(tx), True, True, log)
         changed = None
         if time.monotonic() < self._next_comparison_s:
             changed = log.changed_since(self._log)
@@ -172,7 +180,7 @@ class Picture:
         """Return the cloud during a coexistence, read whole after any change."""
         signs = coexistence_rows.signs(tx)
         if self._cloud is None or signs != self._signs:
-            return _Reading(_loaded(tx), True, signs=signs)
+            return _Reading(_everything(tx), True, signs=signs)
         telemetry.refreshed("nothing", 0, len(self._cloud))
         return _Reading(self._cloud, False, signs=signs)
 
@@ -189,21 +197,18 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@_no_collection()
-def _loaded(tx: Snapshot) -> Cloud:
+def _everything(tx: Snapshot) -> CloudRows:
     contents, names = cloud_rows.everything(tx)
     LOG.debug("Read all %d resource providers for the search", len(contents.providers))
     telemetry.refreshed("whole", len(contents.providers), len(contents.providers))
-    return Cloud.load(
-        CloudRows(
-            providers=contents.providers,
-            inventories=contents.inventories,
-            traits=contents.traits,
-            aggregates=contents.aggregates,
-            class_names=names.classes,
-            trait_names=names.traits,
-            aggregate_uuids=names.aggregates,
-        )
+    return CloudRows(
+        providers=contents.providers,
+        inventories=contents.inventories,
+        traits=contents.traits,
+        aggregates=contents.aggregates,
+        class_names=names.classes,
+        trait_names=names.traits,
+        aggregate_uuids=names.aggregates,
     )
 
 
@@ -219,8 +224,8 @@ def _differing(tx: Snapshot, cloud: Cloud) -> set[int]:
     return {key for key in held.keys() | revisions.keys() if held.get(key) != revisions.get(key)}
 
 
-def _refreshed(tx: Snapshot, cloud: Cloud, changed: Changed) -> Cloud:
-    """Return the cloud with these providers as they are now."""
+def _refreshed(tx: Snapshot, cloud: Cloud, changed: Changed) -> Cloud | CloudRows:
+    """Return the cloud with these providers as they are now; the rows of all where these are too many."""
     stocks = {}
     if changed.stock:
         stocks = _stocks(cloud_rows.stocks(tx, changed.stock.keys()))
@@ -229,7 +234,7 @@ def _refreshed(tx: Snapshot, cloud: Cloud, changed: Changed) -> Cloud:
     } - changed.whole
     whole = changed.whole | (changed.stock.keys() - explained)
     if len(whole) > RELOAD_FRACTION * len(cloud) + BLOCK:
-        return _loaded(tx)
+        return _everything(tx)
     if whole:
         _replace(tx, cloud, whole)
     cloud.restock(stocks[key] for key in explained)

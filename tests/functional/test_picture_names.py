@@ -10,7 +10,7 @@ from placement.db.database import Database
 from placement.objects import allocation_candidate
 from placement.objects.allocation_candidate import NoSuchClass, NoSuchTrait
 from placement.objects.picture import Picture
-from placement.search import CandidateRequest, Group
+from placement.search import CandidateRequest, Cloud, CloudRows, Group
 from placement.search.room import Room
 from tests.support.service import Service, empty, running
 
@@ -98,3 +98,20 @@ def test_a_trait_that_its_last_provider_lost_is_still_known(service: Service) ->
     done(service, "DELETE", f"/traits/{WORN}")
     with pytest.raises(NoSuchTrait, match=WORN):
         found(picture, wanted)
+
+
+def test_no_transaction_lasts_while_a_picture_is_made(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a million providers that takes seconds; a server may have ended the transaction by then."""
+    sent: list[str] = []
+    event.listen(service.db.engine, "before_cursor_execute", lambda *args: sent.append(args[2]))
+    load = Cloud.load
+
+    def made(rows: CloudRows) -> Cloud:
+        sent.append("made")
+        return load(rows)
+
+    monkeypatch.setattr(Cloud, "load", made)
+    assert found(Picture(service.db), Group("", {"VCPU": 1})) == 1
+    assert sent[-2:] == ["COMMIT", "made"]
