@@ -128,7 +128,8 @@ def _seen(of_user: bool) -> CompoundSelect[Any]:
     type_id = func.coalesce(consumers.c.consumer_type_id, NO_TYPE).label("consumer_type_id")
     holds = select(allocations.c.id).where(allocations.c.consumer_id == consumers.c.uuid).exists()
     number: ColumnElement[int] = literal_column(str(CONSUMERS))
-    # Joined to the one row by its key, so that MariaDB sees first when there is none.
+    # Joined to the one row by its key, so that MariaDB sees first when there is none. PostgreSQL, which would
+    # join an empty table last, looks at the condition that depends on no row first.
     return union_all(
         select(_usages.c.consumer_type_id, _usages.c.resource_class_id, _usages.c.used).where(
             *owned(_usages), ~coexistence_rows.UNDER_WAY
@@ -137,11 +138,11 @@ def _seen(of_user: bool) -> CompoundSelect[Any]:
         .select_from(models.coexistence)
         .join(consumers, one)
         .join(allocations, allocations.c.consumer_id == consumers.c.uuid)
-        .where(*owned(consumers)),
+        .where(*owned(consumers), coexistence_rows.UNDER_WAY),
         select(type_id, number, literal_column("1"))
         .select_from(models.coexistence)
         .join(consumers, one)
-        .where(*owned(consumers), holds),
+        .where(*owned(consumers), holds, coexistence_rows.UNDER_WAY),
     )
 
 
