@@ -6,7 +6,7 @@ Below the page: how a request finds its line on it, and what is checked on the w
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from routes import Mapper
 from webob import Response
@@ -150,6 +150,9 @@ EXPLORER: dict[str, dict[str, Actions]] = {
 """Static files, which hold no data and ask for no rule (specification 07 section 7); there with INSIGHT."""
 
 
+BESIDE = "/-/"
+
+
 class Dispatcher:
     """Serves a request whose microversion is known.
 
@@ -169,10 +172,9 @@ class Dispatcher:
         self._authorizer = authorizer
         self._routes = routes
         self._public = public
-        self._mapper = Mapper(controller_scan=None, register=False)
-        for template in routes:
-            self._mapper.connect(template, VARIABLE.sub(ONE_SEGMENT, template))
-        self._mapper.create_regs()
+        # What stands beside the compatible API is not looked at for the requests of that.
+        self._beside = _mapper(each for each in routes if each.startswith(BESIDE))
+        self._mapper = _mapper(each for each in routes if not each.startswith(BESIDE))
 
     def __call__(self, request: Request) -> Response:
         """Return the handler's response.
@@ -211,11 +213,21 @@ class Dispatcher:
         :param environ: of WSGI: the path is percent-decoded, one character per byte.
         :raises NotFoundHere: 404
         """
-        found = self._mapper.routematch(_nameable(environ.get("PATH_INFO", "")), environ)
+        path = _nameable(environ.get("PATH_INFO", ""))
+        mapper = self._beside if path.startswith(BESIDE) else self._mapper
+        found = mapper.routematch(path, environ)
         if found is None:
             raise NotFoundHere()
         variables, route = found
         return route.name, variables
+
+
+def _mapper(templates: Iterable[str]) -> Mapper:
+    mapper = Mapper(controller_scan=None, register=False)
+    for template in templates:
+        mapper.connect(template, VARIABLE.sub(ONE_SEGMENT, template))
+    mapper.create_regs()
+    return mapper
 
 
 def _nameable(path: str) -> str:

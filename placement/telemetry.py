@@ -33,6 +33,7 @@ class Found:
 class Trace:
     """What was noted of one request; most requests have little to note, and one costs nothing to make.
 
+    ``eventful``: whether more is noted than what every request has: route, status and statements.
     ``stages``: seconds by stage of a search, freshness, filter, combine, render. ``refreshes``: how
     the picture was brought up to date, nothing, part or whole; how many providers were read for it,
     and how many it has. ``repeats``: why transactions were begun again. ``held_s``: for how long each
@@ -43,6 +44,7 @@ class Trace:
     route = "none"
     status = "500"
     statements = 0
+    eventful = False
     attempts = 0
     gave_up = 0
     waits = 0
@@ -113,30 +115,35 @@ def passed(stage: str) -> None:
 def searched(candidates: int, stopped: str | None, *, cut: tuple[str, ...]) -> None:
     """Note what a search came to, as in :class:`Found`."""
     if (trace := _current.trace) is not None:
+        trace.eventful = True
         trace.found = Found(candidates, stopped, cut)
 
 
 def refreshed(kind: str, read: int, providers: int) -> None:
     """Note how the picture was brought up to date, as in :class:`Trace`."""
     if (trace := _current.trace) is not None:
+        trace.eventful = True
         trace.refreshes = (*trace.refreshes, (kind, read, providers))
 
 
 def attempted() -> None:
     """Note that a transaction that writes begins, for the first time or again."""
     if (trace := _current.trace) is not None:
+        trace.eventful = True
         trace.attempts += 1
 
 
 def repeats(cause: str) -> None:
     """Note why a transaction is about to be begun again."""
     if (trace := _current.trace) is not None:
+        trace.eventful = True
         trace.repeats = (*trace.repeats, cause)
 
 
 def gave_up() -> None:
     """Note that a write is refused because it kept losing against others."""
     if (trace := _current.trace) is not None:
+        trace.eventful = True
         trace.gave_up += 1
 
 
@@ -156,6 +163,7 @@ def transaction_ended() -> None:
 def waited_for_connection(seconds: float) -> None:
     """Note how long it took to get a connection, unless it was there."""
     if seconds > WAITED_S and (trace := _current.trace) is not None:
+        trace.eventful = True
         trace.waits += 1
         trace.waited_s += seconds
 
@@ -163,16 +171,19 @@ def waited_for_connection(seconds: float) -> None:
 def database_failed(kind: str) -> None:
     """Note an error of the database, as one of :data:`placement.db.driver_errors.KINDS`."""
     if (trace := _current.trace) is not None:
+        trace.eventful = True
         trace.database_errors = (*trace.database_errors, kind)
 
 
 def conflicted(error: str) -> None:
     """Note the class of the error that is answered with 409."""
     if (trace := _current.trace) is not None:
+        trace.eventful = True
         trace.conflict = error
 
 
 def foreign_writes_seen(number: int) -> None:
     """Note how many writes of another service this one has not made up for."""
     if (trace := _current.trace) is not None:
+        trace.eventful = True
         trace.foreign_writes = number

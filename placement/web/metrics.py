@@ -6,6 +6,7 @@ classes that exist.
 """
 
 import functools
+import os
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from placement.telemetry import Trace
 from placement.web.cloud_gauges import CloudGauges
 from placement.web.observation import method_of
 from placement.web.request_log import Environ
-from placement.web.shared_values import SharedValues
+from placement.web.shared_values import SharedHistogram, SharedValue, SharedValues
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 CANDIDATES = (0, 1, 10, 100, 1000, 10_000)
@@ -38,7 +39,10 @@ class _Children(dict[tuple[str, ...], Any]):
         self._metric = metric
 
     def __missing__(self, labels: tuple[str, ...]) -> Any:
-        child = self[labels] = self._metric.labels(*labels)
+        child = self._metric.labels(*labels)
+        if isinstance(child, prometheus.Histogram) and isinstance(child._sum, SharedValue):
+            child = SharedHistogram(child)
+        self[labels] = child
         return child
 
     def at_zero(self, series: Iterable[tuple[str, ...]]) -> "_Children":
@@ -66,6 +70,7 @@ class Metrics:
         self._registry = prometheus.CollectorRegistry()
         self._cloud = CloudGauges()
         self._database: Database | None = None
+        self._process: int
         self._shown_in_use: int
         self._shown_picture: tuple[int, int]
         self._forget_states()
@@ -183,9 +188,17 @@ class Metrics:
 
     def record(self, environ: Environ, trace: Trace, seconds: float) -> None:
         """Count a request that has ended."""
-        self._follow_fork()
-        operation = (method_of(environ), trace.route)
-        self._requests[*operation, trace.status].observe(seconds)
+        if self._process != os.getpid():
+            self._begin_as_child()
+        method = method_of(environ)
+        self._requests[method, trace.route, trace.status].observe(seconds)
+        if self._database is not None and len(self._database.in_use) != self._shown_in_use:
+            self._record_pool(self._database)
+        # Most requests have nothing more to say; asking them for each thing takes a fifth of all this.
+        if trace.eventful:
+            self._record_events((method, trace.route), trace)
+
+    def _record_events(self, operation: tuple[str, str], trace: Trace) -> None:
         if trace.attempts:
             self._attempts[operation].inc(trace.attempts)
         for held_s in trace.held_s:
@@ -200,8 +213,6 @@ class Metrics:
         if trace.waits:
             self._waits.inc(trace.waits)
             self._wait_seconds.inc(trace.waited_s)
-        if self._database is not None:
-            self._record_pool(self._database)
         if trace.status >= "409":
             self._record_failure(operation, trace)
         for cause in trace.repeats:
@@ -235,13 +246,11 @@ class Metrics:
 
     def _record_pool(self, database: Database) -> None:
         """Look who else has a connection at this moment; the last to end sees that nobody has."""
-        in_use = len(database.in_use)
-        if in_use != self._shown_in_use:
-            self._shown_in_use = in_use
-            pool = database.engine.pool
-            assert isinstance(pool, QueuePool)
-            self._pool_size.set(pool.size())
-            self._in_use.set(in_use)
+        self._shown_in_use = len(database.in_use)
+        pool = database.engine.pool
+        assert isinstance(pool, QueuePool)
+        self._pool_size.set(pool.size())
+        self._in_use.set(self._shown_in_use)
 
     def _record_picture(self, providers: int) -> None:
         """Say what there is in it; the time in whole seconds, since searches are many."""
@@ -251,12 +260,14 @@ class Metrics:
             self._providers.set(providers)
             self._checked.set(state[1])
 
-    def _follow_fork(self) -> None:
-        if self._shared is not None and self._shared.follow_fork():
-            self._forget_states()
+    def _begin_as_child(self) -> None:
+        if self._shared is not None:
+            self._shared.reopen()
+        self._forget_states()
 
     def _forget_states(self) -> None:
         """Show all gauges at the next occasion; those of a forked child are not set yet."""
+        self._process = os.getpid()
         self._shown_in_use = -1
         self._shown_picture = (-1, 0)
 
@@ -264,7 +275,8 @@ class Metrics:
 
     def exposition(self, picture: Picture) -> bytes:
         """Return everything in Prometheus' text format."""
-        self._follow_fork()
+        if self._process != os.getpid():
+            self._begin_as_child()
         cloud = self._cloud.of(picture)
         if cloud.memory is not None:
             self._memory.set(cloud.memory)

@@ -1,12 +1,12 @@
 """Numbers that the processes of a server add up in files: what prometheus-client calls multiprocess mode.
 
-The files are the library's, and it sums them up. Its own class for a number makes five calls for each
-addition, and asks each time whether the process was forked; half of what metrics cost a small request.
-Here an addition is one, and whoever adds asks once for all that a request adds (``follow_fork``).
+The files are the library's, and it sums them up. Its own classes make fourteen calls to observe something
+once, and ask twice whether the process was forked; a third of what metrics cost a small request. Here it is
+one call, and who counts asks once for each request.
 """
 
-import os
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,35 +22,54 @@ DOUBLE = 8
 class SharedValue:
     """A number in a file of this process. Its names are those that the library calls."""
 
-    __slots__ = ("_at", "_lock", "_numbers", "file", "key")
+    __slots__ = ("at", "file", "key", "lock", "numbers")
 
     def __init__(self, lock: threading.Lock, file: str, key: str) -> None:
-        self._lock = lock
+        self.lock = lock
         self.file = file
         self.key = key
 
     def place(self, numbers: "memoryview[float]", at: int) -> None:
         """Say where the number and its time are."""
-        self._numbers = numbers
-        self._at = at
+        self.numbers = numbers
+        self.at = at
 
     def inc(self, amount: float) -> None:
         """Add to the number."""
-        with self._lock:
-            self._numbers[self._at] += amount
+        with self.lock:
+            self.numbers[self.at] += amount
 
     def set(self, value: float, timestamp: float | None = None) -> None:
         """Make it this number, at this time in seconds since 1970."""
-        with self._lock:
-            self._numbers[self._at] = value
-            self._numbers[self._at + 1] = timestamp or 0.0
+        with self.lock:
+            self.numbers[self.at] = value
+            self.numbers[self.at + 1] = timestamp or 0.0
 
     def get(self) -> float:
         """Return the number."""
-        return self._numbers[self._at]
+        return self.numbers[self.at]
 
     def get_exemplar(self) -> None:
         """There are none."""
+
+
+class SharedHistogram:
+    """One of the library's histograms, with the values of its labels."""
+
+    __slots__ = ("_bounds", "_buckets", "_lock", "_sum")
+
+    def __init__(self, histogram: Any) -> None:
+        self._sum: SharedValue = histogram._sum
+        self._buckets: list[SharedValue] = histogram._buckets
+        self._bounds: list[float] = histogram._upper_bounds
+        self._lock = self._sum.lock
+
+    def observe(self, amount: float) -> None:
+        """Add to the sum, and one to the bucket."""
+        total, bucket = self._sum, self._buckets[bisect_left(self._bounds, amount)]
+        with self._lock:
+            total.numbers[total.at] += amount
+            bucket.numbers[bucket.at] += 1
 
 
 class SharedValues:
@@ -65,7 +84,6 @@ class SharedValues:
         self._lock = threading.Lock()
         self._files: dict[str, MmapedDict] = {}
         self._values: list[SharedValue] = []
-        self._process = os.getpid()
 
     def make(
         self,
@@ -87,21 +105,15 @@ class SharedValues:
             self._values.append(value)
         return value
 
-    def follow_fork(self) -> bool:
-        """Move to files of its own if this process is a child of the one that opened them.
+    def reopen(self) -> None:
+        """Move to files of this process, which is a child of the one that opened those it has.
 
-        Servers fork before they serve, and uWSGI does not tell Python. Returns whether it moved.
+        Servers fork before they serve, and uWSGI does not tell Python.
         """
-        if self._process == os.getpid():
-            return False
         with self._lock:
-            if self._process == os.getpid():
-                return False
             self.close()
             for value in self._values:
                 self._place(value)
-            self._process = os.getpid()
-        return True
 
     def close(self) -> None:
         """Close the files of this process; numbers that were made there stay what they are."""
