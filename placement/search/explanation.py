@@ -184,4 +184,8 @@ class _Amounts:
             else group
             for group in self.request.groups
         )
-        return self.budget.has_candidate(cloud, replace(self.request, groups=groups))
+        try:
+            return self.budget.has_candidate(cloud, replace(self.request, groups=groups))
+        except UnknownName:
+            # With so little the search comes to a name that does not exist, and refuses the request.
+            return False
