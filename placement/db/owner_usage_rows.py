@@ -4,13 +4,14 @@ A sum is spread over slots. A write adds to one slot chosen at random, so that c
 seldom wait for one another, on one database or between the nodes of a cluster; a reader adds up.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
-    CompoundSelect,
+    Select,
+    Subquery,
     bindparam,
     func,
     literal_column,
@@ -87,26 +88,72 @@ def adding(dialect: str, rows: Sequence[Row]) -> tuple[Ready, dict[str, Any]]:
     return insertion.inserting(_usages, rows, after=_ADD_UP[dialect])
 
 
-def of_project(access: Access, project: str, user: str | None) -> list[Usage]:
+def of_project(access: Access, project: str, user: str | None) -> list[Usage] | None:
     """Return what the consumers of a project, and of a user in it, use by type and class.
 
-    One statement; the rows read are the owner's alone.
+    None during a coexistence: then :func:`of_project_in_ledger` is right. One statement; the rows read
+    are the owner's alone.
     """
-    given = {"project": project} if user is None else {"project": project, "user": user}
+    rows = access.rows(_summed(user is not None), _given(project, user))
+    return None if rows[0][0] else _usages_in(row[1:] for row in rows)
+
+
+def of_project_in_ledger(access: Access, project: str, user: str | None) -> list[Usage]:
+    """Return the same, added up from the allocations of the project's consumers. One statement."""
+    return _usages_in(access.rows(_held(user is not None), _given(project, user)))
+
+
+def _given(project: str, user: str | None) -> dict[str, str]:
+    return {"project": project} if user is None else {"project": project, "user": user}
+
+
+def _usages_in(rows: Iterable[Sequence[Any]]) -> list[Usage]:
     return [
         Usage(type_name, class_name, int(amount))
-        for type_name, class_id, class_name, amount in access.rows(_of(user is not None), given)
+        for type_name, class_id, class_name, amount in rows
         if class_name is not None or class_id == CONSUMERS
     ]
 
 
 @cache
-def _of(of_user: bool) -> Ready:
-    seen = _seen(of_user).subquery()
-    total = func.sum(seen.c.used)
+def _summed(of_user: bool) -> Ready:
+    """Whether there is a coexistence beside each sum; alone if there is, or if there are no sums.
+
+    The ledger is in a statement of its own: in one with this, PostgreSQL starts parallel workers for it
+    (20 ms), which find that it is not asked for.
+    """
+    under_way = select(coexistence_rows.UNDER_WAY.label("is_so")).subquery()
+    own = select(_usages.c.consumer_type_id, _usages.c.resource_class_id, _usages.c.used)
+    sums = _named(own.where(*_owned(_usages, of_user)).subquery()).subquery()
+    rows = under_way.outerjoin(sums, ~under_way.c.is_so)
+    return Ready(select(under_way.c.is_so, *sums.c).select_from(rows))
+
+
+@cache
+def _held(of_user: bool) -> Ready:
+    consumers, allocations = models.consumers, models.allocations
+    type_id = func.coalesce(consumers.c.consumer_type_id, NO_TYPE).label("consumer_type_id")
+    holds = select(allocations.c.id).where(allocations.c.consumer_id == consumers.c.uuid).exists()
+    number: ColumnElement[int] = literal_column(str(CONSUMERS))
+    amounts = (
+        select(type_id, allocations.c.resource_class_id, allocations.c.used)
+        .join_from(consumers, allocations, allocations.c.consumer_id == consumers.c.uuid)
+        .where(*_owned(consumers, of_user))
+    )
+    holders: Select[Any, *tuple[Any, ...]] = select(type_id, number, literal_column("1")).where(
+        *_owned(consumers, of_user), holds
+    )
+    return Ready(_named(union_all(amounts, holders).subquery()))
+
+
+def _named(seen: Subquery) -> Select[Any]:
+    """Add up amounts by type and class, and give these their names."""
+    total = func.sum(seen.c.used).label("total")
     of_class = seen.c.resource_class_id
-    return Ready(
-        select(_types.c.name, of_class, _classes.c.name, total)
+    return (
+        select(
+            _types.c.name.label("type_name"), of_class, _classes.c.name.label("class_name"), total
+        )
         .select_from(seen)
         .outerjoin(_types, _types.c.id == seen.c.consumer_type_id)
         .outerjoin(_classes, _classes.c.id == of_class)
@@ -115,35 +162,12 @@ def _of(of_user: bool) -> Ready:
     )
 
 
-def _seen(of_user: bool) -> CompoundSelect[Any]:
-    """The rows of one owner; during a coexistence those of the ledger, which are right then."""
-    consumers, allocations, one = models.consumers, models.allocations, models.coexistence.c.id == 1
-
-    def owned(table: Any) -> list[ColumnElement[bool]]:
-        of_project = table.c.project_id == _id_of(models.projects, "project")
-        if not of_user:
-            return [of_project]
-        return [of_project, table.c.user_id == _id_of(models.users, "user")]
-
-    type_id = func.coalesce(consumers.c.consumer_type_id, NO_TYPE).label("consumer_type_id")
-    holds = select(allocations.c.id).where(allocations.c.consumer_id == consumers.c.uuid).exists()
-    number: ColumnElement[int] = literal_column(str(CONSUMERS))
-    # Joined to the one row by its key, so that MariaDB sees first when there is none. PostgreSQL, which would
-    # join an empty table last, looks at the condition that depends on no row first.
-    return union_all(
-        select(_usages.c.consumer_type_id, _usages.c.resource_class_id, _usages.c.used).where(
-            *owned(_usages), ~coexistence_rows.UNDER_WAY
-        ),
-        select(type_id, allocations.c.resource_class_id, allocations.c.used)
-        .select_from(models.coexistence)
-        .join(consumers, one)
-        .join(allocations, allocations.c.consumer_id == consumers.c.uuid)
-        .where(*owned(consumers), coexistence_rows.UNDER_WAY),
-        select(type_id, number, literal_column("1"))
-        .select_from(models.coexistence)
-        .join(consumers, one)
-        .where(*owned(consumers), holds, coexistence_rows.UNDER_WAY),
-    )
+def _owned(table: Any, of_user: bool) -> list[ColumnElement[bool]]:
+    """The rows of one owner."""
+    of_project = table.c.project_id == _id_of(models.projects, "project")
+    if not of_user:
+        return [of_project]
+    return [of_project, table.c.user_id == _id_of(models.users, "user")]
 
 
 def _id_of(table: Any, name: str) -> ColumnElement[int]:

@@ -42,7 +42,7 @@ def of_provider(db: Database, provider_uuid: str) -> ProviderUsage:
 
 
 def by_class(db: Database, project: str, user: str | None = None) -> dict[str, int]:
-    """Return what the consumers of a project, and of a user in it, use by class. One statement."""
+    """Return what the consumers of a project, and of a user in it, use by class. See ``by_group``."""
     groups = by_group(db, project, user, ALL)
     return dict(groups[ALL].used_by_class) if groups else {}
 
@@ -50,12 +50,14 @@ def by_class(db: Database, project: str, user: str | None = None) -> dict[str, i
 def by_group(
     db: Database, project: str, user: str | None = None, consumer_type: str | None = None
 ) -> dict[str, GroupUsage]:
-    """Return the same by group of consumers. One statement.
+    """Return the same by group of consumers. One statement, two during a coexistence.
 
     :param consumer_type: None: a group per type; ``all`` or ``unknown``: that group; else the group
         of this type. A group without allocations is missing.
     """
     rows = db.read(lambda reader: owner_usage_rows.of_project(reader, project, user))
+    if rows is None:
+        rows = db.read(lambda reader: owner_usage_rows.of_project_in_ledger(reader, project, user))
     groups: dict[str, GroupUsage] = defaultdict(GroupUsage)
     for row in rows:
         name = row.type_name or UNKNOWN
