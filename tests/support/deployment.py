@@ -106,7 +106,7 @@ def uwsgi(
     if http:
         socket = f"socket = {folder}/uwsgi.sock\nchmod-socket = 666"
         assert socket in text
-        text = text.replace(socket, f"http-socket = 127.0.0.1:{port}")
+        text = text.replace(socket, f"http-socket = 127.0.0.1:{port}\ntcp-nodelay = true")
     loads = processes
     if forks_loaded:
         assert "lazy-apps = true" in text
