@@ -60,7 +60,7 @@ GENERATION = (
     " updated_at = {p} WHERE id = {p} AND generation = {p}"
 )
 CHANGE = (
-    "UPDATE provider_changes SET mark = mark + {p}, recent = substr({entry}, 1, 255)"
+    "UPDATE provider_changes SET mark = mark + {p}, recent = substr({entry}, 1, {length})"
     " WHERE slot = {p}"
 )
 OWNER = (
@@ -113,6 +113,7 @@ class Writer:
         place = "?" if dialect == "sqlite" else "%s"
         fields = {
             "p": place,
+            "length": change_rows.LENGTH,
             "entry": f"concat({place}, recent)" if dialect == "mysql" else f"{place} || recent",
             "lock": "" if dialect == "sqlite" else " FOR UPDATE",
             "add": ON_DUPLICATE if dialect == "mysql" else ON_CONFLICT,
@@ -160,7 +161,7 @@ class Writer:
         self._do("counters", *cases, *(inventory for inventory, _, _ in wanted))
         self._do("generation", now, provider_id, generation)
         step = random.randrange(change_rows.MOST_STEP) + 1
-        entry = f"{step}:{provider_id};"
+        entry = f"{step}:{change_rows.STOCK}{provider_id};"
         self._do("change", step, entry, random.randrange(change_rows.SLOTS))
         slot = random.randrange(SLOTS)
         sums = [(class_id, amount) for _, class_id, amount in wanted] + [(CONSUMERS, 1)]

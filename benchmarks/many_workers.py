@@ -101,7 +101,7 @@ def report_reads(url: str, cloud: Cloud, log: Path, options: argparse.Namespace)
             )
 
         told("at rest")
-        with clients.beside(target, search, SEARCHES_PER_S, clients=1) as beside:
+        with clients.beside(target, search, SEARCHES_PER_S, clients=1):
             told(f"beside {SEARCHES_PER_S:.0f} searches/s")
         with (
             changing(url, options.changed),

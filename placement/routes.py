@@ -151,6 +151,7 @@ EXPLORER: dict[str, dict[str, Actions]] = {
 
 
 BESIDE = "/-/"
+"""How the paths of INSIGHT and EXPLORER begin; no path of the compatible API does."""
 
 
 class Dispatcher:

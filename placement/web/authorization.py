@@ -111,7 +111,10 @@ class Authorizer:
         )
 
     def _found(self, name: str) -> str | None:
-        """Return what ``conf.find_file`` would. That puts all paths together anew, twice for each request."""
+        """Return what ``conf.find_file`` would.
+
+        That puts all paths together anew: asked twice for each request, it took a fifth of the smallest read.
+        """
         candidates = self._candidates.get(name)
         if candidates is None:
             candidates = [str(place / name) for place in self._places]

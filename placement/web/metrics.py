@@ -194,7 +194,7 @@ class Metrics:
         self._requests[method, trace.route, trace.status].observe(seconds)
         if self._database is not None and len(self._database.in_use) != self._shown_in_use:
             self._record_pool(self._database)
-        # Most requests have nothing more to say; asking them for each thing takes a fifth of all this.
+        # Most requests have nothing more to say; asking them for each thing takes a sixth of all this.
         if trace.eventful:
             self._record_events((method, trace.route), trace)
 

@@ -148,14 +148,7 @@ def live(running: Pair, day: str, seed: int) -> Lived:
         refused_s = DAYS[day](running, ledger)
         assert refused_s < RECOVERS_S * PATIENCE, f"clients were refused for {refused_s:.1f} s"
     ledger.check(Database(make_engine(url_of(running.primary), patient=True)))
-    return Lived(
-        day,
-        time.monotonic() - began,
-        sum(ledger.acknowledged),
-        len(ledger.refused),
-        refused_s,
-        ledger.slowest_s,
-    )
+    return Lived.under(ledger, day, time.monotonic() - began, refused_s)
 
 
 def run(seconds: float, seed: int) -> Soak:

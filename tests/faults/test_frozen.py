@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import requests
-from sqlalchemy import exc
+from sqlalchemy import Connection, exc
 
 from placement import errors
 from placement.db.database import Database, Transaction
@@ -110,13 +110,18 @@ def test_a_statement_that_takes_too_long_is_ended_and_not_repeated(url: str) -> 
     database.dispose()
 
 
+def lock_a_row(connection: Connection) -> None:
+    """Make a table of one row, and begin a transaction that holds it."""
+    connection.exec_driver_sql("CREATE TABLE t (a int primary key)")
+    connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+    connection.exec_driver_sql("BEGIN")
+    connection.exec_driver_sql("SELECT a FROM t FOR UPDATE")
+
+
 def test_a_held_lock_is_waited_for_no_longer_than_said(url: str) -> None:
     engine = make_engine(f"{url}?lock_timeout=1")
     with engine.connect() as holder, engine.connect() as waiter:
-        holder.exec_driver_sql("CREATE TABLE t (a int primary key)")
-        holder.exec_driver_sql("INSERT INTO t VALUES (1)")
-        holder.exec_driver_sql("BEGIN")
-        holder.exec_driver_sql("SELECT a FROM t FOR UPDATE")
+        lock_a_row(holder)
         waiter.exec_driver_sql("BEGIN")
         began = time.monotonic()
         with pytest.raises(exc.OperationalError):
@@ -132,10 +137,7 @@ def test_the_locks_of_a_worker_that_falls_silent_are_freed(url: str, written: bo
     """Whether it has written already or not; who waits for them gets them."""
     engine = make_engine(f"{url}?idle_transaction_timeout=1&lock_timeout=8")
     with engine.connect() as waiter, engine.connect() as silent:
-        silent.exec_driver_sql("CREATE TABLE t (a int primary key)")
-        silent.exec_driver_sql("INSERT INTO t VALUES (1)")
-        silent.exec_driver_sql("BEGIN")
-        silent.exec_driver_sql("SELECT a FROM t FOR UPDATE")
+        lock_a_row(silent)
         if written:
             silent.exec_driver_sql("UPDATE t SET a = 2")
 

@@ -26,15 +26,14 @@ def dropped(pairs: Pairs, drop: dict[str, str]) -> Pairs:
     if name == "group_policy":
         return [*(pair for pair in pairs if pair[0] != name), (name, "none")]
     left = list(pairs)
-    if (name, value) in left:
+    if (name, value) in pairs:
         left.remove((name, value))
     else:
-        place, text = next(
-            (place, text)
-            for place, (key, text) in enumerate(pairs)
-            if key == name and value in text.split(",")
+        assert times(pairs, drop), f"the query has no {drop}"
+        place = next(
+            n for n, (key, text) in enumerate(pairs) if key == name and value in text.split(",")
         )
-        left[place] = (name, ",".join(item for item in text.split(",") if item != value))
+        left[place] = (name, ",".join(each for each in pairs[place][1].split(",") if each != value))
     suffix = re.match("(resources|required|member_of|in_tree)(.*)", name)
     if suffix and not any(
         key in (f"resources{suffix[2]}", f"required{suffix[2]}") for key, _ in left

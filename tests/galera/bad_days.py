@@ -173,14 +173,7 @@ def live(running: Balanced, day: str, seed: int) -> Lived:
     for node in running.cluster.nodes:
         url = node.url(DATABASE) + "?init_command=SET SESSION wsrep_sync_wait=1"
         ledger.check(Database(make_engine(url, patient=True)))
-    return Lived(
-        day,
-        time.monotonic() - began,
-        sum(ledger.acknowledged),
-        len(ledger.refused),
-        refused_s,
-        ledger.slowest_s,
-    )
+    return Lived.under(ledger, day, time.monotonic() - began, refused_s)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tests.support.ledger import Ledger
 from tests.support.resources import Gauge
 
 
@@ -23,6 +24,12 @@ class Lived:
     refused: int
     refused_s: float
     slowest_s: float
+
+    @classmethod
+    def under(cls, ledger: Ledger, day: str, seconds: float, refused_s: float) -> "Lived":
+        """Return what a day was like to the clients of a ledger."""
+        acknowledged, refused = sum(ledger.acknowledged), len(ledger.refused)
+        return cls(day, seconds, acknowledged, refused, refused_s, ledger.slowest_s)
 
     def __str__(self) -> str:
         return (
