@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
+    Integer,
     Select,
     func,
     literal_column,
@@ -31,7 +32,7 @@ _allocations = models.allocations
 _providers = models.resource_providers
 _classes = models.resource_classes
 _inventories = models.inventories
-_nothing: ColumnElement[int] = literal_column("0")
+_nothing: ColumnElement[int] = literal_column("0", Integer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,13 @@ Branch = tuple[Select[Any], ColumnElement[str]]
 
 
 def _names(kind: int, table: Any, name: ColumnElement[str]) -> tuple[Branch]:
-    kind_of_row: ColumnElement[int] = literal_column(str(kind))
+    kind_of_row: ColumnElement[int] = literal_column(str(kind), Integer)
     padding = (_nothing, _nothing, _nothing, _nothing)
     return ((select(kind_of_row, table.c.id, name, *padding), name),)
 
 
 _PROVIDER = select(
-    literal_column("4"),
+    literal_column("4", Integer),
     _providers.c.id,
     _providers.c.uuid,
     func.coalesce(_providers.c.generation, 0),
@@ -94,7 +95,7 @@ _PROVIDER = select(
     _nothing,
 )
 _CONSUMER = select(
-    literal_column("5"),
+    literal_column("5", Integer),
     _consumers.c.id,
     _consumers.c.uuid,
     _consumers.c.generation,
@@ -103,7 +104,7 @@ _CONSUMER = select(
     func.coalesce(_consumers.c.consumer_type_id, 0),
 )
 _ALLOCATION = select(
-    literal_column("6"),
+    literal_column("6", Integer),
     _allocations.c.id,
     _allocations.c.consumer_id,
     _allocations.c.resource_provider_id,

@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 from sqlalchemy import Connection, CursorResult, Dialect, Engine, event
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from placement.db.packed_numbers import packed
+
 Row = tuple[Any, ...]
 Convert = Callable[[Any], Any]
 Parameters = Mapping[str, Any]
@@ -59,6 +61,10 @@ class _Form:
     """
 
     def __init__(self, statement: Any, dialect: Dialect) -> None:
+        self._columns = getattr(statement, "selected_columns", ())
+        self._packed = packed(statement, dialect)
+        if self._packed is not None:
+            statement = self._packed.statement
         compiled = statement.compile(dialect=dialect)
         assert isinstance(compiled, SQLCompiler)
         self.is_whole = not (
@@ -78,7 +84,6 @@ class _Form:
             for name, value in compiled.params.items()
             if value is not None
         }
-        self._columns = getattr(statement, "selected_columns", ())
         self._taken: list[tuple[int, Convert]] | None = None
 
     def bound(self, parameters: Parameters) -> Any:
@@ -94,6 +99,8 @@ class _Form:
 
     def converted(self, rows: Sequence[Row], description: Sequence[Any]) -> Sequence[Row]:
         """Return the driver's rows with what it does not know itself made of some columns."""
+        if self._packed is not None:
+            rows = self._packed.unpack(rows)
         if self._taken is None:
             self._taken = list(self._conversions(description))
         if not self._taken or not rows:
@@ -109,7 +116,8 @@ class _Form:
     def _conversions(self, description: Sequence[Any]) -> Any:
         for place, column in enumerate(self._columns):
             own_type = column.type.dialect_impl(self._dialect)
-            convert = own_type.result_processor(self._dialect, description[place][1])
+            code = None if self._packed is not None else description[place][1]
+            convert = own_type.result_processor(self._dialect, code)
             if convert is not None:
                 yield place, convert
 
