@@ -107,6 +107,14 @@ class Access:
         else:
             self.connection.exec_driver_sql(text)
 
+    def commit(self) -> None:
+        """End the transaction; what was written is there for everybody."""
+        self.send("COMMIT")
+
+    def roll_back(self) -> None:
+        """Undo the transaction."""
+        self.send("ROLLBACK")
+
     def execute(
         self, statement: Executable, parameters: Any = None
     ) -> CursorResult[*tuple[Any, ...]]:
@@ -161,6 +169,40 @@ class Transaction(Access):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.lot = secrets.randbits(16)
+        self._is_finished = False
+        self._last: tuple[Ready, Mapping[str, Any]] | None = None
+
+    def finish(self, statement: Ready, parameters: Mapping[str, Any]) -> None:
+        """Run the last statement of the transaction, where the driver can together with COMMIT.
+
+        The rows that others wait for are held for one journey less. Nobody learns how many rows it has
+        found, and what goes wrong may only be raised when ``work`` has returned.
+        """
+        if self._is_direct and ready.can_commit_with(self.connection, statement):
+            self._note_statement()
+            self._last = (statement, parameters)
+        else:
+            self.change(statement, parameters)
+        self._is_finished = True
+
+    def commit(self) -> None:
+        """End the transaction, with the statement that was kept for its end."""
+        self._is_finished = False
+        if self._last is None:
+            super().commit()
+        else:
+            self._note_statement()
+            ready.change_and_commit(self.connection, *self._last)
+
+    def roll_back(self) -> None:
+        """Undo the transaction, of which the last statement may not have been sent."""
+        self._is_finished = False
+        super().roll_back()
+
+    def _note_statement(self) -> None:
+        if self._is_finished:
+            raise RuntimeError("Transaction.finish is for the last statement")
+        super()._note_statement()
 
 
 class Database:
@@ -328,7 +370,7 @@ class Database:
             telemetry.transaction_ended()
             raise
         try:
-            tx.send("COMMIT")
+            tx.commit()
         except exc.DBAPIError as error:
             if driver_errors.is_disconnect(error):
                 raise errors.OutcomeUnknown() from error
@@ -361,7 +403,7 @@ def _roll_back(tx: Access) -> None:
     if connection.invalidated or connection.closed:
         return
     try:
-        tx.send("ROLLBACK")
+        tx.roll_back()
     except exc.DBAPIError:
         # Also where the database ended the transaction by itself (SQLite does on a full disk).
         connection.invalidate()

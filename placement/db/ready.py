@@ -28,6 +28,7 @@ Parameters = Mapping[str, Any]
 
 _LOG = logging.getLogger("sqlalchemy.engine.Engine")
 _RAISED = "placement_raised"
+_SEND_SEVERAL = ("psycopg2",)
 
 
 def _same(value: Any) -> Any:
@@ -168,6 +169,21 @@ def send(connection: Connection, text: str) -> None:
     :raises sqlalchemy.exc.DBAPIError: the driver's error, as SQLAlchemy wraps it.
     """
     _run(connection, text, (), False)
+
+
+def can_commit_with(connection: Connection, ready: Ready) -> bool:
+    """:func:`change_and_commit` can be done: the driver takes two statements as one message."""
+    dialect = connection.dialect
+    return dialect.driver in _SEND_SEVERAL and ready.form(dialect).is_whole
+
+
+def change_and_commit(connection: Connection, ready: Ready, parameters: Parameters) -> None:
+    """Run a statement that writes, and COMMIT if it succeeds: one journey. Nobody listens.
+
+    :raises sqlalchemy.exc.DBAPIError: the driver's error, as SQLAlchemy wraps it.
+    """
+    form = ready.form(connection.dialect)
+    _run(connection, f"{form.text}; COMMIT", form.bound(parameters), False)
 
 
 def watched_rows(connection: Connection, ready: Ready, parameters: Parameters) -> Sequence[Row]:

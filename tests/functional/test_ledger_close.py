@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pytest
@@ -10,11 +11,12 @@ from sqlalchemy import select
 from placement.db import closing as end
 from placement.db import in_list, ledger_rows, models, schema, standard_names
 from placement.db.closing import Closing
-from placement.db.database import Database, Snapshot, StaleRead, Transaction
+from placement.db.database import Database, Snapshot, Transaction
 from placement.db.engine import make_engine
 from placement.db.inventory_rows import InventoryRow
 from placement.db.owner_usage_rows import CONSUMERS, Account
 from placement.db.provider_rows import LockedProvider
+from placement.errors import ObjectsChanged
 from placement.objects import inventory, resource_provider
 from placement.objects.inventory import record_from
 from tests.support.databases import KINDS, scratch_database
@@ -45,7 +47,7 @@ class Ledger:
     """One scratch database."""
 
     def __init__(self, url: str) -> None:
-        self.db = Database(make_engine(url))
+        self.db = Database(make_engine(url), attempts=lambda: 2)
         schema.sync(self.db)
         standard_names.synchronise(self.db)
 
@@ -156,10 +158,11 @@ def test_a_provider_of_which_nothing_moves_is_stepped_with_the_others(ledger: Le
     ]
 
 
+@pytest.mark.parametrize("is_watched", [False, True])
 @pytest.mark.parametrize("count", [1, 3, MANY])
 @pytest.mark.parametrize("moves", [(), (5, 7, 11)])
 def test_one_generation_that_is_not_the_one_that_was_read_refuses_all(
-    ledger: Ledger, count: int, moves: tuple[int, ...]
+    ledger: Ledger, count: int, moves: tuple[int, ...], is_watched: bool
 ) -> None:
     """The second guard, which between the nodes of a cluster is the only one."""
     hosts = ledger.hosts(count)
@@ -169,14 +172,16 @@ def test_one_generation_that_is_not_the_one_that_was_read_refuses_all(
     stale = LockedProvider(hosts[-1].id, hosts[-1].provider.uuid, before[-1][0] - 1)
     closing = Closing(moved, {1: [*providers[:-1], stale]}, (), OWED)
 
-    def once(tx: Transaction) -> None:
-        with pytest.raises(StaleRead):
-            end.close(tx, closing)
-        tx.exec_driver_sql("ROLLBACK")
-        tx.exec_driver_sql("BEGIN")
+    attempts: list[int] = []
 
-    ledger.db.write(once)
+    def once_more(tx: Transaction) -> None:
+        attempts.append(tx.attempt)
+        end.close(tx, closing)
 
+    with recorded(ledger.db) if is_watched else nullcontext(), pytest.raises(ObjectsChanged):
+        ledger.db.write(once_more)
+
+    assert attempts == [1, 2]
     assert ledger.state(hosts) == before
     assert ledger.sums() == sums
 
