@@ -149,6 +149,10 @@ class OldWriter:
         self.done: Counter[str] = Counter()
         self.wrong: list[str] = []
 
+    def begin(self) -> None:
+        """Write what is too seldom to come by chance in every short run."""
+        self._move_card()
+
     def write(self) -> None:
         """Write something at random."""
         kind = self.draw.random()
@@ -234,9 +238,9 @@ def write_as_the_old_service(
     """Write at random; return how often what was done, and what our servers answered wrongly."""
     draw = random.Random(seed)
     writer = OldWriter(url, port, place, draw)
-    for _ in length.turns(draw):
+    for turn in length.turns(draw):
         try:
-            writer.write()
+            writer.write() if turn else writer.begin()
         except Refused:
             writer.done["refusals"] += 1
         except Conflict:
@@ -274,13 +278,18 @@ class OurWriter:
         self.held: dict[str, Held] = {}
         self.done: Counter[tuple[str, int]] = Counter()
 
+    def begin(self) -> None:
+        """Write what is too seldom to come by chance in every short run."""
+        if self.number < len(NODES):
+            self._reshape(HOSTS[self.number], NODES[self.number])
+        else:
+            self._move(CARDS[self.number])
+
     def write(self) -> None:
         """Write something at random."""
         kind = self.draw.random()
-        if kind < 0.1 and self.number < len(NODES):
-            self._reshape(HOSTS[self.number], NODES[self.number])
-        elif kind < 0.1:
-            self._move(CARDS[self.number])
+        if kind < 0.1:
+            self.begin()
         elif self.held and kind < 0.45:
             consumer = self.draw.choice(list(self.held))
             del self.held[consumer]
@@ -334,8 +343,8 @@ def write_as_we_do(
     """Write at random; return how many answers to what had which status."""
     draw = random.Random(seed)
     writer = OurWriter(client, number, draw)
-    for _ in length.turns(draw):
-        writer.write()
+    for turn in length.turns(draw):
+        writer.write() if turn else writer.begin()
     return writer.done
 
 
