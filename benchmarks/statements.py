@@ -15,7 +15,7 @@ from typing import Any
 
 import webob
 from oslo_config import cfg
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
 
 from benchmarks.databases import scratch
 from placement import conf as configuration
@@ -38,10 +38,11 @@ TITLES = {"sqlite": "SQLite", "mysql": "MariaDB", "postgresql": "PostgreSQL"}
 
 @dataclass(frozen=True)
 class Row:
-    """One request: what it is, the statements it sent, and the HTTP status it got."""
+    """One request: what it is, the statements it sent, in how many messages, and the HTTP status it got."""
 
     name: str
     statements: tuple[str, ...]
+    messages: int
     status: int
 
     @property
@@ -49,6 +50,10 @@ class Row:
         """Those between BEGIN and COMMIT or ROLLBACK; all of them where there is no transaction."""
         words = ("BEGIN", "START", "COMMIT", "ROLLBACK", "SET TRANSACTION")
         return sum(not statement.startswith(words) for statement in self.statements)
+
+    def cell(self, kind: str) -> str:
+        """What the table says: to SQLite nothing travels."""
+        return str(self.inside) if kind == "sqlite" else f"{self.inside} in {self.messages}"
 
 
 class Requests:
@@ -234,42 +239,46 @@ def measure(db: Database) -> list[Row]:
     """Send every request and return what each sent to the database."""
     seen: list[str] = []
     engine: Engine = db.engine
+    run = engine.dialect.do_execute
 
-    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        seen.append(statement)
+    def note(cursor: Any, text: str | bytes, *given: Any) -> None:
+        seen.append(text if isinstance(text, str) else text.decode())
+        run(cursor, text, *given)
 
-    event.listen(engine, "before_cursor_execute", note)
+    # A listener would change how statements travel.
+    engine.dialect.do_execute = note  # type: ignore[method-assign]
     try:
         requests = Requests(db)
         rows = []
         for name, send in requests.every():
             seen.clear()
             send()
-            rows.append(Row(name, tuple(seen), requests.status))
+            parts = tuple(part for message in seen for part in message.split("; "))
+            rows.append(Row(name, parts, len(seen), requests.status))
         return rows
     finally:
-        event.remove(engine, "before_cursor_execute", note)
+        engine.dialect.do_execute = run  # type: ignore[method-assign]
 
 
 def table(measured: Mapping[str, Sequence[Row]]) -> str:
     """Return a reStructuredText table of the rows of each kind of database, which are of the same
     requests."""
+    columns = {TITLES[kind]: [row.cell(kind) for row in rows] for kind, rows in measured.items()}
+    widths = [max(map(len, (title, *cells))) for title, cells in columns.items()]
     rows = next(iter(measured.values()))
     width = max(len(row.name) for row in rows)
-    titles = [TITLES[kind] for kind in measured]
-    rule = "  ".join(["=" * width, "======", *("=" * len(title) for title in titles)])
+    rule = "  ".join(["=" * width, "======", *("=" * each for each in widths)])
     lines = [
-        "  ".join(
-            [
-                f"{each[0].name:{width}}",
-                f"{each[0].status:6}",
-                *(f"{row.inside:{len(title)}}" for row, title in zip(each, titles, strict=True)),
-            ]
-        )
-        for each in zip(*measured.values(), strict=True)
+        "  ".join([f"{row.name:{width}}", f"{row.status:6}", *_right(cells, widths)])
+        for row, *cells in zip(rows, *columns.values(), strict=True)
     ]
-    head = "  ".join([f"{'request':{width}}", "status", *titles])
+    titles = [f"{title:{each}}" for title, each in zip(columns, widths, strict=True)]
+    head = "  ".join([f"{'request':{width}}", "status", *titles]).rstrip()
     return "\n".join([rule, head, rule, *lines, rule])
+
+
+def _right(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)]
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, delete, func, select
 
 from placement.db import in_list, insertion, models
-from placement.db.database import Access, StaleRead, Transaction
+from placement.db.database import Access, Transaction
 from placement.db.ready import Ready
 
 _allocations = models.allocations
@@ -131,8 +131,7 @@ def delete_all(tx: Transaction, ids: Sequence[int]) -> None:
     """
     for part in in_list.batches(sorted(ids)):
         size = in_list.size_for(len(part))
-        if tx.change(_delete(size), in_list.bound("id", part, size)) != len(part):
-            raise StaleRead("an allocation was deleted meanwhile")
+        tx.change_later(_delete(size), in_list.bound("id", part, size), finds=len(part))
 
 
 @cache
@@ -143,8 +142,6 @@ def _delete(size: int) -> Ready:
 def insert_all(tx: Transaction, rows: Sequence[tuple[str, int, int, int]]) -> None:
     """Insert allocations given as (consumer uuid, provider id, class id, amount). One statement."""
     now = models.now()
-    insertion.insert_all(
-        tx,
-        _allocations,
-        [{"created_at": now, **dict(zip(_COLUMNS, row, strict=True))} for row in rows],
-    )
+    named = [{"created_at": now, **dict(zip(_COLUMNS, row, strict=True))} for row in rows]
+    for part in insertion.parts(named):
+        tx.change_later(*insertion.inserting(_allocations, part))

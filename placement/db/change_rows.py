@@ -93,12 +93,12 @@ def note(tx: Transaction, provider_ids: Collection[int], *, stock_alone: bool = 
     To be called when all providers are locked: whoever wants the same slot waits from here to the commit.
     """
     if provider_ids:
-        tx.change(NOTE, noted(tx, provider_ids, stock_alone=stock_alone))
+        tx.change_later(NOTE, noted(tx, provider_ids, stock_alone=stock_alone))
 
 
 def note_many(tx: Transaction) -> None:
     """Let searches compare all providers: nobody knows which ones have changed. One statement."""
-    tx.change(NOTE, noted(tx, ()))
+    tx.change_later(NOTE, noted(tx, ()))
 
 
 def noted(

@@ -1,22 +1,9 @@
 """The end of a change of the ledger: counters, generations, revisions and sums, before the commit.
 
-From the lock on a provider to the commit whoever wants the same provider waits, and each statement is
-a journey of the one who does not. So PostgreSQL takes all of it as one statement, and the commit with it;
-MySQL and MariaDB update counters and providers with one where all providers are written alike. To SQLite no
-statement travels.
-
-Claims per second by this end over those by plain statements, two processes of eight threads each, in
-turns of one or two seconds, on two cores that were busy with other work and ran the database too:
-
-- all on one host: PostgreSQL 1.29 (40 turns each; shorter runs 1.15 to 1.33), MariaDB 1.13 and 1.10
-  (40 and 60 turns each; shorter runs 1.01 to 1.35);
-- spread over 200 hosts, where nobody waits: PostgreSQL 1.05 and 1.08, MariaDB 0.97 and 0.91, with
-  single turns from 0.68 to 1.52: no difference that can be told.
-
-With the commit in the same message over the commit in one of its own, in turns of one second:
-
-- all on one host: PostgreSQL 1.11 (30 turns), and 1.21 on cores that were busy (25 turns, before the
-  statement looked for moved generations itself); spread over 1,000 hosts: 1.01 and 1.05.
+From the lock on a provider to the commit whoever wants the same provider waits. So these are the last
+writes of a transaction, and no answer is needed between them (:meth:`Transaction.change_later`). MySQL and
+MariaDB update counters, providers and log with one statement where all providers are written alike: that
+is 1.10 and 1.13 times the claims of a host that many want, where each statement travels alone, as on Galera.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,20 +13,14 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Integer,
-    TextClause,
     Update,
-    bindparam,
     case,
-    cast,
-    func,
-    literal_column,
-    select,
     update,
 )
 
+from placement import telemetry
 from placement.db import change_rows, in_list, models, owner_usage_rows, provider_rows
-from placement.db.database import StaleRead, Transaction
+from placement.db.database import Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.owner_usage_rows import Account
 from placement.db.provider_rows import LockedProvider
@@ -49,7 +30,6 @@ _inventories = models.inventories
 _key = _inventories.c.id
 _used = _inventories.c.used
 _UPDATE = update(_inventories)
-_ONE = literal_column("1", Integer)
 
 Write = tuple[Ready, dict[str, Any]]
 """A statement and its parameters."""
@@ -83,17 +63,14 @@ class Closing:
         return sum(map(len, self.stepped.values()))
 
     @property
-    def has_ready_text(self) -> bool:
-        """It is small, and all generations are stepped alike."""
-        parts = (self.moved, *self.stepped.values(), self.touched, self.owed)
-        return len(self.stepped) <= 1 and max(map(len, parts)) <= in_list.SIZES[-1]
-
-    @property
     def is_uniform(self) -> bool:
-        """Some counter moves of every provider, and all providers are written alike."""
-        alike = not (self.number_stepped and self.touched)
+        """It is small, some counter moves of every provider, and all providers are written alike."""
+        parts = (self.moved, *self.stepped.values(), self.touched)
+        small = max(map(len, parts)) <= in_list.SIZES[-1]
+        alike = len(self.stepped) <= 1 and not (self.number_stepped and self.touched)
         return (
-            alike
+            small
+            and alike
             and bool(self.moved)
             and self.provider_ids == {record.provider_id for record, _ in self.moved}
         )
@@ -105,10 +82,7 @@ def close(tx: Transaction, closing: Closing) -> None:
     :raises StaleRead: the generation of a provider is not the one that was read.
     """
     changes = sorted((record.id, by) for record, by in closing.moved)
-    if closing.has_ready_text and tx.dialect == "postgresql":
-        _write_at_once(tx, closing, changes)
-        return
-    if closing.has_ready_text and closing.is_uniform and tx.dialect == "mysql":
+    if tx.dialect == "mysql" and closing.is_uniform:
         _write_places(tx, closing, changes)
     else:
         for part in in_list.batches(changes):
@@ -117,54 +91,51 @@ def close(tx: Transaction, closing: Closing) -> None:
     owner_usage_rows.add(tx, closing.owed)
 
 
-def _write_at_once(tx: Transaction, closing: Closing, changes: Changes) -> None:
-    """Write all of it with one statement, the last; no part of it writes a row of another."""
-    writes = _of_providers(closing)
-    if changes:
-        writes.append(_moving(changes))
-    if rows := owner_usage_rows.rows_of(tx, closing.owed):
-        writes.append(owner_usage_rows.adding(tx.dialect, rows))
-    if ids := closing.provider_ids:
-        # PostgreSQL writes the first, then the others from the last on: the slot before the sums.
-        writes.append((change_rows.NOTE, change_rows.noted(tx, ids, stock_alone=True)))
-    if not writes:
-        return
-    parameters = {name: value for _, bound in writes for name, value in bound.items()}
-    is_strict = closing.number_stepped > 0
-    if is_strict:
-        parameters["number_stepped"] = closing.number_stepped
-    tx.finish(_together(is_strict, *(statement for statement, _ in writes)), parameters)
+def claim(tx: Transaction, provider_id: int, taken: Changes, owed: Mapping[Account, int]) -> None:
+    """Close a claim on a provider that nobody has locked yet; the last writes of a transaction.
 
-
-@lru_cache(maxsize=256)
-def _together(is_strict: bool, first: Ready, *others: Ready) -> Ready:
-    """Return one statement; a strict one fails unless the first writes ``number_stepped`` providers.
-
-    It divides by zero then: the commit comes with it, and nobody could ask for the number before.
+    :param taken: what it takes, at most ``in_list.SIZES[-1]`` records.
+    :raises StaleRead: there is no room for it, or the provider is gone, or its counters are not right.
     """
-    statements = [other.statement for other in others]
-    parts = [
-        (each.columns() if isinstance(each, TextClause) else each).cte(f"write_{number}")
-        for number, each in enumerate(statements)
-    ]
-    whole = first.statement
-    if is_strict:
-        stepped = whole.returning(models.resource_providers.c.id).cte("stepped")
-        number = select(func.count()).select_from(stepped).scalar_subquery()
-        whole = select(_ONE // cast(number == bindparam("number_stepped"), Integer))
-    return Ready(whole.add_cte(*parts) if parts else whole)
+    taken = sorted(taken)
+    # Nearly: it waits for the lock as well, in the same message as all that follows.
+    telemetry.holds_providers()
+    statement, parameters = provider_rows.stepping_counted(provider_id)
+    tx.change_later(statement, parameters, finds=1)
+    size, parameters = _amounts(taken)
+    tx.change_later(_take(size), parameters, finds=len(taken))
+    change_rows.note(tx, [provider_id], stock_alone=True)
+    owner_usage_rows.add(tx, owed)
+
+
+@cache
+def _take(size: int) -> Ready:
+    """It finds the records that have room, as :func:`placement.objects.capacity.has_room` has it."""
+    by = in_list.by_key(_key, _used, "key", "by", size)
+    record = _inventories.c
+    return Ready(
+        _move(size, by).where(
+            record.min_unit <= by,
+            record.max_unit >= by,
+            by % record.step_size == 0,
+            _used + by <= (record.total - record.reserved) * record.allocation_ratio,
+        )
+    )
 
 
 def _write_places(tx: Transaction, closing: Closing, changes: Changes) -> None:
     """Write counters, providers and log of a uniform change with one statement."""
-    ((providers, parameters),) = _of_providers(closing)
+    if closing.number_stepped:
+        ((steps, stepped),) = closing.stepped.items()
+        providers, parameters = provider_rows.stepping(provider_rows.generations(stepped), steps)
+    else:
+        providers, parameters = provider_rows.touching(closing.touched)
     statement = _with_counters(providers, in_list.size_for(len(changes)))
     parameters |= _moving(changes)[1]
     parameters |= change_rows.noted(tx, closing.provider_ids, stock_alone=True)
-    found = tx.change(statement, parameters)
     # Each row of each table counts once, and those of a provider with another generation do not.
-    if found != closing.number_stepped + len(closing.touched) + len(changes) + 1:
-        raise StaleRead("a provider's generation is another")
+    finds = closing.number_stepped + len(closing.touched) + len(changes) + 1
+    tx.change_later(statement, parameters, finds)
 
 
 @lru_cache(maxsize=256)
@@ -177,21 +148,9 @@ def _with_counters(providers: Ready, size: int) -> Ready:
     return Ready(_move(size, by, written))
 
 
-def _of_providers(closing: Closing) -> list[Write]:
-    """Return at most two statements: those that are stepped come first."""
-    writes: list[Write] = [
-        provider_rows.stepping(provider_rows.generations(providers), steps)
-        for steps, providers in closing.stepped.items()
-        if providers
-    ]
-    if closing.touched:
-        writes.append(provider_rows.touching(closing.touched))
-    return writes
-
-
 def _move_counters(tx: Transaction, changes: Changes) -> None:
     if in_list.size_for(len(changes)) != in_list.ANY_SIZE:
-        tx.change(*_moving(changes))
+        tx.change_later(*_moving(changes))
         return
     moving = _move(in_list.ANY_SIZE, case(dict(changes), value=_key))
     tx.execute(moving, in_list.bound("key", [key for key, _ in changes], in_list.ANY_SIZE))
@@ -199,9 +158,15 @@ def _move_counters(tx: Transaction, changes: Changes) -> None:
 
 def _moving(changes: Changes) -> Write:
     """Return the statement that adds to counters, of which there are few, and its parameters."""
+    size, parameters = _amounts(changes)
+    return _move_of(size), parameters
+
+
+def _amounts(changes: Changes) -> tuple[int, dict[str, Any]]:
+    """Return the size of the list and its parameters."""
     size = in_list.size_for(len(changes))
     parameters = in_list.bound("key", [key for key, _ in changes], size)
-    return _move_of(size), parameters | in_list.bound("by", [by for _, by in changes], size)
+    return size, parameters | in_list.bound("by", [by for _, by in changes], size)
 
 
 @cache

@@ -13,9 +13,8 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, exists, select, update
 
-from placement.db import in_list, models
-from placement.db.database import StaleRead, Transaction
-from placement.db.insertion import insert_missing
+from placement.db import in_list, insertion, models
+from placement.db.database import Transaction
 from placement.db.ledger_rows import ConsumerRow
 from placement.db.ready import Ready
 
@@ -74,8 +73,7 @@ def create(tx: Transaction, owners: Mapping[str, Owner]) -> None:
         }
         for uuid, owner in sorted(owners.items())
     ]
-    if insert_missing(tx, _consumers, rows) != len(rows):
-        raise StaleRead("a consumer was created meanwhile")
+    insertion.insert_free(tx, _consumers, rows)
 
 
 def step(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
@@ -94,8 +92,7 @@ def _change_as_read(
 ) -> None:
     for part in in_list.batches([(consumer.id, consumer.generation) for consumer in consumers]):
         size, as_read = in_list.as_read(part)
-        if tx.change(statement(size), {**as_read, **parameters}) != len(part):
-            raise StaleRead("a consumer's generation is another")
+        tx.change_later(statement(size), {**as_read, **parameters}, finds=len(part))
 
 
 @cache

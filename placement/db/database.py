@@ -28,7 +28,9 @@ from sqlalchemy import Connection, CursorResult, Engine, Executable, ScalarResul
 from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
-from placement.db import dialects, driver_errors, ready
+from placement.db import dialects, driver_errors, message, ready
+from placement.db.message import Part
+from placement.db.message import StaleRead as StaleRead
 from placement.db.ready import Ready, Row
 from placement.db.silence import Silence
 from placement.db.writer_queue import WriterQueue
@@ -69,51 +71,100 @@ DEADLINE_S = 30
 _ANYTHING = Ready(select(1))
 
 
-class StaleRead(Exception):
-    """What was read inside this transaction is no longer true: begin it again.
-
-    Raised by a compare-and-set that found no row, and by an insert that somebody else made first.
-    """
-
-
 class Access:
     """What runs statements: one of the three kinds below.
 
-    ``dialect``: sqlite, postgresql or mysql.
+    What nobody needs an answer to waits for the next statement and travels with it, where the driver takes
+    several at once; BEGIN does, to begin with.
+
+    ``dialect``: sqlite, postgresql or mysql; ``takes_several``: statements at once.
     """
 
     def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+        self._connection = connection
         self.dialect = dialects.kind(connection)
         self._is_direct = ready.nobody_listens(connection.engine)
+        self.takes_several = bool(connection.info.get(message.SEVERAL))
+        self._may_wait = self._is_direct and self.takes_several
+        self._waiting: list[Part] = []
+        self._has_begun = False
+
+    @property
+    def connection(self) -> Connection:
+        """SQLAlchemy's, with everything sent that waited."""
+        self._settle()
+        return self._connection
 
     def rows(self, statement: Ready, parameters: Mapping[str, Any] = NOTHING) -> Sequence[Row]:
         """Return the rows of a statement that is made ready, as plain tuples."""
         self._note_statement()
-        run = ready.rows if self._is_direct else ready.watched_rows
-        return run(self.connection, statement, parameters)
+        if self._is_direct:
+            return ready.rows(self._connection, statement, parameters, self._taken())
+        return ready.watched_rows(self._connection, statement, parameters)
 
     def change(self, statement: Ready, parameters: Mapping[str, Any] = NOTHING) -> int:
         """Run a statement that is made ready; return how many rows it has found."""
         self._note_statement()
-        run = ready.change if self._is_direct else ready.watched_change
-        return run(self.connection, statement, parameters)
-
-    def send(self, text: str) -> None:
-        """Send one of the statements around a transaction."""
-        self._note_statement()
         if self._is_direct:
-            ready.send(self.connection, text)
-        else:
-            self.connection.exec_driver_sql(text)
+            return ready.change(self._connection, statement, parameters, self._taken())
+        return ready.watched_change(self._connection, statement, parameters)
+
+    def begin(self, texts: Sequence[str]) -> None:
+        """Begin a transaction, at the latest with the next statement."""
+        for text in texts:
+            self._send(text)
+
+    def reach(self) -> None:
+        """Send what must be heard before COMMIT.
+
+        Whether a pooled connection was cut, and numbers of rows that the statements do not check themselves.
+
+        :raises StaleRead: one of them is another than it must be.
+        """
+        if not self._has_begun or any(part.finds is not None for part in self._waiting):
+            self._settle()
 
     def commit(self) -> None:
         """End the transaction; what was written is there for everybody."""
-        self.send("COMMIT")
+        self._send("COMMIT")
+        self._settle()
 
     def roll_back(self) -> None:
-        """Undo the transaction."""
-        self.send("ROLLBACK")
+        """Undo the transaction; give the connection up if that cannot be said or heard."""
+        self._waiting.clear()
+        if not self._has_begun or self._connection.invalidated or self._connection.closed:
+            return
+        try:
+            self._send("ROLLBACK")
+            self._settle()
+        except exc.DBAPIError:
+            # Also where the database ended the transaction by itself (SQLite does on a full disk).
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Let nobody use the connection again: what comes from it next is unknown."""
+        self._connection.invalidate()
+
+    def _send(self, text: str) -> None:
+        """Send one of the statements around a transaction."""
+        self._note_statement()
+        self._waiting.append(Part(text))
+        if not self._may_wait:
+            self._settle()
+
+    def _taken(self) -> list[Part]:
+        """Return what waits; it is about to be sent."""
+        self._has_begun = True
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def _settle(self) -> None:
+        """Send what waits."""
+        if self._is_direct:
+            ready.send(self._connection, self._taken())
+        else:
+            for part in self._taken():
+                self._connection.exec_driver_sql(part.text)
 
     def execute(
         self, statement: Executable, parameters: Any = None
@@ -169,40 +220,22 @@ class Transaction(Access):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.lot = secrets.randbits(16)
-        self._is_finished = False
-        self._last: tuple[Ready, Mapping[str, Any]] | None = None
 
-    def finish(self, statement: Ready, parameters: Mapping[str, Any]) -> None:
-        """Run the last statement of the transaction, where the driver can together with COMMIT.
+    def change_later(
+        self, statement: Ready, parameters: Mapping[str, Any], finds: int | None = None
+    ) -> None:
+        """Run a statement that writes, at the latest with the next one or with COMMIT.
 
-        The rows that others wait for are held for one journey less. Nobody learns how many rows it has
-        found, and what goes wrong may only be raised when ``work`` has returned.
+        :param finds: how many rows it must find, if that is known.
+        :raises StaleRead: it has found another number. Where it waits, the statement that it travels with
+            raises what is repeated alike.
         """
-        if self._is_direct and ready.can_commit_with(self.connection, statement):
+        waits = self._may_wait and ready.postponed(self._connection, statement, parameters, finds)
+        if waits:
             self._note_statement()
-            self._last = (statement, parameters)
-        else:
-            self.change(statement, parameters)
-        self._is_finished = True
-
-    def commit(self) -> None:
-        """End the transaction, with the statement that was kept for its end."""
-        self._is_finished = False
-        if self._last is None:
-            super().commit()
-        else:
-            self._note_statement()
-            ready.change_and_commit(self.connection, *self._last)
-
-    def roll_back(self) -> None:
-        """Undo the transaction, of which the last statement may not have been sent."""
-        self._is_finished = False
-        super().roll_back()
-
-    def _note_statement(self) -> None:
-        if self._is_finished:
-            raise RuntimeError("Transaction.finish is for the last statement")
-        super()._note_statement()
+            self._waiting.append(waits)
+        elif self.change(statement, parameters) != finds and finds is not None:
+            raise StaleRead("other rows are there than were read")
 
 
 class Database:
@@ -362,11 +395,11 @@ class Database:
 
     def _in_transaction(self, tx: A, work: Callable[[A], T], begin: tuple[str, ...]) -> T:
         try:
-            for statement in begin:
-                tx.send(statement)
+            tx.begin(begin)
             result = work(tx)
+            tx.reach()
         except BaseException:
-            _roll_back(tx)
+            tx.roll_back()
             telemetry.transaction_ended()
             raise
         try:
@@ -374,10 +407,10 @@ class Database:
         except exc.DBAPIError as error:
             if driver_errors.is_disconnect(error):
                 raise errors.OutcomeUnknown() from error
-            _roll_back(tx)
+            tx.roll_back()
             raise
         except BaseException:
-            tx.connection.invalidate()
+            tx.give_up()
             raise
         finally:
             telemetry.transaction_ended()
@@ -395,18 +428,6 @@ class Database:
     def dispose(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
-
-
-def _roll_back(tx: Access) -> None:
-    """Undo the transaction; give the connection up if that cannot be said or heard."""
-    connection = tx.connection
-    if connection.invalidated or connection.closed:
-        return
-    try:
-        tx.roll_back()
-    except exc.DBAPIError:
-        # Also where the database ended the transaction by itself (SQLite does on a full disk).
-        connection.invalidate()
 
 
 def _ask(reader: Reader) -> None:

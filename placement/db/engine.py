@@ -9,9 +9,12 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
-from placement.db import deadlines, dialects, failover, ready
+from placement.db import deadlines, dialects, failover, message, ready
 
 SQLITE_BUSY_TIMEOUT_MS = 30_000
+
+MULTI_STATEMENTS = 1 << 16
+"""Of the MySQL protocol: several statements may come as one message."""
 
 POOL_SIZE = 20
 """Connections kept, unless configured: as many as a server process commonly has threads. With the
@@ -46,6 +49,7 @@ def make_engine(
         # An UPDATE of placement.db.closing joins one row of the log to nothing, on purpose.
         "enable_from_linting": False,
     }
+    url, several = _takes_several(url)
     backend = url.get_backend_name()
     hosts: list[failover.Host] = []
     waits = deadlines.NONE
@@ -60,6 +64,8 @@ def make_engine(
         options |= {"pool_size": POOL_SIZE, **(pool or {})}
     engine = create_engine(url, **options)
     ready.prepare(engine)
+    if several:
+        _allow_several(engine)
     _forget_connections_in_children(engine)
     if backend == "sqlite":
         _set_up_sqlite(engine, sqlite_synchronous)
@@ -71,6 +77,13 @@ def make_engine(
     if backend != "sqlite":
         deadlines.set_up(engine, waits)
     return engine
+
+
+def _takes_several(url: URL) -> tuple[URL, bool]:
+    """Return the URL, and whether several statements may be one message: not with ``multi_statements=0``."""
+    is_wanted = url.query.get("multi_statements") != "0"
+    url = url.difference_update_query(["multi_statements"])
+    return url, is_wanted and url.get_driver_name() in message.DRIVERS
 
 
 def _forget_connections_in_children(engine: Engine) -> None:
@@ -106,6 +119,36 @@ def _set_up_sqlite(engine: Engine, synchronous: bool) -> None:
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute(f"PRAGMA synchronous = {'FULL' if synchronous else 'OFF'}")
         cursor.close()
+
+
+def _allow_several(engine: Engine) -> None:
+    """Note of each new connection whether several statements may be one message.
+
+    Not to a member of a cluster. A transaction that Galera ends between two statements of a message, in
+    favour of another node, ends unnoticed, and the rest of the message is run on its own.
+    """
+    is_mysql = engine.dialect.name in dialects.MYSQL
+
+    if is_mysql:
+
+        @event.listens_for(engine, "do_connect")
+        def ask(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+            # mysqlclient does so by itself.
+            parameters["client_flag"] = parameters.get("client_flag", 0) | MULTI_STATEMENTS
+
+    @event.listens_for(engine, "connect")
+    def judge(connection: Any, record: Any) -> None:
+        record.info[message.SEVERAL] = not (is_mysql and _is_in_cluster(connection))
+
+
+def _is_in_cluster(connection: Any) -> bool:
+    """Whether the server is a node of Galera, or of MySQL's group replication."""
+    cursor = connection.cursor()
+    names = "'wsrep_on', 'group_replication_group_name'"
+    cursor.execute(f"SHOW VARIABLES WHERE Variable_name IN ({names})")
+    found = cursor.fetchall()
+    cursor.close()
+    return any(value not in ("", "OFF") for _, value in found)
 
 
 def _set_up_mysql(engine: Engine, sql_mode: str | None) -> None:

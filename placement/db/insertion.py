@@ -33,8 +33,21 @@ def insert_missing(tx: Transaction, table: Table, rows: Sequence[Row]) -> int:
 
     :returns: how many rows were inserted.
     """
+    return sum(tx.change(*_skipping(tx, table, part)) for part in parts(rows))
+
+
+def insert_free(tx: Transaction, table: Table, rows: Sequence[Row]) -> None:
+    """Insert the rows, whose unique keys were free when they were read. One statement, which may wait.
+
+    :raises StaleRead: one of them is taken.
+    """
+    for part in parts(rows):
+        tx.change_later(*_skipping(tx, table, part), finds=len(part))
+
+
+def _skipping(tx: Transaction, table: Table, rows: Sequence[Row]) -> tuple[Ready, dict[str, Any]]:
     way = ("IGNORE ", "") if tx.dialect == "mysql" else ("", SKIP_TAKEN)
-    return sum(tx.change(*inserting(table, part, *way)) for part in parts(rows))
+    return inserting(table, rows, *way)
 
 
 def parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

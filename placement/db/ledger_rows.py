@@ -5,16 +5,21 @@ themselves, and one statement has one snapshot, in which a consumer's generation
 belong together. The places it changes, providers with their inventories, are locked as they are read.
 """
 
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Integer,
     Select,
+    String,
+    bindparam,
+    cast,
     func,
+    literal,
     literal_column,
     select,
     union_all,
@@ -62,7 +67,9 @@ class AllocationRow:
 class Reading:
     """What was found under the names: ids by name, and the rows of the consumers.
 
-    ``provider_generations`` is by provider uuid. What does not exist is missing.
+    ``provider_generations`` is by provider uuid. ``stock``, if it was asked for: the inventory records of a
+    provider whose counters are right, without the names of their classes and nearly as they are, since
+    ratios may have lost digits. What does not exist is missing.
     """
 
     projects: dict[str, int] = field(default_factory=dict)
@@ -73,6 +80,7 @@ class Reading:
     provider_generations: dict[str, int] = field(default_factory=dict)
     consumers: dict[str, ConsumerRow] = field(default_factory=dict)
     allocations: dict[str, list[AllocationRow]] = field(default_factory=dict)
+    stock: list[InventoryRow] = field(default_factory=list)
 
 
 Branch = tuple[Select[Any], ColumnElement[str]]
@@ -122,45 +130,72 @@ _BRANCHES: Mapping[str, tuple[Branch, ...]] = {
 }
 
 
+# As text, so that the other look-ups need no further columns. Fractions may lose digits on the way.
+_RECORD = reduce(
+    operator.add,
+    [part for each in inventory_rows.AMOUNTS for part in (literal(" "), cast(each, String(30)))],
+)
+_STOCK = select(
+    literal_column("7", Integer),
+    _inventories.c.id,
+    cast(_RECORD, String(255)),
+    _inventories.c.resource_provider_id,
+    _inventories.c.resource_class_id,
+    _nothing,
+    _nothing,
+).where(
+    # Not joined: that makes this look-up twice as dear to PostgreSQL.
+    _inventories.c.resource_provider_id
+    == select(_providers.c.id)
+    .where(_providers.c.uuid == bindparam("providers_0"), coexistence_rows.COUNTED)
+    .scalar_subquery()
+)
+
+
 # The sizes of six lists would make many statements; those of everyday requests are few.
 @lru_cache(maxsize=256)
-def _statement(*sizes: tuple[str, int]) -> Ready:
-    return Ready(
-        union_all(
-            *(
-                branch.where(in_list.is_among(name, part, size))
-                for part, size in sizes
-                for branch, name in _BRANCHES[part]
-            )
-        )
-    )
+def _statement(with_stock: bool, *sizes: tuple[str, int]) -> Ready:
+    branches = [
+        branch.where(in_list.is_among(name, part, size))
+        for part, size in sizes
+        for branch, name in _BRANCHES[part]
+    ]
+    if with_stock:
+        branches.append(_STOCK)
+    return Ready(union_all(*branches))
 
 
-def read(tx: Transaction, names: Mapping[str, Collection[str]]) -> Reading:
+def read(
+    tx: Transaction, names: Mapping[str, Collection[str]], *, with_stock: bool = False
+) -> Reading:
     """Return what exists under the names. No locks; one statement, or one for each thousand names
     of a kind, in which a consumer's generation and its allocations still belong together.
 
     :param names: under ``projects``, ``users`` (external ids), ``types``, ``classes`` (names),
         ``providers`` and ``consumers`` (uuids); at least one of them is not empty.
+    :param with_stock: also what the one provider has that is named.
     """
     different = {part: list(dict.fromkeys(given)) for part, given in names.items()}
     found = Reading()
     for start in range(0, max(map(len, different.values())), in_list.MOST):
         some = {part: given[start : start + in_list.MOST] for part, given in different.items()}
-        _read_into(found, tx, {part: given for part, given in some.items() if given})
+        filled = {part: given for part, given in some.items() if given}
+        _read_into(found, tx, filled, with_stock and "providers" in filled)
     for rows in found.allocations.values():
         rows.sort(key=lambda row: row.id)
     return found
 
 
-def _read_into(found: Reading, tx: Transaction, names: Mapping[str, Sequence[str]]) -> None:
+def _read_into(
+    found: Reading, tx: Transaction, names: Mapping[str, Sequence[str]], with_stock: bool
+) -> None:
     sizes: list[tuple[str, int]] = []
     parameters: dict[str, Any] = {}
     for part, given in names.items():
         sizes.append((part, in_list.size_for(len(given))))
         parameters |= in_list.bound(part, given, sizes[-1][1])
     by_kind = (found.projects, found.users, found.types, found.classes, found.providers)
-    for kind, key, name, *values in tx.rows(_statement(*sizes), parameters):
+    for kind, key, name, *values in tx.rows(_statement(with_stock, *sizes), parameters):
         if kind < 5:
             by_kind[kind][name] = key
             if kind == 4:
@@ -170,9 +205,18 @@ def _read_into(found: Reading, tx: Transaction, names: Mapping[str, Sequence[str
             found.consumers[name] = ConsumerRow(
                 key, name, generation, project_id, user_id, type_id or None
             )
+        elif kind == 7:
+            found.stock.append(_seen_record(key, values[0], values[1], name))
         else:
             row = AllocationRow(key, name, values[0], values[1], values[2])
             found.allocations.setdefault(name, []).append(row)
+
+
+def _seen_record(id_: int, provider_id: int, class_id: int, text: str) -> InventoryRow:
+    total, reserved, min_unit, max_unit, step_size, ratio, used = text.split()
+    units = int(min_unit), int(max_unit), int(step_size)
+    amounts = (int(total), int(reserved), *units, float(ratio), int(used))
+    return InventoryRow(id_, provider_id, class_id, "", *amounts)
 
 
 def hold(

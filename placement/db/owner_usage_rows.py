@@ -72,7 +72,7 @@ def add(tx: Transaction, changes: Mapping[Account, int]) -> None:
     To be the last of a transaction: whoever wants the same slot waits from here to the commit.
     """
     for part in insertion.parts(rows_of(tx, changes)):
-        tx.change(*adding(tx.dialect, part))
+        tx.change_later(*adding(tx.dialect, part))
 
 
 def rows_of(tx: Transaction, changes: Mapping[Account, int]) -> list[Row]:

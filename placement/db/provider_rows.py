@@ -106,10 +106,9 @@ def advance(
     """
     for steps, providers in sorted(stepped.items()):
         for part in in_list.batches(generations(providers)):
-            if tx.change(*stepping(part, steps)) != len(part):
-                raise StaleRead("a provider's generation is another")
+            tx.change_later(*stepping(part, steps), finds=len(part))
     if touched:
-        tx.change(*touching(touched))
+        tx.change_later(*touching(touched))
     change_rows.note(tx, written_ids(stepped, touched), stock_alone=stock_alone)
 
 
@@ -134,18 +133,30 @@ def stepping(expected: Sequence[tuple[int, int]], steps: int) -> tuple[Ready, di
     return _step(size), parameters | {"steps": steps, "now": models.now()}
 
 
+_STEP = update(_providers).values(
+    generation=_providers.c.generation + bindparam("steps"),
+    own_generation=_providers.c.own_generation + bindparam("steps"),
+    revision=_providers.c.revision + 1,
+    updated_at=bindparam("now"),
+)
+
+
 @cache
 def _step(size: int) -> Ready:
-    return Ready(
-        update(_providers)
-        .where(*in_list.unmoved(_providers, size))
-        .values(
-            generation=_providers.c.generation + bindparam("steps"),
-            own_generation=_providers.c.own_generation + bindparam("steps"),
-            revision=_providers.c.revision + 1,
-            updated_at=bindparam("now"),
-        )
-    )
+    return Ready(_STEP.where(*in_list.unmoved(_providers, size)))
+
+
+def stepping_counted(provider_id: int) -> tuple[Ready, dict[str, Any]]:
+    """Return the statement that steps one provider whose counters are right, and its parameters.
+
+    Whatever its generation is: for writes that depend on nothing that was read of it.
+    """
+    return _STEP_COUNTED, {"provider": provider_id, "steps": 1, "now": models.now()}
+
+
+_STEP_COUNTED = Ready(
+    _STEP.where(_providers.c.id == bindparam("provider"), coexistence_rows.COUNTED)
+)
 
 
 # Not a change of the provider as the API shows it: its modified time stays.

@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 from sqlalchemy import Connection, CursorResult, Dialect, Engine, event
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from placement.db import message
+from placement.db.message import Part
 from placement.db.packed_numbers import packed
 
 Row = tuple[Any, ...]
@@ -28,7 +30,6 @@ Parameters = Mapping[str, Any]
 
 _LOG = logging.getLogger("sqlalchemy.engine.Engine")
 _RAISED = "placement_raised"
-_SEND_SEVERAL = ("psycopg2",)
 
 
 def _same(value: Any) -> Any:
@@ -140,50 +141,53 @@ def nobody_listens(engine: Engine) -> bool:
     )
 
 
-def rows(connection: Connection, ready: Ready, parameters: Parameters) -> Sequence[Row]:
+def rows(
+    connection: Connection, ready: Ready, parameters: Parameters, before: Sequence[Part] = ()
+) -> Sequence[Row]:
     """Return the rows of a statement that reads. Nobody listens.
 
+    :param before: what goes to the database before it, or in one message with it.
     :raises sqlalchemy.exc.DBAPIError: the driver's error, as SQLAlchemy wraps it.
+    :raises StaleRead: of what went before, something has found another number of rows than it must.
     """
     form = ready.form(connection.dialect)
     if not form.is_whole:
+        send(connection, before)
         return watched_rows(connection, ready, parameters)
-    _, found, description = _run(connection, form.text, form.bound(parameters), True)
+    parts = (*before, Part(form.text, form.bound(parameters)))
+    _, found, description = _run(connection, parts, True)
     return form.converted(found, description)
 
 
-def change(connection: Connection, ready: Ready, parameters: Parameters) -> int:
+def change(
+    connection: Connection, ready: Ready, parameters: Parameters, before: Sequence[Part] = ()
+) -> int:
     """Return how many rows a statement that writes has found. Nobody listens.
 
-    :raises sqlalchemy.exc.DBAPIError: the driver's error, as SQLAlchemy wraps it.
+    Parameters and errors are those of :func:`rows`.
     """
     form = ready.form(connection.dialect)
     if not form.is_whole:
+        send(connection, before)
         return watched_change(connection, ready, parameters)
-    return _run(connection, form.text, form.bound(parameters), False)[0]
+    return _run(connection, (*before, Part(form.text, form.bound(parameters))), False)[0]
 
 
-def send(connection: Connection, text: str) -> None:
-    """Send a statement without parameters and rows, such as COMMIT. Nobody listens.
-
-    :raises sqlalchemy.exc.DBAPIError: the driver's error, as SQLAlchemy wraps it.
-    """
-    _run(connection, text, (), False)
+def send(connection: Connection, parts: Sequence[Part]) -> None:
+    """Send statements whose rows nobody asks for. Nobody listens. The errors are those of :func:`rows`."""
+    if parts:
+        _run(connection, parts, False)
 
 
-def can_commit_with(connection: Connection, ready: Ready) -> bool:
-    """:func:`change_and_commit` can be done: the driver takes two statements as one message."""
-    dialect = connection.dialect
-    return dialect.driver in _SEND_SEVERAL and ready.form(dialect).is_whole
-
-
-def change_and_commit(connection: Connection, ready: Ready, parameters: Parameters) -> None:
-    """Run a statement that writes, and COMMIT if it succeeds: one journey. Nobody listens.
-
-    :raises sqlalchemy.exc.DBAPIError: the driver's error, as SQLAlchemy wraps it.
-    """
+def postponed(
+    connection: Connection, ready: Ready, parameters: Parameters, finds: int | None
+) -> Part | None:
+    """Return a statement that writes as a part of a message; None if it must be run alone."""
     form = ready.form(connection.dialect)
-    _run(connection, f"{form.text}; COMMIT", form.bound(parameters), False)
+    if not form.is_whole:
+        return None
+    part = Part(form.text, form.bound(parameters), finds)
+    return message.expecting(connection.dialect.driver, part)
 
 
 def watched_rows(connection: Connection, ready: Ready, parameters: Parameters) -> Sequence[Row]:
@@ -198,23 +202,24 @@ def watched_change(connection: Connection, ready: Ready, parameters: Parameters)
 
 
 def _run(
-    connection: Connection, text: str, parameters: Any, reads: bool
+    connection: Connection, parts: Sequence[Part], reads: bool
 ) -> tuple[int, Sequence[Row], Sequence[Any]]:
-    """Return the number of rows, the rows, and the driver's description of their columns."""
-    driver = connection.connection
+    """Return of the last part: number of rows, rows, and the driver's description of their columns."""
+    dialect = connection.dialect
     cursor = None
     try:
-        cursor = driver.cursor()
-        _execute(connection.dialect, cursor, text, parameters)
-        found = cursor.fetchall() if reads else ()
-        done = (cursor.rowcount, found, cursor.description)
+        cursor = connection.connection.cursor()
+        _execute(dialect, cursor, *message.written(cursor, parts))
+        numbers = message.numbers(dialect.driver, cursor, parts)
+        done = (numbers[-1], cursor.fetchall() if reads else (), cursor.description)
         cursor.close()
-        return done
     except BaseException as error:
         if cursor is not None:
             with suppress(Exception):
                 cursor.close()
-        _hand_over(connection, text, parameters, error)
+        _hand_over(connection, parts, error)
+    message.check(parts, numbers)
+    return done
 
 
 def _execute(dialect: Dialect, cursor: Any, text: str, parameters: Any) -> None:
@@ -224,13 +229,16 @@ def _execute(dialect: Dialect, cursor: Any, text: str, parameters: Any) -> None:
     dialect.do_execute(cursor, text, parameters)
 
 
-def _hand_over(
-    connection: Connection, text: str, parameters: Any, error: BaseException
-) -> NoReturn:
+def _hand_over(connection: Connection, parts: Sequence[Part], error: BaseException) -> NoReturn:
     """Raise the error as SQLAlchemy raises it, which does all that it does after one.
 
     It runs the statement, and :func:`_raise` takes the driver's place.
     """
+    text, parameters, _ = parts[-1]
+    if len(parts) > 1:
+        # With all values beside it, as SQLAlchemy shows or hides them.
+        text = "; ".join(part.text for part in parts)
+        parameters = tuple(part.parameters for part in parts)
     connection.exec_driver_sql(text, parameters, execution_options={_RAISED: error})
     raise error
 

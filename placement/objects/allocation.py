@@ -7,7 +7,7 @@ from placement import errors
 from placement.db import allocation_rows
 from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
 from placement.db.database import Database, Transaction
-from placement.objects import ledger
+from placement.objects import claim, ledger
 from placement.objects.consumer import (
     ANY_GENERATION,
     Consumer,
@@ -86,7 +86,8 @@ def replace_allocations(db: Database, change: AllocationChange) -> None:
 
 
 def _replace(tx: Transaction, change: AllocationChange) -> None:
-    reading = ledger.read(tx, change.consumers)
+    with_stock = claim.is_likely(tx, change.consumers)
+    reading = ledger.read(tx, change.consumers, with_stock=with_stock)
     consumers = ledger.checked_consumers(change.consumers, reading)
     ledger.require_providers(change.consumers, reading)
     unknown = ledger.unknown_class(change.consumers, reading)
@@ -95,6 +96,8 @@ def _replace(tx: Transaction, change: AllocationChange) -> None:
     replaced = ledger.replacement(change.consumers, consumers, reading)
 
     owners = ledger.take_consumers(tx, replaced, reading)
+    if claim.is_written(tx, replaced, owners, reading):
+        return
     providers, inventories = ledger.write_then_hold(tx, replaced)
     stepped = {1: [providers[id_] for id_ in replaced.named | replaced.emptied]}
     ledger.close(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)

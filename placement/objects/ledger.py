@@ -53,8 +53,11 @@ def read(
     *,
     providers: Collection[str] = (),
     classes: Collection[str] = (),
+    with_stock: bool = False,
 ) -> Reading:
     """Return everything the changes name, and the further providers and classes.
+
+    :param with_stock: also what the one provider has that they name, as it is without a lock.
 
     The first attempt need not wait for others that write the same consumers: what it takes next it
     takes by compare-and-set. A later one does, so that of many writers of one consumer each has its
@@ -78,6 +81,7 @@ def read(
                 *(name for c in filled for held in c.allocations.values() for name in held),
             ],
         },
+        with_stock=with_stock,
     )
 
 
@@ -320,7 +324,7 @@ def _counter_changes(
     ]
 
 
-def _owed(replaced: Replacement, owners: Mapping[str, Owner]) -> dict[Account, int]:
+def owed(replaced: Replacement, owners: Mapping[str, Owner]) -> dict[Account, int]:
     """Return how much what owners use changes."""
     changes: dict[Account, int] = defaultdict(int)
     for consumer in replaced.consumers.values():
@@ -355,7 +359,7 @@ def close(
     :raises StaleRead: a provider's generation is not the one that was read.
     """
     moved = _counter_changes(replaced, inventories)
-    closing.close(tx, Closing(moved, stepped, touched, _owed(replaced, owners)))
+    closing.close(tx, Closing(moved, stepped, touched, owed(replaced, owners)))
 
 
 def _account(owner: Owner, class_id: int) -> Account:

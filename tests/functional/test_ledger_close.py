@@ -189,12 +189,3 @@ def test_one_generation_that_is_not_the_one_that_was_read_refuses_all(
 def test_nothing_to_write_is_nothing_sent(ledger: Ledger) -> None:
     """An empty set for a consumer that nobody knows."""
     assert close(ledger, Closing((), {}, (), {})) == 0
-
-
-def test_a_claim_is_closed_in_as_few_statements_as_the_database_takes(ledger: Ledger) -> None:
-    """While they travel, whoever wants the same host waits."""
-    (host,) = ledger.hosts(1)
-
-    sent = close(ledger, Closing(host.moving(1, 1, 1), {1: [host.provider]}, (), OWED))
-
-    assert sent == {"postgresql": 1, "mysql": 2, "sqlite": 4}[ledger.db.dialect]

@@ -253,14 +253,14 @@ def test_a_consumer_replaced_during_its_deletion_is_deleted_whole(ledger: Ledger
 
 @interrupted
 def test_room_taken_meanwhile_is_seen(ledger: Ledger) -> None:
-    """Capacity is judged on what the locks show, not on what was there before."""
+    """Capacity is judged on what is there when it is taken, not on what was there before."""
     host, consumer = ledger.host(total=10), new()
 
     def fill() -> None:
         ledger.put_by(ledger.other, new(), host, 10)
 
     with (
-        ledger.before("FOR UPDATE", fill),
+        ledger.before("UPDATE resource_providers", fill),
         pytest.raises(errors.Conflict, match="would exceed the capacity"),
     ):
         ledger.put(consumer, host, 1)
@@ -293,7 +293,7 @@ def test_a_provider_deleted_meanwhile_does_not_exist(ledger: Ledger) -> None:
         resource_provider.delete(ledger.other, host)
 
     with (
-        ledger.before("FOR UPDATE", delete),
+        ledger.before("UPDATE resource_providers", delete),
         pytest.raises(errors.BadRequest, match="that does not exist"),
     ):
         ledger.put(new(), host, 1)

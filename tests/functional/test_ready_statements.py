@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from sqlalchemy import (
     Integer,
     bindparam,
     cast,
+    delete,
     event,
     exc,
     func,
@@ -28,6 +30,7 @@ from placement.db import coexistence_rows, models, ready, schema
 from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
 from placement.db.ready import Ready
+from placement.errors import ObjectsChanged
 from tests.support.databases import KINDS, scratch_database
 from tests.support.recorder import recorded
 
@@ -39,6 +42,7 @@ ADD = Ready(
         bindparam("moment", type_=TRAITS.c.created_at.type),
     )
 )
+REMOVE = Ready(delete(TRAITS).where(TRAITS.c.name == bindparam("name")))
 FIND = Ready(
     select(
         TRAITS.c.name, TRAITS.c.created_at, literal("50% more"), ~coexistence_rows.UNDER_WAY
@@ -88,9 +92,7 @@ def test_rows_are_the_same_for_those_who_listen(db: Database) -> None:
 
 @pytest.mark.parametrize("truth", [TRAITS.c.id > 0, coexistence_rows.UNDER_WAY])
 @pytest.mark.parametrize("repeats", [1, 2])
-def test_numbers_are_the_same_however_they_travel(
-    db: Database, repeats: int, truth: Any
-) -> None:
+def test_numbers_are_the_same_however_they_travel(db: Database, repeats: int, truth: Any) -> None:
     """PyMySQL gets those of a row as one text; missing ones, large ones, and what stands between them."""
     one = select(TRAITS.c.id, TRAITS.c.name, *NUMBERS, truth, literal_column("0.1", Double))
     one = one.where(TRAITS.c.name == "CUSTOM_A")
@@ -125,8 +127,8 @@ def test_an_error_is_the_one_that_sqlalchemy_raises_and_nothing_runs_twice(db: D
     def hear(context: Any) -> None:
         heard.append((context.original_exception, context.statement))
 
-    def note(cursor: Any, statement: str, *given: Any) -> None:
-        sent.append(statement.split()[0])
+    def note(cursor: Any, statement: str | bytes, *given: Any) -> None:
+        sent.extend(first_words(statement))
         run(cursor, statement, *given)
 
     event.listen(db.engine, "handle_error", hear)
@@ -139,42 +141,141 @@ def test_an_error_is_the_one_that_sqlalchemy_raises_and_nothing_runs_twice(db: D
         event.remove(db.engine, "handle_error", hear)
 
     assert [original for original, _ in heard] == [caught.value.orig]
-    assert heard[0][1].startswith("INSERT INTO traits")
+    assert "INSERT INTO traits" in heard[0][1]
+    assert "CUSTOM_A" not in heard[0][1]
     assert sent in (["BEGIN", "INSERT", "ROLLBACK"], ["START", "INSERT", "ROLLBACK"])
     assert len(read(db)) == 1
     assert add(db, f"CUSTOM_{len(heard)}") == 1
 
 
-def finish(db: Database, name: str) -> None:
-    """Insert a trait as the last thing of a transaction."""
-    db.write(lambda tx: tx.finish(ADD, {"name": name, "moment": MOMENT}))
+def first_words(message: str | bytes) -> list[str]:
+    """Return the first word of each statement that travels."""
+    text = message if isinstance(message, str) else message.decode()
+    return [statement.split()[0] for statement in text.split("; ")]
 
 
 @pytest.fixture
-def sent(db: Database) -> Iterator[list[str]]:
-    """Return what reaches the driver."""
+def sent(db: Database) -> Iterator[list[list[str]]]:
+    """Return the first words of what reaches the driver, message by message."""
     run = db.engine.dialect.do_execute
-    texts: list[str] = []
+    messages: list[list[str]] = []
 
-    def note(cursor: Any, statement: str, *given: Any) -> None:
-        texts.append(statement)
+    def note(cursor: Any, statement: str | bytes, *given: Any) -> None:
+        messages.append(first_words(statement))
         run(cursor, statement, *given)
 
     db.engine.dialect.do_execute = note  # type: ignore[method-assign]
-    yield texts
+    yield messages
     db.engine.dialect.do_execute = run  # type: ignore[method-assign]
 
 
-def test_the_last_statement_travels_with_the_commit(db: Database, sent: list[str]) -> None:
-    """To PostgreSQL, whose driver takes two at once; one after the other for those who listen."""
-    finish(db, "CUSTOM_LAST")
-    direct, sent[:] = len(sent), []
-    with recorded(db):
-        finish(db, "CUSTOM_WATCHED")
+def given(name: str) -> dict[str, Any]:
+    return {"name": name, "moment": MOMENT}
 
-    assert direct == (2 if db.dialect == "postgresql" else 3)
-    assert [text.split()[0] for text in sent[1:]] == ["INSERT", "COMMIT"]
-    assert len(read(db, "CUSTOM_LAST")) == len(read(db, "CUSTOM_WATCHED")) == 1
+
+def look_then_add(db: Database, *names: str) -> None:
+    """Read one trait, then insert others, with nobody waiting for an answer."""
+
+    def work(tx: Transaction) -> None:
+        tx.rows(FIND, {"name": "CUSTOM_A"})
+        for name in names:
+            tx.change_later(ADD, given(name), finds=1)
+
+    db.write(work)
+
+
+def test_what_may_wait_travels_with_the_next(db: Database, sent: list[list[str]]) -> None:
+    """Where the driver takes several at once; one after the other for those who listen.
+
+    COMMIT waits where it is the driver that counts rows.
+    """
+    look_then_add(db, "CUSTOM_ONE", "CUSTOM_TWO")
+    direct, sent[:] = sent[:], []
+    with recorded(db):
+        look_then_add(db, "CUSTOM_THREE", "CUSTOM_FOUR")
+
+    begin = "START" if db.dialect == "mysql" else "BEGIN"
+    alone = [[begin], ["SELECT"], ["INSERT"], ["INSERT"], ["COMMIT"]]
+    assert direct == {
+        "sqlite": alone,
+        "postgresql": [["BEGIN", "SELECT"], ["WITH", "WITH", "COMMIT"]],
+        "mysql": [["START", "SELECT"], ["INSERT", "INSERT"], ["COMMIT"]],
+    }[db.dialect]
+    assert sent == alone
+    for name in ("ONE", "TWO", "THREE", "FOUR"):
+        assert len(read(db, f"CUSTOM_{name}")) == 1
+
+
+def test_commit_travels_alone_where_nothing_was_heard_before(
+    db: Database, sent: list[list[str]]
+) -> None:
+    """A pooled connection that was cut is found out by what can be repeated."""
+    db.write(lambda tx: tx.change_later(ADD, given("CUSTOM_UNHEARD")))
+
+    assert sent[-1] == ["COMMIT"]
+    assert len(read(db, "CUSTOM_UNHEARD")) == 1
+
+
+def test_the_next_statement_sees_what_waited(db: Database) -> None:
+    def work(tx: Transaction) -> tuple[int, Any]:
+        tx.change_later(ADD, given("CUSTOM_SEEN"))
+        seen = len(tx.rows(FIND, {"name": "CUSTOM_SEEN"}))
+        tx.change_later(ADD, given("CUSTOM_COUNTED"))
+        return seen, tx.scalar(select(func.count()).where(TRAITS.c.name == "CUSTOM_COUNTED"))
+
+    assert db.write(work) == (1, 1)
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+@pytest.mark.parametrize("then", ["commit", "rows", "execute"])
+def test_another_number_of_rows_than_must_be_found_begins_again(
+    db: Database, then: str, is_watched: bool
+) -> None:
+    """Whatever comes next, and whether it waits or not; nothing is written."""
+    attempts: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        attempts.append(tx.attempt)
+        tx.rows(FIND, {"name": "CUSTOM_A"})
+        tx.change_later(ADD, given("CUSTOM_LOST"), finds=1)
+        tx.change_later(REMOVE, {"name": "CUSTOM_NOBODY"}, finds=1)
+        if then == "rows":
+            tx.rows(FIND, {"name": "CUSTOM_A"})
+        elif then == "execute":
+            tx.scalar(select(1))
+
+    patient = Database(db.engine, attempts=lambda: 2)
+    with recorded(db) if is_watched else nullcontext(), pytest.raises(ObjectsChanged):
+        patient.write(work)
+
+    assert attempts == [1, 2]
+    assert read(db, "CUSTOM_LOST") == []
+
+
+def test_a_value_that_looks_like_sql_travels_as_it_is(db: Database) -> None:
+    """Several statements are put together as text."""
+    odd = ["100%; it's %s %(name)s \\' -- :name $1 ?", "\N{SNOWMAN}; COMMIT; \\", '"%%"']
+
+    look_then_add(db, *odd)
+
+    assert [read(db, name)[0][0] for name in odd] == odd
+
+
+@pytest.mark.parametrize("db", ["postgresql", "mysql"], indirect=True)
+def test_each_statement_travels_alone_where_that_is_forbidden(
+    db: Database, sent: list[list[str]]
+) -> None:
+    separate = "&" if db.engine.url.query else "?"
+    url = db.engine.url.render_as_string(hide_password=False)
+    alone = Database(make_engine(f"{url}{separate}multi_statements=0"))
+    run = db.engine.dialect.do_execute
+    alone.engine.dialect.do_execute = run  # type: ignore[method-assign]
+    look_then_add(alone, "CUSTOM_ALONE")
+    alone.dispose()
+
+    # What SQLAlchemy asks a new connection comes before.
+    assert sent[-3:] == [["SELECT"], ["INSERT"], ["COMMIT"]]
+    assert len(read(db, "CUSTOM_ALONE")) == 1
 
 
 def test_a_statement_counts_whatever_it_travels_with(db: Database) -> None:
@@ -183,35 +284,40 @@ def test_a_statement_counts_whatever_it_travels_with(db: Database) -> None:
     def counted(name: str) -> int:
         trace = telemetry.begin()
         try:
-            finish(db, name)
+            look_then_add(db, name)
         finally:
             telemetry.end()
         return trace.statements
 
     with recorded(db):
-        watched = counted("CUSTOM_COUNTED")
-    assert counted("CUSTOM_COUNTED_TOO") == watched == 3
+        watched = counted("CUSTOM_COUNTED_ONE")
+    assert counted("CUSTOM_COUNTED_TWO") == watched == 4
 
 
-def test_a_last_statement_that_fails_is_rolled_back(db: Database, sent: list[str]) -> None:
+def test_a_statement_that_waited_and_fails_is_rolled_back(
+    db: Database, sent: list[list[str]]
+) -> None:
     with pytest.raises(exc.IntegrityError):
-        finish(db, "CUSTOM_A")
+        look_then_add(db, "CUSTOM_BEFORE", "CUSTOM_A")
 
-    assert sent[-1] == "ROLLBACK"
+    assert sent[-1] == ["ROLLBACK"]
     assert len(read(db)) == 1
+    assert read(db, "CUSTOM_BEFORE") == []
 
 
-def test_nothing_comes_after_the_last_statement(db: Database) -> None:
-    """It may not have been sent yet: nothing could see what it writes."""
+def test_what_was_never_sent_is_not_rolled_back(db: Database, sent: list[list[str]]) -> None:
+    """An error before the first statement leaves the connection as it is."""
 
-    def go_on(tx: Transaction) -> None:
-        tx.finish(ADD, {"name": "CUSTOM_TOO_EARLY", "moment": MOMENT})
-        tx.rows(FIND, {"name": "CUSTOM_TOO_EARLY"})
+    def fail(tx: Transaction) -> None:
+        tx.change_later(ADD, given("CUSTOM_NEVER"))
+        raise LookupError
 
-    with pytest.raises(RuntimeError, match="last statement"):
-        db.write(go_on)
+    with pytest.raises(LookupError):
+        db.write(fail)
 
-    assert read(db, "CUSTOM_TOO_EARLY") == []
+    if db.dialect != "sqlite":
+        assert sent == []
+    assert read(db, "CUSTOM_NEVER") == []
 
 
 def test_a_connection_that_an_exit_interrupts_is_given_up(db: Database) -> None:
