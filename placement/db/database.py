@@ -77,15 +77,14 @@ class Access:
     What nobody needs an answer to waits for the next statement and travels with it, where the driver takes
     several at once; BEGIN does, to begin with.
 
-    ``dialect``: sqlite, postgresql or mysql; ``takes_several``: statements at once.
+    ``dialect``: sqlite, postgresql or mysql.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.dialect = dialects.kind(connection)
         self._is_direct = ready.nobody_listens(connection.engine)
-        self.takes_several = bool(connection.info.get(message.SEVERAL))
-        self._may_wait = self._is_direct and self.takes_several
+        self._may_wait = self._is_direct and bool(connection.info.get(message.SEVERAL))
         self._waiting: list[Part] = []
         self._has_begun = False
 

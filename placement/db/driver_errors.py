@@ -11,7 +11,7 @@ from placement import errors
 
 POSTGRESQL_CONFLICTS = frozenset({"40001", "40P01", "55P03", "22012"})
 """serialization_failure, deadlock_detected, lock_not_available; division_by_zero: the way in which a
-statement says that a generation is another (:mod:`placement.db.closing`)."""
+statement says that a generation is another (:mod:`placement.db.message`)."""
 
 MYSQL_CONFLICTS = frozenset({1205, 1213, 1020, 1412, 3101})
 """Lock wait timeout, deadlock (and Galera certification), row changed since read, table rebuilt since

@@ -25,6 +25,12 @@ def insert_all(tx: Transaction, table: Table, rows: Sequence[Row]) -> None:
         tx.change(*inserting(table, part))
 
 
+def insert_later(tx: Transaction, table: Table, rows: Sequence[Row]) -> None:
+    """Do the same, at the latest with the next statement: an error is raised there."""
+    for part in parts(rows):
+        tx.change_later(*inserting(table, part))
+
+
 def insert_missing(tx: Transaction, table: Table, rows: Sequence[Row]) -> int:
     """Insert the rows whose unique key is free and pass over the others. One statement.
 
@@ -63,25 +69,39 @@ def inserting(
 
     :param before: what stands before INTO; ``after``: behind the values.
     """
-    parameters = {
-        f"{name}_{index}": value for index, row in enumerate(rows) for name, value in row.items()
-    }
-    return _insert(table, tuple(rows[0]), len(rows), before, after), parameters
+    differing = []
+    parameters: dict[str, Any] = {}
+    for name, value in rows[0].items():
+        values = [row[name] for row in rows]
+        # A value that all rows have is bound once.
+        if values.count(value) == len(rows):
+            parameters[name] = value
+        else:
+            differing.append(name)
+            parameters.update({f"{name}_{index}": each for index, each in enumerate(values)})
+    return _insert(table, tuple(rows[0]), tuple(differing), len(rows), before, after), parameters
 
 
 @lru_cache(maxsize=512)
-def _insert(table: Table, names: tuple[str, ...], count: int, before: str, after: str) -> Ready:
-    rows = (f"({', '.join(f':{name}_{index}' for name in names)})" for index in range(count))
+def _insert(
+    table: Table,
+    names: tuple[str, ...],
+    differing: tuple[str, ...],
+    count: int,
+    before: str,
+    after: str,
+) -> Ready:
+    def keys(index: int) -> list[str]:
+        return [f"{name}_{index}" if name in differing else name for name in names]
+
+    rows = (f"({', '.join(f':{key}' for key in keys(index))})" for index in range(count))
     # Nothing of it comes from outside: names of columns and placeholders.
     statement = text(
         f"INSERT {before}INTO {table.name} ({', '.join(names)}) VALUES {', '.join(rows)}{after}"  # noqa: S608
     )
-    return Ready(
-        statement.bindparams(
-            *(
-                bindparam(f"{name}_{index}", type_=table.c[name].type)
-                for index in range(count)
-                for name in names
-            )
-        )
-    )
+    typed = {
+        key: bindparam(key, type_=table.c[name].type)
+        for index in range(count)
+        for name, key in zip(names, keys(index), strict=True)
+    }
+    return Ready(statement.bindparams(*typed.values()))

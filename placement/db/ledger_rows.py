@@ -16,7 +16,6 @@ from sqlalchemy import (
     Integer,
     Select,
     String,
-    bindparam,
     cast,
     func,
     literal,
@@ -147,7 +146,7 @@ _STOCK = select(
     # Not joined: that makes this look-up twice as dear to PostgreSQL.
     _inventories.c.resource_provider_id
     == select(_providers.c.id)
-    .where(_providers.c.uuid == bindparam("providers_0"), coexistence_rows.COUNTED)
+    .where(in_list.is_among(_providers.c.uuid, "providers", 1), coexistence_rows.COUNTED)
     .scalar_subquery()
 )
 

@@ -76,16 +76,18 @@ class _Form:
         self._dialect = dialect
         self._names = compiled.positiontup
         self._given: dict[str, Convert] = {}
+        self._fixed: dict[str, Any] = {}
         for bind, name in compiled.bind_names.items():
             convert = bind.type.dialect_impl(dialect).bind_processor(dialect)
-            if convert is not None:
-                self._given[name] = convert
-        # Values that stand in the statement itself.
-        self._fixed = {
-            name: self._given.pop(name, _same)(value)
-            for name, value in compiled.params.items()
-            if value is not None
-        }
+            if bind.value is None:
+                if convert is not None:
+                    self._given[name] = convert
+            elif self._names is None:
+                # A value that stands in the statement itself: drivers take as long for it as for any other.
+                value = compiled.render_literal_value(bind.value, bind.type)
+                self.text = self.text.replace(f"%({name})s", value)
+            else:
+                self._fixed[name] = (convert or _same)(bind.value)
         self._taken: list[tuple[int, Convert]] | None = None
 
     def bound(self, parameters: Parameters) -> Any:
@@ -209,7 +211,7 @@ def _run(
     cursor = None
     try:
         cursor = connection.connection.cursor()
-        _execute(dialect, cursor, *message.written(cursor, parts))
+        _execute(dialect, cursor, *message.written(dialect.driver, cursor, parts))
         numbers = message.numbers(dialect.driver, cursor, parts)
         done = (numbers[-1], cursor.fetchall() if reads else (), cursor.description)
         cursor.close()

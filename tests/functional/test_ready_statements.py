@@ -32,7 +32,7 @@ from placement.db.engine import make_engine
 from placement.db.ready import Ready
 from placement.errors import ObjectsChanged
 from tests.support.databases import KINDS, scratch_database
-from tests.support.recorder import recorded
+from tests.support.recorder import first_words, recorded
 
 TRAITS = models.traits
 MOMENT = datetime(2026, 5, 4, 3, 2, 1)
@@ -148,12 +148,6 @@ def test_an_error_is_the_one_that_sqlalchemy_raises_and_nothing_runs_twice(db: D
     assert add(db, f"CUSTOM_{len(heard)}") == 1
 
 
-def first_words(message: str | bytes) -> list[str]:
-    """Return the first word of each statement that travels."""
-    text = message if isinstance(message, str) else message.decode()
-    return [statement.split()[0] for statement in text.split("; ")]
-
-
 @pytest.fixture
 def sent(db: Database) -> Iterator[list[list[str]]]:
     """Return the first words of what reaches the driver, message by message."""
@@ -259,6 +253,20 @@ def test_a_value_that_looks_like_sql_travels_as_it_is(db: Database) -> None:
     look_then_add(db, *odd)
 
     assert [read(db, name)[0][0] for name in odd] == odd
+
+
+@pytest.mark.parametrize("number", [0, 7, -7, 2**62, -(2**62), None, 0.5, -0.5])
+def test_a_number_is_the_same_in_a_message_of_several(db: Database, number: Any) -> None:
+    kind = Double if isinstance(number, float) else BigInteger
+    taken = Ready(select(literal(1, kind) - bindparam("number", type_=kind), literal("-1\\")))
+
+    def work(tx: Transaction) -> tuple[Any, Any]:
+        alone = tx.rows(taken, {"number": number})
+        tx.change_later(REMOVE, {"name": "CUSTOM_NOBODY"})
+        return alone, tx.rows(taken, {"number": number})
+
+    alone, together = db.write(work)
+    assert list(alone) == list(together) == [(None if number is None else 1 - number, "-1\\")]
 
 
 @pytest.mark.parametrize("db", ["postgresql", "mysql"], indirect=True)

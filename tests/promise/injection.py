@@ -15,7 +15,7 @@ from typing import Any, Literal
 from sqlalchemy import event
 
 from placement.db.database import Database
-from tests.promise.stage import Stage, connection_id
+from tests.promise.stage import Stage, driver_id
 
 GOODBYE_S = 10.0
 
@@ -127,7 +127,7 @@ def _raise(place: Stage, connection: Any, fault: Fault) -> None:
     if place.kind == "sqlite":
         _raise_sqlite(driver, fault)
     elif fault.meaning == "gone":
-        _end(place, connection)
+        end(place, driver)
         driver.cursor().execute("SELECT 1")
     elif place.kind == "postgresql":
         driver.cursor().execute(
@@ -140,14 +140,14 @@ def _raise(place: Stage, connection: Any, fault: Fault) -> None:
         cursor.execute(f"SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = {fault.code}")
 
 
-def _end(place: Stage, connection: Any) -> None:
-    """Let the server end a connection, and wait until its last words are there."""
-    number = connection_id(place.kind, connection)
+def end(place: Stage, driver: Any) -> None:
+    """Let the server end a connection of the driver, and wait until its last words are there."""
+    number = driver_id(place.kind, driver)
     postgresql = place.kind == "postgresql"
     statement = f"SELECT pg_terminate_backend({number})" if postgresql else f"KILL {number}"
     place.db.read(lambda c: c.exec_driver_sql(statement))
     if postgresql:
-        select.select([connection.connection.dbapi_connection.fileno()], [], [], GOODBYE_S)
+        select.select([driver.fileno()], [], [], GOODBYE_S)
 
 
 def _raise_sqlite(driver: Any, fault: Fault) -> None:

@@ -150,7 +150,11 @@ class Stage:
 
 def connection_id(kind: str, connection: Any) -> int:
     """Return how :meth:`Stage.blocked` names a SQLAlchemy connection."""
-    driver = connection.connection.dbapi_connection
+    return driver_id(kind, connection.connection.dbapi_connection)
+
+
+def driver_id(kind: str, driver: Any) -> int:
+    """Return the same of a connection of the driver."""
     if kind == "postgresql":
         return int(driver.info.backend_pid)
     return int(driver.thread_id()) if kind == "mysql" else id(driver)

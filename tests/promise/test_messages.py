@@ -4,7 +4,6 @@ PROMISE 5 and 7. :mod:`tests.promise.test_errors` does it statement by statement
 listen; here nobody listens, and several statements are one message.
 """
 
-import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.promise.injection import end
 from tests.promise.scenes import ANN, HELD, HOLDER, TREE, Scene, claim, release, reshape, stock
 from tests.promise.stage import Stage, stage
+from tests.support.recorder import first_words
 
-GOODBYE_S = 5.0
 SCENES = (
     Scene("claim", HELD, (claim(ANN, VCPU=1),)),
     Scene("replace claim", HELD, (claim(HOLDER, generation=1, VCPU=4),)),
@@ -36,27 +36,16 @@ class Line:
 
     def carry(self, cursor: Any, text: str | bytes, parameters: Any, context: Any = None) -> None:
         """Run a message in the place of the dialect."""
-        whole = text if isinstance(text, str) else text.decode()
-        self.messages.append([statement.split()[0] for statement in whole.split("; ")])
+        self.messages.append(first_words(text))
         strikes = len(self.messages) - 1 == self.lost
         if strikes and not self.after:
-            self._cut(cursor.connection)
+            end(self.place, cursor.connection)
         cursor.execute(text, parameters)
         if strikes and self.after:
             connection = cursor.connection
             cursor.close()
-            self._cut(connection)
+            end(self.place, connection)
             connection.cursor().execute("SELECT 1")
-
-    def _cut(self, connection: Any) -> None:
-        """Let the server end the connection, and wait until its last words are there."""
-        if self.place.kind == "mysql":
-            statement = f"KILL {connection.thread_id()}"
-        else:
-            statement = f"SELECT pg_terminate_backend({connection.info.backend_pid})"
-        self.place.db.read(lambda reader: reader.exec_driver_sql(statement))
-        if self.place.kind == "postgresql":
-            select.select([connection.fileno()], [], [], GOODBYE_S)
 
 
 @contextmanager

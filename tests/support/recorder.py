@@ -25,3 +25,9 @@ def recorded(db: Database) -> Iterator[list[str]]:
         yield statements
     finally:
         event.remove(db.engine, "before_cursor_execute", record)
+
+
+def first_words(message: str | bytes) -> list[str]:
+    """Return the first word of each statement that travels."""
+    text = message if isinstance(message, str) else message.decode()
+    return [statement.split()[0] for statement in text.split("; ")]
