@@ -3,7 +3,8 @@
 From the lock on a provider to the commit whoever wants the same provider waits. So these are the last
 writes of a transaction, and no answer is needed between them (:meth:`Transaction.change_later`). MySQL and
 MariaDB update counters, providers and log with one statement where all providers are written alike: that
-is 1.10 and 1.13 times the claims of a host that many want, where each statement travels alone, as on Galera.
+is 1.10 and 1.13 times the claims of a host that many want, where each statement travels alone, as on Galera;
+elsewhere 0.95 of the processor time of a claim with PyMySQL, which takes 30 us for each result.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,12 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Update,
-    case,
-    update,
-)
+from sqlalchemy import ColumnElement, Update, and_, case, update
 
 from placement import telemetry
 from placement.db import change_rows, in_list, models, owner_usage_rows, provider_rows
@@ -100,26 +96,33 @@ def claim(tx: Transaction, provider_id: int, taken: Changes, owed: Mapping[Accou
     taken = sorted(taken)
     # Nearly: it waits for the lock as well, in the same message as all that follows.
     telemetry.holds_providers()
-    statement, parameters = provider_rows.stepping_counted(provider_id)
-    tx.change_later(statement, parameters, finds=1)
-    size, parameters = _amounts(taken)
-    tx.change_later(_take(size), parameters, finds=len(taken))
-    change_rows.note(tx, [provider_id], stock_alone=True)
+    stepping, parameters = provider_rows.stepping_counted(provider_id)
+    size, amounts = _amounts(taken)
+    if tx.dialect == "mysql":
+        parameters |= amounts | change_rows.noted(tx, [provider_id], stock_alone=True)
+        tx.change_later(_with_counters(stepping, size, True), parameters, finds=len(taken) + 2)
+    else:
+        tx.change_later(stepping, parameters, finds=1)
+        tx.change_later(_take(size), amounts, finds=len(taken))
+        change_rows.note(tx, [provider_id], stock_alone=True)
     owner_usage_rows.add(tx, owed)
 
 
 @cache
 def _take(size: int) -> Ready:
-    """It finds the records that have room, as :func:`placement.objects.capacity.has_room` has it."""
+    """It finds the records that have room."""
     by = in_list.by_key(_key, _used, "key", "by", size)
+    return Ready(_move(size, by).where(_has_room_for(by)))
+
+
+def _has_room_for(amount: ColumnElement[int]) -> ColumnElement[bool]:
+    """The record has room, as :func:`placement.objects.capacity.has_room` has it."""
     record = _inventories.c
-    return Ready(
-        _move(size, by).where(
-            record.min_unit <= by,
-            record.max_unit >= by,
-            by % record.step_size == 0,
-            _used + by <= (record.total - record.reserved) * record.allocation_ratio,
-        )
+    return and_(
+        record.min_unit <= amount,
+        record.max_unit >= amount,
+        amount % record.step_size == 0,
+        _used + amount <= (record.total - record.reserved) * record.allocation_ratio,
     )
 
 
@@ -139,13 +142,17 @@ def _write_places(tx: Transaction, closing: Closing, changes: Changes) -> None:
 
 
 @lru_cache(maxsize=256)
-def _with_counters(providers: Ready, size: int) -> Ready:
-    """It finds no provider without one of the records and no record of another provider."""
+def _with_counters(providers: Ready, size: int, where_room: bool = False) -> Ready:
+    """It finds no provider without one of the records and no record of another provider.
+
+    The provider and its slot of the log are found by their keys, and locked in this order before a record.
+    """
     by = in_list.by_key(_key, _used, "key", "by", size)
     own = _inventories.c.resource_provider_id == models.resource_providers.c.id
     written = providers.statement.where(own, change_rows.IS_OWN_SLOT)
     written = written.values(change_rows.WRITTEN)
-    return Ready(_move(size, by, written))
+    moved = _move(size, by, written)
+    return Ready(moved.where(_has_room_for(by)) if where_room else moved)
 
 
 def _move_counters(tx: Transaction, changes: Changes) -> None:

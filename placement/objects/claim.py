@@ -25,9 +25,7 @@ def is_likely(tx: Transaction, changes: Sequence[ConsumerChange]) -> bool:
     """Whether the changes look like such a claim, so that what their provider has is worth reading."""
     providers = {uuid for change in changes for uuid in change.allocations}
     known = any(change.generation not in (None, ANY_GENERATION) for change in changes)
-    # MySQL and MariaDB have fewer statements for the other way, which counts where each travels alone.
-    is_cheap = tx.dialect != "mysql" or tx.takes_several
-    return is_cheap and tx.attempt == 1 and len(providers) == 1 and not known
+    return tx.attempt == 1 and len(providers) == 1 and not known
 
 
 def is_written(
@@ -40,10 +38,11 @@ def is_written(
     :returns: False if nothing was written.
     :raises StaleRead: there is no room any more, or the provider is not there.
     """
+    if not reading.stock or replaced.removed:
+        return False
     inventories = capacity.by_key(reading.stock)
     amounts = {demand.key: demand.amount for demand in replaced.demands}
-    one_each = len(amounts) == len(replaced.demands) <= in_list.SIZES[-1]
-    if replaced.removed or len(replaced.provider_ids) != 1 or not one_each:
+    if not len(amounts) == len(replaced.demands) <= in_list.SIZES[-1]:
         return False
     if not capacity.has_room(replaced.demands, inventories, ledger.NOTHING):
         return False

@@ -57,11 +57,11 @@ def read(
 ) -> Reading:
     """Return everything the changes name, and the further providers and classes.
 
-    :param with_stock: also what the one provider has that they name, as it is without a lock.
-
     The first attempt need not wait for others that write the same consumers: what it takes next it
     takes by compare-and-set. A later one does, so that of many writers of one consumer each has its
     turn.
+
+    :param with_stock: also what the one provider has that they name, as it is without a lock.
     """
     held = sum(change.generation is not None for change in changes)
     if held > 1 or (tx.attempt > 1 and changes):
