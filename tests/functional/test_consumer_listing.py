@@ -1,0 +1,65 @@
+"""The allocations of a consumer with all their names, on every database."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Table
+
+from placement.db import models, schema, standard_names
+from placement.db.database import Database
+from placement.db.engine import make_engine
+from placement.objects import allocation, inventory, resource_provider
+from placement.objects.allocation import AllocationChange
+from placement.objects.consumer import ConsumerChange
+from placement.objects.inventory import record_from
+from tests.support.databases import KINDS, scratch_database
+
+HOST = str(uuid.uuid4())
+HELD = {"VCPU": 2, "DISK_GB": 5}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def db(request: pytest.FixtureRequest) -> Iterator[Database]:
+    with scratch_database(request.param) as url:
+        found = Database(make_engine(url))
+        schema.sync(found)
+        standard_names.synchronise(found)
+        resource_provider.create(found, uuid=HOST, name=HOST, parent_uuid=None)
+        for name in HELD:
+            inventory.add(found, HOST, name, record_from({"total": 100}), may_be_full=True)
+        yield found
+        found.dispose()
+
+
+def claim(db: Database, owner: str, type_name: str | None) -> str:
+    """Claim for a new consumer; return its uuid."""
+    consumer = str(uuid.uuid4())
+    change = ConsumerChange(
+        consumer, {HOST: HELD}, project=f"p-{owner}", user=f"u-{owner}", type=type_name
+    )
+    allocation.replace_allocations(db, AllocationChange.of_one(change))
+    return consumer
+
+
+@pytest.mark.parametrize("type_name", ["INSTANCE", None])
+def test_it_names_provider_class_owner_and_type(db: Database, type_name: str | None) -> None:
+    claim(db, "somebody-else", "MIGRATION")
+    consumer = claim(db, "me", type_name)
+
+    rows = allocation.consumer_allocations(db, consumer)
+
+    assert {row.class_name: row.used for row in rows} == HELD
+    assert {row.provider_uuid for row in rows} == {HOST}
+    assert {row[-4:] for row in rows} == {("p-me", "u-me", 1, type_name)}
+
+
+@pytest.mark.parametrize("table", [models.projects, models.users], ids=["project", "user"])
+def test_a_consumer_whose_owner_is_gone_shows_nothing(db: Database, table: Table) -> None:
+    """By hand alone: no release removes projects or users."""
+    consumer = claim(db, f"gone-{table.name}", None)
+    gone = table.c.external_id.endswith(f"gone-{table.name}")
+
+    db.write(lambda tx: tx.execute(table.delete().where(gone)))
+
+    assert allocation.consumer_allocations(db, consumer) == []
