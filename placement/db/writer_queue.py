@@ -9,10 +9,12 @@ from placement import errors
 PATIENT_WRITERS = 3
 """How many threads may wait as long as it takes, up to the deadline. The others are needed for reading."""
 
-PATIENCE_S = 1.0
+PATIENCE_S = 3.0
 """How long the others wait for one and the same writer.
 
-A transaction takes milliseconds, so nobody is refused for the company of other writers of this process.
+A transaction takes milliseconds, so nobody is refused for the company of other writers of this process. He
+who writes may have to wait for other processes, and SQLite has no queue for them, it polls: of four
+processes with eight writers each, without a pause, 0.5 % were refused after 1 s and none of 12,000 after 3.
 """
 
 SHORTEST_WAIT_S = 0.05

@@ -1,6 +1,9 @@
 """A SQLite file that another program keeps locked holds up a few writers and no reader."""
 
+import multiprocessing
 import sqlite3
+import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
@@ -14,6 +17,7 @@ from placement.db import schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.db.writer_queue import PATIENT_WRITERS
+from placement.errors import DatabaseBusy
 from tests.support.service import Service, configure
 
 THREADS = 8
@@ -78,4 +82,43 @@ def test_writers_of_one_process_wait_for_one_another(tmp_path: Path) -> None:
     assert (
         database.read(lambda reader: reader.execute(text("SELECT n FROM counts")).scalar()) == 400
     )
+    database.dispose()
+
+
+def write_for(path: Path, seconds: float) -> tuple[int, int]:
+    """Write with eight threads and no pause; return how many did, and how many were refused."""
+    database = Database(make_engine(f"sqlite:///{path}"))
+    step = text("UPDATE counts SET n = n + 1")
+    end = time.monotonic() + seconds
+    counts = Counter[str]()
+
+    def write(_: int) -> None:
+        while time.monotonic() < end:
+            try:
+                # As many statements as a claim has.
+                database.write(lambda tx: [tx.execute(step) for _ in range(8)])
+                counts["written"] += 1
+            except DatabaseBusy:
+                counts["refused"] += 1
+
+    with ThreadPoolExecutor(8) as writers:
+        list(writers.map(write, range(8)))
+    database.dispose()
+    return counts["written"], counts["refused"]
+
+
+def test_writers_of_several_processes_wait_for_one_another(tmp_path: Path) -> None:
+    """SQLite lets them poll for their turn, so that one may wait for a second and more."""
+    path = tmp_path / "p.sqlite"
+    database = Database(make_engine(f"sqlite:///{path}"))
+    database.write(lambda tx: tx.execute(text("CREATE TABLE counts (n INTEGER)")))
+    database.write(lambda tx: tx.execute(text("INSERT INTO counts VALUES (0)")))
+    database.dispose()
+
+    with multiprocessing.get_context("spawn").Pool(4) as processes:
+        written, refused = zip(*processes.starmap(write_for, [(path, 6.0)] * 4), strict=True)
+
+    database = Database(make_engine(f"sqlite:///{path}"))
+    counted = database.read(lambda reader: reader.execute(text("SELECT n FROM counts")).scalar())
+    assert (counted, sum(refused)) == (8 * sum(written), 0)
     database.dispose()
