@@ -4,19 +4,25 @@ Bulk reads go through the driver's cursor: a quarter of a million trait associat
 a third of what they cost as SQLAlchemy rows.
 """
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import BigInteger, Select, bindparam, func, or_, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from placement.db import coexistence_rows, dialects, in_list, models
+from placement.db import coexistence_rows, dialects, in_list, models, packed_rows
 from placement.db.change_rows import SLOTS, Log
 from placement.db.database import Access, Snapshot
 from placement.db.inventory_rows import SEEN_AMOUNTS
+from placement.db.packed_rows import PackedColumns, PackedRecords
 from placement.db.ready import Ready
+
+LOG = logging.getLogger(__name__)
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -101,6 +107,9 @@ class Digest(NamedTuple):
     revisions: int
 
 
+Table = Sequence[Sequence[Any]] | NDArray[Any]
+
+
 class Contents(NamedTuple):
     """What the search knows of some providers, as rows of plain tuples.
 
@@ -116,6 +125,15 @@ class Contents(NamedTuple):
     inventories: Sequence[tuple[Any, ...]]
     traits: Sequence[tuple[Any, ...]]
     aggregates: Sequence[tuple[Any, ...]]
+
+
+class Everything(NamedTuple):
+    """The same of all providers, where rows may be lists, and tables arrays of records or numbers."""
+
+    providers: Sequence[Sequence[Any]]
+    inventories: Table
+    traits: Table
+    aggregates: Table
 
 
 class Names(NamedTuple):
@@ -233,11 +251,32 @@ def _stocks(size: int) -> Ready:
     )
 
 
-def everything(tx: Snapshot) -> tuple[Contents, Names]:
-    """Return all providers and the names that their rows refer to by id. Seven statements."""
-    return (
-        Contents(*(_tuples(tx, statement) for statement in _EVERYTHING)),
-        Names(*(dict(_tuples(tx, statement)) for statement in _NAMES)),
+def everything(tx: Snapshot) -> tuple[Everything, Names]:
+    """Return all providers and the names that their rows refer to by id. Seven statements, or eight."""
+    found = _all_packed(tx) if packed_rows.take(tx) else None
+    if found is None:
+        found = Everything(*(_tuples(tx, statement) for statement in _EVERYTHING))
+    return found, Names(*(dict(_tuples(tx, statement)) for statement in _NAMES))
+
+
+def _all_packed(tx: Snapshot) -> Everything | None:
+    """Return what a few long texts say; None if the server, or what is before it, has cut one."""
+    try:
+        providers = _PACKED_PROVIDERS.unpack(_tuples(tx, _PACKED_PROVIDERS.statement))
+        columns = [
+            packed.unpack(_tuples(tx, packed.statement))
+            for packed in (_PACKED_INVENTORIES, _PACKED_TRAITS, _PACKED_AGGREGATES)
+        ]
+    except packed_rows.Cut as cut:
+        LOG.warning(
+            "The server has cut a text of many rows (%s), which are read one by one now", cut
+        )
+        return None
+    (kind, ratio, provider, *amounts, used), *pairs = columns
+    return Everything(
+        providers,
+        np.rec.fromarrays([provider, kind, *amounts, ratio, used]),
+        *(np.column_stack([owner, name]) for name, owner in pairs),
     )
 
 
@@ -246,6 +285,20 @@ _EVERYTHING = (
     select(_inventories.c.resource_provider_id, _inventories.c.resource_class_id, *SEEN_AMOUNTS),
     select(_provider_traits.c.resource_provider_id, _provider_traits.c.trait_id),
     select(_provider_aggregates.c.resource_provider_id, _provider_aggregates.c.aggregate_id),
+)
+*_WHOLE_AMOUNTS, _RATIO, _USED_OF_IT = SEEN_AMOUNTS
+_PACKED_PROVIDERS = PackedRecords(_providers.c.id, _PROVIDER)
+_PACKED_INVENTORIES = PackedColumns(
+    _inventories.c.resource_provider_id,
+    (_inventories.c.resource_class_id, _RATIO),
+    (_inventories.c.resource_provider_id, *_WHOLE_AMOUNTS, _USED_OF_IT),
+)
+_PACKED_TRAITS, _PACKED_AGGREGATES = (
+    PackedColumns(provider, (name,), (provider,))
+    for provider, name in (
+        (_provider_traits.c.resource_provider_id, _provider_traits.c.trait_id),
+        (_provider_aggregates.c.resource_provider_id, _provider_aggregates.c.aggregate_id),
+    )
 )
 _NAMES = (
     select(_classes.c.id, _classes.c.name),

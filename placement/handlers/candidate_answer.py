@@ -2,7 +2,7 @@
 
 A thousand candidates are a megabyte of text, nearly all of it the same from one answer to the next.
 So an allocation request is a template that takes uuids, one per shape of candidates, and a provider's
-summary is kept from answer to answer until the provider changes. No text needs escaping: uuids,
+summary is kept from answer to answer until one of its tree changes. No text needs escaping: uuids,
 class, trait and suffix names are letters, digits, dashes and underscores.
 """
 
@@ -110,9 +110,9 @@ def render(
 def _shown_summaries(
     cloud: Cloud, result: SearchResult, requested: Collection[str], version: Version
 ) -> list[bytes]:
-    shown = result.summarised(cloud, whole_trees=version >= WHOLE_TREES_SINCE)
     if version >= WHOLE_TREES_SINCE:
-        return _summaries(cloud, shown)
+        return _summaries(cloud, result.trees(cloud))
+    shown = result.summarised(cloud, whole_trees=False)
     return [",".join(_old_summaries(cloud, shown, requested, version)).encode()]
 
 
@@ -168,19 +168,26 @@ def _amounts(amounts: Mapping[str, int]) -> str:
 # -- provider summaries ------------------------------------------------------------------------
 
 
-def _summaries(cloud: Cloud, shown: Indexes) -> list[bytes]:
-    """Return the pieces of ``"<uuid>": {...}`` in the newest form, separated by commas."""
-    kept = KeptTexts.on(cloud, "candidate summaries", pieces=2)
+def _summaries(cloud: Cloud, roots: Indexes) -> list[bytes]:
+    """Return a text for each tree: ``"<uuid>": {...}`` of its providers in the newest form.
 
-    def write(index: int) -> tuple[bytes, bytes]:
+    Together they are the summaries, commas included. A thousand trees of 16 are answered in 3.4 ms of
+    processor time, 6.3 among a million providers; with a text for each provider it took 7.9 and 11.4.
+    """
+    kept = KeptTexts.on(cloud, "candidate summaries")
+
+    def write_one(index: int) -> bytes:
         names = cloud.traits[index]
         traits = kept.once(names, lambda: f"{_list_of_traits(names)}}}".encode())
-        return _without_traits(cloud, index), traits
+        return _without_traits(cloud, index) + traits
 
-    pieces = kept.of(cloud, shown, write)
-    if pieces:
-        pieces[0] = pieces[0].removeprefix(b",")
-    return pieces
+    def write(root: int) -> bytes:
+        return b"".join(map(write_one, cloud.forest.tree(root).tolist()))
+
+    texts = kept.of(roots, cloud.tree_stamps(roots), write)
+    if texts:
+        texts[0] = texts[0].removeprefix(b",")
+    return texts
 
 
 def _old_summaries(

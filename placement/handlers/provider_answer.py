@@ -84,7 +84,8 @@ def found_in(cloud: Cloud, found: Indexes, shown: Form) -> tuple[bytes, datetime
     found.
     """
     kept = KeptTexts.on(cloud, "providers", shown)
-    documents = kept.of(cloud, found, lambda index: (document(_provider(cloud, index), shown),))
+    stamps = cloud.stamps[found]
+    documents = kept.of(found, stamps, lambda index: document(_provider(cloud, index), shown))
     return listed(documents), _moment(cloud.modified[found].max(initial=0))
 
 

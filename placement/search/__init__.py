@@ -4,7 +4,8 @@
 """
 
 from placement.search.candidate import Candidate, Combination, SearchResult
-from placement.search.cloud import BLOCK, Cloud, Digest, Held
+from placement.search.cloud import BLOCK, Cloud, Digest
+from placement.search.inventory_table import Held
 from placement.search.records import CloudRows, Inventory, ProviderRecord
 from placement.search.request import (
     CandidateRequest,

@@ -116,17 +116,19 @@ class SearchResult:
         }
         return np.array(sorted(used), np.int32)
 
+    def trees(self, cloud: Cloud) -> Indexes:
+        """Return the roots of all trees in ``allocations``, each once, ascending."""
+        allocated = self.allocated()
+        return np.unique(cloud.roots[allocated]) if cloud.forest.nested else allocated
+
     def summarised(self, cloud: Cloud, whole_trees: bool) -> Indexes:
         """Return the providers that the summaries show, each once (section 4.3).
 
         ``whole_trees`` is the rule since 1.29: all providers of all trees in ``allocations``.
         """
-        allocated = self.allocated()
-        roots = cloud.roots
         if whole_trees:
-            if not cloud.forest.nested:
-                return allocated
-            return cloud.forest.trees(np.unique(roots[allocated]))[0]
+            return cloud.forest.trees(self.trees(cloud))[0]
+        allocated = self.allocated()
         if self.before_cut is None:
             return allocated
-        return self.before_cut[np.isin(roots[self.before_cut], roots[allocated])]
+        return self.before_cut[np.isin(cloud.roots[self.before_cut], cloud.roots[allocated])]

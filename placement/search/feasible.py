@@ -13,7 +13,7 @@ from functools import reduce
 import numpy as np
 
 from placement.search.cloud import LARGEST_AMOUNT, Cloud
-from placement.search.index_set import Mask
+from placement.search.index_set import Indexes, Mask
 from placement.search.request import CandidateRequest, Group, Names, UnknownClass, UnknownTrait
 from placement.search.tally import Funnel, Reason, Stop, Stopped, Tally, Unit
 
@@ -53,6 +53,11 @@ class Feasible:
     slots: list[Slot] = field(default_factory=list)
     demands: list[Mask] = field(default_factory=list)
     untested: list[tuple[Mask, Mask | None]] = field(default_factory=list)
+
+    def local_among(self, providers: Indexes) -> Mask:
+        """Tell which of these providers may serve some slot from their own tree."""
+        masks = (slot.local[providers] for slot in self.slots)
+        return reduce(np.logical_or, masks, np.zeros(len(providers), np.bool_))
 
 
 # -- the tests --------------------------------------------------------------------------------
@@ -252,7 +257,7 @@ class _About:
 def _capable(about: _About) -> dict[str, Funnel]:
     """Return by class the providers (of the in_tree tree) that fit the amount; none may lack."""
     capable: dict[str, Funnel] = {}
-    everybody = about.cloud.roots >= 0
+    everybody = about.cloud.forest.alive
     for name, amount in about.group.amounts.items():
         funnel = about.providers(everybody, len(about.cloud))
         funnel.keep(Reason.CAPACITY, name, fits(about.cloud, name, amount))
@@ -270,7 +275,7 @@ def _granular(about: _About, capable: Mapping[str, Funnel]) -> Slot:
     if capable:
         passed, *others = capable.values()
     else:
-        passed, others = about.providers(cloud.roots >= 0, len(cloud)), []
+        passed, others = about.providers(cloud.forest.alive, len(cloud)), []
         if not group.required and not group.member_of:
             passed.keep(Reason.NO_DEMAND, None, np.zeros(cloud.size, np.bool_))
             return Slot(group.suffix, {}, passed.mask, None)
@@ -328,8 +333,8 @@ def _keep_trees(about: _About, trees: Funnel, slots: list[Slot], demands: list[_
 
 def _shared(cloud: Cloud, mask: Mask) -> Mask | None:
     """Return the sharing providers among those of the mask, None if there are none."""
-    shared = mask & cloud.sharing.mask
-    return shared if shared.any() else None
+    sharing = cloud.sharing
+    return mask & sharing.mask if mask[sharing.sharers].any() else None
 
 
 def _union(slots: list[Slot], demand: Mask) -> tuple[Mask, Mask | None]:

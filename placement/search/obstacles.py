@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from placement.search import feasible
-from placement.search.cloud import Cloud, Terms
+from placement.search.cloud import Cloud
 from placement.search.index_set import Indexes, Mask
+from placement.search.inventory_table import Terms
 from placement.search.request import CandidateRequest, Group
 from placement.search.tally import Reason, Step, Unit
 

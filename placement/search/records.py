@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from placement.limits import MAX_INT
 
@@ -56,6 +58,9 @@ class Stock(NamedTuple):
     inventories: dict[str, Inventory]
 
 
+Table = Sequence[Sequence[Any]] | NDArray[Any]
+
+
 @dataclass(frozen=True, slots=True)
 class CloudRows:
     """A whole cloud as database rows; each sequence may come in any order.
@@ -64,13 +69,14 @@ class CloudRows:
     ``inventories``: (provider id, class id, total, reserved, min_unit, max_unit, step_size,
     allocation_ratio, used).
     ``traits``: (provider id, trait id). ``aggregates``: (provider id, aggregate id).
-    The three mappings name the ids. Rows of unknown providers are ignored.
+    The three mappings name the ids. Rows of unknown providers are ignored. Those of inventories may be an
+    array of records, those of traits and aggregates one of two columns.
     """
 
-    providers: Sequence[Sequence[object]]
-    inventories: Sequence[Sequence[object]]
-    traits: Sequence[Sequence[int]]
-    aggregates: Sequence[Sequence[int]]
+    providers: Sequence[Sequence[Any]]
+    inventories: Table
+    traits: Table
+    aggregates: Table
     class_names: Mapping[int, str]
     trait_names: Mapping[int, str]
     aggregate_uuids: Mapping[int, str]

@@ -286,7 +286,6 @@ class _Helpers:
 
     def __init__(self, cloud: Cloud, found: Feasible, rules: Rules) -> None:
         self._cloud, self._found, self._rules = cloud, found, rules
-        self._local: Mask = np.logical_or.reduce([slot.local for slot in found.slots])
         self._visited = _visited(cloud, found)
         self._takes = any(slot.amounts for slot in found.slots)
         self._choices = [
@@ -325,7 +324,7 @@ class _Helpers:
         """Return who may serve something in the trees of these anchors, and the anchor's place."""
         members, counts = self._cloud.forest.trees(anchors)
         rank = np.repeat(np.arange(len(anchors)), counts)
-        useful = self._local[members]
+        useful = self._found.local_among(members)
         return members[useful], rank[useful]
 
     def _lacking(self, helpers: Indexes, rank: Indexes, count: int) -> Mask:

@@ -159,7 +159,6 @@ class StreamMaker:
         self._contested = rules.contested
         self._shuffler = None if seed is None else random.Random(seed)  # noqa: S311
         self._scatter = None if seed is None else np.random.default_rng(seed)
-        self._local: Mask = np.logical_or.reduce([slot.local for slot in found.slots])
         away = [slot.away for slot in found.slots if slot.away is not None]
         self._away: Mask | None = np.logical_or.reduce(away) if away else None
 
@@ -194,7 +193,7 @@ class StreamMaker:
     def _rows(self, anchors: Indexes) -> tuple[Indexes, NDArray[np.int64]]:
         """Return the providers that may serve some slot, tree by tree, and their anchor's rank."""
         providers, counts = self._cloud.forest.trees(anchors)
-        useful = self._local[providers]
+        useful = self._found.local_among(providers)
         rows = providers[useful]
         ordinal = np.repeat(np.arange(len(anchors)), counts)[useful]
         if self._scatter is not None:

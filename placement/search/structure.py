@@ -29,11 +29,13 @@ class Forest:
     ``roots``: root providers in order. ``members``: all providers, tree by tree in the order of
     ``roots``, within a tree by hash; the tree of ``roots[i]`` is ``members[start[i]:start[i] +
     count[i]]``. ``place[r]`` is that i for a root r. ``nested``: some provider is not a root.
+    ``alive``: who is a provider, and no free slot.
     """
 
     def __init__(self, root: Indexes, keys: Keys) -> None:
         size = len(root)
-        alive = np.flatnonzero(root >= 0)
+        self.alive: Mask = root >= 0
+        alive = np.flatnonzero(self.alive)
         is_root = root[alive] == alive
         unsorted = alive[is_root]
         self.roots: Indexes = unsorted[np.argsort(keys[unsorted])].astype(np.int32)
@@ -58,9 +60,15 @@ class Forest:
         counts = self.count[places]
         return self.members[ranges(self.start[places], counts)], counts
 
+    def tree(self, root: int) -> Indexes:
+        """Return the members of one tree."""
+        place = self.place[root]
+        start = self.start[place]
+        return self.members[start : start + self.count[place]]
+
 
 class Sharing:
-    """Which sharing providers are reached from which trees (section 5.2).
+    """Which sharing providers (``sharers``) are reached from which trees (section 5.2).
 
     ``anchors(p)`` for many p at once is ``reached``; ``reach(a)`` without tree(a) is ``away``.
     Size is bounded by the number of memberships, not by providers times trees.
@@ -75,6 +83,7 @@ class Sharing:
         keys: Keys,
     ) -> None:
         self._root = root
+        self.sharers = sharers
         size = len(root)
         in_order = sharers[np.argsort(keys[sharers])]
         self.mask: Mask = np.zeros(size, np.bool_)

@@ -7,9 +7,18 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
-from placement.search import BLOCK, Cloud, Digest, Inventory, ProviderRecord, search
+from placement.search import (
+    BLOCK,
+    Cloud,
+    Digest,
+    Inventory,
+    ProviderRecord,
+    inventory_table,
+    search,
+)
 from placement.search.index_set import FEW, IndexSet
 from placement.search.records import Stock
 from tests.search.builders import World, ask, group, ids, load, summarised
@@ -254,3 +263,23 @@ def test_a_snapshot_and_its_origin_do_not_see_each_others_changes(random):
 
     assert columns_of(staying) == before
     assert columns_of(load(records)) == before
+
+
+def test_providers_that_have_the_same_share_one_object_and_no_others_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows are told apart by a number made of them, and by themselves where two come to the same one."""
+    world = World().host("empty")
+    for number in range(4):
+        world.host(f"host{number}", VCPU=8, MEMORY_MB=Inventory(64, used=number % 2))
+        world.device(f"one{number}", f"host{number}", VGPU=Inventory(1, allocation_ratio=1.5))
+        world.device(f"other{number}", f"host{number}", VGPU=Inventory(1, used=number))
+    cloud = load(world.records.values())
+    kept = {name: cloud.inventories[place] for place, name in enumerate(world.records)}
+
+    assert kept["one0"] is kept["one3"]
+    assert kept["empty"] == ()
+    assert [kept[f"other{number}"][0][2] for number in range(4)] == [0, 1, 2, 3]
+    assert [held[0] for held in kept["host1"]] == ["MEMORY_MB", "VCPU"]
+    monkeypatch.setattr(inventory_table, "_MIX", np.uint64(0))
+    assert content(load(world.records.values())) == content(cloud)

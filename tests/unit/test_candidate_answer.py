@@ -10,7 +10,7 @@ from placement.handlers import candidate_answer
 from placement.search import Cloud, search
 from placement.search.cloud import MOST_UNUSED_NAMES
 from placement.search.room import Room
-from tests.search.builders import World, ask, group
+from tests.search.builders import World, ask, group, load
 
 NEWEST = (1, 39)
 
@@ -137,3 +137,30 @@ def test_a_large_answer_comes_in_pieces() -> None:
     assert len(shown["allocation_requests"]) == 900
     assert len(shown["provider_summaries"]) == 300 * 17
     assert len(candidate_answer.prepare(cloud, few, {"VCPU"}, NEWEST).pieces()) == 1
+
+
+def test_a_tree_is_summarised_as_it_is_now_whoever_came_left_or_moved() -> None:
+    """One text is kept for all of a tree; a new cloud of the same providers keeps none."""
+    world = World().host("a", VCPU=4).host("b", VCPU=4).device("d", "a").device("e", "a")
+    world.device("late", "a").device("below", "late")
+    held = world.records.copy()
+    a, b = held["a"].provider_id, held["b"].provider_id
+    d, late = held.pop("d"), held.pop("late")
+    below = held.pop("below")
+    cloud = load(held.values())
+    for changed, gone in (
+        ([], ["e"]),
+        ([d], []),
+        ([late, below], ["d"]),
+        ([], ["below"]),
+        ([replace(late, parent_id=b, root_id=b)], []),
+        ([d, replace(below, parent_id=d.provider_id, root_id=a)], []),
+        ([replace(below, parent_id=a)], []),
+        ([], ["d", "below", "late"]),
+    ):
+        summaries(cloud)
+        names = {record.uuid.removeprefix("uuid-of-"): record for record in changed}
+        cloud.replace(changed, removed=[held.pop(name).provider_id for name in gone])
+        held |= names
+
+        assert summaries(cloud) == summaries(load(held.values()))
