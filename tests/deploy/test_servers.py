@@ -99,7 +99,15 @@ def test_apache_with_uwsgi_under_a_prefix(folder: Path, environment: dict[str, s
 def test_apache_with_mod_wsgi_under_a_prefix(folder: Path, environment: dict[str, str]) -> None:
     with deployment.apache(folder, environment, mod_wsgi_site(folder), "wsgi", "alias") as site:
         conversation.check(site)
-        reload_under_load(site, Daemons(site.url, site.master, (folder / "placement.wsgi").touch))
+        daemons = Daemons(site.url, site.master, (folder / "placement.wsgi").touch)
+        # What has not read the script yet when it is touched need not begin anew.
+        said = folder / "apache-error.log"
+        started = re.compile(r" (\d+) INFO placement\.wsgi .* starts\.")
+        wait_until(
+            "every process has loaded the service",
+            lambda: {int(n) for n in started.findall(said.read_text())} >= daemons.workers(),
+        )
+        reload_under_load(site, daemons)
 
 
 def test_nginx_with_uwsgi_under_a_prefix(folder: Path, environment: dict[str, str]) -> None:
