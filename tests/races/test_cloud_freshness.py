@@ -481,6 +481,8 @@ def test_two_writers_of_one_slot_are_both_seen(writer: Writer, hosts: list[str])
 
     def first(tx: Transaction) -> None:
         touch(tx, hosts[0])
+        # What is written travels with what is read next.
+        ids_of(tx, hosts[0])
         holds.set()
         assert go.wait(60)
 
