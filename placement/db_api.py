@@ -63,6 +63,15 @@ def reset() -> None:
         _database = None
 
 
+def close_connections() -> None:
+    """Close what the process's database keeps open; it opens others when it is asked again.
+
+    For commands in their end: a server notes a connection that is gone without a word as aborted.
+    """
+    if _database is not None:
+        _database.dispose()
+
+
 def open_database(conf: cfg.ConfigOpts, *, patient: bool = False) -> Database:
     """Return a new database made from ``conf``, independent of the process's one.
 

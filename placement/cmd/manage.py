@@ -44,8 +44,9 @@ def run(argv: list[str], prog: str | None = None) -> int:
         return completion.show(shell)
     conf = cfg.ConfigOpts()
     configuration.register_opts(conf)
+    commands = _Commands(conf)
     conf.register_cli_opt(
-        cfg.SubCommandOpt("command", title="commands", handler=_Commands(conf).add_parsers)
+        cfg.SubCommandOpt("command", title="commands", handler=commands.add_parsers)
     )
     try:
         _parse(conf, argv, prog)
@@ -57,6 +58,8 @@ def run(argv: list[str], prog: str | None = None) -> int:
         LOG.debug("The command failed.", exc_info=True)
         print(f"{conf.prog or 'placement-manage'}: {message}", file=sys.stderr)
         return 1
+    finally:
+        commands.close()
 
 
 def _parse(conf: cfg.ConfigOpts, argv: list[str], prog: str | None) -> None:
@@ -92,6 +95,12 @@ class _Commands:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf = conf
+        self._opened: Database | None = None
+
+    def close(self) -> None:
+        """Take leave of the database, which would note an aborted connection otherwise."""
+        if self._opened is not None:
+            self._opened.dispose()
 
     def add_parsers(self, subparsers: Any) -> None:
         """Add ``db`` and its actions to the parser of oslo.config."""
@@ -163,9 +172,9 @@ class _Commands:
         return parser
 
     def _open(self) -> Database:
-        database = db_api.open_database(self.conf, patient=True)
-        db_api.wait_until_reachable(self.conf, database)
-        return database
+        self._opened = db_api.open_database(self.conf, patient=True)
+        db_api.wait_until_reachable(self.conf, self._opened)
+        return self._opened
 
     def sync(self) -> int:
         """Upgrade the schema; nothing on stdout."""

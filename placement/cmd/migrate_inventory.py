@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from oslo_config import cfg
 
-from placement import advice
+from placement import advice, db_api
 from placement import conf as options
 from placement.client import drivers
 from placement.client.exceptions import PlacementClientError
@@ -104,6 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         in_words = str(error) if isinstance(error, PlacementClientError) else repr(error)
         print(f"placement-migrate-compute-inventory: {message or in_words}", file=sys.stderr)
         return FAILED
+    finally:
+        db_api.close_connections()
 
 
 if __name__ == "__main__":

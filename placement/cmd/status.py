@@ -40,6 +40,11 @@ class Checks(upgradecheck.UpgradeCommands):
             db_api.wait_until_reachable(self._conf, self._opened)
         return self._opened
 
+    def close(self) -> None:
+        """Take leave of the database, which would note an aborted connection otherwise."""
+        if self._opened is not None:
+            self._opened.dispose()
+
     def check(self) -> upgradecheck.Code:
         """Run the checks and print their table.
 
@@ -171,14 +176,16 @@ def run(argv: list[str], prog: str | None = None) -> int:
     try:
         conf(argv, project=configuration.PROJECT, prog=prog)
         checks.require_tables()
+        upgradecheck.CONF = conf
+        return int(upgradecheck.run(conf))
     except Exception as error:
         message = advice.explain(error, conf)
         if message is None:
             raise
         print(f"{conf.prog or 'placement-status'}: {message}", file=sys.stderr)
         return NOT_CHECKED if isinstance(error, schema.SchemaError) else 1
-    upgradecheck.CONF = conf
-    return int(upgradecheck.run(conf))
+    finally:
+        checks.close()
 
 
 def _add_parsers(checks: Checks) -> Callable[[Any], None]:

@@ -133,7 +133,7 @@ def _connection(arguments: argparse.Namespace) -> Iterator[Any]:
 @contextlib.contextmanager
 def _direct(config_files: Sequence[str] | None) -> Iterator[Any]:
     # Not above: the remote commands need neither the server nor its database drivers.
-    from placement import advice
+    from placement import advice, db_api
     from placement.cmd.migrate_inventory import load_configuration
     from placement.direct import PlacementDirect
 
@@ -149,6 +149,8 @@ def _direct(config_files: Sequence[str] | None) -> Iterator[Any]:
         if message is None:
             raise
         raise _BadUsage(message) from error
+    finally:
+        db_api.close_connections()
 
 
 def _export(client: ReportClient, arguments: argparse.Namespace) -> int:

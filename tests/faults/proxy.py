@@ -16,6 +16,7 @@ class Proxy:
 
     ``delay_s``: before each chunk is passed on. ``refuses``: new connections are closed at once.
     ``traps``: for each COMMIT to come, when its connection is cut; taken from the end.
+    ``connections``: how many were passed on; ``last_words``: of each client that is gone.
     """
 
     def __init__(self, target: int) -> None:
@@ -24,6 +25,8 @@ class Proxy:
         self.refuses = False
         self.traps: list[Moment] = []
         self.cuts = 0
+        self.connections = 0
+        self.last_words: list[bytes] = []
         self._flowing = threading.Event()
         self._flowing.set()
         self._lock = threading.Lock()
@@ -72,6 +75,7 @@ class Proxy:
             for each in (client, server):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             pair = (client, server)
+            self.connections += 1
             with self._lock:
                 self._pairs.add(pair)
             for from_client in (True, False):
@@ -79,6 +83,7 @@ class Proxy:
 
     def _pump(self, pair: tuple[socket.socket, socket.socket], from_client: bool) -> None:
         source, sink = pair if from_client else (pair[1], pair[0])
+        last = b""
         with contextlib.suppress(OSError):
             while chunk := source.recv(CHUNK):
                 if self.delay_s:
@@ -89,6 +94,9 @@ class Proxy:
                     self._spring(moment, pair, chunk)
                     return
                 sink.sendall(chunk)
+                last = chunk
+        if from_client:
+            self.last_words.append(last)
         self._cut(pair)
 
     def _trap(self) -> Moment | None:

@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import make_url
 
 from placement.db import invariants, schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.version import VERSION
+from tests.faults.proxy import Proxy
 from tests.ops import clouds
 from tests.ops.conftest import Command
+from tests.support.databases import scratch_database
+from tests.support.processes import wait_until
 
 MISSING_ROOT = "which is missing its root provider id."
 MISSING_CONSUMER = "which is missing a consumer record."
@@ -694,3 +698,36 @@ def test_command_line_beats_environment_beats_file(command: Command, tmp_path: P
 
     assert version() == "a082b8bb98d0\n"
     assert version(url=urls["env"]) == f"{schema.HEAD}\n"
+
+
+# Leave
+
+
+@pytest.mark.mysql
+def test_commands_take_leave_of_the_database(command: Command, tmp_path: Path) -> None:
+    """MariaDB and MySQL write a warning into their log for each client that does not."""
+    goodbye = b"\x01\0\0\0\x01"
+    tree = tmp_path / "tree.yaml"
+    tree.write_text("placement_tree: 1\nproviders: []")
+    settings = {"OS_TREE_DRIVER__TREE_FILE": str(tree), "OS_API__AUTH_STRATEGY": "noauth2"}
+    runs = (
+        ("placement-manage", "db", "sync"),
+        ("placement-manage", "db", "check"),
+        ("placement-manage", "db", "online_data_migrations"),
+        ("placement-manage", "config", "check"),
+        ("placement-status", "upgrade", "check"),
+        ("placement-tree", "export", "--direct", "--all"),
+        ("placement-migrate-compute-inventory", "--driver", "file"),
+    )
+    with scratch_database("mysql") as url:
+        proxy = Proxy(make_url(url).port or 3306)
+        way = make_url(url).set(host="127.0.0.1", port=proxy.port)
+        through = way.render_as_string(hide_password=False)
+        for run in runs:
+            before = proxy.connections
+            result = command(*run, url=through, **settings)
+            assert result.returncode == 0, result
+            assert proxy.connections > before
+            wait_until("all are gone", lambda: len(proxy.last_words) == proxy.connections)
+            assert set(proxy.last_words) == {goodbye}, run
+        proxy.close()
