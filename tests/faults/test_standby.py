@@ -11,8 +11,6 @@ import threading
 import psycopg2
 import pytest
 
-from placement.db.database import Database
-from placement.db.engine import make_engine
 from tests.deploy.conversation import call
 from tests.faults.failovers import SHORT, fail_over, promote, sites, some_hosts
 from tests.faults.standby import Member, pair, url_of
@@ -69,7 +67,7 @@ def test_a_standby_is_promoted_under_load() -> None:
         # Whoever gives back a claim that is lost hears of it.
         missed = [each for each in ledger.unexpected if each.startswith("DELETE 404")]
         assert ledger.unexpected == missed
-        stored = ledger.whole(Database(make_engine(url_of(two))))
+        stored = ledger.whole(url_of(two))
         lost = len(missed) + len(ledger.present - stored) + len(ledger.absent & stored)
         print(f"asynchronous: {lost} of {sum(ledger.acknowledged)} lost, refused {refused_s:.1f} s")
         assert lost > 0
@@ -83,6 +81,6 @@ def test_a_standby_is_promoted_under_load() -> None:
             two.freeze()
             refused_s = promote(ledger, one)
         check_who_wakes_up(two)
-        ledger.check(Database(make_engine(url_of(one))))
+        ledger.check(url_of(one))
         print(f"synchronous: 0 of {sum(ledger.acknowledged)} lost, refused {refused_s:.1f} s")
         assert refused_s < RECOVERS_S

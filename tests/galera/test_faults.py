@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from placement.db.database import Database
-from placement.db.engine import make_engine
 from tests.deploy.conversation import call, create_provider
 from tests.galera.arena import PATIENCE, READ_YOUR_WRITES, make_schema, rotated, servers, url_of
 from tests.support.deployment import Site
@@ -84,7 +82,7 @@ def test_a_node_goes_and_comes_back_under_load(
         cluster.wait_complete()
         ledger.wait_for_progress([0, 1, 2, 3])
     for node in cluster.nodes:
-        ledger.check(Database(make_engine(url_of([node], DATABASE, READ_YOUR_WRITES))))
+        ledger.check(url_of([node], DATABASE, READ_YOUR_WRITES))
     usages = [
         call(site, "GET", f"/resource_providers/{hosts[0]}/usages").json() for site in service
     ]

@@ -1,7 +1,8 @@
 """What the database floor makes of a cluster's own errors."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -9,12 +10,14 @@ from sqlalchemy import text
 
 from placement import errors
 from placement.db.database import Database, StaleRead, Transaction
-from placement.db.engine import make_engine
 from tests.galera.arena import PATIENCE, READ_YOUR_WRITES, rotated, url_of
+from tests.support.databases import opened
 from tests.support.galera import Cluster, Node
 from tests.support.processes import free_port, wait_until
 
 DATABASE = "transactions"
+
+Connect = Callable[..., Database]
 
 
 @pytest.fixture
@@ -32,8 +35,13 @@ def _number(node: Node) -> Any:
     return node.execute(f"SELECT n FROM {DATABASE}.t")[0][0]
 
 
-def connect(nodes: list[Node], *parameters: str) -> Database:
-    return Database(make_engine(url_of(nodes, DATABASE, PATIENCE, *parameters)))
+@pytest.fixture
+def connect(table: None) -> Iterator[Connect]:
+    """Opens a database that prefers the first of some nodes, with further parameters of its URL."""
+    with ExitStack() as stack:
+        yield lambda nodes, *parameters: stack.enter_context(
+            opened(url_of(nodes, DATABASE, PATIENCE, *parameters))
+        )
 
 
 def add_one(tx: Transaction) -> None:
@@ -44,8 +52,7 @@ def add_one(tx: Transaction) -> None:
         raise StaleRead
 
 
-@pytest.mark.usefixtures("table")
-def test_conflicting_commits_of_two_nodes_are_tried_again(cluster: Cluster) -> None:
+def test_conflicting_commits_of_two_nodes_are_tried_again(cluster: Cluster, connect: Connect) -> None:
     """Both have written the row before either commits: the cluster lets one of them win (1213)."""
     both_wrote = threading.Barrier(2, timeout=10)
     attempts = [0, 0]
@@ -68,8 +75,7 @@ def test_conflicting_commits_of_two_nodes_are_tried_again(cluster: Cluster) -> N
     wait_until("the third node has both", lambda: _number(cluster.nodes[2]) == 2)
 
 
-@pytest.mark.usefixtures("table")
-def test_many_writers_through_all_nodes_lose_nothing(cluster: Cluster) -> None:
+def test_many_writers_through_all_nodes_lose_nothing(cluster: Cluster, connect: Connect) -> None:
     turns, threads = 10, 6
     dbs = [connect([cluster.nodes[place % 3]]) for place in range(threads)]
     for db in dbs:
@@ -87,8 +93,7 @@ def test_many_writers_through_all_nodes_lose_nothing(cluster: Cluster) -> None:
     wait_until("all are counted", lambda: _number(cluster.nodes[2]) == turns * threads)
 
 
-@pytest.mark.usefixtures("table")
-def test_a_read_after_a_write_elsewhere_sees_it(cluster: Cluster) -> None:
+def test_a_read_after_a_write_elsewhere_sees_it(cluster: Cluster, connect: Connect) -> None:
     """With wsrep_sync_wait a read waits for what other nodes have committed."""
     writer = connect([cluster.nodes[0]])
     reader = connect([cluster.nodes[1]], READ_YOUR_WRITES)
@@ -97,8 +102,7 @@ def test_a_read_after_a_write_elsewhere_sees_it(cluster: Cluster) -> None:
         assert reader.read(lambda c: c.scalar(text("SELECT n FROM t"))) == turn
 
 
-@pytest.mark.usefixtures("table")
-def test_a_node_that_was_cut_off_is_left_for_another(cluster: Cluster) -> None:
+def test_a_node_that_was_cut_off_is_left_for_another(cluster: Cluster, connect: Connect) -> None:
     """Pooled connections to it still work, and every statement is refused with 1047."""
     lonely = cluster.nodes[2]
     flexible = connect(rotated(cluster.nodes, 2))
@@ -123,8 +127,8 @@ def test_a_node_that_was_cut_off_is_left_for_another(cluster: Cluster) -> None:
 def test_a_dead_host_is_passed_over(cluster: Cluster) -> None:
     nobody = f"host=127.0.0.1:{free_port()}"
     url = url_of(cluster.nodes, DATABASE).replace("?", f"?{nobody}&")
-    db = Database(make_engine(url))
-    db.write(add_one)
+    with opened(url) as db:
+        db.write(add_one)
     assert _number(cluster.nodes[0]) == 1
 
 
@@ -132,13 +136,13 @@ def test_a_dead_host_is_passed_over(cluster: Cluster) -> None:
 def test_a_frozen_node_is_left_after_the_read_timeout(cluster: Cluster) -> None:
     frozen = cluster.nodes[1]
     url = url_of(rotated(cluster.nodes, 1), DATABASE, "connect_timeout=1", "read_timeout=2")
-    db = Database(make_engine(url))
-    db.write(add_one)
-    frozen.freeze()
-    try:
-        frozen.wait_given_up()
+    with opened(url) as db:
         db.write(add_one)
-        assert _number(cluster.nodes[0]) == 2
-    finally:
-        frozen.thaw()
+        frozen.freeze()
+        try:
+            frozen.wait_given_up()
+            db.write(add_one)
+            assert _number(cluster.nodes[0]) == 2
+        finally:
+            frozen.thaw()
     cluster.wait_complete()

@@ -12,9 +12,13 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy
+
+from placement.db.database import Database
+from placement.db.engine import make_engine
 
 KINDS = ("sqlite", "postgresql", "mysql")
 
@@ -60,6 +64,21 @@ def require(kind: str) -> None:
     if os.environ.get("CI"):
         pytest.fail(f"CI needs a {kind} server: see {_VARIABLE[kind]}")
     pytest.skip(f"no {kind} server here: see {_VARIABLE[kind]}")
+
+
+@contextlib.contextmanager
+def opened(url: str, **options: Any) -> Iterator[Database]:
+    """Open a database, and close its connections in the end.
+
+    Left to the garbage collector, a socket may end with a warning, which fails whatever test runs then.
+
+    :param options: of :func:`make_engine`.
+    """
+    database = Database(make_engine(url, **options))
+    try:
+        yield database
+    finally:
+        database.dispose()
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from placement.db import invariants, models
 from placement.db.database import Database
 from tests.deploy.conversation import HEADERS
+from tests.support.databases import opened
 from tests.support.deployment import Site
 from tests.support.processes import PATIENCE, wait_until
 
@@ -173,17 +174,18 @@ class Ledger:
                     found.add(line.partition("sqlalchemy.exc.")[2][:300])
         return found
 
-    def check(self, db: Database) -> None:
-        """Compare what was acknowledged with what is there."""
+    def check(self, url: str) -> None:
+        """Compare what was acknowledged with what is there, in the database of this URL."""
         assert not self.unexpected, [*self.unexpected[:5], *self._logged_errors()]
-        stored = self.whole(db)
+        stored = self.whole(url)
         assert self.present <= stored, "an acknowledged claim is lost"
         assert not self.absent & stored, "an acknowledged deletion is undone"
         assert stored <= self.present | self.unknown
 
-    def whole(self, db: Database) -> set[str]:
+    def whole(self, url: str) -> set[str]:
         """Return the consumers that are there, each of which is so as a whole; no invariant is broken."""
-        stored = {row[0]: (row[1], int(row[2])) for row in self._stored(db)}
-        assert set(stored.values()) <= {(4, 2 * sum(AMOUNTS.values()))}, "there by half, or twice"
-        assert invariants.violations(db) == []
+        with opened(url, patient=True) as db:
+            stored = {row[0]: (row[1], int(row[2])) for row in self._stored(db)}
+            assert set(stored.values()) <= {(4, 2 * sum(AMOUNTS.values()))}, "by half, or twice"
+            assert invariants.violations(db) == []
         return set(stored)
