@@ -249,6 +249,7 @@ def test_another_number_of_rows_than_must_be_found_begins_again(
 def test_a_value_that_looks_like_sql_travels_as_it_is(db: Database) -> None:
     """Several statements are put together as text."""
     odd = ["100%; it's %s %(name)s \\' -- :name $1 ?", "\N{SNOWMAN}; COMMIT; \\", '"%%"']
+    odd += ["CUSTOM_9-a", "CUSTOM_9-a\n", "", "'", "\\", "\N{ARABIC-INDIC DIGIT ONE}", "a\x1ab"]
 
     look_then_add(db, *odd)
 
