@@ -1,6 +1,5 @@
 """One line for what an operator can put right, instead of a traceback."""
 
-from keystoneauth1.exceptions import AuthPluginException
 from oslo_config import cfg
 from oslo_log.log import LogConfigError
 from sqlalchemy import exc, make_url
@@ -31,8 +30,6 @@ def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
             f"The driver of [placement_database]/connection is not installed: {error}. Install the "
             "service with the extra postgresql, mysql or mysqlclient."
         )
-    if isinstance(error, AuthPluginException):
-        return f"[keystone_authtoken] cannot be used: {_first_line(error)}."
     if isinstance(error, OSError) and error.filename:
         return (
             f"{error.filename} cannot be opened: {error.strerror}. Check that its directory exists, "

@@ -9,12 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from keystoneauth1 import exceptions as identity_errors
-from keystoneauth1 import loading
 from oslo_config import cfg
 
 from placement import advice, db_api
-from placement.conf.unknown import files_read, unknown_options
 from placement.db import driver_errors, rights, schema
 from placement.db.database import Database
 
@@ -63,6 +60,9 @@ def add_parser(subparsers: Any, run: Callable[[], int]) -> argparse.ArgumentPars
 
 def run(conf: cfg.ConfigOpts, before: str | None) -> int:
     """Print the findings about a configuration that has been read, and return the exit code."""
+    # Here and below: what no other command should wait for.
+    from placement.conf.unknown import files_read
+
     for library in ("keystonemiddleware", "keystoneauth"):
         # What they say here, the findings say in one line.
         logging.getLogger(library).setLevel(logging.CRITICAL)
@@ -77,9 +77,9 @@ def run(conf: cfg.ConfigOpts, before: str | None) -> int:
 
 def findings(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     """Find what is wrong; what cannot be looked at because of another finding has none."""
-    # The whole service, for which no other command should wait: it takes almost half of the start of
-    # placement-manage.
+    # The whole service takes almost half of the start of placement-manage.
     from placement import deploy as application
+    from placement.conf.unknown import unknown_options
     from placement.objects.picture import Picture
     from placement.web import auth
 
@@ -197,6 +197,9 @@ def _identity(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     """Log in at the identity service, as the first request with a token would make the service do."""
     if conf.api.auth_strategy != "keystone":
         return
+    from keystoneauth1 import exceptions as identity_errors
+    from keystoneauth1 import loading
+
     options = conf.keystone_authtoken
     group = options.auth_section or "keystone_authtoken"
     try:

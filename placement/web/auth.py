@@ -1,10 +1,12 @@
 """Layer 4: who is asking. keystone, or noauth2 for tests and trials (specification 01 section 13)."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from keystoneauth1 import loading
+from keystoneauth1.exceptions import AuthPluginException
 from keystonemiddleware import auth_token
 from oslo_config import cfg
 
@@ -47,9 +49,10 @@ def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
     """
     if conf.api.auth_strategy != "keystone":
         return
-    loading.register_auth_conf_options(conf, "keystone_authtoken")
-    group = conf.keystone_authtoken.auth_section or "keystone_authtoken"
-    loading.register_auth_conf_options(conf, group)
+    with _plugin_told():
+        loading.register_auth_conf_options(conf, "keystone_authtoken")
+        group = conf.keystone_authtoken.auth_section or "keystone_authtoken"
+        loading.register_auth_conf_options(conf, group)
     if not conf[group].auth_type:
         raise NotConfigured(
             f"[{group}]/auth_type is not set, so that no token could be validated. Set it and what "
@@ -57,6 +60,19 @@ def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
             "user_domain_name and project_domain_name. (For a trial without an identity service: "
             "[api]/auth_strategy = noauth2.)"
         )
+
+
+@contextmanager
+def _plugin_told() -> Iterator[None]:
+    """Say which section names a plugin that is not there, or not enough for it.
+
+    :raises NotConfigured:
+    """
+    try:
+        yield
+    except AuthPluginException as error:
+        what = " ".join(str(error).split()).rstrip(".")
+        raise NotConfigured(f"[keystone_authtoken] cannot be used: {what}.") from error
 
 
 def authenticated(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
@@ -83,7 +99,8 @@ def _keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
         environ["placement.let_in"] = True
         return application(environ, start_response)
 
-    protocol = auth_token.AuthProtocol(let_in, {"oslo_config_config": conf})
+    with _plugin_told():
+        protocol = auth_token.AuthProtocol(let_in, {"oslo_config_config": conf})
 
     def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
         try:

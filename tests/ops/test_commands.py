@@ -700,7 +700,18 @@ def test_command_line_beats_environment_beats_file(command: Command, tmp_path: P
     assert version(url=urls["env"]) == f"{schema.HEAD}\n"
 
 
-# Leave
+# Start and leave
+
+
+def test_commands_do_not_wait_for_the_service_to_be_imported() -> None:
+    """Nor for what speaks to an identity service."""
+    heavy = ("keystoneauth1", "keystonemiddleware", "requests", "numpy", "alembic", "webob")
+    program = (
+        "import sys, placement.cmd.manage, placement.cmd.status\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.stdout == "[]\n", ran.stderr
 
 
 @pytest.mark.mysql
