@@ -1,28 +1,37 @@
-"""One line for what an operator can put right, instead of a traceback."""
+"""One line instead of a traceback, for a failure that an operator can fix."""
 
 from oslo_config import cfg
 from oslo_log.log import LogConfigError
-from sqlalchemy import exc, make_url
+from sqlalchemy import exc
 
 from placement import errors
-from placement.db import driver_errors
+from placement.db import address, driver_errors
 from placement.db.migrations import MigrationBlocked
 from placement.db.schema import SchemaError
 
 
 class NotConfigured(Exception):
-    """Something is not configured without which no request can be answered; the message says what."""
+    """The service cannot answer requests, or not as intended, with this configuration.
+
+    :param faults: a sentence for each.
+    """
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__(*faults)
+
+    def __str__(self) -> str:
+        return " ".join(self.args)
 
 
 def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
-    """Return what is wrong and what to do about it; None for what only a traceback can tell."""
+    """Return what is wrong and what to do about it; None for an error that needs its traceback."""
     if isinstance(error, (SchemaError, MigrationBlocked, NotConfigured, LogConfigError)):
         return str(error)
     if isinstance(error, cfg.Error):
         return _configuration(error)
     if isinstance(error, exc.ArgumentError):
         return (
-            "[placement_database]/connection is no URL of a database this service knows "
+            "[placement_database]/connection is not the URL of a database that this service supports "
             f"({_first_line(error)}). Write it as in postgresql://user:password@host/placement."
         )
     if isinstance(error, ModuleNotFoundError):
@@ -51,7 +60,7 @@ def _configuration(error: cfg.Error) -> str:
 
 
 def _database(error: exc.DBAPIError, conf: cfg.ConfigOpts) -> str:
-    where = make_url(conf.placement_database.connection).render_as_string(hide_password=True)
+    where = address.shown(address.parse(conf.placement_database.connection))
     reason = _first_line(error.orig or error)
     if driver_errors.is_read_only(error):
         return (

@@ -1,4 +1,4 @@
-"""Who is asking: the identity that the authentication layer wrote into the request."""
+"""The identity of the caller, which the authentication layer wrote into the request."""
 
 from typing import Any
 
@@ -15,17 +15,15 @@ class RequestContext(context.RequestContext):
     @classmethod
     def anonymous(cls, environ: dict[str, Any]) -> "RequestContext":
         """Return a context with the ids of the request and no identity."""
-        return cls(
-            request_id=environ.get("openstack.request_id"),
-            global_request_id=environ.get("openstack.global_request_id"),
-        )
+        return cls(**_ids(environ))
 
     @classmethod
     def of_request(cls, environ: dict[str, Any]) -> "RequestContext":
         """Return the context of a WSGI environment with its identity headers."""
-        made: RequestContext = cls.from_environ(
-            environ,
-            request_id=environ.get("openstack.request_id"),
-            global_request_id=environ.get("openstack.global_request_id"),
-        )
+        made: RequestContext = cls.from_environ(environ, **_ids(environ))
         return made
+
+
+def _ids(environ: dict[str, Any]) -> dict[str, Any]:
+    names = ("request_id", "global_request_id")
+    return {name: environ.get(f"openstack.{name}") for name in names}

@@ -5,7 +5,7 @@ Specification 06 sections 1 and 2; 01 section 1.
 
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
@@ -18,42 +18,23 @@ from placement.db import schema, standard_names
 from placement.db.database import Database
 from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
-from placement.routes import EXPLORER, INSIGHT, ROUTES, Dispatcher
-from placement.web import error_responses, microversion, slow_requests
+from placement.routes import EXPLORER, INSIGHT, ROUTES
+from placement.web import error_responses, microversion
 from placement.web.auth import authenticated, open_to_all
 from placement.web.authorization import Authorizer
+from placement.web.dispatch import Dispatcher
 from placement.web.healthcheck import with_health_check
-from placement.web.observation import Watcher, observed
+from placement.web.observation import Watcher, observed, slow_request_watcher
 from placement.web.request import Request
 from placement.web.request_log import Environ, WSGIApp, logged
+from placement.web.unread_body import with_rest_read
 
 if TYPE_CHECKING:
-    from placement.web.metrics import Metrics
+    from placement.insight.metrics import Metrics
 
 LOG = logging.getLogger(__name__)
 
-LONGEST_LENGTH = 18
-"""Digits of a Content-Length that is worth being looked at."""
-
 Serve = Callable[[Request], Response]
-
-
-class MalformedRequestLine(errors.BadRequest):
-    """The request has no method or no path."""
-
-    text = "The request line cannot be understood."
-
-
-class MissingContentType(errors.BadRequest):
-    """There is a body, and nobody says what it is."""
-
-    text = "content-type header required when content-length > 0"
-
-
-class MalformedContentLength(errors.BadRequest):
-    """The announced length is no number."""
-
-    text = "content-length header must be an integer"
 
 
 def loadapp(
@@ -113,13 +94,14 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     application = _behind_proxy(application, conf)
     application = observed(application, _watchers(conf, metrics))
     application = with_health_check(application, conf, database)
-    application = _with_body_read(application, conf.placement.max_request_body_size)
+    # No web server in front lets more than twice the largest body through.
+    application = with_rest_read(application, 2 * conf.placement.max_request_body_size)
     return _with_request_line(application)
 
 
 def _metrics(conf: cfg.ConfigOpts, database: Database) -> "Metrics":
     # Its library is loaded only where it is wanted.
-    from placement.web.metrics import metrics_in
+    from placement.insight.metrics import metrics_in
 
     writes = [
         (method, template)
@@ -135,34 +117,28 @@ def _metrics(conf: cfg.ConfigOpts, database: Database) -> "Metrics":
 def _watchers(conf: cfg.ConfigOpts, metrics: "Metrics | None") -> list[Watcher]:
     watchers: list[Watcher] = [metrics.record] if metrics is not None else []
     if conf.api.slow_request_s:
-        watchers.append(slow_requests.watcher(conf.api.slow_request_s))
+        watchers.append(slow_request_watcher(conf.api.slow_request_s))
     return watchers
 
 
 def _behind_proxy(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
     """Layer 1: believe the forwarding headers of a proxy."""
     conf.register_opts(http_proxy_to_wsgi.OPTS, group="oslo_middleware")
-    if not conf.oslo_middleware.enable_proxy_headers_parsing:
-        return application
-    proxied: WSGIApp = http_proxy_to_wsgi.HTTPProxyToWSGI(application, conf)
-    return proxied
+    enabled = conf.oslo_middleware.enable_proxy_headers_parsing
+    return http_proxy_to_wsgi.HTTPProxyToWSGI(application, conf) if enabled else application
 
 
 def _with_cors(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
     """Layer 3: let scripts of other origins in; pre-flights need no token."""
     conf.register_opts(cors.CORS_OPTS, group="cors")
-    if not conf.cors.allowed_origin:
-        return application
-    shared: WSGIApp = cors.CORS(application, conf)
-    return shared
+    return cors.CORS(application, conf) if conf.cors.allowed_origin else application
 
 
 def _with_request_line(application: WSGIApp) -> WSGIApp:
-    """Refuse what a server that checks no request line (uWSGI) could make nothing of; no layer below
-    can do without a method."""
+    """Refuse a request without method or path: uWSGI does not check the request line."""
 
     def refuse(environ: Environ, start_response: Any) -> Iterable[bytes]:
-        return error_responses.error_response(environ, MalformedRequestLine())(
+        return error_responses.error_response(environ, errors.MalformedRequest.of("line"))(
             environ, start_response
         )
 
@@ -176,25 +152,6 @@ def _with_request_line(application: WSGIApp) -> WSGIApp:
     return respond
 
 
-def _with_body_read(application: WSGIApp, largest: int) -> WSGIApp:
-    """Read what nobody has read of a body, as that of a refused request.
-
-    Otherwise uWSGI hangs up on a web server that still sends it; Apache then answers 503 instead of
-    what was said here. More than twice ``largest`` no web server lets through.
-    """
-
-    def respond(environ: Environ, start_response: Any) -> Iterable[bytes]:
-        answer = application(environ, start_response)
-        announced = environ.get("CONTENT_LENGTH")
-        if announced and announced.isdecimal() and len(announced) <= LONGEST_LENGTH:
-            # Each web server has errors of its own for a body that cannot be read.
-            with suppress(Exception):
-                environ["wsgi.input"].read(min(int(announced), 2 * largest))
-        return answer
-
-    return respond
-
-
 def _identified(
     serve: Serve,
     conf: cfg.ConfigOpts,
@@ -202,13 +159,14 @@ def _identified(
     picture: Picture,
     metrics: "Metrics | None",
 ) -> WSGIApp:
-    """Layer 5: make the request, with what it works on; nobody is asked for a name where all may."""
+    """Layer 5: make the request, with what it works on; open paths need no user."""
     is_open = open_to_all(conf)
     traits = EveryTrait(database)
+    shown = None if metrics is None else partial(metrics.exposition, picture)
 
     def respond(environ: Environ, start_response: Any) -> Iterable[bytes]:
         if is_open(environ.get("PATH_INFO", "")):
-            # Nobody has checked what identity headers may say here.
+            # Identity headers of open paths are not checked.
             context = RequestContext.anonymous(environ)
         else:
             context = RequestContext.of_request(environ)
@@ -217,7 +175,7 @@ def _identified(
                 return error_responses.error_response(environ, error)(environ, start_response)
         request = Request(environ)
         request.conf, request.context = conf, context
-        request.db, request.picture, request.metrics = database, picture, metrics
+        request.db, request.picture, request.metrics = database, picture, shown
         request.traits = traits
         return serve(request)(environ, start_response)
 
@@ -247,16 +205,12 @@ def _content_guarded(serve: Serve) -> Serve:
     """Layer 8: a body must announce its length and its type, on every path."""
 
     def respond(request: Request) -> Response:
-        length = request.environ.get("CONTENT_LENGTH")
-        if length and _integer(length) > 0 and not request.environ.get("CONTENT_TYPE"):
-            raise MissingContentType()
+        try:
+            length = int(request.environ.get("CONTENT_LENGTH") or 0)
+        except ValueError:
+            raise errors.MalformedRequest.of("content-length") from None
+        if length > 0 and not request.environ.get("CONTENT_TYPE"):
+            raise errors.MalformedRequest.of("content-type")
         return serve(request)
 
     return respond
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise MalformedContentLength() from None

@@ -7,7 +7,8 @@ beside that noun in ``placement.objects``; only what several rooms share is here
 """
 
 import enum
-from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 UNDEFINED_CODE = "placement.undefined_code"
 CONCURRENT_UPDATE = "placement.concurrent_update"
@@ -53,6 +54,57 @@ class BadRequest(PlacementError):
     reason = "bad_request"
 
 
+class Malformed(BadRequest):
+    """A request that breaks one of the rules in ``texts``, of which each has its frozen wording.
+
+    One class for errors that differ in nothing but the wording, and some of them in the code.
+    """
+
+    texts: ClassVar[Mapping[str, str]] = {}
+    codes: ClassVar[Mapping[str, str]] = {}
+
+    text = "{wording}"
+    rule: str
+    wording: str
+
+    @classmethod
+    def of(cls, rule: str, **fields: object) -> Self:
+        """Return the error of one rule, given the fields of its text."""
+        error = cls(rule=rule, wording=cls.texts[rule].format(**fields))
+        vars(error)["code"] = cls.codes.get(rule, cls.code)
+        return error
+
+
+class MalformedRequest(Malformed):
+    """The request cannot be understood, or does not hold what the operation takes."""
+
+    texts = {
+        "line": "The request line cannot be understood.",
+        "content-type": "content-type header required when content-length > 0",
+        "content-length": "content-length header must be an integer",
+        "version": "invalid version string: {given}",
+        "incomplete": "The request body did not arrive whole: {detail}",
+        "json": "Malformed JSON: {detail}",
+        "body": "JSON does not validate: {detail}",
+        "query": "Invalid query string parameters: {detail}",
+        "consumer": "Malformed consumer_uuid: {given}",
+        "name": "Badly formatted name parameter. Expected name query string parameter in form: "
+        '?name=[in|startswith]:[name1,name2|prefix]. Got: "{given}"',
+        "associated": 'The query parameter "associated" only accepts "true" or "false", '
+        'got "{given}" instead.',
+    }
+
+
+class StandardName(Malformed):
+    """Standard traits and resource classes stay, and keep their names."""
+
+    texts = {
+        "trait": "Cannot delete standard trait {name}.",
+        "class": "Error in delete resource class: Cannot delete standard resource class {name}.",
+        "new name": "Cannot update standard resource class {name}",
+    }
+
+
 class Forbidden(PlacementError):
     """The policy does not let the caller do this."""
 
@@ -75,7 +127,7 @@ class Conflict(PlacementError):
 
 
 class ConcurrentUpdate(Conflict):
-    """Somebody else changed what this request was about to change."""
+    """Another request changed what this request was about to change."""
 
     code = CONCURRENT_UPDATE
     reason = "concurrent_update"

@@ -1,26 +1,26 @@
-"""What happens while a request is served, noted on the way for whoever wants to know (specification 07
+"""What happens while a request is served, for metrics and the log of slow requests (specification 07
 section 6).
 
-Rooms of every floor call the functions below; each is one line there. They do nothing unless somebody
-watches the request: the layer of :mod:`placement.web.observation`, which is there if metrics or the
-line of slow requests are wanted, begins a :class:`Trace` for its thread and reads it at the end.
+Modules of every floor note what happens in one line each, in the :class:`Trace` of the thread. The layer of
+:mod:`placement.web.observation` begins one and reads it at the end, if metrics or the log of slow requests
+are configured.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from types import MappingProxyType
 
 WAITED_S = 0.001
-"""Who gets a connection faster has not waited for one."""
+"""Shorter waits for a connection are not counted."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What a search for candidates came to.
+    """The outcome of a search for candidates.
 
-    :param candidates: how many the answer has.
+    :param candidates: the number in the answer.
     :param stopped: the constant that names what ended a search that found nothing, else None.
     :param cut: the bounds that cut the answer short: work, candidates, bytes.
     """
@@ -31,14 +31,16 @@ class Found:
 
 
 class Trace:
-    """What was noted of one request; most requests have little to note, and one costs nothing to make.
+    """What was noted of one request. It is cheap to make, since most requests set few attributes.
 
-    ``eventful``: whether more is noted than what every request has: route, status and statements.
-    ``stages``: seconds by stage of a search, freshness, filter, combine, render. ``refreshes``: how
-    the picture was brought up to date, nothing, part or whole; how many providers were read for it,
-    and how many it has. ``repeats``: why transactions were begun again. ``held_s``: for how long each
-    transaction kept providers locked. ``waits``: how often it waited for a connection, altogether
-    ``waited_s``. ``conflict``: the class of the error that was answered with 409.
+    ``eventful``: more was noted than route, status and statements, which every request has. ``stages``:
+    seconds by stage of a search: freshness, filter, combine, render. ``refreshes``: how the picture was
+    refreshed (nothing, part or whole), how many providers were read for it, and how many it has.
+    ``repeats``: why transactions were repeated. ``held_s``: seconds for which each transaction kept
+    providers locked. ``waits`` and ``waited_s``: the number of waits for a connection, and their seconds.
+    ``conflict``: the class of the error that was answered with 409. ``database_errors``: each one of
+    :data:`placement.db.driver_errors.KINDS`. ``gave_up``: writes refused after too many conflicts.
+    ``foreign_writes``: the writes of another service that have not been counted in yet.
     """
 
     route = "none"
@@ -50,10 +52,10 @@ class Trace:
     waits = 0
     waited_s = 0.0
     stages: Mapping[str, float] = MappingProxyType({})
-    repeats: Sequence[str] = ()
-    held_s: Sequence[float] = ()
-    database_errors: Sequence[str] = ()
-    refreshes: Sequence[tuple[str, int, int]] = ()
+    repeats: tuple[str, ...] = ()
+    held_s: tuple[float, ...] = ()
+    database_errors: tuple[str, ...] = ()
+    refreshes: tuple[tuple[str, int, int], ...] = ()
     found: Found | None = None
     conflict: str | None = None
     foreign_writes: int | None = None
@@ -69,32 +71,26 @@ _current = _Current()
 
 
 def begin() -> Trace:
-    """Watch what this thread does from here on, and return where it is noted."""
+    """Begin to note what this thread does, and return the trace."""
     trace = _current.trace = Trace()
     return trace
 
 
 def end() -> None:
-    """Watch no longer."""
+    """Stop noting."""
     _current.trace = None
 
 
-def routed(template: str) -> None:
-    """Note which line of the URL page serves the request."""
-    if (trace := _current.trace) is not None:
-        trace.route = template or "/"
+def current() -> Trace:
+    """Return the trace of this thread, or one that is dropped; for what every request has."""
+    return _current.trace or Trace()
 
 
-def answered(status: str) -> None:
-    """Note the status line of the answer."""
-    if (trace := _current.trace) is not None:
-        trace.status = status[:3]
-
-
-def ran_statement() -> None:
-    """Note a statement that is sent to the database."""
-    if (trace := _current.trace) is not None:
-        trace.statements += 1
+def eventful() -> Trace:
+    """Return the same, and say that more was noted than every request has."""
+    trace = current()
+    trace.eventful = True
+    return trace
 
 
 def stages_begin() -> None:
@@ -112,41 +108,6 @@ def passed(stage: str) -> None:
         trace.stage_since = now
 
 
-def searched(candidates: int, stopped: str | None, *, cut: tuple[str, ...]) -> None:
-    """Note what a search came to, as in :class:`Found`."""
-    if (trace := _current.trace) is not None:
-        trace.eventful = True
-        trace.found = Found(candidates, stopped, cut)
-
-
-def refreshed(kind: str, read: int, providers: int) -> None:
-    """Note how the picture was brought up to date, as in :class:`Trace`."""
-    if (trace := _current.trace) is not None:
-        trace.eventful = True
-        trace.refreshes = (*trace.refreshes, (kind, read, providers))
-
-
-def attempted() -> None:
-    """Note that a transaction that writes begins, for the first time or again."""
-    if (trace := _current.trace) is not None:
-        trace.eventful = True
-        trace.attempts += 1
-
-
-def repeats(cause: str) -> None:
-    """Note why a transaction is about to be begun again."""
-    if (trace := _current.trace) is not None:
-        trace.eventful = True
-        trace.repeats = (*trace.repeats, cause)
-
-
-def gave_up() -> None:
-    """Note that a write is refused because it kept losing against others."""
-    if (trace := _current.trace) is not None:
-        trace.eventful = True
-        trace.gave_up += 1
-
-
 def holds_providers() -> None:
     """Note that the transaction has locked providers."""
     if (trace := _current.trace) is not None and trace.held_since is None:
@@ -154,36 +115,15 @@ def holds_providers() -> None:
 
 
 def transaction_ended() -> None:
-    """Note that what the transaction had locked is free again."""
+    """Note that the transaction has released its locks."""
     if (trace := _current.trace) is not None and trace.held_since is not None:
-        trace.held_s = (*trace.held_s, perf_counter() - trace.held_since)
+        trace.held_s += (perf_counter() - trace.held_since,)
         trace.held_since = None
 
 
 def waited_for_connection(seconds: float) -> None:
-    """Note how long it took to get a connection, unless it was there."""
-    if seconds > WAITED_S and (trace := _current.trace) is not None:
-        trace.eventful = True
+    """Note how long it took to get a connection, if that is long enough to count."""
+    if seconds > WAITED_S:
+        trace = eventful()
         trace.waits += 1
         trace.waited_s += seconds
-
-
-def database_failed(kind: str) -> None:
-    """Note an error of the database, as one of :data:`placement.db.driver_errors.KINDS`."""
-    if (trace := _current.trace) is not None:
-        trace.eventful = True
-        trace.database_errors = (*trace.database_errors, kind)
-
-
-def conflicted(error: str) -> None:
-    """Note the class of the error that is answered with 409."""
-    if (trace := _current.trace) is not None:
-        trace.eventful = True
-        trace.conflict = error
-
-
-def foreign_writes_seen(number: int) -> None:
-    """Note how many writes of another service this one has not made up for."""
-    if (trace := _current.trace) is not None:
-        trace.eventful = True
-        trace.foreign_writes = number

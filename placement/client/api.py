@@ -15,7 +15,7 @@ import os_resource_classes
 import os_traits
 
 from placement.client import exceptions as exc
-from placement.client.provider_tree import SHARING_TRAIT, Inventory
+from placement.client.provider_tree import SHARING_TRAIT, InventoryByClass
 
 # The lowest version that has the reshaper, and it has everything else used here. From 1.38 a
 # consumer type must be sent, but `unknown`, which GET shows, cannot be written (C1).
@@ -31,14 +31,14 @@ REQUESTS_AT_ONCE = 8
 """Fewer than the ten connections that a session of requests keeps open."""
 
 NOT_OFFERED = (400, 403, 405, 406)
-"""How services, and what stands before them, answer a request that they do not know or allow."""
+"""Answers of services and proxies to a request that they do not know or allow."""
 
 _T = TypeVar("_T")
 _Failure = TypeVar("_Failure", bound=exc.PlacementClientError)
 
 
-class Problem(NamedTuple):
-    """What the service says about a failure: HTTP status, error code, text, request id, reason."""
+class RequestProblem(NamedTuple):
+    """The service's description of a failure: HTTP status, error code, text, request id, reason."""
 
     status: int
     code: str
@@ -53,14 +53,14 @@ class Problem(NamedTuple):
         return f"HTTP {self.status}{code}: {self.text}"
 
     def as_failure(self, kind: type[_Failure], **subject: Any) -> _Failure:
-        """Make an exception of the library of it."""
+        """Make an exception of the client from it."""
         return kind(self.words, request_id=self.request_id, status=self.status, **subject)
 
 
 class WholeTree(NamedTuple):
-    """A tree of providers in one snapshot, parents first; none if there is no such tree.
+    """A tree of providers in one snapshot, parents first; without providers if the tree does not exist.
 
-    ``unchanged``: the tag that was sent is still that of the tree, and ``providers`` is empty.
+    ``unchanged``: the tree still has the tag that was sent, and ``providers`` is empty.
     """
 
     tag: str
@@ -75,8 +75,8 @@ class Aspect(NamedTuple):
     generation: int
 
 
-def problem_of(response: Any) -> Problem:
-    """Read the error document; a page from something in between is quoted as it is."""
+def problem_of(response: Any) -> RequestProblem:
+    """Read the error document; the page of a proxy is quoted as it is."""
     request_id = response.headers.get("x-openstack-request-id")
     try:
         error = response.json()["errors"][0]
@@ -84,7 +84,7 @@ def problem_of(response: Any) -> Problem:
         reason = str(error.get("reason", ""))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         code, text, reason = "", " ".join(str(response.text).split())[:300], ""
-    return Problem(response.status_code, code, text, request_id, reason)
+    return RequestProblem(response.status_code, code, text, request_id, reason)
 
 
 def parts(names: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -95,7 +95,7 @@ def parts(names: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def _sendable(body: Any, url: str) -> Any:
-    """Refuse what a driver left in the tree that cannot be JSON, before anything is sent."""
+    """Refuse values of a driver that cannot be JSON, before anything is sent."""
     try:
         json.dumps(body, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -109,7 +109,7 @@ class PlacementAPI:
     def __init__(self, adapter: Any, at_once: int = REQUESTS_AT_ONCE) -> None:
         self._adapter = adapter
         self._at_once = at_once
-        # None: not known yet.
+        # None until it is known.
         self._has_trees: bool | None = None
 
     def send(self, method: str, url: str, context: Any, body: Any = None, **headers: str) -> Any:
@@ -130,9 +130,9 @@ class PlacementAPI:
         names: Iterable[str],
         progress: Callable[[int], None] = lambda _done: None,
     ) -> dict[str, _T]:
-        """Ask about several things, some of them at once; the first failure is raised.
+        """Call ``ask`` for each name, several at once; the first failure is raised.
 
-        :param progress: told how many are answered.
+        :param progress: called with the number of answers so far.
         """
         wanted = list(names)
         if len(wanted) < 2 or self._at_once < 2:
@@ -151,8 +151,8 @@ class PlacementAPI:
     ) -> WholeTree | None:
         """Read the tree around a provider in one request; None if the service cannot do that.
 
-        The compatible API has no such request: this one is asked for until it is known to be
-        missing (specification 07 section 5).
+        The compatible API has no such request: it is tried until the service is known to lack it
+        (specification 07 section 5).
         """
         if self._has_trees is False:
             return None
@@ -162,7 +162,7 @@ class PlacementAPI:
         if response.status_code == 304:
             return WholeTree(tag, [], unchanged=True)
         if response.status_code == 404:
-            # No such tree, or no such request. Once it was answered, it is the tree.
+            # No such tree or no such request; the tree, if the request was answered before.
             return WholeTree("", []) if self._has_trees else None
         if response.status_code in NOT_OFFERED:
             self._has_trees = False
@@ -181,7 +181,7 @@ class PlacementAPI:
         return self._providers(context, f"/resource_providers?in_tree={uuid}", uuid)
 
     def providers_named(self, context: Any, name: str) -> list[dict[str, Any]]:
-        """Read the provider that has a name, if there is one."""
+        """Read the provider with this name, if it exists."""
         return self._providers(context, f"/resource_providers?name={quote(name, safe='')}", "")
 
     def all_providers(self, context: Any) -> list[dict[str, Any]]:
@@ -199,7 +199,7 @@ class PlacementAPI:
         return list(found.values())
 
     def provider(self, context: Any, uuid: str) -> dict[str, Any] | None:
-        """Read one provider; None if there is none."""
+        """Read one provider; None if it does not exist."""
         response = self.send("get", f"/resource_providers/{uuid}", context)
         if response.status_code == 404:
             return None
@@ -208,7 +208,7 @@ class PlacementAPI:
     def create_provider(
         self, context: Any, uuid: str, name: str, parent_uuid: str | None
     ) -> dict[str, Any] | None:
-        """Create a provider; None if its UUID exists already, made by somebody else."""
+        """Create a provider; None if another client has created one with its UUID."""
         body = {"uuid": uuid, "name": name, "parent_provider_uuid": parent_uuid}
         response = self.send("post", "/resource_providers", context, body)
         failed = exc.ResourceProviderCreationFailed
@@ -220,7 +220,7 @@ class PlacementAPI:
         return self._parse(response, dict, failed, name=name, uuid=uuid)
 
     def delete_provider(self, context: Any, uuid: str) -> None:
-        """Delete a provider; one that is gone already counts as deleted."""
+        """Delete a provider; a provider that does not exist counts as deleted."""
         response = self.send("delete", f"/resource_providers/{uuid}", context)
         if response.status_code in (204, 404):
             return
@@ -249,7 +249,7 @@ class PlacementAPI:
         )
 
     def put_inventories(
-        self, context: Any, uuid: str, inventory: Inventory, generation: int | None
+        self, context: Any, uuid: str, inventory: InventoryByClass, generation: int | None
     ) -> Aspect:
         """Replace a provider's inventory; InventoryInUse if a class to remove is in use."""
         return self._put_aspect(context, uuid, "inventories", inventory, generation)
@@ -257,7 +257,7 @@ class PlacementAPI:
     def put_traits(
         self, context: Any, uuid: str, traits: Iterable[str], generation: int | None
     ) -> Aspect:
-        """Replace a provider's traits (PUT of an empty list too: it shows the generation)."""
+        """Replace a provider's traits, with PUT for an empty list too, since it returns the generation."""
         return self._put_aspect(context, uuid, "traits", sorted(traits), generation)
 
     def put_aggregates(
@@ -300,7 +300,7 @@ class PlacementAPI:
     def ensure_traits(self, context: Any, names: Iterable[str]) -> None:
         """Create the custom traits among the names that are missing.
 
-        Standard-looking ones are never created: the write that names them fails (C6).
+        Names that look standard are never created: the write that uses them fails (C6).
         """
         wanted = set(names)
         for name in sorted(wanted - self.known_traits(context, wanted)):
@@ -314,7 +314,7 @@ class PlacementAPI:
     # ---- allocations
 
     def allocations_of_provider(self, context: Any, uuid: str) -> dict[str, Any]:
-        """Read who uses a provider: consumer UUID to ``{resources, consumer_generation}``."""
+        """Read the consumers of a provider: UUID to ``{resources, consumer_generation}``."""
         response = self.send("get", f"/resource_providers/{uuid}/allocations", context)
         return self._parse(
             response,
@@ -333,11 +333,13 @@ class PlacementAPI:
             consumer_uuid=consumer_uuid,
         )
 
-    def reshape(self, context: Any, body: Mapping[str, Any], seen: str = "") -> Problem | None:
+    def reshape(
+        self, context: Any, body: Mapping[str, Any], seen: str = ""
+    ) -> RequestProblem | None:
         """Send a reshape; None if it was done.
 
         :param seen: tag of the inventories that it was made from. A service that knows the header
-            does not mind that claims have moved the generations since; others do.
+            accepts generations that claims have moved since; others answer with a conflict.
         """
         headers = {"Placement-Seen-Inventories": seen} if seen else {}
         body = _sendable(body, "/reshaper")
@@ -397,7 +399,7 @@ class PlacementAPI:
 
 
 def _put_failure(
-    problem: Problem, uuid: str, url: str, generation: int | None
+    problem: RequestProblem, uuid: str, url: str, generation: int | None
 ) -> exc.PlacementClientError:
     if problem.status == 409 and problem.code == CONCURRENT_UPDATE:
         return problem.as_failure(
@@ -446,7 +448,7 @@ def _of_whole_tree(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _provider(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Check for what is used, so that an answer without it is noticed here."""
+    """Access the keys in use, so that an answer without them fails here."""
     shown["uuid"], shown["name"], shown["generation"]
     return dict(shown)
 

@@ -1,4 +1,4 @@
-"""What the client knows of the service: a provider tree with refresh times (specification 05 section C4).
+"""The client's picture of the service: a provider tree with refresh times (specification 05 section C4).
 
 K1: the cache is the only source of provider generations. K2: only copies leave it. K3: after a
 failed write the whole tree around the provider is dropped and read again before the next attempt.
@@ -13,7 +13,7 @@ from typing import Any
 
 from placement.client import exceptions as exc
 from placement.client.api import Aspect, PlacementAPI, WholeTree
-from placement.client.provider_tree import Inventory, Origin, ProviderTree
+from placement.client.provider_tree import InventoryByClass, Origin, ProviderTree
 
 # A provider that changes between the three reads of a refresh is read again this often at most.
 READS_PER_REFRESH = 3
@@ -40,7 +40,7 @@ class ProviderCache:
         self._lone: set[str] = set()
         # Of whole trees, by root.
         self._tags: dict[str, str] = {}
-        # Made for a reshape that has not gone through, parents first.
+        # Created for a reshape that has not succeeded yet, parents first.
         self.created: dict[str, None] = {}
 
     # ---- knowing
@@ -50,7 +50,7 @@ class ProviderCache:
         return uuid in self._refreshed
 
     def is_fresh(self, uuid: str) -> bool:
-        """Tell whether the last refresh is recent enough; with 0 seconds it is for ever."""
+        """Tell whether the last refresh is recent enough, which it always is with 0 seconds."""
         if uuid not in self._refreshed:
             return False
         age_s = self._clock() - self._refreshed[uuid]
@@ -64,11 +64,11 @@ class ProviderCache:
         self._tags.clear()
 
     def expire(self, uuid: str) -> None:
-        """Have a provider read again before it is written next; its place stays known."""
+        """Require a new reading of a provider before its next write; keep its place."""
         self._refreshed.pop(uuid, None)
 
     def drop(self, name_or_uuid: str) -> None:
-        """Forget a provider with its descendants, if it is here."""
+        """Forget a provider with its descendants, if it is cached."""
         if not self.tree.exists(name_or_uuid):
             return
         self._tags.pop(self.root_of(name_or_uuid), None)
@@ -78,16 +78,16 @@ class ProviderCache:
         self.tree.remove(name_or_uuid)
 
     def root_of(self, name_or_uuid: str) -> str:
-        """Return the root of the tree around a provider that is here."""
+        """Return the root of the tree around a cached provider."""
         return self.tree.get_provider_uuids_in_tree(name_or_uuid)[0]
 
     def drop_tree(self, uuid: str) -> None:
-        """Forget the whole tree around a provider, if it is here."""
+        """Forget the whole tree around a provider, if it is cached."""
         if self.tree.exists(uuid):
             self.drop(self.root_of(uuid))
 
     def hand_out(self, uuids_wanted: Iterable[str]) -> ProviderTree:
-        """Copy the trees around providers, with those that share with them as lone roots.
+        """Copy the trees around providers, and the providers that share with them as lone roots.
 
         The copy remembers what was in it, so that a flush knows what was removed from it (C6).
         """
@@ -100,7 +100,7 @@ class ProviderCache:
     # ---- reading
 
     def update(self, context: Any, uuid: str) -> bool:
-        """Make a provider and what is below it fresh; False if the service has no such one."""
+        """Refresh a provider and its descendants; False if the service does not have it."""
         if uuid in self._lone or not self.is_fresh(uuid):
             return self.read_tree(context, uuid)
         stale = [one for one in self.tree.get_provider_uuids(uuid) if not self.is_fresh(one)]
@@ -110,15 +110,15 @@ class ProviderCache:
             if stale:
                 self._refresh_all(context, stale)
         except exc.PlacementClientError:
-            # One of them may be gone: the picture of the whole tree is wrong then.
+            # If one of them is gone, the picture of the whole tree is wrong.
             return self.read_tree(context, uuid)
         return True
 
     def read_tree(self, context: Any, uuid: str) -> bool:
-        """Replace the tree around a provider by what the service has; False if it has none.
+        """Replace the tree around a provider by the service's; False if the provider does not exist.
 
-        One request where the service shows whole trees, answered with nothing if it is unchanged;
-        one and three for each provider elsewhere.
+        One request where the service shows whole trees, with an empty answer for an unchanged tree;
+        otherwise one request, and three for each provider.
         """
         known = uuid not in self._lone and self.tree.exists(uuid)
         root = self.root_of(uuid) if known else ""
@@ -137,7 +137,7 @@ class ProviderCache:
         return True
 
     def take(self, whole: WholeTree) -> None:
-        """Replace the tree around a provider by one that was read in one snapshot."""
+        """Replace a tree by the snapshot of it."""
         for one in whole.providers:
             self.drop_tree(one["uuid"])
         self._populate(whole.providers)
@@ -160,7 +160,7 @@ class ProviderCache:
         return True
 
     def create(self, context: Any, uuid: str, name: str, parent_uuid: str | None) -> bool:
-        """Create a provider in the service; False if somebody else has done so, whose is used.
+        """Create a provider in the service; False if another client has, whose provider is used.
 
         A new provider has nothing to refresh and counts as just refreshed.
         """
@@ -176,7 +176,7 @@ class ProviderCache:
         return shown is not None
 
     def take_back(self, context: Any) -> None:
-        """Delete what was made for a reshape that was refused, unless somebody uses it by now."""
+        """Delete the providers created for a refused reshape, unless they are in use by now."""
         for uuid in reversed(self.created):
             with contextlib.suppress(Exception):
                 shown = self.api.provider(context, uuid)
@@ -186,9 +186,9 @@ class ProviderCache:
         self.created.clear()
 
     def inventories_now(self, context: Any, uuids: Iterable[str]) -> dict[str, Aspect]:
-        """Read inventories and generations of providers that are here again, and keep the old.
+        """Read inventories and generations of cached providers, leaving the cache as it is.
 
-        ResourceProviderRetrievalFailed, naming it, for one that is not there any more.
+        ResourceProviderRetrievalFailed for a provider that no longer exists.
         """
         wanted = list(uuids)
         found: dict[str, Aspect] = {}
@@ -204,7 +204,7 @@ class ProviderCache:
 
     def put_inventory(self, context: Any, uuid: str, inventory: Mapping[str, Any] | None) -> None:
         """Write a provider's inventory if it differs; custom classes are ensured."""
-        wanted: Inventory = dict(inventory or {})
+        wanted: InventoryByClass = dict(inventory or {})
         if self.tree.has_inventory_changed(uuid, wanted):
             self.api.ensure_resource_classes(context, wanted)
             generation = self.tree.data(uuid).generation
@@ -240,7 +240,7 @@ class ProviderCache:
             self._lone.discard(one["uuid"])
 
     def _refresh_all(self, context: Any, members: list[str]) -> None:
-        """Refresh members of one tree, then those that share with the tree."""
+        """Refresh members of one tree, then the providers that share with it."""
         for uuid in members:
             self._refresh(context, uuid)
         self._refresh_sharing(context, members[0])
@@ -248,8 +248,8 @@ class ProviderCache:
     def _refresh(self, context: Any, uuid: str) -> None:
         """Read the three aspects of one provider, all of one generation if possible.
 
-        If it never holds still they are kept under the lowest: a write then ends in a conflict
-        instead of overwriting what was not seen.
+        If the generation moves in every attempt, the lowest is kept: a write then ends in a conflict
+        and cannot overwrite values that were not seen.
         """
         for _ in range(READS_PER_REFRESH):
             aspects = self._read_aspects(context, uuid)
@@ -270,7 +270,7 @@ class ProviderCache:
         )
 
     def _refresh_sharing(self, context: Any, member: str) -> None:
-        """Keep those that share with a tree as roots, without following their trees."""
+        """Keep the providers that share with a tree as roots, without reading their trees."""
         aggregates = self.tree.aggregates_of_tree(member)
         if not aggregates:
             return

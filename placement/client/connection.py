@@ -1,16 +1,24 @@
-"""How the commands reach a service: keystoneauth's options, or a cloud of clouds.yaml."""
+"""The connection of a command to a service: keystoneauth's options, or a cloud of clouds.yaml."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from keystoneauth1 import adapter, loading
 
+_PASSWORD = re.compile(r"(?<=://)([^\s/:@]*):[^\s/]*@")
+
+
+def without_password(text: str) -> str:
+    """Return ``text`` with the password of every URL in it masked."""
+    return _PASSWORD.sub(r"\1:***@", text)
+
 
 class NoCloudFiles(Exception):
-    """A cloud of clouds.yaml was named, and nothing here reads such files."""
+    """A cloud of clouds.yaml was named, but openstacksdk is not installed."""
 
     def __str__(self) -> str:
         return "a cloud of clouds.yaml needs openstacksdk: pip install openstacksdk"

@@ -1,4 +1,4 @@
-"""Everything the client raises by itself (specification 05 section C2).
+"""The exceptions of the client (specification 05 section C2).
 
 Failures of the connection or of authentication are not here: they reach the caller as the
 ``keystoneauth1.exceptions.ClientException`` they are, except inside a reshape (C6).
@@ -10,9 +10,9 @@ from __future__ import annotations
 class PlacementClientError(Exception):
     """Base of every failure and signal of this library.
 
-    ``error`` is text for people; ``request_id`` names the request in the log of the service. What
-    is known of the subject is in ``uuid`` and ``generation`` (of a provider), ``name``,
-    ``consumer_uuid`` and ``url``; ``status`` is that of the answer, if there was one.
+    ``error`` is text for people; ``request_id`` names the request in the log of the service. ``uuid``
+    and ``generation`` (of a provider), ``name``, ``consumer_uuid`` and ``url`` describe the subject, as
+    far as it is known; ``status`` is the status of the answer, if there was an answer.
     """
 
     summary = "Placement client error"
@@ -41,7 +41,7 @@ class PlacementClientError(Exception):
         self.status = status
 
     def _subject(self) -> str:
-        """Name what failed, in the words of the summary."""
+        """Return the name of what failed, to follow the summary."""
         if self.name and self.uuid:
             return f" {self.name} ({self.uuid})"
         return f" {self.consumer_uuid or self.name or self.uuid}".rstrip()
@@ -56,7 +56,7 @@ class PlacementClientError(Exception):
 
 
 class ReshapeNeeded(PlacementClientError):
-    """A driver says: inventory must move, call me again with allocations.
+    """A driver has to move inventory, and must be called again with allocations.
 
     A signal, not a failure.
     """
@@ -69,7 +69,7 @@ class ReshapeNeeded(PlacementClientError):
 
 
 class ReshapeFailed(PlacementClientError):
-    """A reshape was asked for and did not succeed, for whatever reason but a conflict."""
+    """A reshape did not succeed, for a reason other than a conflict."""
 
     summary = "Reshape of the provider tree failed"
     hint = (
@@ -79,7 +79,7 @@ class ReshapeFailed(PlacementClientError):
 
 
 class PlacementAPIConflict(PlacementClientError):
-    """Somebody else wrote meanwhile: the view is stale, read again and start over."""
+    """Another client wrote meanwhile: the view is stale, read again and start over."""
 
     summary = "The view of the service is stale"
     hint = "Read the provider tree again and repeat the change."
@@ -97,7 +97,7 @@ PlacementReshapeConflict = ReshapeConflict
 class ResourceProviderUpdateConflict(PlacementAPIConflict):
     """A generation conflict on one provider."""
 
-    summary = "Somebody else changed resource provider"
+    summary = "Another client changed resource provider"
 
     def _subject(self) -> str:
         return f" {self.uuid} (generation {self.generation} was sent)"

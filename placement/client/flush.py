@@ -1,4 +1,4 @@
-"""Writing an edited provider tree back, with or without a reshape (specification 05 section C6).
+"""Writing an edited provider tree to the service, with or without a reshape (specification 05 section C6).
 
 Create top-down, reshape, delete bottom-up, then fill in: a child needs its parent, a reshape needs its
 providers, and a provider can be deleted once nothing is left on it.
@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 from placement.client import exceptions as exc
-from placement.client.api import CONCURRENT_UPDATE, Aspect, Problem
+from placement.client.api import CONCURRENT_UPDATE, Aspect, RequestProblem
 from placement.client.cache import ProviderCache
 from placement.client.provider_tree import (
     SHARING_TRAIT,
@@ -25,7 +25,7 @@ from placement.client.provider_tree import (
 Allocations = Mapping[str, Mapping[str, Any]]
 
 FOLLOWS = 5
-"""How often a reshape follows generations that claims have moved, before it is made anew."""
+"""How often a reshape adopts generations that claims have moved, before it is computed again."""
 
 CONSUMER_MOVED = "consumer_generation"
 """The reason of a conflict that no new generation of a provider can mend."""
@@ -34,7 +34,7 @@ AFTER_RESHAPE = (
     "The reshape is done: inventories and allocations have moved. Providers to be deleted, traits and"
     " aggregates may be left to do: start again, what is done already is recognised."
 )
-"""For people, when something fails after it."""
+"""The hint of a failure after the reshape."""
 
 # What a record may hold at 1.30; an adapter of a later version may have read more.
 _RECORD_KEYS = ("project_id", "user_id", "consumer_generation")
@@ -68,7 +68,7 @@ class TreeFlush:
         self._new: dict[str, ProviderData] = {uuid: new_tree.data(uuid) for uuid in uuids}
 
     def run(self) -> None:
-        """Carry out the four steps; what a failure leaves undone, the next call does."""
+        """Carry out the four steps; the next call does what a failure leaves undone."""
         for wanted in self._new.values():
             self._check_sane(wanted)
             self._check_place(wanted, self._old.get(wanted.uuid))
@@ -100,7 +100,7 @@ class TreeFlush:
 
     @staticmethod
     def _check_sane(wanted: ProviderData) -> None:
-        """Refuse what a driver may leave in a tree and no request can express."""
+        """Refuse values of a driver that no request can express."""
         texts = [wanted.uuid, wanted.name, *wanted.traits, *wanted.aggregates]
         records = [*wanted.inventory.values()]
         sane = all(isinstance(text, str) for text in [*texts, *wanted.inventory])
@@ -110,7 +110,7 @@ class TreeFlush:
             sane = False
         if not sane or not all(isinstance(record, Mapping) for record in records):
             raise exc.ResourceProviderSyncFailed(
-                "the tree holds values that are no names, or inventory records that are no"
+                "the tree has names that are not text, or inventory records that are not"
                 f" objects of numbers: {wanted}",
                 uuid=str(wanted.uuid),
             )
@@ -125,7 +125,7 @@ class TreeFlush:
             )
 
     def _read_dropped(self) -> None:
-        """Read what the cache does not have: new here, or dropped after a failure (K3)."""
+        """Read the providers that the cache lacks: new ones, and those dropped after a failure (K3)."""
         for uuid in {**self._new, **self._old}:
             if not self._cache.knows(uuid):
                 with self._syncing(uuid):
@@ -145,10 +145,10 @@ class TreeFlush:
                 )
             if made and self._allocations is not None:
                 self._cache.created[wanted.uuid] = None
-            # Somebody else may have created it at the same time, elsewhere.
+            # Another client may have created it meanwhile, under another parent.
             self._check_place(wanted, self._cache.tree.places().get(wanted.uuid))
-        # Known as handed out from now on: should a later step fail, and the provider be
-        # removed from the tree, the next call deletes it.
+        # It counts as handed out from now on: if a later step fails and the provider is removed
+        # from the tree, the next call deletes it.
         if wanted.uuid not in self._old:
             self._remember({**self._old, wanted.uuid: (wanted.name, wanted.parent_uuid)})
 
@@ -180,7 +180,7 @@ class TreeFlush:
             self._cache.api.ensure_resource_classes(self._context, wanted - stored)
             return body
 
-    def _post(self, body: Mapping[str, Any]) -> Problem | None:
+    def _post(self, body: Mapping[str, Any]) -> RequestProblem | None:
         if not body["inventories"] and not body["allocations"]:
             return None
         seen = self._tag_of(body) if self._leaves_records(body) else ""
@@ -190,8 +190,8 @@ class TreeFlush:
     def _leaves_records(self, body: Mapping[str, Any]) -> bool:
         """Tell whether each class of the listed providers is left as it is, added or removed.
 
-        Then allocations that nobody has read can do no harm: what they hold is either still there,
-        or the service refuses to remove it.
+        Then unread allocations cannot break: their inventory stays, or the service refuses to remove
+        it.
         """
         for uuid, entry in body["inventories"].items():
             stored, wanted = self._cache.tree.data(uuid).inventory, entry["inventories"]
@@ -213,7 +213,7 @@ class TreeFlush:
                 return None
 
     def _has_moved(self, body: Mapping[str, Any]) -> bool:
-        """Tell whether a refusal may come of what nobody has read: the picture is old."""
+        """Tell whether the picture is old, so that unread changes may have caused a refusal."""
         now = self._now(body)
         return now is None or any(
             now[uuid].generation != self._cache.tree.data(uuid).generation
@@ -222,7 +222,7 @@ class TreeFlush:
 
     @contextlib.contextmanager
     def _reshaping(self) -> Iterator[None]:
-        """Whatever breaks in here breaks the reshape (specification 05 section C6)."""
+        """Turn every failure into one of the reshape (specification 05 section C6)."""
         try:
             yield
         except Exception as error:
@@ -231,11 +231,10 @@ class TreeFlush:
             self._drop_involved()
             raise exc.ReshapeFailed(str(error) or repr(error)) from error
 
-    def _follow(self, body: Mapping[str, Any], problem: Problem) -> bool:
-        """Write the newest generations into the body, if all that moved them is allocations.
+    def _follow(self, body: Mapping[str, Any], problem: RequestProblem) -> bool:
+        """Write the newest generations into the body, if only allocations have moved them.
 
-        A claim that came meanwhile is no reason to start over where the inventories are still those
-        that the tree was made from.
+        A claim need not restart the reshape while the inventories are those that the tree was made from.
         """
         if problem.reason == CONSUMER_MOVED or not self._leaves_records(body):
             return False
@@ -249,13 +248,13 @@ class TreeFlush:
         return True
 
     def _reshape_body(self, allocations: Allocations) -> dict[str, Any]:
-        """Providers to be removed are emptied by the same request.
+        """Make the request, which also empties the providers to be removed.
 
-        So nobody can allocate on them between the reshape and their deletion.
+        So they cannot be allocated between the reshape and their deletion.
         """
         entries = {uuid: self._inventory_entry(wanted) for uuid, wanted in self._new.items()}
         entries.update((uuid, self._entry(uuid, {})) for uuid in self._removed())
-        # Others step the generations of sharing providers all the time: listing one that does
+        # Claims step the generations of sharing providers all the time: to list one that does
         # not change would only invite conflicts.
         listed = {uuid: entry for uuid, entry in entries.items() if not self._may_skip(uuid)}
         if not listed:
@@ -264,7 +263,7 @@ class TreeFlush:
         return {"inventories": listed, "allocations": records}
 
     def _inventory_entry(self, wanted: ProviderData) -> dict[str, Any]:
-        # What counts as unchanged is sent as it is stored, or fields that the driver does not
+        # An unchanged inventory is sent as it is stored, or fields that the driver does not
         # mention would fall back to their defaults.
         changed = self._cache.tree.has_inventory_changed(wanted.uuid, wanted.inventory)
         stored = self._cache.tree.data(wanted.uuid).inventory
@@ -283,7 +282,7 @@ class TreeFlush:
         return not self._lists_unchanged or tree.has_traits(uuid, [SHARING_TRAIT])
 
     def _reread(self) -> None:
-        """Read inventories and generations again: what became of them cannot be computed."""
+        """Read inventories and generations again, since they cannot be computed."""
         try:
             with self._syncing(next(iter(self._new), "")):
                 now = self._cache.inventories_now(self._context, self._new)
@@ -324,7 +323,7 @@ class TreeFlush:
 
     @contextlib.contextmanager
     def _syncing(self, uuid: str, parent_uuid: str | None = None) -> Iterator[None]:
-        """Turn failures of one provider into those of the call, and forget its tree (K3)."""
+        """Turn failures about one provider into failures of the call, and forget its tree (K3)."""
         try:
             yield
         except exc.PlacementClientError as error:
@@ -342,7 +341,7 @@ class TreeFlush:
             ) from error
 
 
-def _is_conflict(problem: Problem) -> bool:
+def _is_conflict(problem: RequestProblem) -> bool:
     return problem.status == 409 and problem.code == CONCURRENT_UPDATE
 
 

@@ -1,8 +1,8 @@
 """The allocation records of all consumers of a tree, read again only where they changed.
 
 Specification 05 section C5. Every write of a consumer moves its generation, wherever its allocations
-are, and the lists of a provider's consumers show generations: a record that was read once is good
-until the generation differs.
+are, and the lists of a provider's consumers show generations: a record is valid until its generation
+differs.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ LOG = logging.getLogger(__name__)
 Records = dict[str, dict[str, Any]]
 """Consumer UUID to allocation record, as GET /allocations/{consumer} answers it."""
 
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is, and how much there is."""
+ProgressCallback = Callable[[str, int, int], None]
+"""Called with what is being done, how much is done, and how much there is."""
 
 LOG_EVERY = 0.1
 
 
 def logged(what: str, done: int, total: int) -> None:
-    """Say in the log how far it is, ten times in all."""
+    """Log the progress, ten times in all."""
     step = max(1, int(total * LOG_EVERY))
     if total > 1 and (done % step == 0 or done == total):
         LOG.info("%s: %d of %d", what, done, total)
 
 
 class ConsumerRecords:
-    """Records read so far; of one tree at a time, since those of others are forgotten."""
+    """The records read so far, of one tree at a time: the next tree replaces them."""
 
-    def __init__(self, api: PlacementAPI, progress: Progress) -> None:
+    def __init__(self, api: PlacementAPI, progress: ProgressCallback) -> None:
         self._api = api
         self._progress = progress
         self._known: dict[str, tuple[int | None, dict[str, Any]]] = {}
 
     def consumers(self, context: Any, providers: Iterable[str]) -> dict[str, int | None]:
-        """Read who uses the providers: consumer UUID to generation. A request per provider."""
+        """Read the consumers of the providers: UUID to generation. A request per provider."""
         lists = self._api.each(
             lambda uuid: self._api.allocations_of_provider(context, uuid), providers
         )
@@ -51,9 +51,9 @@ class ConsumerRecords:
         }
 
     def in_snapshot(self, context: Any, whole: WholeTree, members: Iterable[str]) -> Records:
-        """Return what each consumer of some members of a tree has.
+        """Return the allocations of each consumer of some members of a tree.
 
-        The tree tells it, but for consumers that have allocations elsewhere, too.
+        The tree shows that, except for consumers that also have allocations elsewhere.
         """
         wanted = set(members)
         held: dict[str, dict[str, Any]] = {}
@@ -75,10 +75,10 @@ class ConsumerRecords:
         return self.of(context, consumers)
 
     def of(self, context: Any, consumers: Mapping[str, int | None]) -> Records:
-        """Return what each of the consumers has, wherever it is; a request for each that changed.
+        """Return the allocations of each consumer, on all providers; a request for each that changed.
 
-        Consumers that have nothing by now are left out: their records lack project and generation,
-        and a reshape with them would be rejected.
+        Consumers without allocations are left out: their records lack project and generation, and a
+        reshape with them would be rejected.
         """
         changed = [
             consumer
@@ -103,7 +103,7 @@ class ConsumerRecords:
 
 
 def _record(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring what a tree shows of a consumer into the form of GET /allocations/{consumer}."""
+    """Convert a consumer in a tree to the form of GET /allocations/{consumer}."""
     return {
         "allocations": {},
         "project_id": shown["project"],
@@ -113,7 +113,7 @@ def _record(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copy(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy what a driver edits; ``copy.deepcopy`` takes ten times as long."""
+    """Copy the parts that a driver edits; ``copy.deepcopy`` takes ten times as long."""
     places = {
         uuid: {**place, "resources": dict(place["resources"])}
         for uuid, place in record["allocations"].items()

@@ -1,4 +1,4 @@
-"""Which consumers Nova knows: its servers and its migrations, of all cells.
+"""The consumers that Nova knows: its servers and its migrations, of all cells.
 
 Speaks HTTP only, through openstacksdk, as an administrator.
 """
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 HOLDS_NOTHING = frozenset({"BUILD", "DELETED", "ERROR", "SHELVED_OFFLOADED", "UNKNOWN"})
-"""States of a server in which it need not hold resources; one in a cell that is down is UNKNOWN."""
+"""States of a server in which it need not hold resources; UNKNOWN in a cell that is down."""
 
 OVER = frozenset({"cancelled", "completed", "confirmed", "done", "failed", "reverted"})
 """States of a migration that has given back what it held."""
 
 TYPES = frozenset({"INSTANCE", "MIGRATION", None})
-"""The types of consumers that Nova makes; before microversion 1.38 it named none."""
+"""The types of consumers that Nova makes; None is from before microversion 1.38."""
 
 
 class Nova:
@@ -29,7 +29,7 @@ class Nova:
 
     def consumers(self) -> Iterator[tuple[str, bool]]:
         """Yield the uuid of each consumer, and whether it must hold something."""
-        # Those that are deleted but can still be restored are not in the list of all.
+        # The list of all lacks deleted servers that can still be restored.
         for more in ({}, {"status": "SOFT_DELETED"}):
             for server in self._compute.servers(details=True, all_projects=True, **more):
                 yield server.id, server.status not in HOLDS_NOTHING
@@ -38,5 +38,5 @@ class Nova:
                 yield migration.uuid, False
 
     def knows(self, uuid: str) -> bool:
-        """Say whether there is a server of this uuid, looking for it alone."""
+        """Tell whether there is a server with this uuid, by a request for it alone."""
         return self._compute.get(f"/servers/{uuid}").status_code != 404

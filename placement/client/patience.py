@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 ATTEMPTS = 4
 RESHAPE_TIMEOUT_S = 60.0
 
-# Between two attempts a random part of this, so that two agents in conflict fall out of step.
+# The pause between two attempts is a random part of this, so that agents in conflict fall out of step.
 PAUSE_AT_MOST_S = 0.05
 
 _T = TypeVar("_T")
@@ -36,7 +36,7 @@ class Patience:
     def redrive(self, attempt: Callable[[], _T]) -> _T:
         """Repeat an attempt while it ends in conflicts.
 
-        A reshape that is given up is a ReshapeFailed, anything else the last conflict.
+        After the last attempt a reshape raises ReshapeFailed, anything else the last conflict.
         """
         until = self.clock() + self.reshape_s
         number = 0

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
 
-Inventory = dict[str, dict[str, Any]]
+InventoryByClass = dict[str, dict[str, Any]]
 NameAndParent = tuple[str, str | None]
 """A provider's name and the UUID of its parent."""
 
@@ -31,7 +31,7 @@ class ProviderData:
     name: str
     generation: int | None
     parent_uuid: str | None
-    inventory: Inventory
+    inventory: InventoryByClass
     traits: set[str]
     aggregates: set[str]
 
@@ -40,7 +40,7 @@ class ProviderData:
 class Origin:
     """Which client handed a tree out, and which providers, by UUID, were in it then.
 
-    The client deletes what is in here and no longer in the tree. Places are kept because a
+    The client deletes providers that are in here and no longer in the tree. Places are kept because a
     sharing provider is handed out as a root, whatever its parent is.
     """
 
@@ -54,7 +54,7 @@ class _Provider:
     name: str
     generation: int | None = None
     parent_uuid: str | None = None
-    inventory: Inventory = field(default_factory=dict)
+    inventory: InventoryByClass = field(default_factory=dict)
     traits: set[str] = field(default_factory=set)
     aggregates: set[str] = field(default_factory=set)
     children: dict[str, None] = field(default_factory=dict)
@@ -248,7 +248,7 @@ class ProviderTree:
 
     @_atomic
     def has_inventory_changed(self, name_or_uuid: str, inventory: Mapping[str, Any] | None) -> bool:
-        """Tell whether a class comes or goes, or a field that is *given* differs; None is no inventory.
+        """Tell whether a class comes or goes, or a *given* field differs; None stands for no inventory.
 
         Fields not given do not count: the service has filled them with its defaults.
         """

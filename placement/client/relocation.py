@@ -16,8 +16,8 @@ MAX_UNIT = 2147483647
 class Takeover(NamedTuple):
     """One provider takes over another's allocations of a class, if they fit.
 
-    ``consumers``: these belong here and no others come; None: whoever fits. ``split``: a part of
-    what a consumer has may come if all of it does not fit.
+    ``consumers``: only these belong here; None: any consumer that fits. ``split``: a part of a
+    consumer's amount may come if all of it does not fit.
     """
 
     target_uuid: str
@@ -41,7 +41,7 @@ class Move(NamedTuple):
 
 @dataclass
 class _Room:
-    """What one inventory can still take."""
+    """The amount that one inventory can still take."""
 
     free: float
     min_unit: int

@@ -14,7 +14,7 @@ from placement.client import exceptions as exc
 from placement.client.api import REQUESTS_AT_ONCE, PlacementAPI
 from placement.client.cache import ProviderCache
 from placement.client.flush import TreeFlush
-from placement.client.gathering import ConsumerRecords, Progress, logged
+from placement.client.gathering import ConsumerRecords, ProgressCallback, logged
 from placement.client.provider_tree import ProviderTree
 
 
@@ -22,10 +22,10 @@ class ReportClient:
     """Keeps a picture of provider trees and brings the service to the state of an edited one.
 
     ``adapter`` is a keystoneauth1 Adapter for the placement service, or acts like one.
-    ``association_refresh`` is the age in seconds from which a provider is read again, 0 for
-    never; ``clock`` gives seconds. ``requests_at_once`` bounds the threads that read the records of
-    many consumers; ``progress`` is told how far they are. One update flow at a time; calls from
-    several threads wait for each other.
+    ``association_refresh`` is the age in seconds at which a provider is read again, 0 for never;
+    ``clock`` returns seconds. ``requests_at_once`` bounds the threads that read the records of many
+    consumers; ``progress`` is called as they proceed. One update flow at a time; calls from several
+    threads wait for each other.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ReportClient:
         max_uuids_per_request: int = 200,
         clock: Callable[[], float] = time.monotonic,
         requests_at_once: int = REQUESTS_AT_ONCE,
-        progress: Progress = logged,
+        progress: ProgressCallback = logged,
     ) -> None:
         self.api = PlacementAPI(adapter, requests_at_once)
         self._cache = ProviderCache(self.api, association_refresh, max_uuids_per_request, clock)
@@ -71,7 +71,7 @@ class ReportClient:
         name: str | None = None,
         parent_provider_uuid: str | None = None,
     ) -> ProviderTree:
-        """Return a copy of the whole tree around a provider and of those that share with it.
+        """Return a copy of the whole tree around a provider, with the providers that share with it.
 
         A provider that does not exist is created, with its UUID as name if none is given.
         """
@@ -83,7 +83,7 @@ class ReportClient:
     def get_provider_trees(self, context: Any, uuids: Iterable[str]) -> ProviderTree:
         """Return one copy of the whole trees around several providers; creates nothing.
 
-        Providers that the service does not have are missing in it, too.
+        Providers that the service does not have are left out.
         """
         with self._lock:
             found = [uuid for uuid in uuids if self._cache.update(context, uuid)]
@@ -108,7 +108,7 @@ class ReportClient:
         return self.api.allocations_of_consumer(context, consumer)
 
     def get_allocations_for_resource_provider(self, context: Any, uuid: str) -> dict[str, Any]:
-        """Read who uses a provider: consumer UUID to ``{resources, consumer_generation}``."""
+        """Read the consumers of a provider: UUID to ``{resources, consumer_generation}``."""
         return self.api.allocations_of_provider(context, uuid)
 
     def get_allocations_for_provider_tree(
@@ -116,10 +116,10 @@ class ReportClient:
     ) -> dict[str, dict[str, Any]]:
         """Read all allocations of all consumers at and below a provider in the cache.
 
-        A request per provider and per consumer, some at once, so only when a reshape is due; asked
-        again, only the consumers that changed are read again. The result maps consumer UUIDs to
-        GET ``/allocations/{consumer}`` answers. Known limit: a consumer all of whose allocations
-        are on sharing providers is not found. ValueError if the provider is not in the cache.
+        A request per provider and per consumer, some at once, so call it only for a reshape; a second
+        call reads only the consumers that changed. The result maps consumer UUIDs to answers of GET
+        ``/allocations/{consumer}``. Known limit: a consumer with allocations on sharing providers
+        alone is not found. ValueError if the provider is not in the cache.
         """
         with self._lock:
             members = self._cache.tree.get_provider_uuids(nodename)
@@ -133,9 +133,9 @@ class ReportClient:
     ) -> tuple[ProviderTree, dict[str, dict[str, Any]]]:
         """Return the whole tree around a provider and the allocations of all its consumers, now.
 
-        For a reshape: whatever is written between this reading and the reshape is a conflict. So
-        all records are read first, which may take its time; then the tree and the list of its
-        consumers, in one snapshot where the service can; last the records that changed meanwhile.
+        For a reshape: a write between this reading and the reshape is a conflict. So all records are
+        read first, which may take long; then the tree and the list of its consumers, in one snapshot
+        where the service can; last the records that changed meanwhile.
         """
         with self._lock:
             self.get_allocations_for_provider_tree(context, self._cache.root_of(rp_uuid))
@@ -164,13 +164,13 @@ class ReportClient:
     ) -> None:
         """Bring the service to the state of ``new_tree``; repeat the call after a failure.
 
-        Without ``allocations`` in small writes. With them, even with ``{}``, inventories and
+        Without ``allocations``, in small writes. With them, even with ``{}``, inventories and
         allocations change in one reshape; they must be the complete final picture for each
         consumer named. Providers handed out with the tree and no longer in it are deleted.
         Unless ``lists_unchanged``, a reshape names only providers whose inventory changes, so
-        that allocations elsewhere in a large tree are no conflict. Providers made for a reshape
-        that the service refuses are deleted again; after a conflict, not if ``keeps_created``:
-        for who repeats it at once, and calls ``take_back`` when giving up.
+        that allocations elsewhere in a large tree do not conflict. Providers created for a reshape
+        that the service refuses are deleted again. With ``keeps_created`` they stay after a conflict,
+        for a caller that repeats the reshape at once, and calls ``take_back`` when it gives up.
         """
         with self._lock:
             TreeFlush(
@@ -178,7 +178,7 @@ class ReportClient:
             ).run()
 
     def take_back(self, context: Any) -> None:
-        """Delete the providers made for a reshape that has met conflicts and is given up."""
+        """Delete the providers created for a reshape that is given up after conflicts."""
         with self._lock:
             self._cache.take_back(context)
 

@@ -1,4 +1,4 @@
-"""What a driver must offer, and the start-up and periodic flow around it.
+"""The interface of a driver, and the start-up and periodic flow around it.
 
 Specification 05 sections C7, C8.
 """
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 class Driver:
-    """Knows what the nodes of an agent should look like; plug-ins derive from it or act like it."""
+    """Says what the nodes of an agent should look like; plug-ins derive from it or act like it."""
 
     def get_available_nodes(self) -> Mapping[str, str]:
         """Map each node's name to the UUID of its root provider."""
@@ -81,9 +81,9 @@ class ResourceTracker:
     def update_available_resource(self, context: Any, startup: bool = False) -> None:
         """Update every node; at start-up, failures are raised and must be fatal.
 
-        Those of the service and of the connection, that is: what breaks inside the driver is
-        logged. Later everything is logged, and the next period tries again; a reshape that failed
-        is raised whenever it is.
+        These are failures of the service and of the connection: an error inside the driver is
+        logged. Later all failures are logged, and the next period tries again; a failed reshape is
+        always raised.
         """
         for nodename in self.available_nodes():
             try:
@@ -103,7 +103,7 @@ class ResourceTracker:
     def update_node(self, context: Any, nodename: str, startup: bool = False) -> None:
         """Bring one node to the state that the driver wants; conflicts start a new attempt.
 
-        ReshapeNeeded is raised on unless at ``startup``. ValueError for a name that the driver
+        ReshapeNeeded is passed on unless at ``startup``. ValueError for a name that the driver
         does not have.
         """
         nodes = self.available_nodes()
@@ -133,9 +133,9 @@ class ResourceTracker:
     def reshape(self, context: Any, nodename: str, uuid: str) -> None:
         """Move inventories and allocations as the driver says.
 
-        Running on with the old shape would hand out resources twice. So everything that goes
-        wrong in here, faults of the driver and of the connection too, is a ReshapeFailed,
-        unless it is a conflict or a failure of the flush that names its provider.
+        To go on with the old shape would hand out resources twice. So every failure, faults of the
+        driver and of the connection too, is a ReshapeFailed, unless it is a conflict or a failure of
+        the flush that names its provider.
         """
         LOG.info("Moving inventories and allocations of node %s to their new providers", nodename)
         try:
@@ -157,7 +157,7 @@ class ResourceTracker:
             raise exc.ReshapeFailed(f"node {nodename}: {error!r}") from error
 
     def redrive(self, context: Any, attempt: Callable[[], _T]) -> _T:
-        """Repeat an attempt while it ends in conflicts; what it made is taken back at the end."""
+        """Repeat an attempt while it ends in conflicts; if it fails, delete what it created."""
         try:
             return self._patience.redrive(attempt)
         except Exception:

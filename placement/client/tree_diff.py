@@ -1,4 +1,4 @@
-"""Showing what a plan would change, in colour if wanted."""
+"""The changes of a plan as lines, in colour if wanted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _COLOURS = {"+": "32", "-": "31", "~": "33", ">": "36", "!": "1;31"}
 
 
 def diff_lines(plan: TreePlan) -> list[str]:
-    """List what changes, a line each; empty if nothing does.
+    """List the changes, one a line; empty without changes.
 
-    The first sign in a line says what happens: ``+`` added, ``-`` removed, ``~`` changed,
+    The first sign of a line says what happens: ``+`` added, ``-`` removed, ``~`` changed,
     ``>`` allocations move, ``!`` the plan is refused.
     """
     lines = [line for uuid in _all(plan) for line in _provider(plan, uuid)]
@@ -33,7 +33,7 @@ def coloured(lines: Iterable[str]) -> Iterator[str]:
 
 
 def printable(text: str) -> str:
-    """Escape what could steer a terminal: names may hold any character."""
+    """Escape the characters that could steer a terminal: names may have any."""
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 

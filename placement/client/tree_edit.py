@@ -9,11 +9,11 @@ from typing import Any
 
 from placement.client.provider_tree import ProviderTree
 from placement.client.relocation import Takeover
-from placement.client.tree_file import FileProvider, Problem, TreeFile
+from placement.client.tree_file import FileProblem, FileProvider, TreeFile
 
 
 def capacity(record: dict[str, Any]) -> float:
-    """Compute what an inventory record may hand out, defaults filled in."""
+    """Compute the capacity of an inventory record, with defaults for missing fields."""
     free = record["total"] - record.get("reserved", 0)
     return float(free * record.get("allocation_ratio", 1.0))
 
@@ -31,8 +31,8 @@ class TreeEdit:
     def run(self) -> list[Takeover]:
         """Edit, and return the takeovers of classes that their sources lose.
 
-        TreeFileError, with lines, for what a file cannot ask: renaming, re-parenting, names that
-        others have, inventory without capacity.
+        TreeFileError, with lines, for changes that a file cannot make: renaming, re-parenting, names of
+        other providers, inventory without capacity.
         """
         before = {uuid: self.tree.data(uuid) for uuid in self.tree.get_provider_uuids()}
         problems = [problem for entry in self.entries for problem in self._place(entry)]
@@ -46,7 +46,7 @@ class TreeEdit:
         asked = [
             one for entry in self.entries for one in self._takeovers(entry, inventories, names)
         ]
-        problems += [one for one in asked if isinstance(one, Problem)]
+        problems += [one for one in asked if isinstance(one, FileProblem)]
         if problems:
             raise self.file.error(*problems)
         return [one for one in asked if isinstance(one, Takeover)]
@@ -55,11 +55,11 @@ class TreeEdit:
         """Return the UUID of an entry's provider."""
         return self.uuids[id(entry)]
 
-    def _place(self, entry: FileProvider) -> Iterable[Problem]:
+    def _place(self, entry: FileProvider) -> Iterable[FileProblem]:
         """Find an entry's provider in the tree, or add it."""
         parent_uuid = self.uuids.get(id(entry.parent)) if entry.parent else None
         if entry.parent is not None and parent_uuid is None:
-            return  # the parent has a problem, which is reported
+            return  # the problem of the parent is reported
         there = next(
             (key for key in (entry.uuid, entry.name) if key and self.tree.exists(key)), None
         )
@@ -68,14 +68,14 @@ class TreeEdit:
             return
         data = self.tree.data(there)
         if entry.uuid is not None and data.uuid != entry.uuid:
-            yield Problem(entry.line, f"name {entry.name!r} belongs to provider {data.uuid}")
+            yield FileProblem(entry.line, f"name {entry.name!r} belongs to provider {data.uuid}")
         elif data.name != entry.name:
-            yield Problem(
+            yield FileProblem(
                 entry.line,
                 f"provider {data.uuid} is called {data.name!r}: renaming is not supported here",
             )
         elif data.parent_uuid != parent_uuid:
-            yield Problem(
+            yield FileProblem(
                 entry.line,
                 f"provider {entry.name!r} is under {data.parent_uuid}, not {parent_uuid}:"
                 " re-parenting is not supported here",
@@ -86,12 +86,12 @@ class TreeEdit:
     def _add(self, entry: FileProvider, parent_uuid: str | None) -> str:
         if parent_uuid is None:
             return self.tree.new_root(entry.name, entry.uuid or str(uuids.uuid4()))
-        # The same UUID from the same file every time, so that a repeated attempt finds what
-        # the first one created.
+        # The same file gives the same UUID, so that a repeated attempt finds the provider that the
+        # first one created.
         derived = str(uuids.uuid5(uuids.UUID(parent_uuid), entry.name))
         return self.tree.new_child(entry.name, parent_uuid, entry.uuid or derived)
 
-    def _fill(self, entry: FileProvider) -> Iterable[Problem]:
+    def _fill(self, entry: FileProvider) -> Iterable[FileProblem]:
         uuid = self.uuid_of(entry)
         if entry.inventory is not None:
             stored = self.tree.data(uuid).inventory
@@ -101,7 +101,7 @@ class TreeEdit:
             for name, record in merged.items():
                 if record != stored.get(name) and capacity(record) < 0:
                     line = entry.lines["inventories", name]
-                    yield Problem(line, f"{name} of {entry.name}: reserved is more than total")
+                    yield FileProblem(line, f"{name} of {entry.name}: reserved is more than total")
             self.tree.update_inventory(uuid, merged)
         if entry.traits is not None:
             self.tree.update_traits(uuid, entry.traits)
@@ -118,14 +118,14 @@ class TreeEdit:
 
     def _takeovers(
         self, entry: FileProvider, inventories: dict[str, set[str]], names: dict[str, str]
-    ) -> Iterable[Takeover | Problem]:
+    ) -> Iterable[Takeover | FileProblem]:
         for asked in entry.takeovers:
             source = asked.source if asked.source in inventories else names.get(asked.source)
             if source is None or asked.resource_class not in inventories[source]:
-                continue  # done already, or never there: nothing to take over
+                continue  # nothing to take over: done already, or never there
             keeps = self.tree.data(source).inventory if self.tree.exists(source) else {}
             if asked.resource_class in keeps:
-                yield Problem(
+                yield FileProblem(
                     asked.line,
                     f"{asked.source} keeps its {asked.resource_class}: leave it out of its"
                     " inventories if another provider takes it over",

@@ -20,7 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from placement.client.exceptions import PlacementClientError
-from placement.client.provider_tree import Inventory, ProviderData, ProviderTree
+from placement.client.provider_tree import InventoryByClass, ProviderData, ProviderTree
 
 FORMAT_VERSION = 1
 # Aliases may make a small file stand for a huge tree.
@@ -31,17 +31,17 @@ _INVENTORY_FIELDS = (
 )  # fmt: skip
 
 
-class Problem(NamedTuple):
-    """What is wrong in a file, and in which line (from 1; 0: not known)."""
+class FileProblem(NamedTuple):
+    """A mistake in a file, and its line (from 1; 0: not known)."""
 
     line: int
     text: str
 
 
 class TreeFileError(PlacementClientError):
-    """A tree file cannot be used; every problem found, one a line with its place."""
+    """A tree file cannot be used; the text has every problem, one a line with its place."""
 
-    def __init__(self, source: str, problems: Iterable[Problem]) -> None:
+    def __init__(self, source: str, problems: Iterable[FileProblem]) -> None:
         self.source = source
         self.problems = sorted(problems)
         super().__init__("\n".join(f"{source}:{p.line}: {p.text}" for p in self.problems))
@@ -51,7 +51,7 @@ class TreeFileError(PlacementClientError):
 
 
 class FileTakeover(NamedTuple):
-    """A ``takes_over`` entry: which allocations of whom come to the provider that has it."""
+    """A ``takes_over`` entry: the allocations of another provider that move to this one."""
 
     line: int
     source: str
@@ -63,13 +63,13 @@ class FileTakeover(NamedTuple):
 
 @dataclass
 class FileProvider:
-    """A provider in a file; None for what the file says nothing about."""
+    """A provider in a file; None for attributes that the file does not state."""
 
     line: int
     name: str
     uuid: str | None
     parent: FileProvider | None = None
-    inventory: Inventory | None = None
+    inventory: InventoryByClass | None = None
     traits: set[str] | None = None
     aggregates: set[str] | None = None
     takeovers: list[FileTakeover] = field(default_factory=list)
@@ -87,7 +87,7 @@ class FileProvider:
 
 @dataclass
 class TreeFile:
-    """What a file says: providers, parents before children, and what becomes of others."""
+    """The content of a file: providers, parents before children, and whether others are removed."""
 
     source: str
     providers: list[FileProvider]
@@ -100,7 +100,7 @@ class TreeFile:
                 return entry
         return next((one for one in self.providers if one.name == name_or_uuid), None)
 
-    def error(self, *problems: Problem) -> TreeFileError:
+    def error(self, *problems: FileProblem) -> TreeFileError:
         """Make the exception that reports problems of this file."""
         return TreeFileError(self.source, problems)
 
@@ -113,11 +113,11 @@ def schema() -> dict[str, Any]:
 
 
 def parse(text: str, source: str) -> TreeFile:
-    """Read a file's text; TreeFileError with line numbers if anything is wrong with it."""
+    """Read a file's text; TreeFileError with line numbers if it has mistakes."""
     document = _load(text, source)
     validator = jsonschema.Draft202012Validator(schema())
     problems = [
-        Problem(_line_at(document, error.absolute_path), _short(error))
+        FileProblem(_line_at(document, error.absolute_path), _short(error))
         for error in validator.iter_errors(document)
     ]
     if problems:
@@ -157,15 +157,15 @@ def _load(text: str, source: str) -> Any:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 0
-        raise TreeFileError(source, [Problem(line, str(error.problem or error))]) from error
+        raise TreeFileError(source, [FileProblem(line, str(error.problem or error))]) from error
     except YAMLError as error:
-        raise TreeFileError(source, [Problem(0, str(error))]) from error
+        raise TreeFileError(source, [FileProblem(0, str(error))]) from error
     except RecursionError as error:
-        raise TreeFileError(source, [Problem(0, "nested too deeply; use `parent`")]) from error
+        raise TreeFileError(source, [FileProblem(0, "nested too deeply; use `parent`")]) from error
 
 
 def _check_finite(document: Node, source: str) -> None:
-    """Refuse aliases that contain themselves, and that blow the file up."""
+    """Refuse aliases that contain themselves, or that stand for too many values."""
     count = 0
     waiting: list[tuple[Node, tuple[int, ...]]] = [(document, ())]
     while waiting:
@@ -174,9 +174,9 @@ def _check_finite(document: Node, source: str) -> None:
         line = node.start_mark.line + 1
         if id(node) in above:
             text = "an alias contains itself: a provider cannot be its own ancestor"
-            raise TreeFileError(source, [Problem(line, text)])
+            raise TreeFileError(source, [FileProblem(line, text)])
         if count > NODES_AT_MOST:
-            raise TreeFileError(source, [Problem(line, f"more than {NODES_AT_MOST} values")])
+            raise TreeFileError(source, [FileProblem(line, f"more than {NODES_AT_MOST} values")])
         if not isinstance(node, ScalarNode):
             inside = (
                 [*itertools.chain(*node.value)] if isinstance(node, MappingNode) else node.value
@@ -235,7 +235,7 @@ def _text(value: Any) -> str | None:
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo the number types of the YAML library, which remember how they were written."""
+    """Replace the number types of the YAML library, which remember their notation."""
     return {
         str(name): float(value) if isinstance(value, float) else int(value)
         for name, value in record.items()
@@ -257,19 +257,19 @@ def _takeover(shown: Mapping[str, Any], line: int) -> FileTakeover:
 # ---- what the schema cannot say
 
 
-def _duplicates(entries: list[FileProvider]) -> Iterator[Problem]:
+def _duplicates(entries: list[FileProvider]) -> Iterator[FileProblem]:
     for attribute in ("name", "uuid"):
         first: dict[str, int] = {}
         for entry in entries:
             value = getattr(entry, attribute)
             if value is not None and value in first:
-                yield Problem(
+                yield FileProblem(
                     entry.line, f"{attribute} {value!r} is in line {first[value]} already"
                 )
             first.setdefault(value, entry.line)
 
 
-def _link(entries: list[FileProvider]) -> Iterator[Problem]:
+def _link(entries: list[FileProvider]) -> Iterator[FileProblem]:
     """Resolve ``parent`` keys, and find cycles."""
     by_name = {entry.name: entry for entry in entries}
     by_uuid = {entry.uuid: entry for entry in entries if entry.uuid}
@@ -279,32 +279,32 @@ def _link(entries: list[FileProvider]) -> Iterator[Problem]:
                 continue
             entry.parent = by_uuid.get(reference) or by_name.get(reference)
             if entry.parent is None:
-                yield Problem(line, f"parent {reference!r} is not in this file: list it too")
+                yield FileProblem(line, f"parent {reference!r} is not in this file: list it too")
     for entry in entries:
         above, seen = entry.parent, {id(entry)}
         while above is not None and id(above) not in seen:
             seen.add(id(above))
             above = above.parent
         if above is entry:
-            yield Problem(entry.line, f"provider {entry.name!r} is its own ancestor (a cycle)")
-    # An entry below a cycle that is not in it has a line above that reports it.
+            yield FileProblem(entry.line, f"provider {entry.name!r} is its own ancestor (a cycle)")
+    # An entry below a cycle needs no report: the cycle has one.
 
 
-def _misfits(entries: list[FileProvider]) -> Iterator[Problem]:
+def _misfits(entries: list[FileProvider]) -> Iterator[FileProblem]:
     for entry in entries:
         for takeover in entry.takeovers:
             yield from _takeover_misfits(entry, takeover)
 
 
-def _takeover_misfits(entry: FileProvider, takeover: FileTakeover) -> Iterator[Problem]:
+def _takeover_misfits(entry: FileProvider, takeover: FileTakeover) -> Iterator[FileProblem]:
     if takeover.as_class not in (entry.inventory or {}):
-        yield Problem(
+        yield FileProblem(
             takeover.line,
             f"{entry.name} takes over {takeover.as_class} and has none in its inventories",
         )
     same_place = takeover.source in (entry.name, entry.uuid)
     if same_place and takeover.as_class == takeover.resource_class:
-        yield Problem(takeover.line, f"{entry.name} takes over {takeover.as_class} from itself")
+        yield FileProblem(takeover.line, f"{entry.name} takes over {takeover.as_class} from itself")
 
 
 def _parents_first(entries: list[FileProvider]) -> list[FileProvider]:

@@ -1,4 +1,4 @@
-"""What applying a tree file would change, checked in full before anything is written."""
+"""The changes that a tree file asks for, checked in full before anything is written."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from placement.client.provider_tree import ProviderTree
 from placement.client.relocation import Move, Relocation
 from placement.client.report import ReportClient
 from placement.client.tree_edit import TreeEdit
-from placement.client.tree_file import FileProvider, Problem, TreeFile
+from placement.client.tree_file import FileProblem, FileProvider, TreeFile
 
 
 class Refused(exc.PlacementClientError):
-    """Applying the file would destroy inventory in use, or needs a permission not given."""
+    """To apply the file would destroy inventory in use, or needs a permission not given."""
 
     summary = "Nothing was changed"
 
@@ -36,7 +36,7 @@ class TreePlan:
     """Why the file cannot be applied, one reason each."""
 
     def changed_inventories(self) -> list[str]:
-        """List the providers whose inventory changes, those to be removed included."""
+        """List the providers whose inventory changes, with the providers to be removed."""
         found = []
         for uuid in {**dict.fromkeys(_uuids(self.before)), **dict.fromkeys(_uuids(self.wanted))}:
             was, will = _inventory(self.before, uuid), _inventory(self.wanted, uuid)
@@ -46,9 +46,9 @@ class TreePlan:
 
 
 def make_plan(client: ReportClient, context: Any, file: TreeFile) -> TreePlan:
-    """Read what the file is about and work out what has to change; writes nothing.
+    """Read the trees of the file from the service and compute the changes; writes nothing.
 
-    TreeFileError, with line numbers, for what is wrong with the file as the service is now.
+    TreeFileError, with line numbers, if the file does not fit the present state of the service.
     """
     before = client.get_provider_trees(context, _existing_roots(client, context, file))
     plan = TreePlan(before, copy.deepcopy(before))
@@ -81,8 +81,8 @@ def apply_plan(
 ) -> None:
     """Carry a plan out; inventories of several providers change in one request or not at all.
 
-    That request needs the role of the reshaper. ``one_by_one`` does without, if no allocations
-    move, and may then stop half way. Raises Refused before anything is written.
+    That request needs the role of the reshaper. ``one_by_one`` avoids it, if no allocations move,
+    and may then stop half way. Raises Refused before anything is written.
     """
     if plan.refusals:
         raise Refused("; ".join(plan.refusals))
@@ -134,9 +134,9 @@ def _existing_roots(client: ReportClient, context: Any, file: TreeFile) -> list[
         if shown.get("parent_provider_uuid"):
             root = shown.get("root_provider_uuid")
             problems.append(
-                Problem(
+                FileProblem(
                     entry.line,
-                    f"{entry.name!r} is no root in the service: list its tree from {root} down",
+                    f"{entry.name!r} is not a root in the service: list its tree from {root} down",
                 )
             )
         found.append(shown["uuid"])
@@ -152,8 +152,8 @@ def _shown(client: ReportClient, context: Any, entry: FileProvider) -> dict[str,
 
 def _taken(
     client: ReportClient, context: Any, edit: TreeEdit, before: ProviderTree
-) -> Iterator[Problem]:
-    """Find new providers whose UUID or name somebody else has, outside the trees of the file."""
+) -> Iterator[FileProblem]:
+    """Find new providers whose UUID or name belongs to a provider outside the trees of the file."""
     for entry in edit.entries:
         uuid = edit.uuid_of(entry)
         if before.exists(uuid):
@@ -162,7 +162,7 @@ def _taken(
             iter(client.api.providers_named(context, entry.name)), None
         )
         if other is not None and not before.exists(other["uuid"]):
-            yield Problem(
+            yield FileProblem(
                 entry.line,
                 f"name {entry.name!r} or its UUID belongs to provider {other['uuid']}"
                 f" ({other['name']!r}) in another tree",
@@ -171,8 +171,8 @@ def _taken(
 
 def _unknown(
     client: ReportClient, context: Any, edit: TreeEdit, before: ProviderTree
-) -> Iterator[Problem]:
-    """Find classes and traits that the service does not have and that cannot be created."""
+) -> Iterator[FileProblem]:
+    """Find classes and traits that the service lacks and that cannot be created."""
     new: dict[str, list[tuple[str, int]]] = {"inventories": [], "traits": []}
     for entry in edit.entries:
         uuid = edit.uuid_of(entry)
@@ -191,7 +191,7 @@ def _unknown(
     ):
         for name, line in new[part]:
             if name not in known:
-                yield Problem(
+                yield FileProblem(
                     line, f"no such {what}: {name}. Only names that start with CUSTOM_ are created"
                 )
 

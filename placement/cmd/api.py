@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         (
             "--connections",
             Bounds.connections,
-            "connections open at once; the slowest are closed for new",
+            "connections open at once; beyond that the slowest are closed",
         ),
         ("--idle-timeout", Bounds.idle_s, "seconds that a connection may be silent"),
         ("--request-timeout", Bounds.request_s, "seconds for a client to send headers and body"),

@@ -1,12 +1,13 @@
-"""placement-manage audit: who holds resources without existing (specification 07 section 8)."""
+"""placement-manage audit: consumers that hold resources but do not exist (specification 07 section 8)."""
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,42 @@ import prettytable
 import prometheus_client
 
 from placement.client.nova import TYPES, Nova
+from placement.db import consumer_rows
 from placement.db.database import Database
-from placement.objects import audit
-from placement.objects.audit import Holder
+from placement.objects import allocation
+from placement.objects.replacement import ConsumerConflict
 
 CLEAN, TROUBLE, FOUND = 0, 1, 3
 
+BATCH = 1000
+"""Consumers that are read at a time."""
+
 
 class AuditError(Exception):
-    """The audit cannot be made, or not as it was asked for."""
+    """The audit cannot be made, or not with these arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A consumer that holds resources.
+
+    :param type: the name of its type, None for none.
+    :param changed_at: when its allocations were last written, in UTC; None if never recorded.
+    :param held: amounts by class, by provider uuid.
+    """
+
+    uuid: str
+    generation: int
+    type: str | None
+    project: str
+    user: str
+    changed_at: datetime | None
+    held: Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``leaks`` hold without existing; ``missing`` exist, should hold something, and hold nothing."""
+    """``leaks`` hold resources but do not exist; ``missing`` exist and should hold some, but hold none."""
 
     leaks: list[Holder]
     missing: list[str]
@@ -63,8 +86,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--metrics-file",
         metavar="FILE",
-        help="write when this was, and what was found, for the node exporter of Prometheus; a name"
-        " that ends in .prom in the directory of its textfile collector",
+        help="write the time and the results of the audit for the node exporter of Prometheus; the"
+        " name ends in .prom and lies in the directory of its textfile collector",
     )
     parser.add_argument(
         "--older-than",
@@ -82,14 +105,14 @@ def _duration(text: str) -> timedelta:
     units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
     number, unit = text[:-1], text[-1:]
     if not number.isdecimal() or unit not in units:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 90m, 2h or 7d")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90m, 2h or 7d")
     return timedelta(**{units[unit]: int(number)})
 
 
 def run(database: Database, arguments: Any) -> int:
     """Make the audit that the arguments describe, and return the exit code.
 
-    :raises AuditError: who exists cannot be found out, or nobody can be asked.
+    :raises AuditError: the consumers that exist cannot be read, or ``--remove`` has no terminal to ask on.
     """
     if arguments.remove and not arguments.yes and not sys.stdin.isatty():
         raise AuditError("--remove asks before it removes; without a terminal give --yes")
@@ -98,14 +121,14 @@ def run(database: Database, arguments: Any) -> int:
     else:
         report = _against_list(database, set(_listed(arguments.consumers)))
     _print(report, arguments.json)
-    left = _removed(database, report, arguments) if arguments.remove else report.leaks
+    left = _remove(database, report, arguments) if arguments.remove else report.leaks
     if arguments.metrics_file:
-        _leave_metrics(arguments.metrics_file, len(left), len(report.missing))
+        _write_metrics(arguments.metrics_file, len(left), len(report.missing))
     return FOUND if left or report.missing else CLEAN
 
 
-def _leave_metrics(path: str, leaks: int, missing: int) -> None:
-    """Write the file at once and whole: what reads it may come at any time."""
+def _write_metrics(path: str, leaks: int, missing: int) -> None:
+    """Write the file in one step, since the exporter may read it at any time."""
     found = {
         "placement_audit_timestamp_seconds": ("When the ledger was last audited.", time.time()),
         "placement_audit_leaks": ("Consumers that hold resources and do not exist.", leaks),
@@ -142,23 +165,58 @@ def _cloud(name: str | None) -> Any:
 
 
 def _against_list(database: Database, existing: Collection[str]) -> Report:
-    """Everybody who is listed should hold something."""
-    held = list(audit.holders(database))
+    """Expect each listed consumer to hold something."""
+    held = list(holders(database))
     missing = set(existing) - {holder.uuid for holder in held}
     return Report([holder for holder in held if holder.uuid not in existing], sorted(missing))
 
 
 def _against_nova(database: Database, nova: Nova) -> Report:
-    # The ledger first: who begins to hold something afterwards cannot look like a leak.
-    held = [holder for holder in audit.holders(database) if holder.type in TYPES]
+    # The ledger first: a consumer that claims afterwards cannot look like a leak.
+    held = [holder for holder in holders(database) if holder.type in TYPES]
     existing = dict(nova.consumers())
     leaks = [h for h in held if h.uuid not in existing and not nova.knows(h.uuid)]
     needy = {uuid for uuid, must_hold in existing.items() if must_hold}
     needy -= {holder.uuid for holder in held}
     if needy:
-        # Who has claimed something since.
-        needy -= {holder.uuid for holder in audit.holders(database)}
+        # Consumers that have claimed meanwhile are not missing.
+        needy -= {holder.uuid for holder in holders(database)}
     return Report(leaks, sorted(needy))
+
+
+def holders(db: Database) -> Iterator[Holder]:
+    """Yield every consumer that holds something. Two statements for each thousand of them."""
+    last = 0
+    while True:
+        rows, amounts = db.snapshot(partial(consumer_rows.holders_after, consumer_id=last, most=BATCH))
+        held: dict[str, dict[str, dict[str, int]]] = {row.uuid: {} for row in rows}
+        for consumer, provider, class_name, amount in amounts:
+            held[consumer].setdefault(provider, {})[class_name] = amount
+        for row in rows:
+            yield Holder(
+                row.uuid,
+                row.generation,
+                row.type_name,
+                row.project,
+                row.user,
+                row.changed_at,
+                held[row.uuid],
+            )
+        if len(rows) < BATCH:
+            return
+        last = rows[-1].id
+
+
+def release(db: Database, holder: Holder) -> bool:
+    """Remove the consumer with all that it holds, if its generation is still the one that was read.
+
+    :returns: False if it has changed, or is gone: then nothing was done.
+    """
+    try:
+        allocation.delete_allocations(db, holder.uuid, generation=holder.generation)
+    except (ConsumerConflict, allocation.NoAllocations):
+        return False
+    return True
 
 
 def _age(holder: Holder) -> timedelta | None:
@@ -204,18 +262,18 @@ def _table(leaks: list[Holder]) -> prettytable.PrettyTable:
     return table
 
 
-def _removed(database: Database, report: Report, arguments: Any) -> list[Holder]:
-    """Remove the leaks that are old enough, and return those that are left."""
-    # With --json standard output has the result alone.
+def _remove(database: Database, report: Report, arguments: Any) -> list[Holder]:
+    """Remove the leaks that are old enough, and return the others."""
+    # With --json, standard output has only the result.
     say = sys.stderr if arguments.json else sys.stdout
     ages = {leak.uuid: _age(leak) for leak in report.leaks}
     old = [
         leak for leak in report.leaks if (ages[leak.uuid] or timedelta.max) > arguments.older_than
     ]
     print(f"{len(old)} of {len(report.leaks)} are old enough to be removed.", file=say)
-    if not old or not (arguments.yes or _agreed(len(old))):
+    if not old or not (arguments.yes or _confirm(len(old))):
         return report.leaks
-    gone = {leak.uuid for leak in old if audit.release(database, leak)}
+    gone = {leak.uuid for leak in old if release(database, leak)}
     for leak in old:
         if leak.uuid not in gone:
             print(f"{leak.uuid} has changed meanwhile and stays as it is.", file=say)
@@ -223,7 +281,7 @@ def _removed(database: Database, report: Report, arguments: Any) -> list[Holder]
     return [leak for leak in report.leaks if leak.uuid not in gone]
 
 
-def _agreed(number: int) -> bool:
+def _confirm(number: int) -> bool:
     return input(f"Remove {number} consumers with all that they hold? [y/N] ").lower() in (
         "y",
         "yes",

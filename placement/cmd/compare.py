@@ -24,12 +24,14 @@ EQUAL = 0
 TROUBLE = 2
 DIFFERENT = 3
 
+HTTP = ("http://", "https://")
+
 SHOWN = 20
 """Differences of one kind that are shown in full; ``--json`` has all of them."""
 
 _EPILOG = """OLD and NEW are each the URL of a service, reached with the authentication options, or the
-name of a cloud of clouds.yaml. Nothing but GET requests is sent. A difference is asked again twice
-before it counts, so both may serve while they are compared.
+name of a cloud of clouds.yaml. Only GET requests are sent. A question with different answers is asked
+twice more before it counts, so both services may be in use while they are compared.
 
 exit status: 0 no difference, 3 differences, 2 bad arguments or a side that cannot be reached"""
 
@@ -46,7 +48,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--queries",
         metavar="FILE",
-        help="ask the searches that a request log shows, of either service, or one URL a line;"
+        help="repeat the searches in a request log of either service, or in a list of URLs, one a line;"
         " - is standard input",
     )
     parser.add_argument(
@@ -54,13 +56,21 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         type=int,
         default=200,
         metavar="N",
-        help="make N searches from the inventories that are there; default: 200",
+        help="generate N searches from the inventories of the cloud; default: 200",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="which searches are made; default: 0"
+        "--seed",
+        type=int,
+        default=0,
+        metavar="S",
+        help="seed of the generated searches; default: 0",
     )
     parser.add_argument(
-        "--at-once", type=int, default=4, metavar="N", help="questions under way; default: 4"
+        "--at-once",
+        type=int,
+        default=4,
+        metavar="N",
+        help="questions asked at the same time; default: 4",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     connection.add_arguments(parser, argv)
@@ -68,7 +78,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _side(name: str, place: str, arguments: argparse.Namespace) -> Side:
-    if place.startswith(("http://", "https://")):
+    if place.startswith(HTTP):
         return Side(name, connection.adapter_of(arguments, place))
     return Side(name, connection.of_cloud(place))
 
@@ -106,55 +116,61 @@ def _show(comparison: Comparison) -> None:
     )
     table.align = "r"
     table.align["kind"] = "l"
-    for kind, tally in comparison.tallies.items():
-        medians = (f"{median:.1f}" for median in tally.medians_ms())
-        different = len(tally.differences) - tally.errors
-        table.add_row([kind, tally.asked, tally.equal, different, tally.errors, *medians])
+    for kind, result in comparison.results.items():
+        medians = (f"{median:.1f}" for median in result.medians_ms())
+        different = len(result.differences) - result.errors
+        table.add_row([kind, result.asked, result.equal, different, result.errors, *medians])
     print(table)
-    for kind, tally in comparison.tallies.items():
-        for found in tally.differences[:SHOWN]:
+    for kind, result in comparison.results.items():
+        for found in result.differences[:SHOWN]:
             print(f"\n{kind}, microversion {found.question.microversion}: {found.question.path}")
             print(f"  {found.words}\n  {found.curl_old}\n  {found.curl_new}")
-        if len(tally.differences) > SHOWN:
-            print(f"\n{kind}: {len(tally.differences) - SHOWN} more; --json shows all")
+        if len(result.differences) > SHOWN:
+            print(f"\n{kind}: {len(result.differences) - SHOWN} more; --json shows all")
 
 
 def _as_json(comparison: Comparison) -> dict[str, Any]:
     return {
         kind: {
-            "asked": tally.asked,
-            "equal": tally.equal,
-            "different": len(tally.differences) - tally.errors,
-            "errors": tally.errors,
-            "median_ms": dict(zip(("old", "new"), tally.medians_ms(), strict=True)),
+            "asked": result.asked,
+            "equal": result.equal,
+            "different": len(result.differences) - result.errors,
+            "errors": result.errors,
+            "median_ms": dict(zip(("old", "new"), result.medians_ms(), strict=True)),
             "differences": [
                 dataclasses.asdict(found.question)
                 | {"words": found.words, "old": found.curl_old, "new": found.curl_new}
-                for found in tally.differences
+                for found in result.differences
             ],
         }
-        for kind, tally in comparison.tallies.items()
+        for kind, result in comparison.results.items()
     }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return the exit status."""
     argv = sys.argv[1:] if argv is None else argv
-    arguments = _parser(argv).parse_args(argv)
+    parser = _parser(argv)
+    arguments = parser.parse_args(argv)
+    for name in ("old", "new"):
+        place = getattr(arguments, name)
+        if "://" in place and not place.startswith(HTTP):
+            # It may be that of a database, with a password.
+            parser.error(f"{name.upper()} is a URL, but not one of a service: it begins with http.")
     try:
         comparison = _compare(arguments)
     except (keystone_exceptions.ClientException, connection.NoCloudFiles, OSError) as error:
-        print(f"placement-compare: {error}", file=sys.stderr)
+        print(f"placement-compare: {connection.without_password(str(error))}", file=sys.stderr)
         return TROUBLE
     if arguments.json:
         json.dump(_as_json(comparison), sys.stdout, indent=2)
         print()
     else:
         _show(comparison)
-    tallies = comparison.tallies.values()
-    if all(tally.errors == tally.asked for tally in tallies):
+    results = comparison.results.values()
+    if all(result.errors == result.asked for result in results):
         return TROUBLE
-    return DIFFERENT if any(tally.differences for tally in tallies) else EQUAL
+    return DIFFERENT if any(result.differences for result in results) else EQUAL
 
 
 if __name__ == "__main__":

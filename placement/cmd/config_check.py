@@ -1,4 +1,4 @@
-"""placement-manage config check: what a start would find, without starting (specification 06 section 6.1)."""
+"""placement-manage config check: the faults that a start would find (specification 06 section 6.1)."""
 
 import argparse
 import enum
@@ -12,27 +12,28 @@ from typing import Any
 from oslo_config import cfg
 
 from placement import advice, db_api
-from placement.db import driver_errors, rights, schema
+from placement.advice import NotConfigured
+from placement.db import driver_errors, schema
 from placement.db.database import Database
 
 CLEAN, FOUND = 0, 1
 
 
-class Kind(enum.IntEnum):
+class Severity(enum.IntEnum):
     """What a finding means for a start."""
 
     NOTE = enum.auto()
     """The service starts and says the same in its log."""
     TRANSIENT = enum.auto()
-    """May pass by itself: a start waits for it, a reload would put it in place of what works."""
+    """May pass by itself: a start waits for that, a reload would replace a working service."""
     FATAL = enum.auto()
     """The service would not start, or answer every request with an error."""
 
 
-COUNTED = {None: Kind.NOTE, "reload": Kind.TRANSIENT, "start": Kind.FATAL}
-"""From which kind on findings make the exit code 1, by ``--before``."""
+COUNTED = {None: Severity.NOTE, "reload": Severity.TRANSIENT, "start": Severity.FATAL}
+"""The lowest severity for which the exit code is 1, by ``--before``."""
 
-Finding = tuple[Kind, str]
+ConfigFinding = tuple[Severity, str]
 
 
 def add_parser(subparsers: Any, run: Callable[[], int]) -> argparse.ArgumentParser:
@@ -43,16 +44,15 @@ def add_parser(subparsers: Any, run: Callable[[], int]) -> argparse.ArgumentPars
     actions = parser.add_subparsers(title="actions", metavar="{check}")
     check = actions.add_parser(
         "check",
-        help="Print a line for everything that is wrong; exit code 1 if there is anything.",
+        help="Print a line for each fault; exit code 1 if there are any.",
         description="Read the configuration as the service does (OS_PLACEMENT_CONFIG_DIR too), and"
-        " print a line for everything that is wrong: options, log file, policy files, database with"
-        " its revision and rights, identity service. Nothing is changed. Exit code 1 if anything is.",
+        " print a line for each fault in options, log file, policy files, database with its revision"
+        " and rights, identity service. Nothing is changed. Exit code 1 if there are faults.",
     )
     check.add_argument(
         "--before",
         choices=("start", "reload"),
-        help="print all findings, but fail only for those for which the service should not be started,"
-        " or not be reloaded",
+        help="print all findings, but fail only for those that forbid a start, or a reload",
     )
     check.set_defaults(action=run, opens_database=False)
     return parser
@@ -60,48 +60,52 @@ def add_parser(subparsers: Any, run: Callable[[], int]) -> argparse.ArgumentPars
 
 def run(conf: cfg.ConfigOpts, before: str | None) -> int:
     """Print the findings about a configuration that has been read, and return the exit code."""
-    # Here and below: what no other command should wait for.
+    # Imports here and below are slow, and other commands do not need them.
+    from placement.client.connection import without_password
     from placement.conf.unknown import files_read
 
     for library in ("keystonemiddleware", "keystoneauth"):
-        # What they say here, the findings say in one line.
+        # The findings say the same in one line.
         logging.getLogger(library).setLevel(logging.CRITICAL)
     print(f"Checking {', '.join(files_read(conf)) or 'the environment alone'}", file=sys.stderr)
     counted = False
-    for kind, text in findings(conf):
-        fails = kind >= COUNTED[before]
+    for severity, text in findings(conf):
+        fails = severity >= COUNTED[before]
         counted |= fails
-        print(f"{'error' if fails else 'warning'}: {' '.join(text.split())}", flush=True)
+        words = without_password(" ".join(text.split()))
+        print(f"{'error' if fails else 'warning'}: {words}", flush=True)
     return FOUND if counted else CLEAN
 
 
-def findings(conf: cfg.ConfigOpts) -> Iterator[Finding]:
-    """Find what is wrong; what cannot be looked at because of another finding has none."""
+def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
+    """Yield the findings; checks that an earlier finding makes impossible are left out."""
     # The whole service takes almost half of the start of placement-manage.
     from placement import deploy as application
-    from placement.conf.unknown import unknown_options
+    from placement.conf.unknown import misspelt_sections, unknown_options
     from placement.objects.picture import Picture
     from placement.web import auth
 
     database, failure = None, None
     metrics = conf.insight.metrics_directory if conf.insight.enabled else None
-    # Whoever checks may be another user than the service, who could not write there afterwards.
+    # Files made by this user could not be written by the user of the service afterwards.
     conf.set_override("metrics_directory", None, group="insight")
     try:
         auth.require_way_to_log_in(conf)
         database = db_api.open_database(conf)
-        # Reads the policy files, and makes what speaks to the identity service.
+        # Reads the policy files, and makes the client of the identity service.
         application.pipeline(conf, database, Picture(database))
     except Exception as error:
         failure = error
     # Only now are the options of all libraries known.
     malformed = list(_malformed(conf))
     yield from malformed
-    yield from ((Kind.NOTE, text) for text in unknown_options(conf))
+    yield from ((Severity.FATAL, text) for text in misspelt_sections(conf))
+    yield from ((Severity.NOTE, text) for text in unknown_options(conf))
     if malformed:
         return
     if failure is not None:
-        yield Kind.FATAL, _text(failure, conf)
+        faults = failure.args if isinstance(failure, NotConfigured) else [_text(failure, conf)]
+        yield from ((Severity.FATAL, text) for text in faults)
     yield from _log_files(conf)
     yield from _metrics_directory(metrics)
     yield from _policy_file(conf)
@@ -110,17 +114,17 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     yield from _identity(conf)
 
 
-def _malformed(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+def _malformed(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     for group in (None, *sorted(name for name in conf if _is_group(conf, name))):
         for name in sorted(conf if group is None else conf[group]):
             try:
                 value = conf[name] if group is None else conf[group][name]
             except cfg.Error as error:
-                yield Kind.FATAL, f"option {name} in [{group or 'DEFAULT'}]: {error}"
+                yield Severity.FATAL, f"option {name} in [{group or 'DEFAULT'}]: {error}"
             else:
                 if value is None and (group, name) == ("placement_database", "connection"):
                     missing = cfg.RequiredOptError(name, cfg.OptGroup("placement_database"))
-                    yield Kind.FATAL, _text(missing, conf)
+                    yield Severity.FATAL, _text(missing, conf)
 
 
 def _is_group(conf: cfg.ConfigOpts, name: str) -> bool:
@@ -130,11 +134,11 @@ def _is_group(conf: cfg.ConfigOpts, name: str) -> bool:
         return False
 
 
-def _log_files(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+def _log_files(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     if conf.log_config_append:
         if not os.access(conf.log_config_append, os.R_OK):
             path = conf.log_config_append
-            yield Kind.FATAL, f"{path} of [DEFAULT]/log_config_append cannot be read."
+            yield Severity.FATAL, f"{path} of [DEFAULT]/log_config_append cannot be read."
         return
     folder = Path(conf.log_dir) if conf.log_dir else None
     if conf.log_file:
@@ -146,55 +150,56 @@ def _log_files(conf: cfg.ConfigOpts) -> Iterator[Finding]:
         return
     if not os.access(written, os.W_OK):
         why = "may not be written by this user" if written.exists() else "does not exist"
-        yield Kind.FATAL, f"{written} of [DEFAULT]/log_file or log_dir {why}."
+        yield Severity.FATAL, f"{written} of [DEFAULT]/log_file or log_dir {why}."
 
 
-def _metrics_directory(directory: str | None) -> Iterator[Finding]:
+def _metrics_directory(directory: str | None) -> Iterator[ConfigFinding]:
     if directory is None:
         return
     path = Path(directory)
     nearest = next(place for place in (path, *path.parents) if place.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
-        why = "may not be written by this user" if nearest.is_dir() else "is no directory"
-        yield Kind.FATAL, f"{nearest} of [insight]/metrics_directory {why}."
+        why = "may not be written by this user" if nearest.is_dir() else "is not a directory"
+        yield Severity.FATAL, f"{nearest} of [insight]/metrics_directory {why}."
 
 
-def _policy_file(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+def _policy_file(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     place = conf.get_location("policy_file", "oslo_policy")
     given = place and place.location not in (cfg.Locations.opt_default, cfg.Locations.set_default)
     name = conf.oslo_policy.policy_file
     if given and conf.find_file(name) is None:
         yield (
-            Kind.NOTE,
-            (
-                f"The policy file {name} of [oslo_policy]/policy_file does not exist: the default rules "
-                "hold. Write it, or take the option out."
-            ),
+            Severity.NOTE,
+            f"The policy file {name} of [oslo_policy]/policy_file does not exist: the default rules "
+            "hold. Write it, or take the option out.",
         )
 
 
-def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[Finding]:
+def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFinding]:
     try:
         db_api.connect_once(conf, database)
     except Exception as error:
         passing = db_api.may_become_reachable(error)
-        yield Kind.TRANSIENT if passing else Kind.FATAL, _text(error, conf)
+        yield Severity.TRANSIENT if passing else Severity.FATAL, _text(error, conf)
         return
     try:
         current = schema.current(database)
         if not (conf.placement_database.sync_on_startup and current in (None, *schema.REVISIONS)):
             schema.require_head(database)
         if current == schema.HEAD:
-            rights.require_rights(database)
+            schema.require_rights(database)
     except Exception as error:
         # A standby answers reads.
-        yield Kind.NOTE if driver_errors.is_read_only(error) else Kind.FATAL, _text(error, conf)
+        yield (
+            Severity.NOTE if driver_errors.is_read_only(error) else Severity.FATAL,
+            _text(error, conf),
+        )
     finally:
         database.dispose()
 
 
-def _identity(conf: cfg.ConfigOpts) -> Iterator[Finding]:
-    """Log in at the identity service, as the first request with a token would make the service do."""
+def _identity(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
+    """Log in at the identity service, as the service does at the first request with a token."""
     if conf.api.auth_strategy != "keystone":
         return
     from keystoneauth1 import exceptions as identity_errors
@@ -205,7 +210,7 @@ def _identity(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     try:
         plugin = loading.load_auth_from_conf_options(conf, group)
     except Exception:
-        # Found above.
+        # Reported above.
         return
     if plugin is None:
         return
@@ -221,28 +226,22 @@ def _identity(conf: cfg.ConfigOpts) -> Iterator[Finding]:
         place = {"interface": options.interface, "region_name": options.region_name}
         if not session.get_endpoint(plugin, service_type="identity", **place):
             yield (
-                Kind.TRANSIENT,
-                (
-                    f"The catalogue of the identity service has no endpoint of itself with interface "
-                    f"{options.interface} and region {options.region_name or 'any'}. Correct [{group}]/"
-                    "interface and region_name, or make the endpoint."
-                ),
+                Severity.TRANSIENT,
+                f"The catalogue of the identity service has no endpoint of itself with interface "
+                f"{options.interface} and region {options.region_name or 'any'}. Correct [{group}]/"
+                "interface and region_name, or make the endpoint.",
             )
     except (identity_errors.ConnectFailure, identity_errors.DiscoveryFailure) as error:
         yield (
-            Kind.NOTE,
-            (
-                f"The identity service of [{group}]/auth_url cannot be reached ({error}). Every request "
-                "with a token is answered with 503 until it can."
-            ),
+            Severity.NOTE,
+            f"The identity service of [{group}]/auth_url cannot be reached ({error}). Every request "
+            "with a token is answered with 503 until it can.",
         )
     except identity_errors.ClientException as error:
         yield (
-            Kind.TRANSIENT,
-            (
-                f"The identity service does not let the service log in ({error}). Correct the user, "
-                f"password, project and domains of [{group}]."
-            ),
+            Severity.TRANSIENT,
+            f"The identity service does not let the service log in ({error}). Correct the user, "
+            f"password, project and domains of [{group}].",
         )
 
 

@@ -1,4 +1,4 @@
-"""waitress with what the service needs of it: bounds for connections, and a stop that lets requests end."""
+"""The HTTP server of ``placement-api``: waitress, with bounds for connections and a graceful stop."""
 
 import errno
 import logging
@@ -17,7 +17,7 @@ from waitress.task import ThreadedTaskDispatcher
 LOG = logging.getLogger(__name__)
 
 DRAIN_S = 30
-"""How long requests that are being served may take to end after SIGTERM."""
+"""Seconds that requests under way have to end after SIGTERM."""
 
 LARGEST_ANSWER_IN_MEMORY = 64 * 2**20
 TICK_S = 0.05
@@ -27,10 +27,10 @@ FILES_PER_CONNECTION = 2
 FILES_BESIDE_CONNECTIONS = 256
 
 
-class _HealthAside:
-    """Gives questions for the health to a thread of their own, and everything else to the others.
+class _HealthDispatcher:
+    """Serves health checks in a thread of their own, and everything else in the others.
 
-    These may all be waiting for a database that does not answer, which is what the question is about.
+    The others may all be waiting for a database that does not answer, which the health check reports.
     """
 
     def __init__(self, others: ThreadedTaskDispatcher, path: str) -> None:
@@ -39,22 +39,22 @@ class _HealthAside:
         self._own.set_thread_count(1)
 
     def add_task(self, channel: HTTPChannel) -> None:
-        """Let a thread serve the first request of the channel."""
+        """Queue the first request of the channel."""
         path = getattr(channel.requests[0], "path", None) if channel.requests else None
         (self._own if path == self._path else self._others).add_task(channel)
 
     def shutdown(self, cancel_pending: bool = True, timeout: float = 5) -> bool:
-        """End all threads; those that do not end are left."""
+        """End all threads; threads that do not end in time are left running."""
         self._own.shutdown(cancel_pending, timeout)
         return bool(self._others.shutdown(cancel_pending, timeout))
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What clients may take of the server.
+    """Limits on what clients may use of the server.
 
     :param threads: requests that are served at once.
-    :param connections: connections that are open at once. One more takes the place of the one that
+    :param connections: connections that are open at once. Beyond that, the connection is closed that
         has been silent, or has been sending its request, for longest.
     :param idle_s: seconds that a connection may be silent.
     :param request_s: seconds that a client may take to send a request, headers and body.
@@ -66,8 +66,8 @@ class Bounds:
     request_s: int = 60
 
 
-class _Parser(HTTPRequestParser):
-    """A request that is being received; knows since when."""
+class _TimedRequestParser(HTTPRequestParser):
+    """A request that is being received, and the time at which that began."""
 
     def __init__(self, adjustments: Any) -> None:
         super().__init__(adjustments)
@@ -77,19 +77,19 @@ class _Parser(HTTPRequestParser):
         try:
             super().parse_header(header_plus)
         except ValueError:
-            # More digits than Python reads.
+            # int() refuses a number of so many digits.
             raise ParsingError("Content-Length is invalid") from None
 
     def received(self, data: bytes) -> int:
         taken: int = super().received(data)
         if self.completed:
-            # There is no more to invite: the server would wait for it for ever.
+            # After "100 Continue" the server would wait for ever for more of a complete request.
             self.expect_continue = False
         return taken
 
 
 class _Channel(HTTPChannel):
-    parser_class = _Parser
+    parser_class = _TimedRequestParser
 
 
 class Server:
@@ -97,7 +97,7 @@ class Server:
 
     :param max_body: bytes of the largest body that the application takes.
     :param health: the path of the health check, which has a thread of its own.
-    :raises OSError: there is no listening at this address.
+    :raises OSError: the server cannot listen on this address.
     """
 
     def __init__(
@@ -121,15 +121,15 @@ class Server:
                 port=port,
                 threads=bounds.threads,
                 ident=None,
-                # More than there can be: this server closes one for one, waitress takes no more.
+                # Never reached: this server closes the slowest, waitress would accept no more.
                 connection_limit=bounds.connections * 2,
                 channel_timeout=bounds.idle_s,
                 cleanup_interval=1,
-                # More than the service takes, so that it can say so itself.
+                # Above the limit of the service, which answers with an error of its own.
                 max_request_body_size=max_body * 2,
-                # Whether to believe a proxy is decided by [oslo_middleware] of the service.
+                # [oslo_middleware] of the service decides whether a proxy is trusted.
                 clear_untrusted_proxy_headers=False,
-                # An answer waits for its client in memory, not in a temporary file.
+                # Keep an answer that waits for its client in memory, not in a temporary file.
                 outbuf_overflow=LARGEST_ANSWER_IN_MEMORY,
             )
         except (OSError, ValueError) as error:
@@ -139,7 +139,7 @@ class Server:
                 ". Take another with --port, or any that is free with --port 0" if taken else ""
             )
             raise OSError(f"cannot listen on {host}:{port}: {reason}{advice}") from error
-        self._threads = _HealthAside(self._server.task_dispatcher, health)
+        self._threads = _HealthDispatcher(self._server.task_dispatcher, health)
         for listener in self._listeners():
             listener.channel_class = _Channel
             listener.task_dispatcher = self._threads
@@ -149,7 +149,7 @@ class Server:
         self.url = f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
 
     def serve(self) -> None:
-        """Serve until a signal, then take no new connection and finish what was begun."""
+        """Serve until a signal, then accept no new connection and finish the requests under way."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         while not self._stopping:
@@ -175,12 +175,12 @@ class Server:
         return [entry for entry in self._sockets.values() if isinstance(entry, _Channel)]
 
     def _bound_connections(self) -> None:
-        """Close, once a second, who takes too long to send a request, and the slowest of too many."""
+        """Once a second, close connections that send a request too slowly, and the slowest of too many."""
         now = time.time()
         if now < self._next_look:
             return
         self._next_look = now + 1
-        # Whoever waits for an answer is left alone.
+        # A connection that waits for its answer stays open.
         sending = sorted(
             (channel.request.began if channel.request else channel.last_activity, number, channel)
             for number, channel in enumerate(self._channels())
@@ -188,19 +188,19 @@ class Server:
         )
         too_many = len(self._channels()) - self._bounds.connections
         if too_many > 0:
-            LOG.warning("Closing the slowest %d of too many connections.", too_many)
+            LOG.warning("Too many connections: closing the slowest %d.", too_many)
         for place, (since, _, channel) in enumerate(sending):
             late = channel.request is not None and since < now - self._bounds.request_s
             if late or place < too_many:
                 channel.will_close = True
 
     def _busy(self) -> bool:
-        """Some client waits for an answer or for the rest of one."""
+        """Tell whether a client waits for an answer or for the rest of one."""
         return any(c.requests or c.total_outbufs_len for c in self._channels())
 
 
 def _allow_files(connections: int) -> None:
-    """Raise the bound of open files, which is 1024 in many a shell, as far as the system lets us."""
+    """Raise the limit of open files, often 1024 in a shell, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections * FILES_PER_CONNECTION + FILES_BESIDE_CONNECTIONS
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -11,9 +11,9 @@ import prettytable
 from oslo_config import cfg
 from tqdm import tqdm
 
-from placement import advice, db_api
 from placement import conf as configuration
-from placement.cmd import audit, completion, config_check, progress
+from placement.cmd import audit, config_check, progress
+from placement.cmd.database_command import DatabaseCommand
 from placement.db import coexistence_rows, invariants, online_migrations, schema
 from placement.db.database import Database, Snapshot
 from placement.objects import coexistence
@@ -36,44 +36,12 @@ def main() -> int:
 
 
 def run(argv: list[str], prog: str | None = None) -> int:
-    """Run one command line.
-
-    :returns: the exit code. Usage errors leave through SystemExit, as argparse does.
-    """
-    if shell := completion.asked(argv):
-        return completion.show(shell)
-    conf = cfg.ConfigOpts()
-    configuration.register_opts(conf)
-    commands = _Commands(conf)
-    conf.register_cli_opt(
-        cfg.SubCommandOpt("command", title="commands", handler=commands.add_parsers)
-    )
-    try:
-        _parse(conf, argv, prog)
-        return _act(conf)
-    except Exception as error:
-        message = advice.explain(error, conf)
-        if message is None:
-            raise
-        LOG.debug("The command failed.", exc_info=True)
-        print(f"{conf.prog or 'placement-manage'}: {message}", file=sys.stderr)
-        return 1
-    finally:
-        commands.close()
-
-
-def _parse(conf: cfg.ConfigOpts, argv: list[str], prog: str | None) -> None:
-    try:
-        more = _as_the_service_reads(argv)
-        conf(argv, project=configuration.PROJECT, prog=prog, version=VERSION, **more)
-    except cfg.RequiredOptError:
-        # Raised last: the command is known, and help needs no database.
-        if getattr(conf.command, "opens_database", False):
-            raise
+    """Run one command line and return the exit code."""
+    return _ManageCommand(cfg.ConfigOpts()).run(argv, prog)
 
 
 def _as_the_service_reads(argv: list[str]) -> dict[str, Any]:
-    """Let ``config check`` read the files of the service; other commands know no such variable."""
+    """Let ``config check`` find the files as the service does; other commands ignore the variable."""
     given = any(word.startswith(("--config-file", "--config-dir")) for word in argv)
     named = os.environ.get("OS_PLACEMENT_CONFIG_DIR", "").strip()
     if given or not named or not {"config", "check"} <= set(argv):
@@ -82,29 +50,26 @@ def _as_the_service_reads(argv: list[str]) -> dict[str, Any]:
     return {"default_config_files": files, "default_config_dirs": []}
 
 
-def _act(conf: cfg.ConfigOpts) -> int:
-    action: Callable[[], int] | None = getattr(conf.command, "action", None)
-    if action is None:
-        conf.print_help()
-        return 1
-    return action()
+class _ManageCommand(DatabaseCommand):
+    program = "placement-manage"
 
-
-class _Commands:
-    """The sub-commands of one command line."""
-
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self.conf = conf
-        self._opened: Database | None = None
-
-    def close(self) -> None:
-        """Take leave of the database, which would note an aborted connection otherwise."""
-        if self._opened is not None:
-            self._opened.dispose()
+    def act(self, argv: list[str], prog: str | None) -> int:
+        conf = self.conf
+        try:
+            more = _as_the_service_reads(argv)
+            configuration.read(conf, argv, prog=prog, version=VERSION, **more)
+        except cfg.RequiredOptError:
+            # Raised last: the command is known, and help needs no database.
+            if getattr(conf.command, "opens_database", False):
+                raise
+        action: Callable[[], int] | None = getattr(conf.command, "action", None)
+        if action is None:
+            conf.print_help()
+            return 1
+        return action()
 
     def add_parsers(self, subparsers: Any) -> None:
-        """Add ``db`` and its actions to the parser of oslo.config."""
-        # Without a command there is help, not a usage error.
+        # Without a command, print help instead of a usage error.
         subparsers.required = False
         audit.add_parser(subparsers).set_defaults(action=self.audit, opens_database=True)
         config = config_check.add_parser(
@@ -120,7 +85,7 @@ class _Commands:
         sync.add_argument(
             "--finish",
             action="store_true",
-            help="Then compute all usage anew, and declare the database this service's own. The "
+            help="Then recompute all usage, and mark the database as this service's own. The "
             "OpenStack service must be stopped everywhere; this service may run.",
         )
         self._add(actions, "version", self.version, "Print the revision of the schema, or None.")
@@ -130,7 +95,7 @@ class _Commands:
         stamp.add_argument(
             "revision",
             metavar="<version>",
-            help="a revision id or the beginning of one, head, or base for none at all",
+            help="a revision id or the beginning of one, head, or base for no revision",
         )
         online = self._add(
             actions,
@@ -142,7 +107,7 @@ class _Commands:
             "--max-count",
             metavar="<number>",
             dest="max_count",
-            help="Change at most this many rows and stop; exit code 1 asks to be called again. "
+            help="Change at most this many rows and stop; exit code 1 means: call again. "
             "Without it, batches of 50 run until everything is done.",
         )
         check = self._add(
@@ -171,14 +136,9 @@ class _Commands:
         parser.set_defaults(action=action, opens_database=True)
         return parser
 
-    def _open(self) -> Database:
-        self._opened = db_api.open_database(self.conf, patient=True)
-        db_api.wait_until_reachable(self.conf, self._opened)
-        return self._opened
-
     def sync(self) -> int:
-        """Upgrade the schema; nothing on stdout."""
-        database = self._open()
+        """Upgrade the schema, printing nothing to stdout."""
+        database = self.database
 
         def report(revision: str) -> None:
             tqdm.write(f"Upgraded the database schema to {revision}", file=sys.stderr)
@@ -195,21 +155,21 @@ class _Commands:
 
     def release(self) -> int:
         """Let the old service write again."""
-        database = self._open()
+        database = self.database
         schema.require_head(database)
         coexistence.release(database)
         return 0
 
     def version(self) -> int:
         """Print the revision."""
-        print(schema.current(self._open()))
+        print(schema.current(self.database))
         return 0
 
     def stamp(self) -> int:
         """Write a revision without migrating."""
-        # An unknown name is an error also where the database cannot be reached.
+        # An unknown revision is an error even if the database cannot be reached.
         schema.resolve(self.conf.command.revision)
-        schema.stamp(self._open(), self.conf.command.revision)
+        schema.stamp(self.database, self.conf.command.revision)
         return 0
 
     def online_data_migrations(self) -> int:
@@ -223,11 +183,11 @@ class _Commands:
             self.conf.placement.incomplete_consumer_project_id,
             self.conf.placement.incomplete_consumer_user_id,
         )
-        return _Batches(self._open(), ids).run(count)
+        return _Batches(self.database, ids).run(count)
 
     def audit(self) -> int:
         """Compare the ledger with the consumers that exist."""
-        database = self._open()
+        database = self.database
         schema.require_head(database)
         try:
             return audit.run(database, self.conf.command)
@@ -236,8 +196,8 @@ class _Commands:
             return audit.TROUBLE
 
     def check(self) -> int:
-        """Verify the invariants and repair what can be."""
-        database = self._open()
+        """Verify the invariants, and repair them if asked."""
+        database = self.database
         schema.require_head(database)
         findings = _checked(database)
         repaired = _repair(database, findings) if self.conf.command.repair else {}
@@ -253,7 +213,7 @@ def _print_help(parser: argparse.ArgumentParser) -> int:
 
 
 def _bar(total: int | None, unit: str) -> Any:
-    """Return a progress bar on stderr, which shows itself on terminals only."""
+    """Return a progress bar on stderr, shown on terminals only."""
     return tqdm(total=total, unit=f" {unit}", disable=None, leave=False)
 
 
@@ -314,7 +274,7 @@ class _Batches:
         try:
             found, done = migration(self.database, self.ids, maximum)
         except Exception:
-            # Whatever it is: the other migration still runs, and the exit code tells.
+            # After any error the next migration still runs, and the exit code reports the error.
             print(f"Error attempting to run <{name}>")
             LOG.exception("Error attempting to run %s", name)
             self.raised = True
@@ -335,7 +295,7 @@ def _checked(database: Database) -> list[invariants.Finding]:
     with _bar(len(invariants.INVARIANTS), "checks") as bar:
 
         def work(tx: Snapshot) -> list[invariants.Finding]:
-            # Again from the first, should the connection be lost.
+            # After a lost connection all checks run again.
             bar.reset()
             findings = []
             for invariant in invariants.INVARIANTS:

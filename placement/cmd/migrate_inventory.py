@@ -24,8 +24,8 @@ FAILED = 1
 BAD_USAGE = 127
 
 
-class _Parser(argparse.ArgumentParser):
-    """Ends with 127 for bad arguments: 1 and 2 would look like results."""
+class _UsageErrorParser(argparse.ArgumentParser):
+    """Exits with 127 for bad arguments, since 1 and 2 would look like results."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -33,14 +33,17 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = _UsageErrorParser(
         prog="placement-migrate-compute-inventory",
         description="Move inventories and allocations to where the driver wants them, while no"
-        " service runs. To be run on every agent host at every upgrade; a second run changes"
+        " service runs. Run it on every agent host at every upgrade; a second run changes"
         " nothing.",
     )
     parser.add_argument(
-        "--config-file", action="append", metavar="F", help="configuration with the database"
+        "--config-file",
+        action="append",
+        metavar="F",
+        help="configuration file that names the database",
     )
     parser.add_argument(
         "--driver",
@@ -49,14 +52,14 @@ def _parser() -> argparse.ArgumentParser:
         help="an installed driver, or a callable that makes one from the configuration",
     )
     parser.add_argument(
-        "--node", action="append", metavar="NAME", help="only this node; may be given again"
+        "--node", action="append", metavar="NAME", help="only this node; may be repeated"
     )
     parser.add_argument(
         "--timeout",
         type=float,
         default=RESHAPE_TIMEOUT_S,
         metavar="SECONDS",
-        help="repeat a reshape that meets conflicts for so long (%(default)g)",
+        help="how long to repeat a reshape that meets conflicts (%(default)g)",
     )
     return parser
 
@@ -99,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"placement-migrate-compute-inventory: {error}", file=sys.stderr)
         return BAD_USAGE
     except Exception as error:
-        # Nothing was done to any node: the database or the list of nodes could not be read.
+        # No node was changed: the database or the list of nodes could not be read.
         message = advice.explain(error, conf) if conf else None
         in_words = str(error) if isinstance(error, PlacementClientError) else repr(error)
         print(f"placement-migrate-compute-inventory: {message or in_words}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""How far a command is: a bar on a terminal, lines in the log elsewhere."""
+"""The progress of a command: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from tqdm import tqdm
 
-from placement.client.gathering import Progress, logged
+from placement.client.gathering import ProgressCallback, logged
 
 
 @contextlib.contextmanager
-def shown() -> Iterator[Progress]:
-    """Yield what is told about progress; the bar is on stderr and goes away at the end."""
+def shown() -> Iterator[ProgressCallback]:
+    """Yield a callback of the client that moves a bar on stderr and writes to the log."""
     with tqdm(disable=None, leave=False) as bar:
 
         def tell(what: str, done: int, total: int) -> None:
@@ -30,11 +30,11 @@ LINE_EVERY_S = 5.0
 
 
 @contextlib.contextmanager
-def of_rows(every_s: float = LINE_EVERY_S) -> Iterator[Progress]:
-    """Yield what is told how many rows of a step are done.
+def of_rows(every_s: float = LINE_EVERY_S) -> Iterator[ProgressCallback]:
+    """Yield a callback for the rows done in a step: what is being done, rows done, rows in all.
 
-    On a terminal stderr has a bar, which goes away at the end; elsewhere a line every few seconds, none
-    of a step that takes less.
+    It moves a bar on stderr; where that is not a terminal, it prints a line every few seconds, and none
+    for a shorter step.
     """
     said_s = time.monotonic()
     with tqdm(disable=None, leave=False, unit=" rows") as bar:

@@ -2,15 +2,16 @@
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
 from oslo_upgradecheck import common_checks, upgradecheck
+from oslo_upgradecheck.upgradecheck import Code, Result
 from sqlalchemy import exists, func, inspect, select
 
-from placement import advice, db_api
 from placement import conf as configuration
-from placement.cmd import completion
+from placement.cmd.database_command import DatabaseCommand
 from placement.db import coexistence_rows, invariants, models, schema
 from placement.db.consumer_rows import UUIDS_WITHOUT_RECORD
 from placement.db.database import Database
@@ -20,50 +21,135 @@ MIGRATE = 'Run the "placement-manage db online_data_migrations" command.'
 NOT_CHECKED = 255
 """The exit code of the library for checks that could not be made."""
 
-_providers = models.resource_providers
-
 _EXAMINED = {"resource_providers", "resource_classes", "inventories", "allocations", "consumers"}
+_ROOTLESS = select(exists().where(models.resource_providers.c.root_provider_id.is_(None)))
+_INCOMPLETE = select(func.count()).select_from(UUIDS_WITHOUT_RECORD.subquery())
 
 
-class Checks(upgradecheck.UpgradeCommands):
-    """The checks, on any schema from b4ed3a175331 on."""
+class UpgradeCheck(NamedTuple):
+    """A row of the table.
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._conf = conf
-        self._opened: Database | None = None
+    :param fields: reads the values of ``text`` on any schema from b4ed3a175331 on; None: all is well.
+    """
 
-    @property
-    def database(self) -> Database:
-        """The configured database, connected when it is first needed."""
-        if self._opened is None:
-            self._opened = db_api.open_database(self._conf, patient=True)
-            db_api.wait_until_reachable(self._conf, self._opened)
-        return self._opened
+    title: str
+    fields: Callable[[Database], dict[str, Any] | None]
+    text: str
+    code: Code = Code.WARNING
 
-    def close(self) -> None:
-        """Take leave of the database, which would note an aborted connection otherwise."""
-        if self._opened is not None:
-            self._opened.dispose()
+    def result(self, database: Database) -> Result:
+        """Make the check."""
+        found = self.fields(database)
+        return Result(self.code, self.text.format(**found)) if found else Result(Code.SUCCESS)
 
-    def check(self) -> upgradecheck.Code:
-        """Run the checks and print their table.
 
-        Scripts know the first three. The rows of the others appear only when they have something to
-        say.
-        """
-        self._upgrade_checks = _CHECKS
-        if self._wrong_counters():
-            self._upgrade_checks = (*_CHECKS, ("Usage Counters", Checks.usage_counters))
-        if self._classless():
-            self._upgrade_checks += (("Missing Resource Classes", Checks.missing_classes),)
-        if self._foreign().writes:
-            self._upgrade_checks += (("Other Writers", Checks.other_writers),)
+def _number(database: Database, statement: Any) -> dict[str, Any] | None:
+    number = database.read(lambda reader: reader.value(statement))
+    return {"number": number} if number else None
+
+
+def _violations(database: Database, *checked: invariants.Invariant) -> dict[str, Any] | None:
+    number = database.snapshot(
+        lambda tx: sum(invariants.examine(tx, each).count for each in checked)
+    )
+    return {"number": number} if number else None
+
+
+def _wrong_counters(database: Database) -> dict[str, Any] | None:
+    if not _is_at_head(database):
+        return None
+    return _violations(database, invariants.COUNTERS, invariants.OWNER_USAGES)
+
+
+def _foreign_writes(database: Database) -> dict[str, Any] | None:
+    found = database.read(coexistence_rows.foreign_writes) if _is_at_head(database) else None
+    if found is None or not found.writes:
+        return None
+    since = f" since {found.since}" if found.since else ""
+    return {"since": since, "writes": found.writes, "providers": found.providers}
+
+
+def _is_at_head(database: Database) -> bool:
+    return schema.current(database) == schema.HEAD
+
+
+ALWAYS_SHOWN = (
+    UpgradeCheck(
+        "Missing Root Provider IDs",
+        partial(_number, statement=_ROOTLESS),
+        "There is at least one resource provider table record which misses its root provider "
+        f"id. {MIGRATE}",
+        Code.FAILURE,
+    ),
+    UpgradeCheck(
+        "Incomplete Consumers",
+        partial(_number, statement=_INCOMPLETE),
+        "There are {number} incomplete consumers table records for existing allocations. "
+        f"{MIGRATE}",
+    ),
+)
+"""Scripts know these, and that of the policy file. The others have rows only if they find something."""
+
+WRONG_COUNTERS = UpgradeCheck(
+    "Usage Counters",
+    _wrong_counters,
+    "There are {number} usage counters that differ from the allocations. "
+    'Run the "placement-manage db check --repair" command.',
+)
+SHOWN_IF_FOUND = (
+    WRONG_COUNTERS,
+    UpgradeCheck(
+        "Missing Resource Classes",
+        lambda database: _violations(database, invariants.CLASSES),
+        "There are {number} inventories without a resource class. After "
+        '"placement-manage db sync", run the "placement-manage db check --repair" command.',
+    ),
+    UpgradeCheck(
+        "Other Writers",
+        _foreign_writes,
+        "Another service has written to this database{since}: {writes} writes to "
+        "{providers} resource providers. Once it is stopped everywhere, run the "
+        '"placement-manage db sync --finish" command.',
+    ),
+)
+
+
+class _StatusCommand(DatabaseCommand, upgradecheck.UpgradeCommands):
+    program = "placement-status"
+
+    def add_parsers(self, subparsers: Any) -> None:
+        upgrade = subparsers.add_parser("upgrade", help="Questions about an upgrade")
+        upgrade.set_defaults(action_fn=self.check)
+        upgrade.add_argument(
+            "check", choices=("check",), help="Tell whether the database is ready for the upgrade."
+        )
+        upgrade.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
+
+    def act(self, argv: list[str], prog: str | None) -> int:
+        configuration.read(self.conf, argv, prog=prog)
+        self._require_tables()
+        upgradecheck.CONF = self.conf
+        return int(upgradecheck.run(self.conf))
+
+    def exit_code(self, error: Exception) -> int:
+        return NOT_CHECKED if isinstance(error, schema.SchemaError) else 1
+
+    def check(self) -> Code:
+        """Run the checks and print their table."""
+        policy = common_checks.check_policy_json(self, self.conf)
+        rows = [(check.title, check.result(self.database)) for check in ALWAYS_SHOWN]
+        rows.append(("Policy File JSON to YAML Migration", policy))
+        more = ((check.title, check.result(self.database)) for check in SHOWN_IF_FOUND)
+        rows += [(title, result) for title, result in more if result.code != Code.SUCCESS]
+        self._upgrade_checks = tuple(
+            (title, lambda _, result=result: result) for title, result in rows
+        )
         return super().check()
 
-    def require_tables(self) -> None:
-        """Check that there is what the checks look at, which is older than most revisions.
+    def _require_tables(self) -> None:
+        """Require the tables that the checks read, which are older than most revisions.
 
-        :raises SchemaError: there is not.
+        :raises SchemaError: a table is missing.
         """
         with self.database.engine.connect() as connection:
             missing = _EXAMINED - set(inspect(connection).get_table_names())
@@ -73,87 +159,6 @@ class Checks(upgradecheck.UpgradeCommands):
                 '"placement-manage db sync" command first.'
             )
 
-    def missing_root_provider_ids(self) -> upgradecheck.Result:
-        """Fail while a provider has no root."""
-        rootless = select(exists().where(_providers.c.root_provider_id.is_(None)))
-        if not self.database.read(lambda connection: connection.scalar(rootless)):
-            return upgradecheck.Result(upgradecheck.Code.SUCCESS)
-        return upgradecheck.Result(
-            upgradecheck.Code.FAILURE,
-            "There is at least one resource provider table record which misses its root provider "
-            f"id. {MIGRATE}",
-        )
-
-    def incomplete_consumers(self) -> upgradecheck.Result:
-        """Warn while allocations have no consumer."""
-        counted = select(func.count()).select_from(UUIDS_WITHOUT_RECORD.subquery())
-        number = self.database.read(lambda connection: connection.scalar(counted))
-        if not number:
-            return upgradecheck.Result(upgradecheck.Code.SUCCESS)
-        return upgradecheck.Result(
-            upgradecheck.Code.WARNING,
-            f"There are {number} incomplete consumers table records for existing allocations. "
-            f"{MIGRATE}",
-        )
-
-    def usage_counters(self) -> upgradecheck.Result:
-        """Warn when a counter is not the sum of its allocations."""
-        return upgradecheck.Result(
-            upgradecheck.Code.WARNING,
-            f"There are {self._wrong_counters()} usage counters that differ from the allocations. "
-            'Run the "placement-manage db check --repair" command.',
-        )
-
-    def missing_classes(self) -> upgradecheck.Result:
-        """Warn of inventories whose class was deleted while they were written."""
-        return upgradecheck.Result(
-            upgradecheck.Code.WARNING,
-            f"There are {self._classless()} inventories without a resource class. After "
-            '"placement-manage db sync", run the "placement-manage db check --repair" command.',
-        )
-
-    def other_writers(self) -> upgradecheck.Result:
-        """Warn when another service has written to the database."""
-        found = self._foreign()
-        since = f" since {found.since}" if found.since else ""
-        return upgradecheck.Result(
-            upgradecheck.Code.WARNING,
-            f"Another service has written to this database{since}: {found.writes} writes to "
-            f"{found.providers} resource providers. Once it is stopped everywhere, run the "
-            '"placement-manage db sync --finish" command.',
-        )
-
-    def _foreign(self) -> coexistence_rows.State:
-        if not self._is_at_head():
-            return coexistence_rows.State(None, 0, 0)
-        return self.database.read(coexistence_rows.state)
-
-    def _classless(self) -> int:
-        """Count inventories without a class; what is looked at is on every schema."""
-        return self.database.snapshot(lambda tx: invariants.examine(tx, invariants.CLASSES).count)
-
-    def _wrong_counters(self) -> int:
-        """Count counters and usages of owners that are wrong."""
-        if not self._is_at_head():
-            return 0
-        derived = (invariants.COUNTERS, invariants.OWNER_USAGES)
-        return self.database.snapshot(
-            lambda tx: sum(invariants.examine(tx, each).count for each in derived)
-        )
-
-    def _is_at_head(self) -> bool:
-        return schema.current(self.database) == schema.HEAD
-
-
-_CHECKS = (
-    ("Missing Root Provider IDs", Checks.missing_root_provider_ids),
-    ("Incomplete Consumers", Checks.incomplete_consumers),
-    (
-        "Policy File JSON to YAML Migration",
-        lambda checks: common_checks.check_policy_json(checks, checks._conf),
-    ),
-)
-
 
 def main() -> int:
     """Run the command line of this process and return its exit code."""
@@ -161,43 +166,8 @@ def main() -> int:
 
 
 def run(argv: list[str], prog: str | None = None) -> int:
-    """Run one command line.
-
-    :returns: the exit code. Usage errors leave through SystemExit with 2, as argparse does.
-    """
-    if shell := completion.asked(argv):
-        return completion.show(shell)
-    conf = cfg.ConfigOpts()
-    configuration.register_opts(conf)
-    checks = Checks(conf)
-    conf.register_cli_opt(
-        cfg.SubCommandOpt("command", title="commands", handler=_add_parsers(checks))
-    )
-    try:
-        conf(argv, project=configuration.PROJECT, prog=prog)
-        checks.require_tables()
-        upgradecheck.CONF = conf
-        return int(upgradecheck.run(conf))
-    except Exception as error:
-        message = advice.explain(error, conf)
-        if message is None:
-            raise
-        print(f"{conf.prog or 'placement-status'}: {message}", file=sys.stderr)
-        return NOT_CHECKED if isinstance(error, schema.SchemaError) else 1
-    finally:
-        checks.close()
-
-
-def _add_parsers(checks: Checks) -> Callable[[Any], None]:
-    def add(subparsers: Any) -> None:
-        upgrade = subparsers.add_parser("upgrade", help="Questions about an upgrade")
-        upgrade.set_defaults(action_fn=checks.check)
-        upgrade.add_argument(
-            "check", choices=("check",), help="Tell whether the database is ready for the upgrade."
-        )
-        upgrade.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
-
-    return add
+    """Run one command line and return the exit code."""
+    return _StatusCommand(cfg.ConfigOpts()).run(argv, prog)
 
 
 if __name__ == "__main__":

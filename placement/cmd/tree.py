@@ -31,11 +31,11 @@ _EPILOG = """exit status:
   export, apply   0 done, 1 refused or failed, 2 bad arguments or file, or service not reached
   diff            0 nothing would change, 1 something would, 2 trouble
 
-The file is for people: see the JSON Schema in placement/client/schemas/provider_trees.json."""
+The format of the file is the JSON Schema placement/client/schemas/provider_trees.json."""
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Read the options of the connection wherever they stand, then the command with its own."""
+    """Read the options of the connection in any position, then the command with its own."""
     common = _common(argv)
     arguments, rest = common.parse_known_args(argv)
     return _parser(common).parse_args(rest, arguments)
@@ -49,9 +49,7 @@ def _common(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--config-file", action="append", metavar="F", help="with --direct: names the database"
     )
-    parser.add_argument(
-        "--debug", action="store_true", help="show where in the program a failure came from"
-    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of a failure")
     if "--direct" not in argv:
         parser.add_argument(
             "--os-cloud",
@@ -82,7 +80,9 @@ def _add_export(commands: Any) -> None:
     parser = commands.add_parser("export", help="write trees as YAML")
     parser.add_argument("subject", nargs="*", metavar="PROVIDER", help="name or UUID")
     parser.add_argument("--all", action="store_true", help="every tree of the service")
-    parser.add_argument("-o", "--output", metavar="FILE", help="not to standard output")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write to FILE, not to standard output"
+    )
 
 
 def _add_diff(commands: Any) -> argparse.ArgumentParser:
@@ -97,15 +97,15 @@ def _add_apply(commands: Any) -> None:
     parser.add_argument(
         "--one-by-one",
         action="store_true",
-        help="write each inventory by itself, which needs no role of the reshaper but may stop half"
-        " way",
+        help="write each inventory in a request of its own, which does not need the reshaper's role but"
+        " may stop half way",
     )
     parser.add_argument(
         "--timeout",
         type=float,
         default=RESHAPE_TIMEOUT_S,
         metavar="SECONDS",
-        help="repeat a reshape that meets conflicts for so long (%(default)g)",
+        help="how long to repeat a reshape that meets conflicts (%(default)g)",
     )
 
 
@@ -132,7 +132,7 @@ def _connection(arguments: argparse.Namespace) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _direct(config_files: Sequence[str] | None) -> Iterator[Any]:
-    # Not above: the remote commands need neither the server nor its database drivers.
+    # Imported here, since remote commands need neither the server nor its database drivers.
     from placement import advice, db_api
     from placement.cmd.migrate_inventory import load_configuration
     from placement.direct import PlacementDirect
@@ -142,7 +142,7 @@ def _direct(config_files: Sequence[str] | None) -> Iterator[Any]:
         with PlacementDirect(conf) as direct:
             yield direct
     except OSError:
-        # Of a file that the command names.
+        # The error is about a file that the command names.
         raise
     except Exception as error:
         message = advice.explain(error, conf)
@@ -184,7 +184,7 @@ def _roots_of(client: ReportClient, names_or_uuids: Sequence[str]) -> list[str]:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a full disk leaves the old one."""
+    """Replace a file in one step, so that a full disk keeps the old one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_text(text, encoding="utf-8")
@@ -228,7 +228,7 @@ def _apply(client: ReportClient, arguments: argparse.Namespace) -> int:
 
 
 class _BadUsage(Exception):
-    """The arguments make no sense together, or here."""
+    """The arguments contradict each other, or the state of the service."""
 
 
 _IN_WORDS = (
@@ -254,7 +254,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if arguments.debug:
             raise
-        print(f"placement-tree: {_explain(error, arguments.command)}", file=sys.stderr)
+        words = connection.without_password(_explain(error, arguments.command))
+        print(f"placement-tree: {words}", file=sys.stderr)
         return _status(error, arguments.command)
 
 
@@ -274,16 +275,16 @@ def _explain(error: Exception, command: str) -> str:
 
 _ADVICE = {
     401: " Check user, project and password, or the token.",
-    403: " Reading and writing need the role admin or service. What moves allocations, or inventories of"
-    " several providers at once, needs the role service (rule placement:reshaper:reshape);"
-    " --one-by-one does without where no allocations move.",
+    403: " Reading and writing need the role admin or service. Moving allocations, or changing inventories"
+    " of several providers at once, needs the role service (rule placement:reshaper:reshape);"
+    " --one-by-one avoids that if no allocations move.",
     404: " If other requests fail too: is this the URL of a Placement service? See the service"
     " catalogue, --os-endpoint-override and --os-endpoint.",
 }
 
 
 def _answered(error: BaseException | None) -> int:
-    """Return the status of the answer that led to a failure, 0 if there was none."""
+    """Return the status of the answer that led to a failure, 0 without an answer."""
     while error is not None:
         status = getattr(error, "status", None) or getattr(error, "http_status", None)
         if status:

@@ -1,23 +1,23 @@
 """Every option of the service (specification 06 section 4), and where values come from (section 3)."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log
 from oslo_policy import opts as policy_opts
 
-from placement.conf import api, base, database, healthcheck, insight, placement, workarounds
+from placement.conf.options import BY_GROUP
 
 PROJECT = "placement"
 CONFIG_FILE = "placement.conf"
 
-_MODULES = (base, api, placement, insight, database, healthcheck, workarounds)
-
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return (group, options) pairs for the sample generator; entry point ``placement.conf``."""
-    return [(module.GROUP, list(module.OPTIONS)) for module in _MODULES]
+    return [(group, list(options)) for group, options in BY_GROUP.items()]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
@@ -55,9 +55,26 @@ def load(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> None:
     directories: list[str] | None = None
     if config_files or os.environ.get("OS_PLACEMENT_CONFIG_DIR", "").strip():
         directories = []
-    conf(
+    read(
+        conf,
         [],
-        project=PROJECT,
         default_config_files=config_files or default_config_files(),
         default_config_dirs=directories,
+    )
+
+
+def read(conf: cfg.ConfigOpts, argv: Sequence[str], **more: Any) -> None:
+    """Let ``conf`` parse a command line and its files.
+
+    :raises oslo_config.cfg.Error: what oslo.config raises, but for one message: it repeats what stands
+        behind a dollar sign, which may be in a password.
+    """
+    try:
+        conf(argv, project=PROJECT, **more)
+        return
+    except (cfg.NoSuchOptError, cfg.TemplateSubstitutionError):
+        pass
+    raise cfg.Error(
+        "A value refers with $ to an option that does not exist. Write a dollar sign, as in the password "
+        "of [placement_database]/connection, as $$"
     )

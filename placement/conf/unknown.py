@@ -1,4 +1,4 @@
-"""Options that the configuration gives and nobody reads: misspelt, or gone since another release."""
+"""Options and sections of the configuration that are never read: misspelt, or of another release."""
 
 import difflib
 import os
@@ -29,12 +29,16 @@ IDENTITY = "keystone_authtoken"
 GONE_SILENTLY = frozenset({("oslo_policy", "enforce_scope")})
 """Specification 06 section 4.7."""
 
+NEARLY = 0.84
+"""A section whose name is at least so like one of ours is taken for a misspelling. The nearest name of
+deployment tools and other services, ``oslo_policy_http``, has 0.81."""
+
 Options = dict[str, set[str]]
 """Names by group."""
 
 
 def unknown_options(conf: cfg.ConfigOpts) -> list[str]:
-    """Say of each option that is given in a group of the service, and that is none, what it might mean.
+    """Return a sentence for each unknown option that is given in a group of the service.
 
     Groups of others are left alone: a file may be shared. Environment variables count like files.
 
@@ -50,6 +54,41 @@ def unknown_options(conf: cfg.ConfigOpts) -> list[str]:
     return unknown
 
 
+def misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
+    """Return a sentence for each section of a file whose name is almost one of the service.
+
+    Other sections are left alone: a file may be shared, and deployment tools write those of libraries.
+
+    :param conf: has parsed its files.
+    """
+    known = {name.lower(): name for name in _known(conf)}
+    foreign = {conf[IDENTITY].auth_section} | set(conf)
+    misspelt = []
+    for path in files_read(conf):
+        parser = _Sections(path)
+        parser.parse()
+        for line, section in parser.found:
+            name = section if section == "DEFAULT" else section.lower()
+            if name in known.values() or name in foreign:
+                continue
+            if near := difflib.get_close_matches(name, known, 1, NEARLY):
+                hint = f"did you mean [{known[near[0]]}]?"
+                misspelt.append(f"{path}:{line}: there is no section [{section}]; {hint}")
+    return misspelt
+
+
+class _Sections(cfg.ConfigParser):
+    """Notes where each section begins."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, {})
+        self.found: list[tuple[int, str]] = []
+
+    def new_section(self, section: str) -> None:
+        self.found.append((self.lineno, section))
+        super().new_section(section)
+
+
 def files_read(conf: cfg.ConfigOpts) -> list[str]:
     """Return the files that ``conf`` has read, in the order in which it read them."""
     files = [str(name) for name in conf.config_file or ()]
@@ -59,14 +98,14 @@ def files_read(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def _known(conf: cfg.ConfigOpts) -> Options:
-    """Return the names that options have, had, or were given by whoever registered more of them."""
+    """Return the present and former names of options, and those registered on ``conf``."""
     known: Options = {}
     for entry in entry_points(group="oslo.config.opts"):
         if entry.name in NAMESPACES:
             for group, options in entry.load()():
                 _add(known, str(getattr(group, "name", group) or "DEFAULT"), options)
     _add(known, IDENTITY, loading.get_session_conf_options())
-    # It may log in by a group of its own; the options of other groups are not looked at.
+    # The plugin may have a group of its own; options of other groups are not checked.
     _add(known, IDENTITY, _ways_to_log_in(conf))
     for group in known:
         if group in conf:
@@ -89,7 +128,7 @@ def _ways_to_log_in(conf: cfg.ConfigOpts) -> list[cfg.Opt]:
     try:
         return common + loading.get_auth_plugin_conf_options(conf[IDENTITY].auth_type or "password")
     except Exception:
-        # There is no such way: that is what keeps the service from starting, and who tries says so.
+        # There is no such plugin. The service will not start, and will say so.
         return common
 
 

@@ -1,15 +1,14 @@
-"""Statements on ``allocations``: the two listings, and what a replacement writes."""
+"""Statements on ``allocations``: the two listings, and which inventories are in use."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime
-from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, select
+from sqlalchemy import ColumnElement, bindparam, func, select
 
-from placement.db import in_list, insertion, models
+from placement.db import models, statements
 from placement.db.database import Access, Transaction
-from placement.db.ready import Ready
+from placement.db.statements import CompiledStatement
 
 _allocations = models.allocations
 _consumers = models.consumers
@@ -17,11 +16,11 @@ _providers = models.resource_providers
 _classes = models.resource_classes
 _modified = func.coalesce(_allocations.c.updated_at, _allocations.c.created_at)
 
-_IN_USE = (
+_IN_USE = CompiledStatement(
     select(_allocations.c.resource_provider_id, _allocations.c.resource_class_id)
     .where(
-        _allocations.c.resource_provider_id.in_(bindparam("provider_ids", expanding=True)),
-        _allocations.c.resource_class_id.in_(bindparam("class_ids", expanding=True)),
+        statements.is_among(_allocations.c.resource_provider_id, "provider_ids"),
+        statements.is_among(_allocations.c.resource_class_id, "class_ids"),
     )
     .distinct()
 )
@@ -33,7 +32,7 @@ def _name(column: ColumnElement[str], key: ColumnElement[int], of: ColumnElement
 
 
 _projects, _users, _types = models.projects.c, models.users.c, models.consumer_types.c
-_OF_CONSUMER = Ready(
+_OF_CONSUMER = CompiledStatement(
     select(
         _providers.c.uuid,
         func.coalesce(_providers.c.generation, 0),
@@ -53,7 +52,7 @@ _OF_CONSUMER = Ready(
     .order_by(_allocations.c.id)
 )
 
-_OF_PROVIDER = Ready(
+_OF_PROVIDER = CompiledStatement(
     select(
         func.coalesce(_providers.c.generation, 0),
         _consumers.c.uuid,
@@ -70,9 +69,6 @@ _OF_PROVIDER = Ready(
     .where(_providers.c.uuid == bindparam("uuid"))
     .order_by(_allocations.c.id)
 )
-
-
-_COLUMNS = ("consumer_id", "resource_provider_id", "resource_class_id", "used")
 
 
 class ConsumerAllocation(NamedTuple):
@@ -121,32 +117,10 @@ def of_provider(access: Access, uuid: str) -> list[ProviderAllocation]:
 def in_use(tx: Transaction, places: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
     """Return those of the places, as (provider id, class id), that have allocations. One statement.
 
-    Whoever holds the providers gets an answer that stays true.
+    The answer stays true while the caller keeps the providers locked.
     """
     if not places:
         return set()
     providers, classes = ({place[index] for place in places} for index in (0, 1))
-    rows = tx.execute(_IN_USE, {"provider_ids": sorted(providers), "class_ids": sorted(classes)})
+    rows = tx.rows(_IN_USE, {"provider_ids": sorted(providers), "class_ids": sorted(classes)})
     return {(row[0], row[1]) for row in rows} & set(places)
-
-
-def delete_all(tx: Transaction, ids: Sequence[int]) -> None:
-    """Delete allocations that were read in this transaction. One statement.
-
-    :raises StaleRead: one of them is gone already.
-    """
-    for part in in_list.batches(sorted(ids)):
-        size = in_list.size_for(len(part))
-        tx.change_later(_delete(size), in_list.bound("id", part, size), finds=len(part))
-
-
-@cache
-def _delete(size: int) -> Ready:
-    return Ready(delete(_allocations).where(in_list.is_among(_allocations.c.id, "id", size)))
-
-
-def insert_all(tx: Transaction, rows: Sequence[tuple[str, int, int, int]]) -> None:
-    """Insert allocations given as (consumer uuid, provider id, class id, amount). One statement."""
-    now = models.now()
-    named = [{"created_at": now, **dict(zip(_COLUMNS, row, strict=True))} for row in rows]
-    insertion.insert_later(tx, _allocations, named)

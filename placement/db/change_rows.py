@@ -1,4 +1,4 @@
-"""Statements on ``provider_changes``: which providers were written since somebody last looked.
+"""Statements that step providers, and the log of it: which providers were written since a search.
 
 A search must know, before anything else, what was committed since the last one. To compare the revisions
 of all providers costs what the cloud is large; this log costs the same in any cloud. It has ``SLOTS`` rows.
@@ -7,9 +7,10 @@ its ``mark`` and puts ``step:ids;`` before its ``recent``, which is cut to ``LEN
 nothing has changed but inventories and what is used of them, as by a claim, it puts ``step:+ids;``. The row
 is the writer's until its COMMIT, and what is rolled back was never there: so a slot lists its writes in the
 order of their commits, with no clock and no ids that are given out before it, on each node of a Galera
-cluster too. Who knows a mark walks back from the present one, step by step, until it is reached; what is
-named on the way has changed. A mark that is not reached has been cut off, or is of another history, such
-as that of a database that was restored: steps are random so that one is not taken for the other.
+cluster too. A search that knows a mark walks back from the present one, step by step, until it is
+reached; what is named on the way has changed. A mark that is not reached has been cut off, or is of
+another history, such as that of a database that was restored: steps are random so that one is not taken
+for the other.
 
 The slot is taken after providers and inventories and before the sums of owners, and one for the whole
 transaction. So two writers cannot wait for one another.
@@ -18,15 +19,16 @@ transaction. So two writers cannot wait for one another.
 import secrets
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from functools import cache
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, String, bindparam, func, literal_column, update
+from sqlalchemy import String, bindparam, func, literal_column, update
 
-from placement.db import models
+from placement.db import models, statements
 from placement.db.database import Transaction
-from placement.db.insertion import insert_missing
-from placement.db.ready import Ready
+from placement.db.statements import CompiledStatement
 
+_providers = models.resource_providers
 _changes = models.provider_changes
 
 SLOTS = 64
@@ -58,7 +60,7 @@ class Log(NamedTuple):
         return sum(mark for mark, _ in self.slots.values())
 
     def changed_since(self, before: "Log") -> Changed | None:
-        """Return the ids of the providers written since; None where the log has been cut since."""
+        """Return the ids of the providers written since; None if the log was cut since."""
         changed = Changed(set(), Counter())
         if len(self.slots) != SLOTS or before.slots.keys() != self.slots.keys():
             return None
@@ -87,57 +89,103 @@ def _add_since(known: int, mark: int, recent: str, changed: Changed) -> bool:
     return mark == known
 
 
+Steps = Mapping[int, Collection[tuple[int, int]]]
+"""Ids of providers with the generations that were read, by how many steps their generation goes up."""
+
+
+def advance(
+    tx: Transaction, stepped: Steps, touched: Collection[int], *, stock_alone: bool = False
+) -> None:
+    """Step generations with their revisions, and only the revisions of the providers that are touched.
+
+    The rows are locked already; the comparison of the generation is the second guard, and the one that holds
+    between the nodes of a Galera cluster. A statement for each number of steps, one for what is touched, and
+    one that names them all to the searches.
+
+    :param stock_alone: nothing of them has changed but inventories and what is used.
+    :raises StaleRead: a generation is not the one that was read.
+    """
+    for steps, providers in sorted(stepped.items()):
+        for part in statements.pairs(sorted(providers)):
+            size, as_read = statements.as_read(part)
+            given = as_read | {"steps": steps, "now": models.now()}
+            tx.change_later(_step(size), given, expected_rows=len(part))
+    if touched:
+        size = statements.size_for(len(touched))
+        tx.change_later(_touch(size), statements.bound("touched", sorted(touched), size))
+    ids = {*touched, *(id_ for providers in stepped.values() for id_, _ in providers)}
+    note(tx, ids, stock_alone=stock_alone)
+
+
+STEP = update(_providers).values(
+    generation=_providers.c.generation + bindparam("steps"),
+    own_generation=_providers.c.own_generation + bindparam("steps"),
+    revision=_providers.c.revision + 1,
+    updated_at=bindparam("now"),
+)
+
+# Not a change of the provider as the API shows it: its modified time stays.
+TOUCH = update(_providers).values(
+    revision=_providers.c.revision + 1, updated_at=_providers.c.updated_at
+)
+
+
+@cache
+def _step(size: int) -> CompiledStatement:
+    return CompiledStatement(STEP.where(*statements.unmoved(_providers, size)))
+
+
+@cache
+def _touch(size: int) -> CompiledStatement:
+    return CompiledStatement(TOUCH.where(statements.is_among(_providers.c.id, "touched", size)))
+
+
 def note(tx: Transaction, provider_ids: Collection[int], *, stock_alone: bool = False) -> None:
     """Name providers whose revision this transaction moves. One statement, or none for no provider.
 
-    To be called when all providers are locked: whoever wants the same slot waits from here to the commit.
+    To be called when all providers are locked: the slot is locked from here to the commit.
     """
     if provider_ids:
-        tx.change_later(NOTE, noted(tx, provider_ids, stock_alone=stock_alone))
+        named = ",".join(map(str, sorted(provider_ids)))
+        _add_entry(tx, f"{STOCK * stock_alone}{named}")
 
 
 def note_many(tx: Transaction) -> None:
-    """Let searches compare all providers: nobody knows which ones have changed. One statement."""
-    tx.change_later(NOTE, noted(tx, ()))
+    """Let searches compare all providers: which ones have changed is unknown. One statement."""
+    _add_entry(tx, "")
 
 
-def noted(
-    tx: Transaction, provider_ids: Collection[int], *, stock_alone: bool = False
-) -> dict[str, Any]:
-    """Return the parameters of :data:`IS_OWN_SLOT` and :data:`WRITTEN`.
-
-    With ``stock_alone`` nothing has changed of them but inventories and what is used, by a revision each.
-    An entry without names stands for providers that nobody knows, or that are too many to be named.
-    """
+def _add_entry(tx: Transaction, named: str) -> None:
+    """Write an entry. One without names stands for providers that are unknown, or too many to be named."""
     step = secrets.randbelow(MOST_STEP) + 1
-    entry = f"{step}:{STOCK * stock_alone}{','.join(map(str, sorted(provider_ids)))};"
-    return {
-        "own_slot": tx.lot % SLOTS,
+    entry = f"{step}:{named};"
+    given = {
+        "slot_of_tx": tx.slot_seed % SLOTS,
         "by_step": step,
         "entry": entry if len(entry) <= LENGTH else f"{step}:;",
     }
+    tx.change_later(_ADD_ENTRY, given)
 
 
-IS_OWN_SLOT: ColumnElement[bool] = _changes.c.slot == bindparam("own_slot")
-"""The row is the one that this transaction has chosen."""
-
-WRITTEN: Mapping[Any, Any] = {
-    _changes.c.mark: _changes.c.mark + bindparam("by_step", type_=_changes.c.mark.type),
-    _changes.c.recent: func.substr(
-        bindparam("entry", type_=String()) + _changes.c.recent,
-        literal_column("1"),
-        literal_column(str(LENGTH)),
-    ),
-}
-"""The values of that row with one more write, by column."""
-
-NOTE = Ready(update(_changes).where(IS_OWN_SLOT).values(WRITTEN))
-"""The statement of :func:`note`, with the parameters of :func:`noted`."""
+_ADD_ENTRY = CompiledStatement(
+    update(_changes)
+    .where(_changes.c.slot == bindparam("slot_of_tx"))
+    .values(
+        {
+            _changes.c.mark: _changes.c.mark + bindparam("by_step", type_=_changes.c.mark.type),
+            _changes.c.recent: func.substr(
+                bindparam("entry", type_=String()) + _changes.c.recent,
+                literal_column("1"),
+                literal_column(str(LENGTH)),
+            ),
+        }
+    )
+)
 
 
 def restore(tx: Transaction) -> int:
     """Insert the slots that are not there, and return how many were not. One statement."""
-    # With a mark that nobody has seen.
+    # With a mark that no search knows.
     start = secrets.randbits(40)
     rows = [{"slot": slot, "mark": start, "recent": ""} for slot in range(SLOTS)]
-    return insert_missing(tx, _changes, rows)
+    return tx.insert_missing(_changes, rows)

@@ -1,16 +1,16 @@
 """Statements on ``resource_classes``."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
 import os_resource_classes
-from sqlalchemy import bindparam, case, delete, exc, func, insert, select, update
+from sqlalchemy import bindparam, case, delete, exc, func, select, update
 
 from placement.db import models, named_rows
-from placement.db.database import Access, Snapshot, StaleRead, Transaction
-from placement.db.ready import Ready
+from placement.db.database import Access, StaleRead, Transaction
+from placement.db.statements import CompiledStatement
 
 _classes = models.resource_classes
 _inventories = models.inventories
@@ -34,7 +34,7 @@ _columns = (
 )
 
 
-_EVERY = Ready(select(*_columns).order_by(_classes.c.id))
+_EVERY = CompiledStatement(select(*_columns).order_by(_classes.c.id))
 
 
 def every(access: Access) -> list[ClassRow]:
@@ -52,49 +52,39 @@ def get(access: Access, name: str, *, lock: bool = False) -> ClassRow | None:
 
 
 @cache
-def _get(lock: bool) -> Ready:
+def _get(lock: bool) -> CompiledStatement:
     statement = select(*_columns).where(_classes.c.name == bindparam("name"))
-    return Ready(statement.with_for_update() if lock else statement)
-
-
-def existing(access: Access, names: Sequence[str]) -> set[str]:
-    """Return those names that are classes, of one batch. One statement."""
-    return set(access.scalars(select(_classes.c.name).where(_classes.c.name.in_(names))))
-
-
-def ids(tx: Snapshot | Transaction, names: Collection[str]) -> dict[str, int]:
-    """Return the ids of those names that are classes. One statement, or none for no name."""
-    return named_rows.ids(tx, _classes.c.name, names)
+    return CompiledStatement(statement.with_for_update() if lock else statement)
 
 
 def hold(tx: Transaction, names: Collection[str]) -> dict[str, int]:
-    """Return the ids of those names that are classes, and keep them from going. One statement.
+    """Return the ids of those names that are classes, and lock them against deletion. One statement.
 
     For a transaction that is about to write rows with these ids. The foreign key alone would refuse
-    them as late as the insert, and not keep the name. Standard classes never go and need no lock.
+    them as late as the insert, and not keep the name. Standard classes are never deleted and need no lock.
     """
     goes = any(map(os_resource_classes.is_custom, names))
-    return named_rows.ids(tx, _classes.c.name, names, hold=goes)
+    return named_rows.ids(tx, named_rows.CLASSES, names, hold=goes)
 
 
 def insert_custom(tx: Transaction, name: str) -> bool:
     """Insert a custom class; false if the name is taken. Three statements.
 
-    Creators line up on the oldest class, so that no two of them choose the same id. Those who give
-    inventory of that class do not wait for them, where the database tells the two locks apart.
+    Creators lock the oldest class, so that no two of them choose the same id. Where the database tells the
+    two locks apart, a new inventory of that class does not wait for them.
 
     :raises StaleRead: another node of the cluster chose the same id or name.
     """
     oldest = select(_classes.c.id).order_by(_classes.c.id).limit(1)
-    tx.execute(oldest.with_for_update(key_share=True))
-    highest, taken = tx.execute(
+    tx.rows(oldest.with_for_update(key_share=True))
+    ((highest, taken),) = tx.rows(
         select(func.max(_classes.c.id), func.max(case((_classes.c.name == name, 1), else_=0)))
-    ).one()
+    )
     if taken:
         return False
     class_id = max(FIRST_CUSTOM_ID, (-1 if highest is None else highest) + 1)
     try:
-        tx.execute(insert(_classes).values(id=class_id, name=name, created_at=models.now()))
+        _insert(tx, class_id, name)
     except exc.IntegrityError as lost:
         raise StaleRead("the resource class's id or name was taken") from lost
     return True
@@ -103,22 +93,26 @@ def insert_custom(tx: Transaction, name: str) -> bool:
 def restore(tx: Transaction, class_id: int) -> None:
     """Insert a custom class that is gone, under a name that says so. One statement.
 
-    :raises StaleRead: somebody else has done it.
+    :raises StaleRead: another transaction has done it.
     """
     name = f"CUSTOM_LOST_{class_id}"
     try:
-        tx.execute(insert(_classes).values(id=class_id, name=name, created_at=models.now()))
+        _insert(tx, class_id, name)
     except exc.IntegrityError as there:
         raise StaleRead("the resource class is there again") from there
+
+
+def _insert(tx: Transaction, class_id: int, name: str) -> None:
+    tx.insert(_classes, [{"id": class_id, "name": name, "created_at": models.now()}])
 
 
 def rename(tx: Transaction, class_id: int, name: str) -> None:
     """Give a locked class a name. One statement.
 
-    :raises StaleRead: somebody else has taken the name.
+    :raises StaleRead: another class has got the name.
     """
     try:
-        tx.execute(
+        tx.change(
             update(_classes)
             .where(_classes.c.id == class_id)
             .values(name=name, updated_at=models.now())
@@ -130,7 +124,7 @@ def rename(tx: Transaction, class_id: int, name: str) -> None:
 def is_in_inventory(tx: Transaction, class_id: int) -> bool:
     """Some provider has an inventory record of the class. One statement."""
     used = select(_inventories.c.id).where(_inventories.c.resource_class_id == class_id).limit(1)
-    return tx.execute(used).first() is not None
+    return bool(tx.rows(used))
 
 
 def delete_class(tx: Transaction, class_id: int) -> None:
@@ -139,6 +133,6 @@ def delete_class(tx: Transaction, class_id: int) -> None:
     :raises StaleRead: another node of the cluster has given inventory of it.
     """
     try:
-        tx.execute(delete(_classes).where(_classes.c.id == class_id))
+        tx.change(delete(_classes).where(_classes.c.id == class_id))
     except exc.IntegrityError as used:
         raise StaleRead("the resource class got into an inventory") from used

@@ -1,36 +1,32 @@
-"""Statements that read what the search needs: digests of revisions, and the content of providers.
+"""Statements that read what the search needs: digests of revisions, and the content of providers."""
 
-Bulk reads go through the driver's cursor: a quarter of a million trait associations as tuples cost
-a third of what they cost as SQLAlchemy rows.
-"""
-
-import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-from sqlalchemy import BigInteger, Select, bindparam, func, or_, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Select,
+    Table,
+    bindparam,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from placement.db import coexistence_rows, dialects, in_list, models, packed_rows
+from placement.db import coexistence_rows, dialects, models, statements
 from placement.db.change_rows import SLOTS, Log
 from placement.db.database import Access, Snapshot
 from placement.db.inventory_rows import SEEN_AMOUNTS
-from placement.db.packed_rows import PackedColumns, PackedRecords
-from placement.db.ready import Ready
-
-LOG = logging.getLogger(__name__)
+from placement.db.statements import CompiledStatement
 
 _providers = models.resource_providers
 _inventories = models.inventories
 _classes = models.resource_classes
-_provider_traits = models.resource_provider_traits
-_traits = models.traits
-_provider_aggregates = models.resource_provider_aggregates
-_aggregates = models.placement_aggregates
 
 _DIGEST = (
     func.count(),
@@ -41,18 +37,18 @@ _DIGEST = (
 _changes = models.provider_changes
 
 BLOCK_BITS = 8
-"""Providers in a block have the same id but for so many bits: the square root of a large cloud."""
+"""The ids of a block differ in so many bits: about the square root of a large cloud."""
 
 _block = _providers.c.id.bitwise_rshift(BLOCK_BITS)
-_TOTAL = Ready(
+_TOTAL = CompiledStatement(
     select(
         func.count(), func.coalesce(func.sum(_changes.c.mark), 0), coexistence_rows.UNDER_WAY
     ).select_from(_changes)
 )
-_LOG = Ready(
+_LOG = CompiledStatement(
     select(_changes.c.slot, _changes.c.mark, _changes.c.recent, coexistence_rows.UNDER_WAY)
 )
-_BY_BLOCK = select(_block, *_DIGEST).group_by(_block)
+_BY_BLOCK = CompiledStatement(select(_block, *_DIGEST).group_by(_block))
 
 
 class _Seconds(FunctionElement[int]):
@@ -92,8 +88,12 @@ _PROVIDER = (
     _Seconds(func.coalesce(_providers.c.updated_at, _providers.c.created_at)),
 )
 
-# With old statistics MariaDB starts at the small table of names and reads every inventory.
-_JOIN_AS_WRITTEN = ("STRAIGHT_JOIN",)
+# What providers have: the table, its column that refers to a name, the name, and what is read beside it.
+_PARTS: tuple[tuple[Table, str, Column[Any], Sequence[ColumnElement[Any]]], ...] = (
+    (_inventories, "resource_class_id", _classes.c.name, SEEN_AMOUNTS),
+    (models.resource_provider_traits, "trait_id", models.traits.c.name, ()),
+    (models.resource_provider_aggregates, "aggregate_id", models.placement_aggregates.c.uuid, ()),
+)
 
 
 class Digest(NamedTuple):
@@ -107,18 +107,14 @@ class Digest(NamedTuple):
     revisions: int
 
 
-Table = Sequence[Sequence[Any]] | NDArray[Any]
-
-
 class Contents(NamedTuple):
     """What the search knows of some providers, as rows of plain tuples.
 
     ``providers``: (id, uuid, revision, parent id or None, root id, name, generation, modified), the
     last in whole seconds since the epoch, 0 if never recorded;
-    ``inventories``: (provider id, class, total, reserved, min_unit, max_unit, step_size,
-    allocation_ratio, used); ``traits``: (provider id, trait); ``aggregates``: (provider id,
-    aggregate). Classes, traits and aggregates are given by name and uuid by :func:`contents`, by id
-    by :func:`everything`.
+    ``inventories``: (provider id, class, ``SEEN_AMOUNTS``); ``traits``: (provider id, trait);
+    ``aggregates``: (provider id, aggregate). Classes, traits and aggregates are given by name and uuid
+    by :func:`contents`, by id by :func:`everything`.
     """
 
     providers: Sequence[tuple[Any, ...]]
@@ -127,16 +123,7 @@ class Contents(NamedTuple):
     aggregates: Sequence[tuple[Any, ...]]
 
 
-class Everything(NamedTuple):
-    """The same of all providers, where rows may be lists, and tables arrays of records or numbers."""
-
-    providers: Sequence[Sequence[Any]]
-    inventories: Table
-    traits: Table
-    aggregates: Table
-
-
-class Names(NamedTuple):
+class NamesById(NamedTuple):
     """Class names, trait names and aggregate uuids by id."""
 
     classes: dict[int, str]
@@ -145,10 +132,9 @@ class Names(NamedTuple):
 
 
 def total(access: Access) -> int | None:
-    """Return a number that grows with every write of a provider; None where there is none.
+    """Return a number that grows with every write of a provider.
 
-    There is none during a coexistence, or if the log is not whole. One statement, which costs the same
-    in any cloud.
+    None during a coexistence, or if the log is not whole. One statement, which costs the same in any cloud.
     """
     ((slots, marks, coexistence_under_way),) = access.rows(_TOTAL)
     return None if coexistence_under_way or slots != SLOTS else int(marks)
@@ -165,154 +151,86 @@ def log(tx: Snapshot) -> Log | None:
 def digests_by_block(tx: Snapshot) -> dict[int, Digest]:
     """Return the digest of each block of ``2 ** BLOCK_BITS`` successive ids that has providers.
 
-    One statement, which reads all providers. During a coexistence revisions do not tell everything.
+    One statement, which reads all providers. During a coexistence revisions do not show all changes.
     """
-    return {int(row[0]): Digest(*map(int, row[1:])) for row in _tuples(tx, _BY_BLOCK)}
+    return {int(row[0]): Digest(*map(int, row[1:])) for row in tx.rows(_BY_BLOCK)}
 
 
 def revisions(tx: Snapshot, blocks: Collection[int]) -> dict[int, int]:
     """Return the revisions by id of the providers in these blocks."""
-    size = in_list.size_for(len(blocks))
-    return dict(_tuples(tx, _revisions(size), in_list.bound("block", sorted(blocks), size)))
+    size = statements.size_for(len(blocks))
+    return dict(tx.rows(_revisions(size), statements.bound("block", sorted(blocks), size)))
 
 
 @cache
-def _revisions(size: int) -> Select[Any]:
+def _revisions(size: int) -> CompiledStatement:
     """Each block is a range of ids, so that the primary key finds it."""
     statement = select(_providers.c.id, _providers.c.revision)
-    if size == in_list.ANY_SIZE:
-        return statement.where(in_list.is_among(_block, "block", size))
+    if size == statements.ANY_SIZE:
+        return CompiledStatement(statement.where(statements.is_among(_block, "block", size)))
     first = [bindparam(f"block_{index}") * 2**BLOCK_BITS for index in range(size)]
     within = [_providers.c.id.between(low, low + 2**BLOCK_BITS - 1) for low in first]
-    return statement.where(or_(*within))
+    return CompiledStatement(statement.where(or_(*within)))
 
 
 def contents(tx: Snapshot, ids: Collection[int]) -> Contents:
     """Return what the search needs to know of these providers. Four statements."""
-    size = in_list.size_for(len(ids))
-    these = in_list.bound("id", sorted(ids), size)
+    size = statements.size_for(len(ids))
+    these = statements.bound("id", sorted(ids), size)
     return Contents(*(tx.rows(statement, these) for statement in _contents(size)))
 
 
 @cache
-def _contents(size: int) -> tuple[Ready, ...]:
-    inventory, trait, aggregate = _inventories.c, _provider_traits.c, _provider_aggregates.c
-    joined = (
-        select(inventory.resource_provider_id, _classes.c.name, *SEEN_AMOUNTS).join_from(
-            _inventories, _classes, _classes.c.id == inventory.resource_class_id
-        ),
-        select(trait.resource_provider_id, _traits.c.name).join_from(
-            _provider_traits, _traits, _traits.c.id == trait.trait_id
-        ),
-        select(aggregate.resource_provider_id, _aggregates.c.uuid).join_from(
-            _provider_aggregates, _aggregates, _aggregates.c.id == aggregate.aggregate_id
-        ),
-    )
-    keys = (
-        inventory.resource_provider_id,
-        trait.resource_provider_id,
-        aggregate.resource_provider_id,
-    )
-    return (
-        Ready(select(*_PROVIDER).where(in_list.is_among(_providers.c.id, "id", size))),
-        *(
-            Ready(
-                statement.where(in_list.is_among(key, "id", size)).prefix_with(
-                    *_JOIN_AS_WRITTEN, dialect="mysql"
-                )
-            )
-            for statement, key in zip(joined, keys, strict=True)
-        ),
-    )
+def _contents(size: int) -> tuple[CompiledStatement, ...]:
+    parts: list[Select[Any]] = [select(*_PROVIDER).where(statements.is_among(_providers.c.id, "id", size))]
+    for table, key, name, more in _PARTS:
+        provider_id = table.c.resource_provider_id
+        parts.append(
+            select(provider_id, name, *more)
+            .join_from(table, name.table, name.table.c.id == table.c[key])
+            .where(statements.is_among(provider_id, "id", size))
+            # With old statistics MariaDB starts at the small table of names and reads every inventory.
+            .prefix_with("STRAIGHT_JOIN", dialect="mysql")
+        )
+    return tuple(map(CompiledStatement, parts))
 
 
 def stocks(tx: Snapshot, ids: Collection[int]) -> Sequence[tuple[Any, ...]]:
     """Return inventories, usage and versions of these providers. One statement.
 
-    Rows of (id, revision, generation, modified, class, total, reserved, min_unit, max_unit, step_size,
-    allocation_ratio, used); one with None from the class on where a provider has no inventory.
+    Rows of (id, revision, generation, modified, class, ``SEEN_AMOUNTS``); one with None from
+    the class on where a provider has no inventory.
     """
-    size = in_list.size_for(len(ids))
-    return tx.rows(_stocks(size), in_list.bound("id", sorted(ids), size))
+    size = statements.size_for(len(ids))
+    return tx.rows(_stocks(size), statements.bound("id", sorted(ids), size))
 
 
 @cache
-def _stocks(size: int) -> Ready:
+def _stocks(size: int) -> CompiledStatement:
     versions = _PROVIDER[0], _PROVIDER[2], *_PROVIDER[-2:]
     own = _inventories.c.resource_provider_id == _providers.c.id
-    return Ready(
+    return CompiledStatement(
         select(*versions, _classes.c.name, *SEEN_AMOUNTS)
         .select_from(
             _providers.outerjoin(_inventories, own).outerjoin(
                 _classes, _classes.c.id == _inventories.c.resource_class_id
             )
         )
-        .where(in_list.is_among(_providers.c.id, "id", size))
+        .where(statements.is_among(_providers.c.id, "id", size))
     )
 
 
-def everything(tx: Snapshot) -> tuple[Everything, Names]:
-    """Return all providers and the names that their rows refer to by id. Seven statements, or eight."""
-    found = _all_packed(tx) if packed_rows.take(tx) else None
-    if found is None:
-        found = Everything(*(_tuples(tx, statement) for statement in _EVERYTHING))
-    return found, Names(*(dict(_tuples(tx, statement)) for statement in _NAMES))
-
-
-def _all_packed(tx: Snapshot) -> Everything | None:
-    """Return what a few long texts say; None if the server, or what is before it, has cut one."""
-    try:
-        providers = _PACKED_PROVIDERS.unpack(_tuples(tx, _PACKED_PROVIDERS.statement))
-        columns = [
-            packed.unpack(_tuples(tx, packed.statement))
-            for packed in (_PACKED_INVENTORIES, _PACKED_TRAITS, _PACKED_AGGREGATES)
-        ]
-    except packed_rows.Cut as cut:
-        LOG.warning(
-            "The server has cut a text of many rows (%s), which are read one by one now", cut
-        )
-        return None
-    (kind, ratio, provider, *amounts, used), *pairs = columns
-    return Everything(
-        providers,
-        np.rec.fromarrays([provider, kind, *amounts, ratio, used]),
-        *(np.column_stack([owner, name]) for name, owner in pairs),
-    )
+def everything(tx: Snapshot) -> tuple[Contents, NamesById]:
+    """Return all providers and the names that their rows refer to by id. Seven statements."""
+    found = Contents(*(tx.rows(statement) for statement in _EVERYTHING))
+    return found, NamesById(*(dict(tx.rows(statement)) for statement in _NAMES))
 
 
 _EVERYTHING = (
-    select(*_PROVIDER),
-    select(_inventories.c.resource_provider_id, _inventories.c.resource_class_id, *SEEN_AMOUNTS),
-    select(_provider_traits.c.resource_provider_id, _provider_traits.c.trait_id),
-    select(_provider_aggregates.c.resource_provider_id, _provider_aggregates.c.aggregate_id),
+    CompiledStatement(select(*_PROVIDER)),
+    *(
+        CompiledStatement(select(table.c.resource_provider_id, table.c[key], *more))
+        for table, key, _, more in _PARTS
+    ),
 )
-*_WHOLE_AMOUNTS, _RATIO, _USED_OF_IT = SEEN_AMOUNTS
-_PACKED_PROVIDERS = PackedRecords(_providers.c.id, _PROVIDER)
-_PACKED_INVENTORIES = PackedColumns(
-    _inventories.c.resource_provider_id,
-    (_inventories.c.resource_class_id, _RATIO),
-    (_inventories.c.resource_provider_id, *_WHOLE_AMOUNTS, _USED_OF_IT),
-)
-_PACKED_TRAITS, _PACKED_AGGREGATES = (
-    PackedColumns(provider, (name,), (provider,))
-    for provider, name in (
-        (_provider_traits.c.resource_provider_id, _provider_traits.c.trait_id),
-        (_provider_aggregates.c.resource_provider_id, _provider_aggregates.c.aggregate_id),
-    )
-)
-_NAMES = (
-    select(_classes.c.id, _classes.c.name),
-    select(_traits.c.id, _traits.c.name),
-    select(_aggregates.c.id, _aggregates.c.uuid),
-)
-
-
-def _tuples(
-    access: Access, statement: Select[Any], parameters: Mapping[str, Any] | None = None
-) -> Sequence[tuple[Any, ...]]:
-    """Return the rows as the driver gives them. The types read here need no conversion."""
-    result = access.execute(statement, parameters)
-    cursor = result.cursor
-    rows: Sequence[tuple[Any, ...]] = cursor.fetchall() if cursor is not None else ()
-    result.close()
-    return rows
+_NAMES = [CompiledStatement(select(name.table.c.id, name)) for _, _, name, _ in _PARTS]

@@ -1,7 +1,7 @@
 """Writes that are not this service's own (specification 06 section 13.1).
 
 While a fleet of the OpenStack service is replaced, both work on one database. The table ``coexistence``
-has a row for as long: then the usage counters are right for nobody, and what is used is the sum of
+has a row for as long: then the usage counters are not believed, and what is used is the sum of
 the ledger (:data:`USED`, :func:`sums`). Afterwards counters are believed again.
 
 ``own_generation`` of a provider is its generation as this service has left it; it steps together with
@@ -23,7 +23,6 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    insert,
     literal,
     or_,
     select,
@@ -34,6 +33,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from placement.db import change_rows, dialects, models
 from placement.db.database import Access, Snapshot, Transaction
+from placement.db.statements import is_one_of
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -69,13 +69,11 @@ LEDGER_SUM: ColumnElement[int] = (
 """What is used of an inventory by the ledger."""
 
 USED: ColumnElement[int] = case((UNDER_WAY, LEDGER_SUM), else_=_inventories.c.used)
-"""What is used of an inventory, for reads; who holds a lock asks :func:`sums` after it."""
+"""What is used of an inventory, for reads. A writer asks :func:`sums` after it has locked the provider."""
 
 
 class _Mark(FunctionElement[int]):
-    """A number that is another one after a row was renamed, as far as the row can tell.
-
-    Of its name and of the time when it was changed last.
+    """A checksum of a row's name and of the time of its last change: it tells that the row was renamed.
     """
 
     inherit_cache = True
@@ -116,7 +114,7 @@ def _mixed(number: ColumnElement[int], other: ColumnElement[int]) -> ColumnEleme
 
 
 def _set_sign(number: ColumnElement[int], of_provider: ColumnElement[int]) -> ColumnElement[int]:
-    """A number that is another one for another set of rows of a provider."""
+    """A checksum of a provider's rows."""
     rows = select(cast(_sum(number + literal(_MANY, BigInteger)), BigInteger))
     return rows.where(of_provider == _providers.c.id).correlate(_providers).scalar_subquery()
 
@@ -145,7 +143,7 @@ Signs = tuple[int, ...]
 
 
 def signs(tx: Snapshot) -> Signs:
-    """Return numbers of which one is another after any write, whoever made it.
+    """Return numbers of which one differs after any write, of this service or another.
 
     Ids only grow, and so do the generations of the consumers that there are: equal numbers, sums of
     ids and of generations mean the same consumers as they were. Four statements, which read all
@@ -170,10 +168,10 @@ def signs(tx: Snapshot) -> Signs:
             _sum(_mixed(_providers.c.root_provider_id, _providers.c.id)),
         ),
     )
-    return tuple(int(number) for part in parts for number in tx.execute(part).one())
+    return tuple(int(number) for part in parts for number in tx.rows(part)[0])
 
 
-class State(NamedTuple):
+class ForeignWrites(NamedTuple):
     """Whether a coexistence is under way, since when, and how many foreign writes it has brought."""
 
     since: datetime | None
@@ -181,31 +179,31 @@ class State(NamedTuple):
     providers: int
 
 
-def state(access: Access) -> State:
+def foreign_writes(access: Access) -> ForeignWrites:
     """Return what there is to say about other services. One statement, which reads all providers."""
     since = select(func.min(_coexistence.c.since)).scalar_subquery()
-    row = access.execute(
+    (row,) = access.rows(
         select(
             since,
             func.coalesce(func.sum(case((IS_FOREIGN, FOREIGN_STEPS), else_=0)), 0),
             func.coalesce(func.sum(case((IS_FOREIGN, 1), else_=0)), 0),
         ).select_from(_providers)
-    ).one()
-    return State(row[0], int(row[1]), int(row[2]))
+    )
+    return ForeignWrites(row[0], int(row[1]), int(row[2]))
 
 
 def sums(tx: Transaction, provider_ids: Collection[int]) -> dict[tuple[int, int], int]:
     """Return what the ledger says is used, by provider id and class id; 0 is missing. One statement.
 
-    The caller holds the providers: whoever writes the ledger steps them, or frees something.
+    The caller has locked the providers: every write of the ledger steps them, or frees something.
     """
-    rows = tx.execute(
+    rows = tx.rows(
         select(
             _allocations.c.resource_provider_id,
             _allocations.c.resource_class_id,
             func.sum(_allocations.c.used),
         )
-        .where(_allocations.c.resource_provider_id.in_(sorted(provider_ids)))
+        .where(is_one_of(_allocations.c.resource_provider_id, sorted(provider_ids)))
         .group_by(_allocations.c.resource_provider_id, _allocations.c.resource_class_id)
     )
     return {(row[0], row[1]): int(row[2]) for row in rows}
@@ -213,7 +211,7 @@ def sums(tx: Transaction, provider_ids: Collection[int]) -> dict[tuple[int, int]
 
 def foreign(access: Access, most: int) -> dict[int, str]:
     """Return id and name of providers that another service has written, at most so many."""
-    rows = access.execute(
+    rows = access.rows(
         select(_providers.c.id, _providers.c.name)
         .where(IS_FOREIGN)
         .order_by(_providers.c.id)
@@ -227,20 +225,20 @@ def adopt(tx: Transaction, provider_ids: Collection[int]) -> None:
     if not provider_ids:
         return
     these = sorted(provider_ids)
-    tx.execute(
+    tx.change(
         update(_inventories)
-        .where(_inventories.c.resource_provider_id.in_(these))
+        .where(is_one_of(_inventories.c.resource_provider_id, these))
         .values(used=LEDGER_SUM, updated_at=_inventories.c.updated_at)
     )
-    own(tx, these)
+    mark_ours(tx, these)
 
 
 def correct(tx: Transaction, used_by_id: Mapping[int, int]) -> None:
     """Write usage counters of inventories of locked providers. One statement, or none."""
     if used_by_id:
-        tx.execute(
+        tx.change(
             update(_inventories)
-            .where(_inventories.c.id.in_(sorted(used_by_id)))
+            .where(is_one_of(_inventories.c.id, sorted(used_by_id)))
             .values(
                 used=case(used_by_id, value=_inventories.c.id),
                 updated_at=_inventories.c.updated_at,
@@ -248,11 +246,11 @@ def correct(tx: Transaction, used_by_id: Mapping[int, int]) -> None:
         )
 
 
-def own(tx: Transaction, provider_ids: Collection[int]) -> None:
+def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
     """Take locked providers, whose counters are right, for our own. Two statements."""
-    tx.execute(
+    tx.change(
         update(_providers)
-        .where(_providers.c.id.in_(sorted(provider_ids)))
+        .where(is_one_of(_providers.c.id, sorted(provider_ids)))
         .values(
             own_generation=_providers.c.generation,
             revision=_providers.c.revision + 1,
@@ -264,19 +262,19 @@ def own(tx: Transaction, provider_ids: Collection[int]) -> None:
 
 def number_of_providers(access: Access) -> int:
     """Return how many providers there are. One statement."""
-    return int(access.scalar(select(func.count()).select_from(_providers)) or 0)
+    return int(access.value(select(func.count()).select_from(_providers)) or 0)
 
 
 def ids_after(access: Access, provider_id: int, most: int) -> list[int]:
     """Return the ids that follow this one, in order."""
     statement = select(_providers.c.id).where(_providers.c.id > provider_id)
-    return list(access.scalars(statement.order_by(_providers.c.id).limit(most)))
+    return access.column(statement.order_by(_providers.c.id).limit(most))
 
 
 def without_own_generation(access: Access) -> int:
     """Return how many providers are not remembered yet. One statement."""
     unknown = select(func.count()).where(_providers.c.own_generation.is_(None))
-    return int(access.scalar(unknown) or 0)
+    return int(access.value(unknown) or 0)
 
 
 def note_generations(tx: Transaction, most: int) -> int:
@@ -285,10 +283,10 @@ def note_generations(tx: Transaction, most: int) -> int:
     :returns: of how many; 0 when all are remembered.
     """
     unknown = select(_providers.c.id).where(_providers.c.own_generation.is_(None))
-    ids = list(tx.scalars(unknown.order_by(_providers.c.id).limit(most)))
-    tx.execute(
+    ids = tx.column(unknown.order_by(_providers.c.id).limit(most))
+    tx.change(
         update(_providers)
-        .where(_providers.c.id.in_(ids), _providers.c.own_generation.is_(None))
+        .where(is_one_of(_providers.c.id, ids), _providers.c.own_generation.is_(None))
         .values(
             own_generation=func.coalesce(_providers.c.generation, 0),
             updated_at=_providers.c.updated_at,
@@ -299,17 +297,17 @@ def note_generations(tx: Transaction, most: int) -> int:
 
 def begin(tx: Transaction) -> None:
     """Let the old service write too; beginning twice changes nothing."""
-    if not tx.scalar(select(UNDER_WAY)):
-        tx.execute(insert(_coexistence).values(id=1, since=models.now()))
+    if not tx.value(select(UNDER_WAY)):
+        tx.insert(_coexistence, [{"id": 1, "since": models.now()}])
 
 
 def end(tx: Transaction) -> None:
-    """Believe the counters, which are right, from now on, and the log of what searches see."""
-    tx.execute(delete(_coexistence))
+    """End the coexistence: from now on the counters and the log, which are right, are believed."""
+    tx.change(delete(_coexistence))
     # A worker that did not search meanwhile knows nothing of what the other service has deleted.
     change_rows.note_many(tx)
 
 
 def is_under_way(access: Access) -> bool:
     """Say whether the old service may write too. One statement."""
-    return bool(access.scalar(select(UNDER_WAY)))
+    return bool(access.value(select(UNDER_WAY)))

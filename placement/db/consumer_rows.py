@@ -1,25 +1,16 @@
-"""Statements on ``consumers``: wait in line, create, step, hand over, remove.
+"""Statements that walk through the consumers: for the audit, the checks and the data migrations."""
 
-Records are changed by compare-and-set on the generation that was read together with the
-consumer's allocations. Every write of allocations steps or removes the record, so a record that
-still matches vouches for the allocations as well.
-"""
+from datetime import datetime
+from typing import NamedTuple
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
-from types import MappingProxyType
-from typing import Any
+from sqlalchemy import exists, func, select
 
-from sqlalchemy import bindparam, delete, exists, select, update
+from placement.db import models
+from placement.db.database import Snapshot
+from placement.db.statements import is_one_of
 
-from placement.db import in_list, insertion, models
-from placement.db.database import Transaction
-from placement.db.ledger_rows import ConsumerRow
-from placement.db.ready import Ready
-
+_allocations = models.allocations
 _consumers = models.consumers
-FIRST_GENERATION = 1
 
 UUIDS_WITHOUT_RECORD = (
     select(models.allocations.c.consumer_id.label("consumer"))
@@ -29,107 +20,69 @@ UUIDS_WITHOUT_RECORD = (
 """The consumers that only allocations know: older software left them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Whose consumer it is and what type it has, by the ids of the three records."""
+class HolderRow(NamedTuple):
+    """A consumer that holds something; ``changed_at`` is None where no time was recorded."""
 
-    project_id: int
-    user_id: int
-    type_id: int | None
-
-
-def lock(tx: Transaction, uuids: Collection[str]) -> None:
-    """Wait until nobody else is writing these consumers, in uuid order. One statement."""
-    for part in in_list.batches(sorted(uuids)):
-        size = in_list.size_for(len(part))
-        tx.rows(_lock(size), in_list.bound("uuid", part, size))
+    id: int
+    uuid: str
+    generation: int
+    type_name: str | None
+    project: str
+    user: str
+    changed_at: datetime | None
 
 
-@cache
-def _lock(size: int) -> Ready:
-    return Ready(
-        select(_consumers.c.id)
-        .where(in_list.is_among(_consumers.c.uuid, "uuid", size))
-        .order_by(_consumers.c.uuid)
-        .with_for_update()
-    )
+class HolderAmountRow(NamedTuple):
+    """What a consumer holds of one class of one provider."""
+
+    consumer_uuid: str
+    provider_uuid: str
+    class_name: str
+    amount: int
 
 
-def create(tx: Transaction, owners: Mapping[str, Owner]) -> None:
-    """Insert records for new consumers, which end at generation 1. One statement.
+def holders_after(tx: Snapshot, consumer_id: int, most: int) -> tuple[list[HolderRow], list[HolderAmountRow]]:
+    """Return at most ``most`` consumers with an id beyond this one, in order of id, and their holdings.
 
-    :param owners: by consumer uuid.
-    :raises StaleRead: somebody else has created one of them meanwhile.
+    Two statements. Consumers that hold nothing are left out, and allocations without a record too.
     """
-    now = models.now()
-    rows = [
-        {
-            "uuid": uuid,
-            "project_id": owner.project_id,
-            "user_id": owner.user_id,
-            "consumer_type_id": owner.type_id,
-            "generation": FIRST_GENERATION,
-            "created_at": now,
-        }
-        for uuid, owner in sorted(owners.items())
-    ]
-    insertion.insert_free(tx, _consumers, rows)
-
-
-def step(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
-    """Step the generations. One statement.
-
-    :raises StaleRead: one of the records is not as it was read.
-    """
-    _change_as_read(tx, consumers, _step, {"now": models.now()})
-
-
-def _change_as_read(
-    tx: Transaction,
-    consumers: Sequence[ConsumerRow],
-    statement: Callable[[int], Ready],
-    parameters: Mapping[str, Any] = MappingProxyType({}),
-) -> None:
-    for part in in_list.batches([(consumer.id, consumer.generation) for consumer in consumers]):
-        size, as_read = in_list.as_read(part)
-        tx.change_later(statement(size), {**as_read, **parameters}, finds=len(part))
-
-
-@cache
-def _step(size: int) -> Ready:
-    return Ready(
-        update(_consumers)
-        .where(*in_list.unmoved(_consumers, size))
-        .values(generation=_consumers.c.generation + 1, updated_at=bindparam("now"))
-    )
-
-
-def hand_over(tx: Transaction, owners: Mapping[int, Owner]) -> None:
-    """Give consumers, which this transaction has stepped, other owners and types. One statement.
-
-    :param owners: by consumer id.
-    """
-    value_of = partial(in_list.value_of, _consumers.c.id)
-    for part in in_list.batches(sorted(owners)):
-        tx.execute(
-            update(_consumers)
-            .where(_consumers.c.id.in_(part))
-            .values(
-                project_id=value_of({key: owners[key].project_id for key in part}),
-                user_id=value_of({key: owners[key].user_id for key in part}),
-                consumer_type_id=value_of({key: owners[key].type_id for key in part}),
-            )
+    holds = select(_allocations.c.id).where(_allocations.c.consumer_id == _consumers.c.uuid)
+    consumers = tx.rows(
+        select(
+            _consumers.c.id,
+            _consumers.c.uuid,
+            _consumers.c.generation,
+            models.consumer_types.c.name,
+            models.projects.c.external_id,
+            models.users.c.external_id,
+            func.coalesce(_consumers.c.updated_at, _consumers.c.created_at),
         )
-
-
-def remove(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
-    """Delete the records. One statement.
-
-    :raises StaleRead: one of them is not as it was read.
-    """
-    _change_as_read(tx, consumers, _remove)
-
-
-@cache
-def _remove(size: int) -> Ready:
-    return Ready(delete(_consumers).where(*in_list.unmoved(_consumers, size)))
+        .join(models.projects, models.projects.c.id == _consumers.c.project_id)
+        .join(models.users, models.users.c.id == _consumers.c.user_id)
+        .outerjoin(
+            models.consumer_types, models.consumer_types.c.id == _consumers.c.consumer_type_id
+        )
+        .where(_consumers.c.id > consumer_id, holds.exists())
+        .order_by(_consumers.c.id)
+        .limit(most)
+    )
+    found = [HolderRow(*row) for row in consumers]
+    amounts = tx.rows(
+        select(
+            _allocations.c.consumer_id,
+            models.resource_providers.c.uuid,
+            models.resource_classes.c.name,
+            _allocations.c.used,
+        )
+        .join(
+            models.resource_providers,
+            models.resource_providers.c.id == _allocations.c.resource_provider_id,
+        )
+        .join(
+            models.resource_classes,
+            models.resource_classes.c.id == _allocations.c.resource_class_id,
+        )
+        .where(is_one_of(_allocations.c.consumer_id, [consumer.uuid for consumer in found]))
+        .order_by(_allocations.c.id)
+    )
+    return found, [HolderAmountRow(*row) for row in amounts]

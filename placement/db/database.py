@@ -18,28 +18,33 @@ A function of one statement that reads takes any :class:`Access`.
 import itertools
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, TypeVar
 
 import tenacity
-from sqlalchemy import Connection, CursorResult, Engine, Executable, ScalarResult, exc, select
+from sqlalchemy import Connection, Engine, Executable, Table, exc, select
 from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
-from placement.db import dialects, driver_errors, message, ready
-from placement.db.message import Part
-from placement.db.message import StaleRead as StaleRead
-from placement.db.ready import Ready, Row
-from placement.db.silence import Silence
-from placement.db.writer_queue import WriterQueue
+from placement.db import dialects, driver_errors, transport
+from placement.db.statements import (
+    NOTHING,
+    CompiledStatement,
+    DriverText,
+    Parameters,
+    Row,
+    Statement,
+    insert_of,
+    insert_parts,
+)
+from placement.db.transport import Observer, QueuedStatement, Watch
+from placement.db.transport import StaleRead as StaleRead
+from placement.db.turns import Silence, WriterQueue
 
 T = TypeVar("T")
 A = TypeVar("A", bound="Access")
-
-NOTHING: Mapping[str, Any] = {}
-"""No parameters; a plain dictionary, as drivers want it."""
 
 # READ COMMITTED, and not more, for writes: the rows that a check depends on are locked before they
 # are read, and a statement that waited for a lock must see what the holder committed. On MySQL it
@@ -68,127 +73,127 @@ RETRY_WAIT_MAX_S = 0.5
 DEADLINE_S = 30
 
 
-_ANYTHING = Ready(select(1))
+_ANYTHING = CompiledStatement(select(1))
+
+Runnable = Statement | CompiledStatement | Executable
+"""A statement with its parameters, or one that is compiled once or built for the occasion, without them."""
 
 
 class Access:
-    """What runs statements: one of the three kinds below.
+    """Runs statements: one of the three kinds below.
 
-    What nobody needs an answer to waits for the next statement and travels with it, where the driver takes
-    several at once; BEGIN does, to begin with.
+    Where the driver takes several statements at once, a statement whose outcome is not needed at once is sent
+    together with the next one. BEGIN is the first of them.
 
     ``dialect``: sqlite, postgresql or mysql.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, watch: Watch | None = None) -> None:
         self._connection = connection
+        self._watch = watch or Watch()
         self.dialect = dialects.kind(connection)
-        self._is_direct = ready.nobody_listens(connection.engine)
-        self._may_wait = self._is_direct and bool(connection.info.get(message.SEVERAL))
-        self._waiting: list[Part] = []
+        self._may_wait = bool(connection.info.get(transport.SEVERAL))
+        self._queue: list[QueuedStatement] = []
         self._has_begun = False
 
     @property
     def connection(self) -> Connection:
-        """SQLAlchemy's, with everything sent that waited."""
-        self._settle()
+        """SQLAlchemy's, for reflection and DDL; the queue has been sent. Nothing else goes through it."""
+        self._flush()
         return self._connection
 
-    def rows(self, statement: Ready, parameters: Mapping[str, Any] = NOTHING) -> Sequence[Row]:
-        """Return the rows of a statement that is made ready, as plain tuples."""
+    def rows(self, statement: Runnable, parameters: Parameters = NOTHING) -> Sequence[Row]:
+        """Return the rows of a statement, as plain tuples."""
         self._note_statement()
-        if self._is_direct:
-            return ready.rows(self._connection, statement, parameters, self._taken())
-        return ready.watched_rows(self._connection, statement, parameters)
+        text, queued = self._queued(statement, parameters)
+        _, rows, description = transport.send(
+            self._connection, (*self.take_queue(), queued), self._watch, reads=True
+        )
+        return text.converted(rows, description)
 
-    def change(self, statement: Ready, parameters: Mapping[str, Any] = NOTHING) -> int:
-        """Run a statement that is made ready; return how many rows it has found."""
+    def value(self, statement: Runnable, parameters: Parameters = NOTHING) -> Any:
+        """Return the first column of the first row of a statement, None if there is no row."""
+        rows = self.rows(statement, parameters)
+        return rows[0][0] if rows else None
+
+    def column(self, statement: Runnable, parameters: Parameters = NOTHING) -> list[Any]:
+        """Return the first column of the rows of a statement."""
+        return [row[0] for row in self.rows(statement, parameters)]
+
+    def change(self, statement: Runnable, parameters: Parameters = NOTHING) -> int:
+        """Run a statement that reads no rows; return how many rows it has found."""
         self._note_statement()
-        if self._is_direct:
-            return ready.change(self._connection, statement, parameters, self._taken())
-        return ready.watched_change(self._connection, statement, parameters)
+        _, queued = self._queued(statement, parameters)
+        return transport.send(self._connection, (*self.take_queue(), queued), self._watch).number
 
     def begin(self, texts: Sequence[str]) -> None:
         """Begin a transaction, at the latest with the next statement."""
         for text in texts:
-            self._send(text)
+            self._send_around(text)
 
-    def reach(self) -> None:
-        """Send what must be heard before COMMIT.
+    def flush_checked(self) -> None:
+        """Send queued statements whose row counts must be checked before COMMIT.
 
-        Whether a pooled connection was cut, and numbers of rows that the statements do not check themselves.
+        And BEGIN, if nothing was sent yet: if the pooled connection was cut, this fails, and can be repeated,
+        and not COMMIT.
 
-        :raises StaleRead: one of them is another than it must be.
+        :raises StaleRead: a statement has found another number of rows than expected.
         """
-        if not self._has_begun or any(part.finds is not None for part in self._waiting):
-            self._settle()
+        if not self._has_begun or any(each.expected_rows is not None for each in self._queue):
+            self._flush()
 
     def commit(self) -> None:
-        """End the transaction; what was written is there for everybody."""
-        self._send("COMMIT")
-        self._settle()
+        """End the transaction; from now on other transactions see what it wrote."""
+        self._send_around("COMMIT")
+        self._flush()
 
     def roll_back(self) -> None:
-        """Undo the transaction; give the connection up if that cannot be said or heard."""
-        self._waiting.clear()
+        """Undo the transaction; give up the connection if that fails."""
+        self._queue.clear()
         if not self._has_begun or self._connection.invalidated or self._connection.closed:
             return
         try:
-            self._send("ROLLBACK")
-            self._settle()
+            self._send_around("ROLLBACK")
+            self._flush()
         except exc.DBAPIError:
             # Also where the database ended the transaction by itself (SQLite does on a full disk).
             self.give_up()
 
     def give_up(self) -> None:
-        """Let nobody use the connection again: what comes from it next is unknown."""
+        """Take the connection out of use: its state is unknown."""
         self._connection.invalidate()
 
-    def _send(self, text: str) -> None:
+    def take_queue(self) -> list[QueuedStatement]:
+        """Return the queued statements, which are about to be sent, and empty the queue."""
+        self._has_begun = True
+        queue, self._queue = self._queue, []
+        return queue
+
+    def _queued(
+        self, statement: Runnable, parameters: Parameters, expected_rows: int | None = None
+    ) -> tuple[DriverText, QueuedStatement]:
+        if isinstance(statement, Statement):
+            statement, parameters = statement
+        dialect = self._connection.dialect
+        if isinstance(statement, CompiledStatement):
+            text = statement.text(dialect)
+        else:
+            text = DriverText(statement, dialect, writes_values=False)
+        return text, QueuedStatement(text.text, text.bound(parameters), expected_rows)
+
+    def _send_around(self, text: str) -> None:
         """Send one of the statements around a transaction."""
         self._note_statement()
-        self._waiting.append(Part(text))
+        self._queue.append(QueuedStatement(text))
         if not self._may_wait:
-            self._settle()
+            self._flush()
 
-    def _taken(self) -> list[Part]:
-        """Return what waits; it is about to be sent."""
-        self._has_begun = True
-        waiting, self._waiting = self._waiting, []
-        return waiting
-
-    def _settle(self) -> None:
-        """Send what waits."""
-        if self._is_direct:
-            ready.send(self._connection, self._taken())
-        else:
-            for part in self._taken():
-                self._connection.exec_driver_sql(part.text)
-
-    def execute(
-        self, statement: Executable, parameters: Any = None
-    ) -> CursorResult[*tuple[Any, ...]]:
-        """Run a statement that is built for the occasion."""
-        self._note_statement()
-        return self.connection.execute(statement, parameters)
-
-    def scalar(self, statement: Executable) -> Any:
-        """Return the one value of a statement that is built for the occasion."""
-        self._note_statement()
-        return self.connection.scalar(statement)
-
-    def scalars(self, statement: Executable) -> ScalarResult[Any]:
-        """Return the first column of a statement that is built for the occasion."""
-        self._note_statement()
-        return self.connection.scalars(statement)
-
-    def exec_driver_sql(self, text: str, parameters: Any = None) -> CursorResult[*tuple[Any, ...]]:
-        """Run a text in the driver's own language."""
-        self._note_statement()
-        return self.connection.exec_driver_sql(text, parameters)
+    def _flush(self) -> None:
+        if queue := self.take_queue():
+            transport.send(self._connection, queue, self._watch)
 
     def _note_statement(self) -> None:
-        telemetry.ran_statement()
+        telemetry.current().statements += 1
 
 
 class Reader(Access):
@@ -210,31 +215,71 @@ class Snapshot(Access):
 class Transaction(Access):
     """A transaction that writes.
 
-    ``attempt``: 1, or more if those before were rolled back. ``lot``: a number drawn at random, one for
-    all statements.
+    ``attempt``: 1, or more if earlier ones were rolled back. ``slot_seed``: a random number by which all of
+    its statements choose their slot of a table.
     """
 
     attempt = 0
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
-        self.lot = secrets.randbits(16)
+    def __init__(self, connection: Connection, watch: Watch | None = None) -> None:
+        super().__init__(connection, watch)
+        self.slot_seed = secrets.randbits(16)
 
     def change_later(
-        self, statement: Ready, parameters: Mapping[str, Any], finds: int | None = None
+        self,
+        statement: Runnable,
+        parameters: Parameters = NOTHING,
+        expected_rows: int | None = None,
     ) -> None:
         """Run a statement that writes, at the latest with the next one or with COMMIT.
 
-        :param finds: how many rows it must find, if that is known.
-        :raises StaleRead: it has found another number. Where it waits, the statement that it travels with
-            raises what is repeated alike.
+        :param expected_rows: how many rows it must find, if that is known.
+        :raises StaleRead: it has found another number. If it waits, the statement with which it travels
+            raises that, or an error of the driver that is repeated alike.
         """
-        waits = self._may_wait and ready.postponed(self._connection, statement, parameters, finds)
-        if waits:
-            self._note_statement()
-            self._waiting.append(waits)
-        elif self.change(statement, parameters) != finds and finds is not None:
-            raise StaleRead("other rows are there than were read")
+        self._note_statement()
+        _, queued = self._queued(statement, parameters, expected_rows)
+        if self._may_wait:
+            self._queue.append(transport.expecting(self._connection.dialect.driver, queued))
+        else:
+            self._queue.append(queued)
+            self._flush()
+
+    def insert(self, table: Table, rows: Sequence[Parameters]) -> None:
+        """Insert the rows, which all name the same columns. One statement for each 64, none for no row."""
+        for part in insert_parts(rows):
+            self.change(insert_of(table, part))
+
+    def insert_later(self, table: Table, rows: Sequence[Parameters], or_add: str = "") -> None:
+        """Do the same, at the latest with the next statement, which raises an error of this one.
+
+        :param or_add: the clause of the dialect that adds to rows whose key is taken.
+        """
+        for part in insert_parts(rows):
+            self.change_later(insert_of(table, part, after=or_add))
+
+    def insert_missing(self, table: Table, rows: Sequence[Parameters]) -> int:
+        """Insert the rows whose unique key is free, and pass over the others.
+
+        The statement waits for a transaction that has inserted such a key and is not committed. No error is
+        caught to get there, so the transaction stays usable on every engine.
+
+        :returns: how many rows were inserted.
+        """
+        skip = self._skip_taken()
+        return sum(self.change(insert_of(table, part, *skip)) for part in insert_parts(rows))
+
+    def insert_free(self, table: Table, rows: Sequence[Parameters]) -> None:
+        """Insert rows whose unique keys were free when they were read, at the latest with the next statement.
+
+        :raises StaleRead: one of them is taken.
+        """
+        for part in insert_parts(rows):
+            insert = insert_of(table, part, *self._skip_taken())
+            self.change_later(insert, expected_rows=len(part))
+
+    def _skip_taken(self) -> tuple[str, str]:
+        return ("IGNORE ", "") if self.dialect == "mysql" else ("", " ON CONFLICT DO NOTHING")
 
 
 class Database:
@@ -242,8 +287,8 @@ class Database:
 
     :param engine: of :func:`placement.db.engine.make_engine`: in autocommit, and prepared.
     :param attempts: called for each write; how often a transaction is tried at the most.
-    :param deadline_s: no new attempt begins later than this after the first. What an attempt waits for has
-        deadlines of its own (:mod:`placement.db.deadlines`).
+    :param deadline_s: no new attempt begins later than this after the first. The waits of an attempt have
+        deadlines of their own (:mod:`placement.db.deadlines`).
     """
 
     def __init__(
@@ -258,10 +303,11 @@ class Database:
         """The schema and the standard names are up to date; asked once."""
         self.in_use: set[Access] = set()
         """What has a connection at the moment: cheaper to count than those of the pool."""
+        self.watch = Watch()
         self.dialect = dialects.kind(engine)
         in_memory = self.dialect == "sqlite" and engine.url.database in (None, "", ":memory:")
         # SQLite has one writer and no queue for it: its busy handler polls. Writers of one process
-        # line up here instead. An in-memory database is one shared connection: everybody lines up.
+        # line up here instead. An in-memory database is one shared connection: readers line up too.
         self._writers: Any = WriterQueue(deadline_s) if self.dialect == "sqlite" else nullcontext()
         self._readers: Any = nullcontext()
         if in_memory:
@@ -282,7 +328,7 @@ class Database:
         self._ping_retry = self._read_retry.copy(stop=tenacity.stop_after_attempt(2))
 
     def ping(self) -> None:
-        """Hear whether the database answers; a pooled connection that was cut is no answer yet.
+        """Check that the database answers; a pooled connection that was cut is replaced.
 
         :raises errors.Unavailable: it does not.
         """
@@ -295,7 +341,7 @@ class Database:
     def read(self, work: Callable[[Reader], T]) -> T:
         """Return ``work(reader)``, which runs one statement outside any transaction.
 
-        :raises errors.DatabaseBusy: others kept what it reads locked, or it took too long.
+        :raises errors.DatabaseBusy: what it reads stayed locked, or it took too long.
         :raises errors.DatabaseUnavailable: no connection within the deadline.
         """
         return self._reading(Reader, work, ())
@@ -303,7 +349,7 @@ class Database:
     def snapshot(self, work: Callable[[Snapshot], T]) -> T:
         """Return ``work(tx)``, all of whose statements see one committed state.
 
-        :raises errors.DatabaseBusy: others kept what it reads locked, or it took too long.
+        :raises errors.DatabaseBusy: what it reads stayed locked, or it took too long.
         :raises errors.DatabaseUnavailable: no connection within the deadline.
         """
         return self._reading(Snapshot, work, BEGIN_SNAPSHOT[self.dialect])
@@ -336,7 +382,7 @@ class Database:
         attempts = itertools.count(1)
 
         def attempt(tx: Transaction) -> T:
-            telemetry.attempted()
+            telemetry.eventful().attempts += 1
             tx.attempt = next(attempts)
             return work(tx)
 
@@ -346,11 +392,11 @@ class Database:
                 self._write_retry, self._run, Transaction, attempt, begin, self._writers
             )
         except StaleRead as stale:
-            telemetry.gave_up()
+            telemetry.eventful().gave_up += 1
             raise on_conflict() from stale
         except exc.DBAPIError as error:
             if driver_errors.is_conflict(error):
-                telemetry.gave_up()
+                telemetry.eventful().gave_up += 1
                 raise on_conflict() from error
             raise
 
@@ -375,15 +421,15 @@ class Database:
 
     def _run(self, kind: type[A], work: Callable[[A], T], begin: tuple[str, ...], turn: Any) -> T:
         try:
-            with turn, self._silence.heard(), self._connected() as connection:
-                access = kind(connection)
+            with turn, self._silence.noticed(), self._connected() as connection:
+                access = kind(connection, self.watch)
                 self.in_use.add(access)
                 try:
                     return self._in_transaction(access, work, begin) if begin else work(access)
                 finally:
                     self.in_use.remove(access)
         except (exc.SQLAlchemyError, errors.OutcomeUnknown) as error:
-            telemetry.database_failed(driver_errors.kind(error))
+            telemetry.eventful().database_errors += (driver_errors.kind(error),)
             raise
 
     def _connected(self) -> Connection:
@@ -396,7 +442,7 @@ class Database:
         try:
             tx.begin(begin)
             result = work(tx)
-            tx.reach()
+            tx.flush_checked()
         except BaseException:
             tx.roll_back()
             telemetry.transaction_ended()
@@ -415,11 +461,16 @@ class Database:
             telemetry.transaction_ended()
         return result
 
-    def prepare_to_fork(self) -> None:
-        """Close the connections that nobody uses: two processes on one socket garble both.
+    @property
+    def observers(self) -> list[Observer]:
+        """Called before and after each message to the database."""
+        return self.watch.observers
 
-        For the end of start-up. uWSGI forks its workers then, and does not tell Python, so that nothing
-        of theirs could forget what they inherit.
+    def prepare_to_fork(self) -> None:
+        """Close the idle connections: two processes on one socket garble both.
+
+        For the end of start-up. uWSGI forks its workers then, without the hooks of Python by which a worker
+        could forget the connections that it inherits.
         """
         if not isinstance(self.engine.pool, StaticPool):
             self.engine.dispose()
@@ -435,9 +486,8 @@ def _ask(reader: Reader) -> None:
 
 def _note_repeat(state: tenacity.RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome else None
-    telemetry.repeats(
-        "stale" if error is None or isinstance(error, StaleRead) else driver_errors.kind(error)
-    )
+    stale = isinstance(error, StaleRead)
+    telemetry.eventful().repeats += ("stale" if stale or error is None else driver_errors.kind(error),)
 
 
 def _may_repeat_write(error: BaseException) -> bool:

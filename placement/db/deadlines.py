@@ -1,33 +1,54 @@
 """How long the service waits for its database: for a connection, a lock, a statement, a packet.
 
-A server that refuses says so at once. One that is frozen, or behind a cable that was pulled, says
-nothing, and a driver left to itself waits for ever. The server is asked to give up first, because it
-then says why; the driver after it, because the server may be what is frozen.
+A server that refuses says so at once. A server that is frozen, or behind a cable that was pulled, says
+nothing, and a driver left to itself waits for ever. The server has the shorter deadlines, because it says why
+it gives up; the driver has longer ones, because the server may be frozen.
+
+Two drivers need help. psycopg2 waits for an answer of PostgreSQL for ever: as long as the kernel of the other
+machine acknowledges packets, which it does for a frozen process, no setting of TCP ends that. So
+:func:`watch` cuts the connection of a statement that takes too long. The driver's own way, a wait callback,
+belongs to the whole process. Under it libpq ignores ``connect_timeout``, so that of two hosts the second is
+never tried when the first is silent; and COPY, large objects and connections shared by threads fail, also
+those of the program that a ``PlacementDirect`` runs in. And some drivers count the time for a connection
+only until the other side has taken it, and for each address anew: :func:`connect` bounds the whole.
 """
 
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Dialect, Engine, event, exc
 from sqlalchemy.engine import URL
 
-from placement.db import dialects, failover
-from placement.db.watchdog import watch
+from placement.db import dialects
+from placement.db.address import UnusableUrl, hosts
 
 CONNECT_S = 10
-"""One server; of several each has :data:`placement.db.failover.CONNECT_TIMEOUT_S`."""
+ONE_OF_SEVERAL_S = 3
+"""For a connection to one of several servers: how long a dead one may hold up the way to the next."""
+
+UNBOUNDED_S = 150
+"""Linux gives up a connection that is not answered after about 130 s."""
 
 LOCK_S = 10
 STATEMENT_S = 30
 READ_S = 35
-"""More than ``STATEMENT_S``: a server that lives answers first."""
+"""More than ``STATEMENT_S``: a server that works answers first."""
 
 IDLE_TRANSACTION_S = 15
 """After this the server ends a transaction whose worker is frozen or cut off, with the locks it holds.
 
 Such a worker may have waited for a lock itself, for ``LOCK_S``. Both together are less than the 30 s of
-``attempts_deadline``: whoever waits for its locks gets them in time.
+``attempts_deadline``: requests that wait for its locks get them in time.
 """
+
+LOOK_S = 1.0
 
 KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
@@ -49,18 +70,17 @@ class Deadlines:
 
 
 NONE = Deadlines(CONNECT_S, 0, 0, 0, 0, 0)
-"""For commands that change the schema or look at everything: only a connection is waited for in vain."""
+"""For commands that change the schema or read everything: only the wait for a connection ends."""
 
 
 def take(url: URL, *, patient: bool = False) -> tuple[URL, Deadlines]:
-    """Return the URL without what only we understand, and the deadlines that it names.
+    """Return the URL without the parameters of this service, and the deadlines that it names.
 
     :param patient: the defaults are :data:`NONE`.
-    :raises ValueError: a deadline is no whole number.
+    :raises UnusableUrl: a deadline is not a whole number.
     """
-    several = len(hosts(url)) > 1
-    connect = failover.CONNECT_TIMEOUT_S if several else CONNECT_S
-    usual = Deadlines(connect, READ_S, READ_S, STATEMENT_S, LOCK_S, IDLE_TRANSACTION_S)
+    connect_s = ONE_OF_SEVERAL_S if len(hosts(url)) > 1 else CONNECT_S
+    usual = Deadlines(connect_s, READ_S, READ_S, STATEMENT_S, LOCK_S, IDLE_TRANSACTION_S)
     usual = NONE if patient else usual
     found = Deadlines(
         **{name: _seconds(url, name, getattr(usual, name)) for name in Deadlines.__annotations__}
@@ -71,12 +91,6 @@ def take(url: URL, *, patient: bool = False) -> tuple[URL, Deadlines]:
     return url.difference_update_query(ours), found
 
 
-def hosts(url: URL) -> tuple[str, ...]:
-    """Return the hosts that the parameter ``host`` names, with their ports; none without it."""
-    named = url.query.get("host", ())
-    return tuple(named.split(",")) if isinstance(named, str) else named
-
-
 def _seconds(url: URL, name: str, usual: int) -> int:
     text = url.query.get(f"{name}_timeout")
     if text is None:
@@ -84,11 +98,11 @@ def _seconds(url: URL, name: str, usual: int) -> int:
     try:
         return int(str(text))
     except ValueError:
-        raise ValueError(f"{name}_timeout is no whole number of seconds: {text}") from None
+        raise UnusableUrl(f"{name}_timeout is not a whole number of seconds") from None
 
 
 def arguments(url: URL, deadlines: Deadlines) -> dict[str, Any]:
-    """Return what the driver is told of them; what the URL says in the driver's own words stands."""
+    """Return the driver's arguments for them; the driver's own parameters in the URL stand."""
     if url.get_backend_name() == "postgresql":
         given = {
             "connect_timeout": deadlines.connect,
@@ -103,7 +117,7 @@ def arguments(url: URL, deadlines: Deadlines) -> dict[str, Any]:
 
 
 def set_up(engine: Engine, deadlines: Deadlines) -> None:
-    """Tell the server of each new connection, and watch those drivers that cannot give up."""
+    """Set the server's deadlines at each new connection, and watch a driver that cannot give up."""
     if engine.dialect.name in dialects.MYSQL:
         statement = _mysql(deadlines)
     else:
@@ -121,7 +135,7 @@ def set_up(engine: Engine, deadlines: Deadlines) -> None:
 
 
 def _postgresql(deadlines: Deadlines) -> str:
-    """Set what nobody has set for this server, database, user or connection."""
+    """Leave what is set already for this server, database, user or connection."""
     wanted = {
         "statement_timeout": deadlines.statement,
         "lock_timeout": deadlines.lock,
@@ -136,7 +150,7 @@ def _postgresql(deadlines: Deadlines) -> str:
 
 
 def _mysql(deadlines: Deadlines) -> str:
-    """What only MariaDB has stands in comments to MySQL, where ``read`` alone ends a statement."""
+    """MySQL takes the settings of MariaDB for comments, and has only ``read`` to end a statement."""
     settings = ["autocommit = 1"]
     if deadlines.lock:
         names = ("innodb_lock_wait_timeout", "lock_wait_timeout")
@@ -151,3 +165,115 @@ def _mysql(deadlines: Deadlines) -> str:
         if value
     ]
     return f"SET SESSION {', '.join(settings)} {' '.join(unset)}"
+
+
+_running: dict[int, tuple[float, Any]] = {}
+"""By thread: until when its statement may run, and on which connection of the driver."""
+
+_starting = threading.Lock()
+_watched_process = 0
+
+
+def watch(engine: Engine, patience_s: float) -> None:
+    """Cut the connection of each statement that takes longer, by at most about a second."""
+
+    @event.listens_for(engine, "connect")
+    def connected(_connection: Any, _record: Any) -> None:
+        _watch_this_process()
+
+    # Events of the dialect: those of the engine cost a fifth of a small statement.
+    for name in ("do_execute", "do_executemany"):
+        event.listen(engine, name, _watched(engine.dialect, name, patience_s))
+
+
+def _watched(dialect: Dialect, method: str, patience_s: float) -> Callable[..., bool]:
+    """Return a listener that runs the statement by this method of the dialect, and returns true."""
+
+    def watched(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
+        thread = threading.get_ident()
+        _running[thread] = time.monotonic() + patience_s, cursor.connection
+        try:
+            getattr(dialect, method)(cursor, statement, parameters, context)
+        finally:
+            _running.pop(thread, None)
+        return True
+
+    return watched
+
+
+def _watch_this_process() -> None:
+    """Start the thread, unless it runs: a process that was forked has no threads of its parent."""
+    global _watched_process
+    with _starting:
+        if _watched_process != os.getpid():
+            _running.clear()
+            threading.Thread(target=_look, name="watchdog", daemon=True).start()
+            _watched_process = os.getpid()
+
+
+def _look() -> None:
+    while True:
+        time.sleep(LOOK_S)
+        now = time.monotonic()
+        for thread, (until, connection) in list(_running.items()):
+            # A statement that ends at this very moment costs its connection, and nothing else.
+            if now > until and _running.pop(thread, None) is not None:
+                _cut(connection)
+
+
+def _cut(connection: Any) -> None:
+    """End the conversation. The descriptor stays open for its owner, which waits on it."""
+    # A connection that was closed or lost meanwhile has no descriptor.
+    with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as twin:
+        twin.shutdown(socket.SHUT_RDWR)
+
+
+def longest_attempt_s(url: URL) -> float:
+    """Return how long one attempt may take that tries every address of every host of ``url``."""
+    _, waits = take(url)
+    named = [name for name, _ in hosts(url)] or [url.host or ""]
+    # For a driver 0 means as long as the kernel waits.
+    return (waits.connect or UNBOUNDED_S) * sum(map(_addresses, named))
+
+
+def _addresses(host: str) -> int:
+    """Count the addresses that a driver would try for a host; a path is that of a socket."""
+    if not host or host.startswith("/"):
+        return 1
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        # The driver will say it.
+        return 1
+    return max(1, len({each[4][0] for each in found}))
+
+
+def connect(engine: Engine, within_s: float) -> None:
+    """Make a connection for the pool of ``engine``, or give up after ``within_s`` seconds.
+
+    :raises sqlalchemy.exc.DBAPIError: the connection was refused, or not made in this time.
+    """
+    if engine.dialect.name == "sqlite":
+        engine.connect().close()
+        return
+    outcome: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def attempt() -> None:
+        try:
+            engine.connect().close()
+        except BaseException as error:
+            outcome.put(error)
+        else:
+            outcome.put(None)
+
+    # A daemon: an attempt that hangs for ever keeps no process from ending.
+    threading.Thread(target=attempt, name="first connection", daemon=True).start()
+    try:
+        error = outcome.get(timeout=max(0.0, within_s))
+    except queue.Empty:
+        # The attempt keeps its place in the pool for as long as it hangs: the next one has a new pool.
+        engine.dispose(close=False)
+        silence = TimeoutError("connection timeout expired: no answer")
+        raise exc.OperationalError("connect", None, silence, connection_invalidated=True) from None
+    if error is not None:
+        raise error

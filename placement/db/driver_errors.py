@@ -1,53 +1,73 @@
-"""What an error of a database means: try again, gone away, takes no writes.
+"""What an error of a database means: a conflict, a lost connection, no writes, no right.
 
 The codes are those of the three engines; SQLAlchemy has wrapped the driver's exception.
 """
 
 import re
+from typing import NamedTuple
 
 from sqlalchemy import exc
 
 from placement import errors
 
-POSTGRESQL_CONFLICTS = frozenset({"40001", "40P01", "55P03", "22012"})
-"""serialization_failure, deadlock_detected, lock_not_available; division_by_zero: the way in which a
-statement says that a generation is another (:mod:`placement.db.message`)."""
 
-MYSQL_CONFLICTS = frozenset({1205, 1213, 1020, 1412, 3101})
-"""Lock wait timeout, deadlock (and Galera certification), row changed since read, table rebuilt since
-the transaction began, rolled back."""
+class ErrorCodes(NamedTuple):
+    """The codes of one kind of error: a predicate on errors.
 
-SQLITE_CONFLICTS = frozenset({5, 6})
-"""SQLITE_BUSY, SQLITE_LOCKED (primary result codes)."""
+    SQLSTATEs of PostgreSQL, error numbers of MySQL, primary result codes of SQLite.
+    """
 
-POSTGRESQL_GONE = frozenset({"57P01", "57P02", "57P03", "08000", "08003", "08006", "25P03"})
-"""admin_shutdown, crash_shutdown, cannot_connect_now, connection failures, idle inside a transaction."""
+    postgresql: frozenset[str]
+    mysql: frozenset[int]
+    sqlite: frozenset[int] = frozenset()
 
-MYSQL_GONE = frozenset({1047, 1053, 1180, 1927, 2002, 2003, 2006, 2013, 4031})
-"""Galera node not ready, shutdown, error during COMMIT (the Galera node is losing the others), killed,
-cannot connect, gone away, lost, idle too long."""
+    def __call__(self, error: BaseException) -> bool:
+        """Return whether the driver's error has one of the codes."""
+        sqlstate, number, code = _codes(error)
+        return sqlstate in self.postgresql or number in self.mysql or code in self.sqlite
 
-POSTGRESQL_TOO_LONG = frozenset({"57014"})
-MYSQL_TOO_LONG = frozenset({1969, 3024})
-"""The server ended a statement at its deadline (PostgreSQL: or somebody cancelled it)."""
 
-POSTGRESQL_READ_ONLY = frozenset({"25006", "53100"})
-MYSQL_READ_ONLY = frozenset({1021, 1036, 1290, 1836, 1114})
-SQLITE_READ_ONLY = frozenset({8, 13})
-"""SQLITE_READONLY, SQLITE_FULL."""
+is_conflict = ErrorCodes(
+    # serialization_failure, deadlock_detected, lock_not_available; division_by_zero: the way in which
+    # a statement says that a generation has moved (placement.db.transport).
+    frozenset({"40001", "40P01", "55P03", "22012"}),
+    # Lock wait timeout, deadlock (and Galera certification), row changed since read, table rebuilt since
+    # the transaction began, rolled back.
+    frozenset({1205, 1213, 1020, 1412, 3101}),
+    # SQLITE_BUSY, SQLITE_LOCKED.
+    frozenset({5, 6}),
+)
+"""The database rolled the transaction back because of another one."""
 
-POSTGRESQL_REFUSED = frozenset({"28000", "28P01", "3D000"})
-MYSQL_REFUSED = frozenset({1044, 1045, 1049, 1698})
-"""No right to this database, wrong credentials, no such database, wrong way to log in."""
+took_too_long = ErrorCodes(frozenset({"57014"}), frozenset({1969, 3024}))
+"""The server ended a statement at its deadline (PostgreSQL: or an operator cancelled it)."""
 
-POSTGRESQL_NO_RIGHT = frozenset({"42501"})
-MYSQL_NO_RIGHT = frozenset({1142, 1143, 1227})
-"""No right to the table, to a column, to do this at all."""
+is_read_only = ErrorCodes(
+    frozenset({"25006", "53100"}),
+    frozenset({1021, 1036, 1290, 1836, 1114}),
+    # SQLITE_READONLY, SQLITE_FULL.
+    frozenset({8, 13}),
+)
+"""The database takes no writes: read-only, or its disk is full."""
 
-SQLITE_REFUSED = frozenset({14, 26})
-"""SQLITE_CANTOPEN, SQLITE_NOTADB."""
+lacks_rights = ErrorCodes(frozenset({"42501"}), frozenset({1142, 1143, 1227}))
+"""This user of the database may not do what the statement does, to the table or at all."""
 
-REFUSED_TEXT = re.compile(
+_is_gone = ErrorCodes(
+    # admin_shutdown, crash_shutdown, cannot_connect_now, connection failures, idle inside a transaction.
+    frozenset({"57P01", "57P02", "57P03", "08000", "08003", "08006", "25P03"}),
+    # Galera node not ready, shutdown, error during COMMIT (the Galera node is losing the others), killed,
+    # cannot connect, gone away, lost, idle too long.
+    frozenset({1047, 1053, 1180, 1927, 2002, 2003, 2006, 2013, 4031}),
+)
+_is_refused = ErrorCodes(
+    # No right to this database, wrong credentials, no such database, wrong way to log in.
+    frozenset({"28000", "28P01", "3D000"}),
+    frozenset({1044, 1045, 1049, 1698}),
+    # SQLITE_CANTOPEN, SQLITE_NOTADB.
+    frozenset({14, 26}),
+)
+_REFUSED_TEXT = re.compile(
     r"authentication failed|role .* does not exist|database .* does not exist|no pg_hba.conf entry"
 )
 
@@ -62,23 +82,11 @@ def _codes(error: BaseException) -> tuple[str | None, int | None, int | None]:
     return sqlstate, number, extended & 0xFF if extended is not None else None
 
 
-def _is(
-    error: BaseException, sqlstates: frozenset[str], numbers: frozenset[int], codes: frozenset[int]
-) -> bool:
-    sqlstate, number, code = _codes(error)
-    return sqlstate in sqlstates or number in numbers or code in codes
-
-
-def is_conflict(error: BaseException) -> bool:
-    """The database rolled the transaction back because of another one."""
-    return _is(error, POSTGRESQL_CONFLICTS, MYSQL_CONFLICTS, SQLITE_CONFLICTS)
-
-
 def is_disconnect(error: BaseException) -> bool:
     """The connection is gone, or none could be made."""
     if not isinstance(error, exc.DBAPIError):
         return False
-    if error.connection_invalidated or _is(error, POSTGRESQL_GONE, MYSQL_GONE, frozenset()):
+    if error.connection_invalidated or _is_gone(error):
         return True
     # psycopg2 gives a failed connect no SQLSTATE and no cursor.
     return isinstance(error, exc.OperationalError) and error.statement is None
@@ -91,27 +99,11 @@ def is_refused(error: BaseException) -> bool:
     English the answer is "no".
     """
     text = str(error.orig) if isinstance(error, exc.DBAPIError) else ""
-    refused = REFUSED_TEXT.search(text) is not None
-    return refused or _is(error, POSTGRESQL_REFUSED, MYSQL_REFUSED, SQLITE_REFUSED)
-
-
-def lacks_rights(error: BaseException) -> bool:
-    """This user of the database may not do what the statement does."""
-    return _is(error, POSTGRESQL_NO_RIGHT, MYSQL_NO_RIGHT, frozenset())
-
-
-def is_read_only(error: BaseException) -> bool:
-    """The database takes no writes: read-only, or its disk is full."""
-    return _is(error, POSTGRESQL_READ_ONLY, MYSQL_READ_ONLY, SQLITE_READ_ONLY)
-
-
-def took_too_long(error: BaseException) -> bool:
-    """The server ended the statement because of a deadline."""
-    return _is(error, POSTGRESQL_TOO_LONG, MYSQL_TOO_LONG, frozenset())
+    return _REFUSED_TEXT.search(text) is not None or _is_refused(error)
 
 
 KINDS = ("conflict", "disconnect", "read_only", "pool_timeout", "outcome_unknown", "other")
-"""What an error can be for those who watch the service."""
+"""The kinds of errors in the metrics and the log."""
 
 
 def kind(error: BaseException) -> str:

@@ -1,24 +1,32 @@
-"""Engine creation: one SQLAlchemy engine in driver autocommit, set up for each kind of database."""
+"""One SQLAlchemy engine in driver autocommit, set up for each kind of database.
+
+Several MariaDB servers, the nodes of a Galera cluster, are named as in SQLAlchemy's URLs of PostgreSQL (where
+libpq does the rest): ``mysql+pymysql://placement:secret@/placement?host=db1&host=db2:3307&host=db3``. A new
+connection goes to the first that takes work; the order is the order of preference.
+"""
 
 import os
 import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy import Engine, create_engine, event, exc
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
-from placement.db import deadlines, dialects, failover, message, ready
+from placement.db import address, deadlines, dialects, driver_errors, transport
 
 SQLITE_BUSY_TIMEOUT_MS = 30_000
 
 MULTI_STATEMENTS = 1 << 16
 """Of the MySQL protocol: several statements may come as one message."""
 
+MYSQL_PORT = 3306
+NODE_NOT_READY = 1047
+
 POOL_SIZE = 20
-"""Connections kept, unless configured: as many as a server process commonly has threads. With the
-library's 5 the others would connect anew for each request. None is made before it is needed."""
+"""Connections kept, unless configured: as many as a server process commonly has threads. With the library's 5
+the other threads would connect anew for each request. None is made before it is needed."""
 
 
 def make_engine(
@@ -35,55 +43,59 @@ def make_engine(
     :param mysql_sql_mode: session mode; empty or None keeps the server's.
     :param pool: further keyword arguments of ``create_engine`` (``pool_size``, ``max_overflow``,
         ``pool_timeout``, ``pool_recycle``); unused by an in-memory SQLite database.
-    :param patient: a statement may take as long as it takes (:mod:`placement.db.deadlines`).
-    :raises sqlalchemy.exc.ArgumentError: the URL cannot be parsed.
-    :raises ValueError: a number in it is none.
+    :param patient: statements have no deadline (:mod:`placement.db.deadlines`).
+    :raises sqlalchemy.exc.ArgumentError: the URL, or a number in it, cannot be parsed.
     """
-    url = with_default_driver(make_url(connection))
+    url = with_default_driver(address.parse(connection))
     options: dict[str, Any] = {
         "isolation_level": "AUTOCOMMIT",
         # Transactions begin and end with their own statements (placement.db.database), which leave no
         # connection inside one: the rollback of a returned connection would be a wasted round trip.
         "skip_autocommit_rollback": True,
         "pool_reset_on_return": None,
-        # An UPDATE of placement.db.closing joins one row of the log to nothing, on purpose.
-        "enable_from_linting": False,
     }
     url, several = _takes_several(url)
     backend = url.get_backend_name()
-    hosts: list[failover.Host] = []
     waits = deadlines.NONE
     if backend != "sqlite":
         url, waits = deadlines.take(url, patient=patient)
         options["connect_args"] = deadlines.arguments(url, waits)
-    if backend in dialects.MYSQL:
-        url, hosts = failover.split(url)
+    nodes = _nodes(url) if backend in dialects.MYSQL else []
+    if nodes:
+        url = url.difference_update_query(["host"])
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
         options |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     else:
         options |= {"pool_size": POOL_SIZE, **(pool or {})}
-    engine = create_engine(url, **options)
-    ready.prepare(engine)
+    engine = _create(url, options)
+    transport.prepare(engine)
     if several:
         _allow_several(engine)
     _forget_connections_in_children(engine)
     if backend == "sqlite":
         _set_up_sqlite(engine, sqlite_synchronous)
     elif backend in dialects.MYSQL:
-        _set_up_mysql(engine, mysql_sql_mode)
-        failover.leave_what_is_gone(engine)
-        if hosts:
-            failover.connect_to_first(engine, hosts)
+        _set_up_mysql(engine, mysql_sql_mode, nodes)
     if backend != "sqlite":
         deadlines.set_up(engine, waits)
     return engine
+
+
+def _create(url: URL, options: dict[str, Any]) -> Engine:
+    try:
+        return create_engine(url, **options)
+    except exc.NoSuchModuleError:
+        raise
+    except (exc.ArgumentError, ValueError):
+        # The message of the error may repeat the URL.
+        raise address.UnusableUrl("its parts, or its parameters, do not fit the driver") from None
 
 
 def _takes_several(url: URL) -> tuple[URL, bool]:
     """Return the URL, and whether several statements may be one message: not with ``multi_statements=0``."""
     is_wanted = url.query.get("multi_statements") != "0"
     url = url.difference_update_query(["multi_statements"])
-    return url, is_wanted and url.get_driver_name() in message.DRIVERS
+    return url, is_wanted and url.get_driver_name() in transport.DRIVERS
 
 
 def _forget_connections_in_children(engine: Engine) -> None:
@@ -122,10 +134,10 @@ def _set_up_sqlite(engine: Engine, synchronous: bool) -> None:
 
 
 def _allow_several(engine: Engine) -> None:
-    """Note of each new connection whether several statements may be one message.
+    """Note for each new connection whether several statements may be one message.
 
-    Not to a member of a cluster. A transaction that Galera ends between two statements of a message, in
-    favour of another node, ends unnoticed, and the rest of the message is run on its own.
+    Not to a member of a cluster: when Galera ends a transaction between two statements of a message, in
+    favour of another node, the rest of the message is run outside it.
     """
     is_mysql = engine.dialect.name in dialects.MYSQL
 
@@ -138,7 +150,7 @@ def _allow_several(engine: Engine) -> None:
 
     @event.listens_for(engine, "connect")
     def judge(connection: Any, record: Any) -> None:
-        record.info[message.SEVERAL] = not (is_mysql and _is_in_cluster(connection))
+        record.info[transport.SEVERAL] = not (is_mysql and _is_in_cluster(connection))
 
 
 def _is_in_cluster(connection: Any) -> bool:
@@ -151,7 +163,7 @@ def _is_in_cluster(connection: Any) -> bool:
     return any(value not in ("", "OFF") for _, value in found)
 
 
-def _set_up_mysql(engine: Engine, sql_mode: str | None) -> None:
+def _set_up_mysql(engine: Engine, sql_mode: str | None, nodes: list[tuple[str, int]]) -> None:
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
@@ -159,3 +171,52 @@ def _set_up_mysql(engine: Engine, sql_mode: str | None) -> None:
             cursor.execute("SET SESSION sql_mode = %s", (sql_mode,))
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         cursor.close()
+
+    @event.listens_for(engine, "handle_error")
+    def judge(context: Any) -> None:
+        # A server that takes no work says so over a connection that the driver believes to work, and
+        # would use again for the next attempt.
+        error = context.sqlalchemy_exception
+        if error is not None and driver_errors.is_disconnect(error):
+            context.is_disconnect = True
+
+    if nodes:
+        _connect_to_first(engine, nodes)
+
+
+def _nodes(url: URL) -> list[tuple[str, int]]:
+    """Return the hosts and ports that the parameters ``host`` name.
+
+    :raises address.UnusableUrl: a port is not a number.
+    """
+    try:
+        return [(name, int(port) if port else MYSQL_PORT) for name, port in address.hosts(url)]
+    except ValueError:
+        raise address.UnusableUrl("the port of a host is not a number") from None
+
+
+def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]]) -> None:
+    @event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
+        failed = dialect.loaded_dbapi.OperationalError
+        refusal: Exception = failed(NODE_NOT_READY, "none of the nodes takes work")
+        usual = {"connect_timeout": deadlines.ONE_OF_SEVERAL_S, **parameters}
+        for host, port in nodes:
+            try:
+                connection = dialect.connect(*arguments, **usual | {"host": host, "port": port})
+            except failed as error:
+                refusal = error
+                continue
+            if _takes_work(connection):
+                return connection
+            connection.close()
+        raise refusal
+
+
+def _takes_work(connection: Any) -> bool:
+    """A node that lost the others still takes connections, and refuses every statement."""
+    cursor = connection.cursor()
+    cursor.execute("SHOW STATUS LIKE 'wsrep_ready'")
+    row = cursor.fetchone()
+    cursor.close()
+    return row is None or row[1] == "ON"

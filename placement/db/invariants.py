@@ -1,10 +1,10 @@
 """What must be true of every committed state, one query each; tests and ``db check`` share them.
 
-An invariant's query returns one row per violation: columns that say where, for a person. What can
-be put right without losing anything has a repair.
+The query of an invariant returns a row for each violation, with columns that an operator understands. A
+violation that can be put right without losing anything has a repair.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +30,14 @@ from placement.db import (
     class_rows,
     coexistence_rows,
     consumer_rows,
+    ledger_writes,
     models,
     owner_usage_rows,
     provider_rows,
 )
 from placement.db.database import Database, Snapshot, Transaction
 from placement.db.owner_usage_rows import Account
+from placement.db.statements import Row, is_one_of
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -48,26 +50,28 @@ BATCH = 500
 
 EXAMPLES = 3
 
+REPAIR = "placement-manage db check --repair"
+
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
     """One line of the promise.
 
-    ``broken`` says that a violation is a fault; otherwise it may also come from an inventory that
-    was changed later, and is only reported. ``repair`` changes some ``BATCH`` rows and returns how
-    many.
+    :param repair: changes some ``BATCH`` rows and returns how many.
+    :param broken: a violation is a fault; otherwise it may also come from an inventory that was changed
+        later, and is only reported.
     """
 
     name: str
     query: Select[Any]
-    broken: bool
-    advice: str
     repair: Callable[[Transaction], int] | None = None
+    advice: str = REPAIR
+    broken: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """How often one invariant is violated, and where for example."""
+    """How often one invariant is violated, with examples."""
 
     invariant: Invariant
     count: int
@@ -87,21 +91,22 @@ def violations(database: Database) -> list[Finding]:
 def examine(tx: Snapshot, invariant: Invariant) -> Finding:
     """Return how often one invariant is violated."""
     inner = invariant.query.subquery()
-    count = tx.scalar(select(func.count()).select_from(inner)) or 0
+    count = tx.value(select(func.count()).select_from(inner)) or 0
     if not count:
         return Finding(invariant, 0, ())
-    rows = tx.execute(invariant.query.limit(EXAMPLES)).mappings()
-    return Finding(invariant, count, tuple(_described(row) for row in rows))
+    names = invariant.query.selected_columns.keys()
+    rows = tx.rows(invariant.query.limit(EXAMPLES))
+    return Finding(invariant, count, tuple(_described(names, row) for row in rows))
 
 
-def _described(row: Any) -> str:
-    return ", ".join(f"{name} {value}" for name, value in row.items())
+def _described(names: Sequence[str], row: Row) -> str:
+    return ", ".join(f"{name} {value}" for name, value in zip(names, row, strict=True))
 
 
 def repair(
     database: Database, invariant: Invariant, progress: Callable[[int], None] = lambda _: None
 ) -> int:
-    """Put every violation right that can be; several short transactions, safe beside the service.
+    """Repair the violations of an invariant, in short transactions, safe beside the service.
 
     :param progress: called with the number of rows of each transaction.
     :returns: the rows changed; 0 if this invariant has no repair.
@@ -130,19 +135,19 @@ _wrong_counters = select(
 
 def _repair_counters(tx: Transaction) -> int:
     named = select(_inventories.c.resource_provider_id).where(_inventories.c.used != _ledger_sum)
-    provider_ids = set(tx.scalars(named.limit(BATCH)))
+    provider_ids = set(tx.column(named.limit(BATCH)))
     if not provider_ids:
         return 0
     # Writers of allocations hold these rows while they move a counter.
     provider_rows.lock(tx, (), provider_ids)
-    done = tx.execute(
+    done = tx.change(
         update(_inventories)
         .where(
-            _inventories.c.resource_provider_id.in_(sorted(provider_ids)),
+            is_one_of(_inventories.c.resource_provider_id, sorted(provider_ids)),
             _inventories.c.used != _ledger_sum,
         )
         .values(used=_ledger_sum, updated_at=_inventories.c.updated_at)
-    ).rowcount
+    )
     provider_rows.touch(tx, provider_ids)
     return done
 
@@ -166,7 +171,7 @@ _type_id = func.coalesce(_consumers.c.consumer_type_id, owner_usage_rows.NO_TYPE
 _owned = (_consumers.c.project_id, _consumers.c.user_id, _type_id)
 _holds = exists().where(_allocations.c.consumer_id == _consumers.c.uuid)
 
-# Counted one way and subtracted the other: what is left over is wrong.
+# Counted one way and subtracted the other: any remainder is an error.
 _both_ways = union_all(
     select(
         _usages.c.project_id.label("project"),
@@ -185,21 +190,21 @@ _surplus = func.sum(_both_ways.c.amount)
 _wrong_owner_usages = (
     select(*_account, _surplus.label("surplus")).group_by(*_account).having(_surplus != 0)
 )
-# Nobody reads the sums during a coexistence.
+# The sums are not read during a coexistence.
 _wrong_owner_usages_shown = _wrong_owner_usages.where(~coexistence_rows.UNDER_WAY)
 
 
 def wrong_owner_usages(tx: Snapshot) -> int:
-    """Return how many sums of projects and users are wrong, also while nobody reads them."""
+    """Return how many sums of projects and users are wrong, also during a coexistence."""
     counted = select(func.count()).select_from(_wrong_owner_usages.subquery())
-    return int(tx.scalar(counted) or 0)
+    return int(tx.value(counted) or 0)
 
 
 def _repair_owner_usages(tx: Transaction) -> int:
-    """Take the surplus off. It was read in one statement, and writers keep it as it is."""
-    rows = tx.execute(_wrong_owner_usages.limit(BATCH)).all()
+    """Subtract the surplus. It was read in one statement, and writers do not change it."""
+    rows = tx.rows(_wrong_owner_usages.limit(BATCH))
     surplus = {Account(*row[:4]): int(row[4]) for row in rows}
-    owner_usage_rows.add(tx, {account: -amount for account, amount in surplus.items()})
+    ledger_writes.add_owner_usages(tx, {account: -amount for account, amount in surplus.items()})
     return len(surplus)
 
 
@@ -209,7 +214,7 @@ _bound = (_inventories.c.total - _inventories.c.reserved) * _inventories.c.alloc
 
 
 def _names(table: Table) -> tuple[Label[str], Label[str]]:
-    """Return what an operator knows the provider and the class of a row by."""
+    """Return the uuid of the provider and the name of the class of a row."""
     of_provider = _providers.c.id == table.c.resource_provider_id
     of_class = _classes.c.id == table.c.resource_class_id
     return (
@@ -223,7 +228,7 @@ _over_capacity = select(
     # Of the ledger: a counter may be wrong.
     _ledger_sum.label("used"),
     cast(_bound, Float).label("capacity"),
-    # A reshape may write inventory with less than nothing to give: that alone is no excess.
+    # A reshape may write inventory with a negative capacity: that alone is not an excess.
 ).where(_ledger_sum > 0, _ledger_sum > _bound)
 
 _of_inventory = (_allocations.c.resource_provider_id == _inventories.c.resource_provider_id) & (
@@ -268,9 +273,9 @@ _classless = select(
 
 
 def _restore_classes(tx: Transaction) -> int:
-    """Give the missing classes a name: neither inventory nor allocations are lost."""
+    """Insert the missing classes under new names: no inventory and no allocation is lost."""
     missing = sorted(
-        set(tx.scalars(_classless.with_only_columns(_inventories.c.resource_class_id)))
+        set(tx.column(_classless.with_only_columns(_inventories.c.resource_class_id)))
     )
     for class_id in missing[:BATCH]:
         class_rows.restore(tx, class_id)
@@ -283,20 +288,20 @@ _without_allocations = select(_consumers.c.uuid.label("consumer")).where(_idle)
 
 
 def _remove_idle_consumers(tx: Transaction) -> int:
-    uuids = sorted(tx.scalars(_without_allocations.limit(BATCH)))
+    uuids = sorted(tx.column(_without_allocations.limit(BATCH)))
     if not uuids:
         return 0
-    named = _consumers.c.uuid.in_(uuids)
-    # A writer locks the consumer before it writes its allocations: look again once we hold it.
-    tx.execute(select(_consumers.c.id).where(named).order_by(_consumers.c.uuid).with_for_update())
-    return tx.execute(delete(_consumers).where(named, _idle)).rowcount
+    named = is_one_of(_consumers.c.uuid, uuids)
+    # Writers lock the consumer before they write its allocations: look again under the lock.
+    tx.rows(select(_consumers.c.id).where(named).order_by(_consumers.c.uuid).with_for_update())
+    return tx.change(delete(_consumers).where(named, _idle))
 
 
 # Trees
 
 
 def _true_roots() -> Any:
-    """Every provider that hangs, over any number of parents, on one without: (id, root)."""
+    """The providers that have, over any number of parents, a root: (id, root)."""
     tree = (
         select(_providers.c.id, _providers.c.id.label("root"))
         .where(_providers.c.parent_provider_id.is_(None))
@@ -335,19 +340,19 @@ def _repair_roots(tx: Transaction) -> int:
         .join(_tree, _tree.c.id == _providers.c.id)
         .where(_is_wrong_root)
     )
-    found = {row.id: row.root for row in tx.execute(wrong.limit(BATCH))}
+    found: dict[int, int] = dict(tx.rows(wrong.limit(BATCH)))
     if not found:
         return 0
-    # The tree cannot change under locked members; what is read after the locks is what is written.
+    # The tree cannot change while its members are locked, so it is read again after the locks.
     provider_rows.lock(tx, (), set(found) | set(found.values()))
-    true = {row.id: row.root for row in tx.execute(wrong.where(_providers.c.id.in_(list(found))))}
+    true: dict[int, int] = dict(tx.rows(wrong.where(is_one_of(_providers.c.id, list(found)))))
     by_root: dict[int, list[int]] = {}
     for provider_id, root in true.items():
         by_root.setdefault(root, []).append(provider_id)
     for root, members in sorted(by_root.items()):
-        tx.execute(
+        tx.change(
             update(_providers)
-            .where(_providers.c.id.in_(members))
+            .where(is_one_of(_providers.c.id, members))
             .values(root_provider_id=root, updated_at=models.now())
         )
     provider_rows.touch(tx, list(true))
@@ -360,26 +365,17 @@ _slots = select(func.count().label("slots")).select_from(models.provider_changes
 _missing_slots = select(_slots.c.slots).where(_slots.c.slots != change_rows.SLOTS)
 
 COUNTERS = Invariant(
-    "usage counters equal the sums of the ledger",
-    _wrong_counters,
-    True,
-    "placement-manage db check --repair",
-    _repair_counters,
+    "usage counters equal the sums of the ledger", _wrong_counters, _repair_counters
 )
-
 CLASSES = Invariant(
     "inventories have a class",
     _classless,
-    True,
-    "placement-manage db check --repair names the class CUSTOM_LOST_<id>: rename or delete it.",
     _restore_classes,
+    f"{REPAIR} names the class CUSTOM_LOST_<id>: rename or delete it.",
 )
-
 OWNER_USAGES = Invariant(
     "usages of projects and users equal the sums of the ledger",
     _wrong_owner_usages_shown,
-    True,
-    "placement-manage db check --repair",
     _repair_owner_usages,
 )
 
@@ -388,61 +384,41 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "no other service has written resource providers",
         _foreign,
-        True,
-        "Stop that service, then placement-manage db check --repair.",
         _adopt_foreign,
+        f"Stop that service, then {REPAIR}.",
     ),
     OWNER_USAGES,
     Invariant(
         "used is within capacity",
         _over_capacity,
-        False,
-        "An inventory was made smaller than what was in use; nothing more can be claimed of it.",
+        advice="An inventory was made smaller than what was in use; nothing more can be claimed of it.",
+        broken=False,
     ),
     Invariant(
         "allocations fit min_unit, max_unit and step_size",
         _against_units,
-        False,
-        "The inventory was changed after the allocation was made.",
+        advice="The inventory was changed after the allocation was made.",
+        broken=False,
     ),
     Invariant(
         "allocations have a provider with inventory of their class",
         _dangling,
-        True,
-        "Delete the allocations of these consumers, or create the inventory again.",
+        advice="Delete the allocations of these consumers, or create the inventory again.",
     ),
     CLASSES,
     Invariant(
         "allocations have a consumer",
         consumer_rows.UUIDS_WITHOUT_RECORD,
-        True,
-        "placement-manage db online_data_migrations",
+        advice="placement-manage db online_data_migrations",
     ),
-    Invariant(
-        "consumers have allocations",
-        _without_allocations,
-        True,
-        "placement-manage db check --repair",
-        _remove_idle_consumers,
-    ),
+    Invariant("consumers have allocations", _without_allocations, _remove_idle_consumers),
     Invariant(
         "every provider hangs on a root",
         _without_root_above,
-        True,
-        "Its parent is missing, or the parents form a ring: set parent_provider_id by hand.",
+        advice="Its parent is missing, or the parents form a ring: set parent_provider_id by hand.",
     ),
+    Invariant("every provider names the root of its tree", _wrong_roots, _repair_roots),
     Invariant(
-        "every provider names the root of its tree",
-        _wrong_roots,
-        True,
-        "placement-manage db check --repair",
-        _repair_roots,
-    ),
-    Invariant(
-        "the log of changed providers has all its slots",
-        _missing_slots,
-        True,
-        "placement-manage db check --repair",
-        change_rows.restore,
+        "the log of changed providers has all its slots", _missing_slots, change_rows.restore
     ),
 )

@@ -1,6 +1,8 @@
 """Statements on ``inventories``."""
 
-from collections.abc import Collection, Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -10,6 +12,7 @@ from typing import Any, NamedTuple
 import os_resource_classes
 from sqlalchemy import (
     ColumnElement,
+    Integer,
     bindparam,
     delete,
     exc,
@@ -18,9 +21,10 @@ from sqlalchemy import (
     update,
 )
 
-from placement.db import coexistence_rows, in_list, insertion, models
+from placement.db import coexistence_rows, models, statements
 from placement.db.database import Access, StaleRead, Transaction
-from placement.db.ready import Ready
+from placement.db.statements import CompiledStatement
+from placement.inventory_record import InventoryRecord
 
 _inventories = models.inventories
 _used = _inventories.c.used
@@ -30,23 +34,12 @@ _providers = models.resource_providers
 _allocations = models.allocations
 
 
-class Record(NamedTuple):
-    """What a client sets of an inventory record (specification 02 section 4.1)."""
-
-    total: int
-    reserved: int
-    min_unit: int
-    max_unit: int
-    step_size: int
-    allocation_ratio: float
-
-
-_RECORD = tuple(_inventories.c[name] for name in Record._fields)
+_RECORD = tuple(_inventories.c[name] for name in InventoryRecord._fields)
 AMOUNTS = (*_RECORD, _used)
-"""What an inventory offers and what is used of it, in the order of ``InventoryRow``."""
+"""What an inventory offers and what is used of it."""
 
 SEEN_AMOUNTS = (*_RECORD, coexistence_rows.USED)
-"""The same for reads that hold no lock: what is used, whoever else writes."""
+"""The same for reads without a lock, whose usage is right during a coexistence too."""
 
 
 class ShownRecord(NamedTuple):
@@ -56,7 +49,7 @@ class ShownRecord(NamedTuple):
     """
 
     class_name: str
-    record: Record
+    record: InventoryRecord
     used: int
     modified_at: datetime | None
 
@@ -86,18 +79,16 @@ class InventoryRow:
     provider_id: int
     class_id: int
     class_name: str
-    total: int
-    reserved: int
-    min_unit: int
-    max_unit: int
-    step_size: int
-    allocation_ratio: float
+    record: InventoryRecord
     used: int
 
-    @property
-    def capacity(self) -> float:
-        """What may be used of this record, not rounded (specification 03 section 8)."""
-        return (self.total - self.reserved) * self.allocation_ratio
+    @classmethod
+    def of(
+        cls, id_: int, provider_id: int, class_id: int, class_name: str, amounts: Sequence[Any]
+    ) -> InventoryRow:
+        """Return the row with these values of ``AMOUNTS``."""
+        *record, used = amounts
+        return cls(id_, provider_id, class_id, class_name, InventoryRecord._make(record), used)
 
 
 def lock_of(tx: Transaction, provider_ids: Collection[int]) -> list[InventoryRow]:
@@ -107,14 +98,14 @@ def lock_of(tx: Transaction, provider_ids: Collection[int]) -> list[InventoryRow
     """
     if not provider_ids:
         return []
-    size = in_list.size_for(len(provider_ids))
-    rows = tx.rows(_lock_of(size), in_list.bound("provider", sorted(provider_ids), size))
-    return [InventoryRow(*row) for row in rows]
+    size = statements.size_for(len(provider_ids))
+    rows = tx.rows(_lock_of(size), statements.bound("provider", sorted(provider_ids), size))
+    return [InventoryRow.of(row[0], row[1], row[2], row[3], row[4:]) for row in rows]
 
 
 @cache
-def _lock_of(size: int) -> Ready:
-    return Ready(
+def _lock_of(size: int) -> CompiledStatement:
+    return CompiledStatement(
         select(
             _inventories.c.id,
             _inventories.c.resource_provider_id,
@@ -122,7 +113,7 @@ def _lock_of(size: int) -> Ready:
             _CLASS_NAME,
             *AMOUNTS,
         )
-        .where(in_list.is_among(_inventories.c.resource_provider_id, "provider", size))
+        .where(statements.is_among(_inventories.c.resource_provider_id, "provider", size))
         .order_by(_inventories.c.id)
         .with_for_update()
     )
@@ -142,7 +133,7 @@ def of_provider(
     if not rows:
         return None
     records = [
-        ShownRecord(row[1], Record._make(row[4:]), int(row[2]), row[3])
+        ShownRecord(row[1], InventoryRecord._make(row[4:]), int(row[2]), row[3])
         for row in rows
         if row[1] is not None
     ]
@@ -150,12 +141,12 @@ def of_provider(
 
 
 @cache
-def _of_provider(of_class: bool) -> Ready:
+def _of_provider(of_class: bool) -> CompiledStatement:
     own: ColumnElement[bool] = _inventories.c.resource_provider_id == _providers.c.id
     if of_class:
         class_id = select(_classes.c.id).where(_classes.c.name == bindparam("class"))
         own = own & (_inventories.c.resource_class_id == class_id.scalar_subquery())
-    return Ready(
+    return CompiledStatement(
         select(
             _providers.c.generation,
             _classes.c.name,
@@ -191,6 +182,14 @@ def hold_record(tx: Transaction, provider_id: int, class_name: str) -> HeldRecor
 
     The class is kept from going until the end of the transaction. One statement.
     """
+    goes = os_resource_classes.is_custom(class_name)
+    rows = tx.rows(_hold_record(goes), {"provider": provider_id, "class": class_name})
+    return HeldRecord(rows[0][0], rows[0][1], int(rows[0][2]), bool(rows[0][3])) if rows else None
+
+
+@cache
+def _hold_record(goes: bool) -> CompiledStatement:
+    provider_id: ColumnElement[int] = bindparam("provider", type_=Integer)
     statement = (
         select(
             _classes.c.id,
@@ -203,15 +202,16 @@ def hold_record(tx: Transaction, provider_id: int, class_name: str) -> HeldRecor
             (_inventories.c.resource_class_id == _classes.c.id)
             & (_inventories.c.resource_provider_id == provider_id),
         )
-        .where(_classes.c.name == class_name)
+        .where(_classes.c.name == bindparam("class"))
     )
-    if os_resource_classes.is_custom(class_name):
+    if goes:
         statement = statement.with_for_update(read=True, of=_classes)
-    row = tx.execute(statement).one_or_none()
-    return None if row is None else HeldRecord(row[0], row[1], int(row[2]), bool(row[3]))
+    return CompiledStatement(statement)
 
 
-def _has_allocations(provider_id: int, class_id: ColumnElement[int]) -> ColumnElement[bool]:
+def _has_allocations(
+    provider_id: ColumnElement[int], class_id: ColumnElement[int]
+) -> ColumnElement[bool]:
     """Some allocation of the class exists: what makes a record be in use (specification 02 section 4.1)."""
     return (
         select(_allocations.c.id)
@@ -228,23 +228,32 @@ def classes_in_use(tx: Transaction, provider_id: int, kept: Collection[int] = ()
 
     In the order of their ids, which is that of specification 02 section 4.4. One statement.
     """
-    return list(
-        tx.scalars(
-            select(_classes.c.name)
-            .join(_inventories, _inventories.c.resource_class_id == _classes.c.id)
-            .where(
-                _inventories.c.resource_provider_id == provider_id,
-                _classes.c.id.not_in(sorted(kept)),
-                _has_allocations(provider_id, _classes.c.id),
-            )
-            .order_by(_classes.c.id)
+    given: dict[str, Any] = {"provider": provider_id}
+    if kept:
+        given["kept"] = sorted(kept)
+    return tx.column(_classes_in_use(bool(kept)), given)
+
+
+@cache
+def _classes_in_use(but_kept: bool) -> CompiledStatement:
+    provider_id: ColumnElement[int] = bindparam("provider", type_=Integer)
+    statement = (
+        select(_classes.c.name)
+        .join(_inventories, _inventories.c.resource_class_id == _classes.c.id)
+        .where(
+            _inventories.c.resource_provider_id == provider_id,
+            _has_allocations(provider_id, _classes.c.id),
         )
+        .order_by(_classes.c.id)
     )
+    if but_kept:
+        statement = statement.where(~statements.is_among(_classes.c.id, "kept"))
+    return CompiledStatement(statement)
 
 
 def insert_records(
     tx: Transaction,
-    records: Iterable[tuple[int, int, Record]],
+    records: Iterable[tuple[int, int, InventoryRecord]],
     used: Mapping[tuple[int, int], int] = MappingProxyType({}),
 ) -> None:
     """Insert records of locked providers as (provider id, class id, record). One statement.
@@ -264,21 +273,21 @@ def insert_records(
         for provider_id, class_id, record in records
     ]
     try:
-        insertion.insert_all(tx, _inventories, rows)
+        tx.insert(_inventories, rows)
     except exc.IntegrityError as taken:
         raise StaleRead("the class is gone, or a record of it was added") from taken
 
 
-def update_records(tx: Transaction, record_by_id: Mapping[int, Record]) -> None:
+def update_records(tx: Transaction, record_by_id: Mapping[int, InventoryRecord]) -> None:
     """Replace what clients set of records of locked providers; ``used`` stays. One statement."""
-    for batch in in_list.batches(sorted(record_by_id.items())):
+    for batch in statements.batches(sorted(record_by_id.items())):
         values: dict[str, Any] = {
-            name: in_list.value_of(_inventories.c.id, {key: record[index] for key, record in batch})
-            for index, name in enumerate(Record._fields)
+            name: statements.value_of(_inventories.c.id, {key: record[index] for key, record in batch})
+            for index, name in enumerate(InventoryRecord._fields)
         }
-        tx.execute(
+        tx.change(
             update(_inventories)
-            .where(_inventories.c.id.in_([key for key, _ in batch]))
+            .where(statements.is_one_of(_inventories.c.id, [key for key, _ in batch]))
             .values(updated_at=models.now(), **values)
         )
 
@@ -286,9 +295,15 @@ def update_records(tx: Transaction, record_by_id: Mapping[int, Record]) -> None:
 def delete_records(tx: Transaction, ids: Collection[int]) -> None:
     """Delete records of locked providers. One statement."""
     if ids:
-        tx.execute(delete(_inventories).where(_inventories.c.id.in_(sorted(ids))))
+        tx.change(_DELETE, {"ids": sorted(ids)})
 
 
 def delete_all(tx: Transaction, provider_id: int) -> None:
     """Delete every record of a locked provider. One statement."""
-    tx.execute(delete(_inventories).where(_inventories.c.resource_provider_id == provider_id))
+    tx.change(_DELETE_ALL, {"provider": provider_id})
+
+
+_DELETE = CompiledStatement(delete(_inventories).where(statements.is_among(_inventories.c.id, "ids")))
+_DELETE_ALL = CompiledStatement(
+    delete(_inventories).where(_inventories.c.resource_provider_id == bindparam("provider"))
+)

@@ -8,6 +8,7 @@ belong together. The places it changes, providers with their inventories, are lo
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cache, lru_cache, reduce
 from typing import Any
 
@@ -25,11 +26,12 @@ from sqlalchemy import (
 )
 
 from placement import telemetry
-from placement.db import coexistence_rows, dialects, in_list, inventory_rows, models
+from placement.db import coexistence_rows, dialects, inventory_rows, models, statements
 from placement.db.database import Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.provider_rows import LockedProvider
-from placement.db.ready import Ready
+from placement.db.statements import CompiledStatement
+from placement.inventory_record import InventoryRecord
 
 _consumers = models.consumers
 _allocations = models.allocations
@@ -86,23 +88,34 @@ Branch = tuple[Select[Any], ColumnElement[str]]
 """A look-up without its condition, and the column that is to be among the names."""
 
 
-def _names(kind: int, table: Any, name: ColumnElement[str]) -> tuple[Branch]:
-    kind_of_row: ColumnElement[int] = literal_column(str(kind), Integer)
-    padding = (_nothing, _nothing, _nothing, _nothing)
-    return ((select(kind_of_row, table.c.id, name, *padding), name),)
+class _Kind(IntEnum):
+    """The kinds of rows of one reading, in its first column."""
+
+    PROJECT = 0
+    USER = 1
+    TYPE = 2
+    CLASS = 3
+    PROVIDER = 4
+    CONSUMER = 5
+    ALLOCATION = 6
+    STOCK = 7
 
 
-_PROVIDER = select(
-    literal_column("4", Integer),
-    _providers.c.id,
-    _providers.c.uuid,
-    func.coalesce(_providers.c.generation, 0),
-    _nothing,
-    _nothing,
-    _nothing,
+def _select(kind: _Kind, *columns: ColumnElement[Any]) -> Select[Any]:
+    """Return a look-up with its kind, and as many columns as the widest has."""
+    padding = [_nothing] * (6 - len(columns))
+    return select(literal_column(str(kind.value), Integer), *columns, *padding)
+
+
+def _names(kind: _Kind, table: Any, name: ColumnElement[str]) -> tuple[Branch]:
+    return ((_select(kind, table.c.id, name), name),)
+
+
+_PROVIDER = _select(
+    _Kind.PROVIDER, _providers.c.id, _providers.c.uuid, func.coalesce(_providers.c.generation, 0)
 )
-_CONSUMER = select(
-    literal_column("5", Integer),
+_CONSUMER = _select(
+    _Kind.CONSUMER,
     _consumers.c.id,
     _consumers.c.uuid,
     _consumers.c.generation,
@@ -110,20 +123,19 @@ _CONSUMER = select(
     _consumers.c.user_id,
     func.coalesce(_consumers.c.consumer_type_id, 0),
 )
-_ALLOCATION = select(
-    literal_column("6", Integer),
+_ALLOCATION = _select(
+    _Kind.ALLOCATION,
     _allocations.c.id,
     _allocations.c.consumer_id,
     _allocations.c.resource_provider_id,
     _allocations.c.resource_class_id,
     _allocations.c.used,
-    _nothing,
 )
 _BRANCHES: Mapping[str, tuple[Branch, ...]] = {
-    "projects": _names(0, models.projects, models.projects.c.external_id),
-    "users": _names(1, models.users, models.users.c.external_id),
-    "types": _names(2, models.consumer_types, models.consumer_types.c.name),
-    "classes": _names(3, _classes, _classes.c.name),
+    "projects": _names(_Kind.PROJECT, models.projects, models.projects.c.external_id),
+    "users": _names(_Kind.USER, models.users, models.users.c.external_id),
+    "types": _names(_Kind.TYPE, models.consumer_types, models.consumer_types.c.name),
+    "classes": _names(_Kind.CLASS, _classes, _classes.c.name),
     "providers": ((_PROVIDER, _providers.c.uuid),),
     "consumers": ((_CONSUMER, _consumers.c.uuid), (_ALLOCATION, _allocations.c.consumer_id)),
 }
@@ -134,34 +146,32 @@ _RECORD = reduce(
     operator.add,
     [part for each in inventory_rows.AMOUNTS for part in (literal(" "), cast(each, String(30)))],
 )
-_STOCK = select(
-    literal_column("7", Integer),
+_STOCK = _select(
+    _Kind.STOCK,
     _inventories.c.id,
     cast(_RECORD, String(255)),
     _inventories.c.resource_provider_id,
     _inventories.c.resource_class_id,
-    _nothing,
-    _nothing,
 ).where(
     # Not joined: that makes this look-up twice as dear to PostgreSQL.
     _inventories.c.resource_provider_id
     == select(_providers.c.id)
-    .where(in_list.is_among(_providers.c.uuid, "providers", 1), coexistence_rows.COUNTED)
+    .where(statements.is_among(_providers.c.uuid, "providers", 1), coexistence_rows.COUNTED)
     .scalar_subquery()
 )
 
 
 # The sizes of six lists would make many statements; those of everyday requests are few.
 @lru_cache(maxsize=256)
-def _statement(with_stock: bool, *sizes: tuple[str, int]) -> Ready:
+def _read(with_stock: bool, *sizes: tuple[str, int]) -> CompiledStatement:
     branches = [
-        branch.where(in_list.is_among(name, part, size))
+        branch.where(statements.is_among(name, part, size))
         for part, size in sizes
         for branch, name in _BRANCHES[part]
     ]
     if with_stock:
         branches.append(_STOCK)
-    return Ready(union_all(*branches))
+    return CompiledStatement(union_all(*branches))
 
 
 def read(
@@ -176,8 +186,8 @@ def read(
     """
     different = {part: list(dict.fromkeys(given)) for part, given in names.items()}
     found = Reading()
-    for start in range(0, max(map(len, different.values())), in_list.MOST):
-        some = {part: given[start : start + in_list.MOST] for part, given in different.items()}
+    for start in range(0, max(map(len, different.values())), statements.MOST):
+        some = {part: given[start : start + statements.MOST] for part, given in different.items()}
         filled = {part: given for part, given in some.items() if given}
         _read_into(found, tx, filled, with_stock and "providers" in filled)
     for rows in found.allocations.values():
@@ -191,31 +201,35 @@ def _read_into(
     sizes: list[tuple[str, int]] = []
     parameters: dict[str, Any] = {}
     for part, given in names.items():
-        sizes.append((part, in_list.size_for(len(given))))
-        parameters |= in_list.bound(part, given, sizes[-1][1])
-    by_kind = (found.projects, found.users, found.types, found.classes, found.providers)
-    for kind, key, name, *values in tx.rows(_statement(with_stock, *sizes), parameters):
-        if kind < 5:
-            by_kind[kind][name] = key
-            if kind == 4:
-                found.provider_generations[name] = values[0]
-        elif kind == 5:
+        sizes.append((part, statements.size_for(len(given))))
+        parameters |= statements.bound(part, given, sizes[-1][1])
+    ids_by_name = {
+        _Kind.PROJECT: found.projects,
+        _Kind.USER: found.users,
+        _Kind.TYPE: found.types,
+        _Kind.CLASS: found.classes,
+        _Kind.PROVIDER: found.providers,
+    }
+    for kind, id_, name, *values in tx.rows(_read(with_stock, *sizes), parameters):
+        if kind in ids_by_name:
+            ids_by_name[kind][name] = id_
+        if kind == _Kind.PROVIDER:
+            found.provider_generations[name] = values[0]
+        elif kind == _Kind.CONSUMER:
             generation, project_id, user_id, type_id = values
             found.consumers[name] = ConsumerRow(
-                key, name, generation, project_id, user_id, type_id or None
+                id_, name, generation, project_id, user_id, type_id or None
             )
-        elif kind == 7:
-            found.stock.append(_seen_record(key, values[0], values[1], name))
-        else:
-            row = AllocationRow(key, name, values[0], values[1], values[2])
+        elif kind == _Kind.ALLOCATION:
+            row = AllocationRow(id_, name, *values[:3])
             found.allocations.setdefault(name, []).append(row)
+        elif kind == _Kind.STOCK:
+            found.stock.append(_seen_record(id_, values[0], values[1], name))
 
 
 def _seen_record(id_: int, provider_id: int, class_id: int, text: str) -> InventoryRow:
-    total, reserved, min_unit, max_unit, step_size, ratio, used = text.split()
-    units = int(min_unit), int(max_unit), int(step_size)
-    amounts = (int(total), int(reserved), *units, float(ratio), int(used))
-    return InventoryRow(id_, provider_id, class_id, "", *amounts)
+    *record, used = text.split()
+    return InventoryRow(id_, provider_id, class_id, "", InventoryRecord.parse(record), int(used))
 
 
 def hold(
@@ -231,21 +245,21 @@ def hold(
     """
     if not provider_ids:
         return {}, []
-    size = in_list.size_for(len(provider_ids))
+    size = statements.size_for(len(provider_ids))
     providers: dict[int, LockedProvider] = {}
     records: list[InventoryRow] = []
-    rows = tx.rows(_hold(size), in_list.bound("key", sorted(provider_ids), size))
+    rows = tx.rows(_hold(size), statements.bound("key", sorted(provider_ids), size))
     telemetry.holds_providers()
     for row in rows:
         id_, uuid, generation, counted, record_id, class_id, *values = row
         if id_ not in providers:
             providers[id_] = LockedProvider(id_, uuid, generation, counted)
-        records.append(InventoryRow(record_id, id_, class_id, "", *values))
+        records.append(InventoryRow.of(record_id, id_, class_id, "", values))
     return providers, records
 
 
 @cache
-def _hold(size: int) -> Ready:
+def _hold(size: int) -> CompiledStatement:
     joined = _providers.join(_inventories, _inventories.c.resource_provider_id == _providers.c.id)
     statement = (
         select(
@@ -258,11 +272,11 @@ def _hold(size: int) -> Ready:
             *inventory_rows.AMOUNTS,
         )
         .select_from(joined)
-        .where(in_list.is_among(_providers.c.id, "key", size))
+        .where(statements.is_among(_providers.c.id, "key", size))
         .order_by(_providers.c.id)
         .with_for_update()
     )
     # Providers first, as every other writer takes them.
     for dialect in dialects.MYSQL:
         statement = statement.prefix_with("STRAIGHT_JOIN", dialect=dialect)
-    return Ready(statement)
+    return CompiledStatement(statement)

@@ -1,12 +1,13 @@
-"""The tables at head (specification 06 section 7.1) and what this service adds.
+"""The tables at head (specification 06 section 7.1).
 
-Added: ``inventories.used``, the sum of the allocations of that provider and class, and
-``owner_usages``, the same sums by project, user and consumer type, both kept in the same transaction
-as the ledger; and ``resource_providers.revision``, stepped by every committed change to anything the
-search reads about a provider, also by those that leave ``generation`` alone, with ``provider_changes``,
-which names the providers of the last of these changes. ``own_generation`` is
-the generation as this service has left it, and ``coexistence`` has a row while the OpenStack service may
-write too: :mod:`placement.db.coexistence_rows`.
+This service adds:
+
+- ``inventories.used``: the sum of the allocations of that provider and class. ``owner_usages``: the same
+  sums by project, user and consumer type. Both change in the transaction that changes the ledger.
+- ``resource_providers.revision``: stepped by every change to anything that the search reads about a
+  provider. ``provider_changes`` names the providers of the last of these changes.
+- ``resource_providers.own_generation``: the generation as this service has left it. ``coexistence`` has a row
+  while the OpenStack service may write too (:mod:`placement.db.coexistence_rows`).
 """
 
 import secrets
@@ -31,6 +32,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 from sqlalchemy.dialects import mysql
+from sqlalchemy.schema import SchemaItem
 
 metadata = MetaData()
 
@@ -57,18 +59,35 @@ def _inserted_generation(context: Any) -> int:
     return context.get_current_parameters().get("generation") or 0
 
 
-def _times() -> tuple[Column[Any], Column[Any]]:
-    return (
+def _table(name: str, *items: SchemaItem) -> Table:
+    """Define a table with the two times that most tables begin with."""
+    return Table(
+        name,
+        metadata,
         Column("created_at", DateTime, default=now),
         Column("updated_at", DateTime, onupdate=now),
+        *items,
+        **TABLE_OPTIONS,
     )
 
 
-resource_providers = Table(
+def _id() -> Column[int]:
+    return Column("id", Integer, primary_key=True, nullable=False)
+
+
+def _number(name: str, *references: SchemaItem) -> Column[int]:
+    return Column(name, Integer, *references, nullable=False)
+
+
+def _names(table: str, column: Column[Any]) -> Table:
+    """Define a table of which each row stands for a name."""
+    unique = UniqueConstraint(column.name, name=f"uniq_{table}0{column.name}")
+    return _table(table, _id(), column, unique)
+
+
+resource_providers = _table(
     "resource_providers",
-    metadata,
-    *_times(),
-    Column("id", Integer, primary_key=True, nullable=False),
+    _id(),
     Column("uuid", String(36), nullable=False),
     Column("name", Unicode(200), nullable=True),
     Column("generation", Integer, default=0),
@@ -80,27 +99,22 @@ resource_providers = Table(
     UniqueConstraint("name", name="uniq_resource_providers0name"),
     Index("resource_providers_root_provider_id_idx", "root_provider_id"),
     Index("resource_providers_parent_provider_id_idx", "parent_provider_id"),
-    **TABLE_OPTIONS,
 )
 
-inventories = Table(
+inventories = _table(
     "inventories",
-    metadata,
-    *_times(),
-    Column("id", Integer, primary_key=True, nullable=False),
-    Column("resource_provider_id", Integer, nullable=False),
+    _id(),
+    _number("resource_provider_id"),
     # What a deletion of the class and a first inventory meet on, on two nodes of a cluster too.
-    Column(
+    _number(
         "resource_class_id",
-        Integer,
         ForeignKey("resource_classes.id", name="inventories_resource_class_id_fkey"),
-        nullable=False,
     ),
-    Column("total", Integer, nullable=False),
-    Column("reserved", Integer, nullable=False),
-    Column("min_unit", Integer, nullable=False),
-    Column("max_unit", Integer, nullable=False),
-    Column("step_size", Integer, nullable=False),
+    _number("total"),
+    _number("reserved"),
+    _number("min_unit"),
+    _number("max_unit"),
+    _number("step_size"),
     # On SQLite and PostgreSQL that is what FLOAT means too.
     Column("allocation_ratio", Float().with_variant(DOUBLE(), "mysql", "mariadb"), nullable=False),
     Column("used", BigInteger, nullable=False, default=0, server_default="0"),
@@ -110,18 +124,15 @@ inventories = Table(
         name="uniq_inventories0resource_provider_resource_class",
     ),
     Index("inventories_resource_class_id_idx", "resource_class_id"),
-    **TABLE_OPTIONS,
 )
 
-allocations = Table(
+allocations = _table(
     "allocations",
-    metadata,
-    *_times(),
-    Column("id", Integer, primary_key=True, nullable=False),
-    Column("resource_provider_id", Integer, nullable=False),
+    _id(),
+    _number("resource_provider_id"),
     Column("consumer_id", String(36), nullable=False),
-    Column("resource_class_id", Integer, nullable=False),
-    Column("used", Integer, nullable=False),
+    _number("resource_class_id"),
+    _number("used"),
     Index(
         "allocations_resource_provider_class_used_idx",
         "resource_provider_id",
@@ -130,17 +141,14 @@ allocations = Table(
     ),
     Index("allocations_resource_class_id_idx", "resource_class_id"),
     Index("allocations_consumer_id_idx", "consumer_id"),
-    **TABLE_OPTIONS,
 )
 
-consumers = Table(
+consumers = _table(
     "consumers",
-    metadata,
-    *_times(),
-    Column("id", Integer, primary_key=True, nullable=False),
+    _id(),
     Column("uuid", String(36), nullable=False),
-    Column("project_id", Integer, nullable=False),
-    Column("user_id", Integer, nullable=False),
+    _number("project_id"),
+    _number("user_id"),
     Column("generation", Integer, nullable=False, default=0, server_default="0"),
     Column(
         "consumer_type_id",
@@ -152,63 +160,17 @@ consumers = Table(
     Index("consumers_project_id_uuid_idx", "project_id", "uuid"),
     Index("consumers_project_id_user_id_uuid_idx", "project_id", "user_id", "uuid"),
     Index("consumers_consumer_type_id_idx", "consumer_type_id"),
-    **TABLE_OPTIONS,
 )
 
-consumer_types = Table(
-    "consumer_types",
-    metadata,
-    *_times(),
-    Column("id", Integer, primary_key=True, nullable=False),
-    Column("name", Unicode(255), nullable=False),
-    UniqueConstraint("name", name="uniq_consumer_types0name"),
-    **TABLE_OPTIONS,
-)
+consumer_types = _names("consumer_types", Column("name", Unicode(255), nullable=False))
+projects = _names("projects", Column("external_id", String(255), nullable=False))
+users = _names("users", Column("external_id", String(255), nullable=False))
+resource_classes = _names("resource_classes", Column("name", String(255), nullable=False))
+traits = _names("traits", Column("name", Unicode(255), nullable=False))
+placement_aggregates = _names("placement_aggregates", Column("uuid", String(36), nullable=True))
 
-projects = Table(
-    "projects",
-    metadata,
-    *_times(),
-    Column("id", Integer, primary_key=True, nullable=False),
-    Column("external_id", String(255), nullable=False),
-    UniqueConstraint("external_id", name="uniq_projects0external_id"),
-    **TABLE_OPTIONS,
-)
-
-users = Table(
-    "users",
-    metadata,
-    *_times(),
-    Column("id", Integer, primary_key=True, nullable=False),
-    Column("external_id", String(255), nullable=False),
-    UniqueConstraint("external_id", name="uniq_users0external_id"),
-    **TABLE_OPTIONS,
-)
-
-resource_classes = Table(
-    "resource_classes",
-    metadata,
-    *_times(),
-    Column("id", Integer, primary_key=True, nullable=False),
-    Column("name", String(255), nullable=False),
-    UniqueConstraint("name", name="uniq_resource_classes0name"),
-    **TABLE_OPTIONS,
-)
-
-traits = Table(
-    "traits",
-    metadata,
-    *_times(),
-    Column("id", Integer, primary_key=True, nullable=False),
-    Column("name", Unicode(255), nullable=False),
-    UniqueConstraint("name", name="uniq_traits0name"),
-    **TABLE_OPTIONS,
-)
-
-resource_provider_traits = Table(
+resource_provider_traits = _table(
     "resource_provider_traits",
-    metadata,
-    *_times(),
     Column("trait_id", Integer, ForeignKey("traits.id"), primary_key=True, nullable=False),
     Column(
         "resource_provider_id",
@@ -220,41 +182,26 @@ resource_provider_traits = Table(
     Index(
         "resource_provider_traits_resource_provider_trait_idx", "resource_provider_id", "trait_id"
     ),
-    **TABLE_OPTIONS,
 )
 
-placement_aggregates = Table(
-    "placement_aggregates",
-    metadata,
-    *_times(),
-    Column("id", Integer, primary_key=True, nullable=False),
-    Column("uuid", String(36), nullable=True),
-    UniqueConstraint("uuid", name="uniq_placement_aggregates0uuid"),
-    **TABLE_OPTIONS,
-)
-
-resource_provider_aggregates = Table(
+resource_provider_aggregates = _table(
     "resource_provider_aggregates",
-    metadata,
-    *_times(),
     Column("resource_provider_id", Integer, primary_key=True, nullable=False),
     Column("aggregate_id", Integer, primary_key=True, nullable=False),
     Index("resource_provider_aggregates_aggregate_id_idx", "aggregate_id"),
-    **TABLE_OPTIONS,
 )
+
+_account = ("project_id", "user_id", "consumer_type_id", "resource_class_id")
 
 # What the consumers of an owner use of a class, in several rows (slots) whose sum counts: claims of
 # one project would otherwise all wait for one row.
 owner_usages = Table(
     "owner_usages",
     metadata,
-    Column("project_id", Integer, nullable=False, autoincrement=False),
-    Column("user_id", Integer, nullable=False, autoincrement=False),
-    Column("consumer_type_id", Integer, nullable=False, autoincrement=False),
-    Column("resource_class_id", Integer, nullable=False, autoincrement=False),
+    *(Column(name, Integer, nullable=False, autoincrement=False) for name in _account),
     Column("slot", SmallInteger, nullable=False, autoincrement=False),
     Column("used", BigInteger, nullable=False),
-    PrimaryKeyConstraint("project_id", "user_id", "consumer_type_id", "resource_class_id", "slot"),
+    PrimaryKeyConstraint(*_account, "slot"),
     **TABLE_OPTIONS,
 )
 

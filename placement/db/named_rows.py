@@ -1,38 +1,49 @@
 """Rows that are known by a name: look their ids up, or create what is missing."""
 
 from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Column, Table, select
 
-from placement.db import models
-from placement.db.database import Snapshot, StaleRead, Transaction
-from placement.db.in_list import batches
-from placement.db.insertion import insert_missing
+from placement.db import models, statements
+from placement.db.database import Access, StaleRead, Transaction
+from placement.db.statements import CompiledStatement
 
-PROJECTS: Column[Any] = models.projects.c.external_id
-USERS: Column[Any] = models.users.c.external_id
-TYPES: Column[Any] = models.consumer_types.c.name
-AGGREGATES: Column[Any] = models.placement_aggregates.c.uuid
+Key = Column[Any]
+"""The column of the names; its table is the one that is read."""
+
+PROJECTS: Key = models.projects.c.external_id
+USERS: Key = models.users.c.external_id
+TYPES: Key = models.consumer_types.c.name
+AGGREGATES: Key = models.placement_aggregates.c.uuid
+TRAITS: Key = models.traits.c.name
+CLASSES: Key = models.resource_classes.c.name
 
 
 def ids(
-    tx: Snapshot | Transaction, key: Column[Any], names: Collection[str], *, hold: bool = False
+    tx: Access, key: Key, names: Collection[str], *, hold: bool = False
 ) -> dict[str, int]:
-    """Return the ids of those names that exist. One statement, or none for no name.
+    """Return the ids of those names that exist. One statement for each thousand names.
 
-    :param hold: keep the rows from going.
+    :param hold: lock the rows against deletion.
     """
     found: dict[str, int] = {}
-    for batch in batches(sorted(names)):
-        statement = select(key, key.table.c.id).where(key.in_(batch))
-        if hold:
-            statement = statement.order_by(key.table.c.id).with_for_update(read=True)
-        found |= {row[0]: row[1] for row in tx.execute(statement)}
+    for batch in statements.batches(sorted(names)):
+        size = statements.size_for(len(batch))
+        found |= dict(tx.rows(_ids(key, hold, size), statements.bound("name", batch, size)))
     return found
 
 
-def create(tx: Transaction, key: Column[Any], names: Collection[str]) -> dict[str, int]:
+@cache
+def _ids(key: Key, hold: bool, size: int) -> CompiledStatement:
+    statement = select(key, key.table.c.id).where(statements.is_among(key, "name", size))
+    if hold:
+        statement = statement.order_by(key.table.c.id).with_for_update(read=True)
+    return CompiledStatement(statement)
+
+
+def create(tx: Transaction, key: Key, names: Collection[str]) -> dict[str, int]:
     """Make sure that rows of these names exist and return their ids. Two statements.
 
     Names go in in sorted order, so that two writers of the same ones wait and do not deadlock.
@@ -42,7 +53,7 @@ def create(tx: Transaction, key: Column[Any], names: Collection[str]) -> dict[st
     table = key.table
     assert isinstance(table, Table)
     now = models.now()
-    insert_missing(tx, table, [{key.name: name, "created_at": now} for name in sorted(names)])
+    tx.insert_missing(table, [{key.name: name, "created_at": now} for name in sorted(names)])
     found = ids(tx, key, names)
     if len(found) < len(names):
         # Only where a collation of an older database takes two of the names for one.

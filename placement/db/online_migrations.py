@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, inspect, select, update
 
-from placement.db import models, named_rows, owner_usage_rows, provider_rows
+from placement.db import ledger_writes, models, named_rows, owner_usage_rows, provider_rows
 from placement.db.consumer_rows import UUIDS_WITHOUT_RECORD
 from placement.db.database import Database, StaleRead, Transaction
-from placement.db.insertion import insert_missing
 from placement.db.owner_usage_rows import Account
+from placement.db.statements import is_one_of
 
 _providers = models.resource_providers
 _allocations = models.allocations
@@ -30,7 +30,7 @@ class IncompleteIds:
 
 
 Migration = Callable[[Database, IncompleteIds, int], tuple[int, int]]
-"""Changes at most so many rows, in one transaction; returns how many were found and done."""
+"""Changes at most so many rows, in one transaction; returns how many were found and changed."""
 
 
 def set_root_provider_ids(
@@ -48,14 +48,14 @@ def _set_roots(tx: Transaction, max_count: int) -> int:
         .order_by(_providers.c.id)
         .limit(max_count)
     )
-    ids = list(tx.scalars(wanted))
+    ids = tx.column(wanted)
     if not ids:
         return 0
-    done = tx.execute(
+    done = tx.change(
         update(_providers)
-        .where(_providers.c.id.in_(ids), _providers.c.root_provider_id.is_(None))
+        .where(is_one_of(_providers.c.id, ids), _providers.c.root_provider_id.is_(None))
         .values(root_provider_id=_providers.c.id, updated_at=models.now())
-    ).rowcount
+    )
     if _is_searched(tx):
         # A searching worker must see the new root.
         provider_rows.touch(tx, ids)
@@ -75,30 +75,30 @@ def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> in
         "project_id": named_rows.create(tx, named_rows.PROJECTS, [ids.project])[ids.project],
         "user_id": named_rows.create(tx, named_rows.USERS, [ids.user])[ids.user],
     }
-    missing = list(
-        tx.scalars(UUIDS_WITHOUT_RECORD.order_by(_allocations.c.consumer_id).limit(max_count))
+    missing = tx.column(
+        UUIDS_WITHOUT_RECORD.order_by(_allocations.c.consumer_id).limit(max_count)
     )
-    # Held until the end, so that no consumer is made for allocations that are being deleted.
+    # Locked, so that no consumer is made for allocations that are being deleted.
     held = (
         select(_allocations.c.consumer_id)
-        .where(_allocations.c.consumer_id.in_(missing))
+        .where(is_one_of(_allocations.c.consumer_id, missing))
         .order_by(_allocations.c.id)
         .with_for_update()
     )
-    uuids = sorted(set(tx.scalars(held))) if missing else []
+    uuids = sorted(set(tx.column(held))) if missing else []
     # Not their generation: the column has a default, and the oldest schema has no such column.
     common = {**owner, "created_at": models.now()}
-    done = insert_missing(tx, _consumers, [{"uuid": uuid, **common} for uuid in uuids])
+    done = tx.insert_missing(_consumers, [{"uuid": uuid, **common} for uuid in uuids])
     if done < len(uuids):
-        # Somebody else was faster; or, if it stays so, something is wrong (on PostgreSQL, copied
-        # rows with ids that their sequence has not reached), and "complete" would be a lie.
+        # Another writer was faster; or, if it stays so, something is wrong (on PostgreSQL, copied
+        # rows with ids that their sequence has not reached), and "complete" would be false.
         raise StaleRead("a consumer could not be inserted")
     if uuids and _is_searched(tx):
-        # A tree that shows whose its allocations are has changed.
+        # Trees show the owners of their allocations.
         held_on = select(_allocations.c.resource_provider_id).where(
-            _allocations.c.consumer_id.in_(uuids)
+            is_one_of(_allocations.c.consumer_id, uuids)
         )
-        provider_rows.touch(tx, sorted(set(tx.scalars(held_on))))
+        provider_rows.touch(tx, sorted(set(tx.column(held_on))))
     if uuids and inspect(tx.connection).has_table(models.owner_usages.name):
         _count_for_owner(tx, uuids, **owner)
     return done
@@ -110,16 +110,16 @@ def _is_searched(tx: Transaction) -> bool:
 
 
 def _count_for_owner(tx: Transaction, uuids: list[str], project_id: int, user_id: int) -> None:
-    """Add what was nobody's to the sums of the owner it has now."""
+    """Add the allocations that had no owner to the sums of their new one."""
     of_class = _allocations.c.resource_class_id
     sums = (
         select(of_class, func.sum(_allocations.c.used))
-        .where(_allocations.c.consumer_id.in_(uuids))
+        .where(is_one_of(_allocations.c.consumer_id, uuids))
         .group_by(of_class)
     )
-    amounts = {class_id: int(amount) for class_id, amount in tx.execute(sums)}
+    amounts = {class_id: int(amount) for class_id, amount in tx.rows(sums)}
     amounts[owner_usage_rows.CONSUMERS] = len(uuids)
-    owner_usage_rows.add(
+    ledger_writes.add_owner_usages(
         tx,
         {
             Account(project_id, user_id, owner_usage_rows.NO_TYPE, class_id): amount
@@ -132,4 +132,4 @@ MIGRATIONS: tuple[tuple[str, Migration], ...] = (
     ("set_root_provider_ids", set_root_provider_ids),
     ("create_incomplete_consumers", create_incomplete_consumers),
 )
-"""In the order they run in; the names are printed and scripts look for them."""
+"""In the order of their execution; scripts look for the names in the output."""

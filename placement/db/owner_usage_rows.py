@@ -4,7 +4,7 @@ A sum is spread over slots. A write adds to one slot chosen at random, so that c
 seldom wait for one another, on one database or between the nodes of a cluster; a reader adds up.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,10 +19,9 @@ from sqlalchemy import (
     union_all,
 )
 
-from placement.db import coexistence_rows, insertion, models
-from placement.db.database import Access, Transaction
-from placement.db.insertion import Row
-from placement.db.ready import Ready
+from placement.db import coexistence_rows, models
+from placement.db.database import Access
+from placement.db.statements import CompiledStatement
 
 _usages = models.owner_usages
 _types = models.consumer_types
@@ -32,17 +31,6 @@ SLOTS = 8
 NO_TYPE = 0
 CONSUMERS = -1
 """In the place of a resource class: the number of consumers that hold anything."""
-
-_ON_CONFLICT = (
-    " ON CONFLICT (project_id, user_id, consumer_type_id, resource_class_id, slot) "
-    "DO UPDATE SET used = owner_usages.used + excluded.used"
-)
-_ADD_UP = {
-    "sqlite": _ON_CONFLICT,
-    "postgresql": _ON_CONFLICT,
-    "mysql": " ON DUPLICATE KEY UPDATE used = used + VALUES(used)",
-}
-_COLUMNS = tuple(_usages.c.keys())
 
 
 class Account(NamedTuple):
@@ -64,28 +52,6 @@ class Usage(NamedTuple):
     type_name: str | None
     class_name: str | None
     amount: int
-
-
-def add(tx: Transaction, changes: Mapping[Account, int]) -> None:
-    """Add to the sums of the accounts. One statement.
-
-    To be the last of a transaction: whoever wants the same slot waits from here to the commit.
-    """
-    for part in insertion.parts(rows_of(tx, changes)):
-        tx.change_later(*adding(tx.dialect, part))
-
-
-def rows_of(tx: Transaction, changes: Mapping[Account, int]) -> list[Row]:
-    """Return the rows that add up to the changes, in the order in which everybody takes them."""
-    # Who shares the slot of the log of changes as well has waited for that one already.
-    slot = tx.lot % SLOTS
-    rows = sorted((*account, slot, change) for account, change in changes.items() if change)
-    return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
-
-
-def adding(dialect: str, rows: Sequence[Row]) -> tuple[Ready, dict[str, Any]]:
-    """Return the statement of :func:`add` for some rows, and its parameters."""
-    return insertion.inserting(_usages, rows, after=_ADD_UP[dialect])
 
 
 def of_project(access: Access, project: str, user: str | None) -> list[Usage] | None:
@@ -116,7 +82,7 @@ def _usages_in(rows: Iterable[Sequence[Any]]) -> list[Usage]:
 
 
 @cache
-def _summed(of_user: bool) -> Ready:
+def _summed(of_user: bool) -> CompiledStatement:
     """Whether there is a coexistence beside each sum; alone if there is, or if there are no sums.
 
     The ledger is in a statement of its own: in one with this, PostgreSQL starts parallel workers for it
@@ -126,11 +92,11 @@ def _summed(of_user: bool) -> Ready:
     own = select(_usages.c.consumer_type_id, _usages.c.resource_class_id, _usages.c.used)
     sums = _named(own.where(*_owned(_usages, of_user)).subquery()).subquery()
     rows = under_way.outerjoin(sums, ~under_way.c.is_so)
-    return Ready(select(under_way.c.is_so, *sums.c).select_from(rows))
+    return CompiledStatement(select(under_way.c.is_so, *sums.c).select_from(rows))
 
 
 @cache
-def _held(of_user: bool) -> Ready:
+def _held(of_user: bool) -> CompiledStatement:
     consumers, allocations = models.consumers, models.allocations
     type_id = func.coalesce(consumers.c.consumer_type_id, NO_TYPE).label("consumer_type_id")
     holds = select(allocations.c.id).where(allocations.c.consumer_id == consumers.c.uuid).exists()
@@ -143,7 +109,7 @@ def _held(of_user: bool) -> Ready:
     holders: Select[Any, *tuple[Any, ...]] = select(type_id, number, literal_column("1")).where(
         *_owned(consumers, of_user), holds
     )
-    return Ready(_named(union_all(amounts, holders).subquery()))
+    return CompiledStatement(_named(union_all(amounts, holders).subquery()))
 
 
 def _named(seen: Subquery) -> Select[Any]:
@@ -171,5 +137,5 @@ def _owned(table: Any, of_user: bool) -> list[ColumnElement[bool]]:
 
 
 def _id_of(table: Any, name: str) -> ColumnElement[int]:
-    """The row of the owner bound under ``name``; one nobody has equals nothing."""
+    """The row of the owner bound under ``name``; a name without a row equals nothing."""
     return select(table.c.id).where(table.c.external_id == bindparam(name)).scalar_subquery()

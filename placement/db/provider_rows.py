@@ -1,28 +1,28 @@
 """Statements on ``resource_providers``: find, lock in order, write, step, touch."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    ColumnElement,
+    BindParameter,
     bindparam,
     case,
     delete,
     exc,
     func,
-    insert,
+    null,
     or_,
     select,
     update,
 )
 
 from placement import telemetry
-from placement.db import change_rows, coexistence_rows, in_list, models
+from placement.db import change_rows, coexistence_rows, models, statements
 from placement.db.database import Access, StaleRead, Transaction
-from placement.db.ready import Ready
+from placement.db.statements import CompiledStatement
 
 _providers = models.resource_providers
 
@@ -37,6 +37,11 @@ class LockedProvider:
     counted: bool = True
     """The usage counters of its inventories are right: only this service has written it."""
 
+    @property
+    def as_read(self) -> tuple[int, int]:
+        """The id with the generation."""
+        return self.id, self.generation
+
 
 def lock(
     tx: Transaction, uuids: Collection[str], ids: Collection[int] = ()
@@ -49,8 +54,8 @@ def lock(
     parameters: dict[str, Any] = {}
     for name, given in (("uuid", uuids), ("id", ids)):
         if given:
-            sizes.append((name, in_list.size_for(len(given))))
-            parameters |= in_list.bound(name, sorted(given), sizes[-1][1])
+            sizes.append((name, statements.size_for(len(given))))
+            parameters |= statements.bound(name, sorted(given), sizes[-1][1])
     if not sizes:
         return {}
     rows = tx.rows(_lock(*sizes), parameters)
@@ -59,9 +64,9 @@ def lock(
 
 
 @cache
-def _lock(*sizes: tuple[str, int]) -> Ready:
-    named = [in_list.is_among(_providers.c[name], name, size) for name, size in sizes]
-    return Ready(
+def _lock(*sizes: tuple[str, int]) -> CompiledStatement:
+    named = [statements.is_among(_providers.c[name], name, size) for name, size in sizes]
+    return CompiledStatement(
         select(
             _providers.c.id,
             _providers.c.uuid,
@@ -75,105 +80,16 @@ def _lock(*sizes: tuple[str, int]) -> Ready:
 
 
 def step(tx: Transaction, providers: Collection[LockedProvider]) -> None:
-    """Step the generations of the providers, and their revisions, by compare-and-set.
-
-    The rows are locked already; the comparison is the second guard, and the one that holds between
-    the nodes of a Galera cluster. Two statements.
+    """Step the generations of locked providers, and their revisions. Two statements.
 
     :raises StaleRead: a generation is not the one that was read.
     """
-    advance(tx, {1: providers}, ())
+    change_rows.advance(tx, {1: [provider.as_read for provider in providers]}, ())
 
 
 def touch(tx: Transaction, ids: Collection[int]) -> None:
     """Step only the revision: the search must read these providers again. Two statements."""
-    advance(tx, {}, ids)
-
-
-def advance(
-    tx: Transaction,
-    stepped: Mapping[int, Collection[LockedProvider]],
-    touched: Collection[int],
-    *,
-    stock_alone: bool = False,
-) -> None:
-    """Step generations by so many steps, with their revisions, and only the revisions of others.
-
-    A statement for each, and one that names them all to the searches.
-
-    :param stock_alone: nothing of them has changed but inventories and what is used.
-    :raises StaleRead: a generation is not the one that was read.
-    """
-    for steps, providers in sorted(stepped.items()):
-        for part in in_list.batches(generations(providers)):
-            tx.change_later(*stepping(part, steps), finds=len(part))
-    if touched:
-        tx.change_later(*touching(touched))
-    change_rows.note(tx, written_ids(stepped, touched), stock_alone=stock_alone)
-
-
-def written_ids(
-    stepped: Mapping[int, Collection[LockedProvider]], touched: Collection[int]
-) -> set[int]:
-    """Return the ids of the providers that :func:`advance` writes."""
-    return {*touched, *(provider.id for each in stepped.values() for provider in each)}
-
-
-def generations(providers: Collection[LockedProvider]) -> list[tuple[int, int]]:
-    """Return ids with generations in id order."""
-    return sorted((provider.id, provider.generation) for provider in providers)
-
-
-def stepping(expected: Sequence[tuple[int, int]], steps: int) -> tuple[Ready, dict[str, Any]]:
-    """Return the statement that steps generations with revisions, and its parameters.
-
-    :param expected: ids with the generations that were read.
-    """
-    size, parameters = in_list.as_read(expected)
-    return _step(size), parameters | {"steps": steps, "now": models.now()}
-
-
-_STEP = update(_providers).values(
-    generation=_providers.c.generation + bindparam("steps"),
-    own_generation=_providers.c.own_generation + bindparam("steps"),
-    revision=_providers.c.revision + 1,
-    updated_at=bindparam("now"),
-)
-
-
-@cache
-def _step(size: int) -> Ready:
-    return Ready(_STEP.where(*in_list.unmoved(_providers, size)))
-
-
-def stepping_counted(provider_id: int) -> tuple[Ready, dict[str, Any]]:
-    """Return the statement that steps one provider whose counters are right, and its parameters.
-
-    Whatever its generation is: for writes that depend on nothing that was read of it.
-    """
-    return _STEP_COUNTED, {"provider": provider_id, "steps": 1, "now": models.now()}
-
-
-_STEP_COUNTED = Ready(
-    _STEP.where(_providers.c.id == bindparam("provider"), coexistence_rows.COUNTED)
-)
-
-
-# Not a change of the provider as the API shows it: its modified time stays.
-_TOUCH = update(_providers).values(
-    revision=_providers.c.revision + 1, updated_at=_providers.c.updated_at
-)
-
-
-def touching(ids: Collection[int]) -> tuple[Ready, dict[str, Any]]:
-    """Return the statement that steps revisions alone, and its parameters."""
-    size = in_list.size_for(len(ids))
-    return _touch(size), in_list.bound("touched", sorted(ids), size)
-
-
-@cache
-def _touch(size: int) -> Ready:
-    return Ready(_TOUCH.where(in_list.is_among(_providers.c.id, "touched", size)))
+    change_rows.advance(tx, {}, ids)
 
 
 class ProviderRow(NamedTuple):
@@ -231,8 +147,8 @@ def find(access: Access, *, name: str | None = None, uuid: str | None = None) ->
 
 
 @cache
-def _find(*names: str) -> Ready:
-    return Ready(
+def _find(*names: str) -> CompiledStatement:
+    return CompiledStatement(
         select(
             _providers.c.id,
             _providers.c.uuid,
@@ -262,8 +178,16 @@ def positions(tx: Transaction, uuids: Collection[str], name: str) -> list[TreePo
 
     One statement.
     """
-    has_name = _providers.c.name == name
-    rows = tx.execute(
+    size = statements.size_for(len(uuids))
+    given = {"name": name, **statements.bound("uuid", sorted(uuids), size)}
+    rows = tx.rows(_positions(size), given)
+    return [TreePosition(row[0], row[1], bool(row[2]), *row[3:]) for row in rows]
+
+
+@cache
+def _positions(size: int) -> CompiledStatement:
+    has_name = _providers.c.name == bindparam("name")
+    return CompiledStatement(
         select(
             _providers.c.id,
             _providers.c.uuid,
@@ -273,9 +197,8 @@ def positions(tx: Transaction, uuids: Collection[str], name: str) -> list[TreePo
             func.coalesce(_roots.c.uuid, _providers.c.uuid),
         )
         .outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
-        .where(or_(_providers.c.uuid.in_(sorted(uuids)), has_name))
+        .where(or_(statements.is_among(_providers.c.uuid, "uuid", size), has_name))
     )
-    return [TreePosition(row[0], row[1], bool(row[2]), *row[3:]) for row in rows]
 
 
 def lock_positions(
@@ -283,66 +206,92 @@ def lock_positions(
 ) -> dict[int, TreeRow]:
     """Lock these providers, and all of the tree with the root ``tree_of``, in id order.
 
-    Who holds a provider's row keeps its parent, its root and its existence: whoever moves a subtree
-    or deletes a provider locks every row this changes first. One statement.
+    A locked row keeps its parent, its root and its existence: a move of a subtree and a deletion lock
+    every row they change first. One statement.
 
     :returns: the rows by id; those that are gone are missing.
     """
-    wanted: ColumnElement[bool] = _providers.c.id.in_(sorted(ids))
+    given: dict[str, Any] = {"ids": sorted(ids)}
     if tree_of is not None:
-        wanted = or_(wanted, _providers.c.root_provider_id == tree_of)
-    rows = tx.execute(
-        select(*_tree_columns).where(wanted).order_by(_providers.c.id).with_for_update()
-    )
+        given["root"] = tree_of
+    rows = tx.rows(_lock_positions(tree_of is not None), given)
     telemetry.holds_providers()
     return {row[0]: TreeRow._make(row) for row in rows}
 
 
+@cache
+def _lock_positions(with_tree: bool) -> CompiledStatement:
+    named = statements.is_among(_providers.c.id, "ids")
+    if with_tree:
+        named = or_(named, _IS_IN_TREE)
+    return CompiledStatement(
+        select(*_tree_columns).where(named).order_by(_providers.c.id).with_for_update()
+    )
+
+
+_IS_IN_TREE = _providers.c.root_provider_id == bindparam("root")
+_MEMBERS = CompiledStatement(select(_providers.c.id).where(_IS_IN_TREE))
+
+
 def tree_members(tx: Transaction, root_id: int) -> set[int]:
     """Return the ids of all providers of the tree, as the newest commit has them."""
-    return set(tx.scalars(select(_providers.c.id).where(_providers.c.root_provider_id == root_id)))
+    return set(tx.column(_MEMBERS, {"root": root_id}))
 
 
 def insert_provider(
     tx: Transaction, uuid: str, name: str, parent: TreePosition | None, created_at: datetime
 ) -> int:
-    """Insert a provider below ``parent``, or as a root, and return its id. Two or three statements.
+    """Insert a provider below ``parent``, or as a root, and return its id. Three or four statements.
 
-    :raises StaleRead: somebody else has taken the uuid or the name.
+    :raises StaleRead: the uuid or the name was taken meanwhile.
     """
-    values: dict[str, Any] = {"uuid": uuid, "name": name, "generation": 0, "created_at": created_at}
+    values: dict[str, Any] = {
+        **{"uuid": uuid, "name": name, "generation": 0, "own_generation": 0},
+        **{"revision": models.first_revision(), "created_at": created_at},
+    }
     if parent is not None:
         values |= {"parent_provider_id": parent.id, "root_provider_id": parent.root_id}
     try:
-        done = tx.execute(insert(_providers).values(**values))
+        tx.insert_later(_providers, [values])
+        provider_id: int = tx.value(_ID, {"uuid": uuid})
     except exc.IntegrityError as taken:
         raise StaleRead("the provider's uuid or name was taken") from taken
-    assert done.inserted_primary_key is not None
-    provider_id: int = done.inserted_primary_key[0]
     if parent is None:
-        tx.execute(
-            update(_providers)
-            .where(_providers.c.id == provider_id)
-            .values(root_provider_id=provider_id, updated_at=None)
-        )
+        tx.change_later(_BECOME_ROOT, {"provider": provider_id})
     change_rows.note(tx, [provider_id])
     return provider_id
+
+
+_OWN_ROW = _providers.c.id == bindparam("provider")
+_ID = CompiledStatement(select(_providers.c.id).where(_providers.c.uuid == bindparam("uuid")))
+_BECOME_ROOT = CompiledStatement(
+    update(_providers)
+    .where(_OWN_ROW)
+    .values(root_provider_id=_providers.c.id, updated_at=_providers.c.updated_at)
+)
 
 
 def rename(tx: Transaction, provider_id: int, name: str) -> None:
     """Give a locked provider this name, which may be the one it has. Two statements.
 
-    :raises StaleRead: somebody else has taken the name.
+    :raises StaleRead: the name was taken meanwhile.
     """
     try:
-        tx.execute(
-            update(_providers)
-            .where(_providers.c.id == provider_id)
-            .values(name=name, revision=_providers.c.revision + 1, updated_at=models.now())
-        )
+        tx.change(_RENAME, {"provider": provider_id, "name": name, "now": models.now()})
     except exc.IntegrityError as taken:
         raise StaleRead("the provider's name was taken") from taken
     change_rows.note(tx, [provider_id])
+
+
+_RENAME = CompiledStatement(
+    update(_providers)
+    .where(_OWN_ROW)
+    .values(
+        name=bindparam("name", type_=_providers.c.name.type),
+        revision=_providers.c.revision + 1,
+        updated_at=bindparam("now", type_=_providers.c.updated_at.type),
+    )
+)
 
 
 def move(
@@ -352,9 +301,9 @@ def move(
 
     Every member shows another root from now on, so all of them count as modified. Two statements.
     """
-    tx.execute(
+    tx.change(
         update(_providers)
-        .where(_providers.c.id.in_(sorted(subtree)))
+        .where(statements.is_one_of(_providers.c.id, sorted(subtree)))
         .values(
             parent_provider_id=case(
                 (_providers.c.id == provider_id, parent.id if parent else None),
@@ -370,31 +319,48 @@ def move(
 
 def blockers(tx: Transaction, provider_id: int) -> tuple[bool, bool]:
     """Say whether a locked provider has children, and whether it has allocations. One statement."""
-    allocations = models.allocations
-    row = tx.execute(
-        select(
-            select(_parents.c.id).where(_parents.c.parent_provider_id == provider_id).exists(),
-            select(allocations.c.id)
-            .where(allocations.c.resource_provider_id == provider_id)
-            .exists(),
-        )
-    ).one()
-    return bool(row[0]), bool(row[1])
+    ((has_children, has_allocations),) = tx.rows(_BLOCKERS, {"provider": provider_id})
+    return bool(has_children), bool(has_allocations)
+
+
+_provider: BindParameter[int] = bindparam("provider")
+_BLOCKERS = CompiledStatement(
+    select(
+        select(_parents.c.id).where(_parents.c.parent_provider_id == _provider).exists(),
+        select(models.allocations.c.id)
+        .where(models.allocations.c.resource_provider_id == _provider)
+        .exists(),
+    )
+)
 
 
 def delete_provider(tx: Transaction, provider_id: int) -> None:
     """Delete a locked provider with its inventories and associations. Six statements."""
-    for table in (
-        models.inventories,
-        models.resource_provider_aggregates,
-        models.resource_provider_traits,
-    ):
-        tx.execute(delete(table).where(table.c.resource_provider_id == provider_id))
-    own_row = _providers.c.id == provider_id
-    # MySQL deletes no row that a foreign key refers to, and a root's own row does.
-    tx.execute(update(_providers).where(own_row).values(root_provider_id=None))
-    tx.execute(delete(_providers).where(own_row))
+    for statement in _DELETIONS:
+        tx.change(statement, {"provider": provider_id})
     change_rows.note(tx, [provider_id])
+
+
+_DELETIONS = tuple(
+    map(
+        CompiledStatement,
+        (
+            *(
+                delete(table).where(table.c.resource_provider_id == bindparam("provider"))
+                for table in (
+                    models.inventories,
+                    models.resource_provider_aggregates,
+                    models.resource_provider_traits,
+                )
+            ),
+            # MySQL deletes no row that a foreign key refers to, and a root's own row does.
+            update(_providers)
+            .where(_OWN_ROW)
+            .values(root_provider_id=null(), updated_at=_providers.c.updated_at),
+            delete(_providers).where(_OWN_ROW),
+        ),
+    )
+)
 
 
 def touch_with_class(tx: Transaction, class_id: int) -> None:
@@ -403,5 +369,5 @@ def touch_with_class(tx: Transaction, class_id: int) -> None:
     having = select(inventories.c.resource_provider_id).where(
         inventories.c.resource_class_id == class_id
     )
-    tx.execute(_TOUCH.where(_providers.c.id.in_(having)))
+    tx.change(change_rows.TOUCH.where(_providers.c.id.in_(having)))
     change_rows.note_many(tx)

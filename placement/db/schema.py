@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Inspector, exc, inspect, text
+from sqlalchemy import Connection, Inspector, exc, false, func, inspect, select, text
 
-from placement.db import coexistence_rows, dialects, models
+from placement.db import coexistence_rows, dialects, driver_errors, models
 from placement.db.database import Database
+from placement.db.migrations import Progress
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -32,20 +33,17 @@ REVISIONS = (
     "9ec573870318",
     "4b7e1d90c6a2",
 )
-"""Every revision, oldest first. Kept here so that a start needs no migration scripts."""
+"""Every revision, oldest first. They stand here so that a start needs no migration scripts."""
 
 HEAD = REVISIONS[-1]
 
 BATCH = 500
-"""Providers that are noted in one transaction."""
-
-Rows = Callable[[str, int, int], object]
-"""Told what is being done, how many rows of it are done, and how many there are."""
+"""Providers whose generations are noted in one transaction."""
 
 LOCK_NAME = "placement.schema"
 LOCK_WAIT_S = 600
 ALREADY_DONE = frozenset({1050, 1060, 1061, 1062, 1091, 1826})
-"""MySQL: table, column, key, row or foreign key exists, key is gone: another node was faster."""
+"""MySQL: a table, column, key, row or foreign key exists, or a key is gone: another node was faster."""
 
 
 class SchemaError(Exception):
@@ -91,12 +89,66 @@ def _require_known(revision: str | None) -> None:
         )
 
 
+def require_rights(database: Database) -> None:
+    """Check, by statements that change nothing, that the service may read and write every table of the head.
+
+    :raises SchemaError: naming every right that is missing.
+    """
+    with database.engine.connect() as connection:
+        missing = [
+            f"{verb} {table.name}"
+            for table in models.metadata.sorted_tables
+            for verb in ("SELECT", "INSERT", "UPDATE", "DELETE")
+            if not _may(connection, verb, table.name)
+        ]
+        missing += [f"USAGE of {name}" for name in _sequences(connection)]
+    if missing:
+        raise SchemaError(
+            f"The user of [placement_database]/connection lacks rights: {', '.join(missing)}. Grant "
+            "SELECT, INSERT, UPDATE and DELETE on all tables (on PostgreSQL also USAGE on all "
+            "sequences) of the database to this user."
+        )
+
+
+def _may(connection: Connection, verb: str, table: str) -> bool:
+    subject = models.metadata.tables[table]
+    column = next(iter(subject.columns))
+    statements = {
+        "SELECT": select(column).where(false()),
+        "INSERT": subject.insert().from_select(
+            [one.name for one in subject.columns], select(*subject.columns).where(false())
+        ),
+        "UPDATE": subject.update().where(false()).values({column.name: column}),
+        "DELETE": subject.delete().where(false()),
+    }
+    try:
+        connection.execute(statements[verb])
+    except exc.DBAPIError as error:
+        if not driver_errors.lacks_rights(error):
+            raise
+        return False
+    return True
+
+
+def _sequences(connection: Connection) -> list[str]:
+    """Return the sequences of PostgreSQL that give ids and that this user may not use."""
+    if connection.dialect.name != "postgresql":
+        return []
+    missing = []
+    for table in models.metadata.sorted_tables:
+        if "id" in table.columns:
+            name = connection.scalar(select(func.pg_get_serial_sequence(table.name, "id")))
+            if name and not connection.scalar(select(func.has_sequence_privilege(name, "USAGE"))):
+                missing.append(str(name))
+    return missing
+
+
 def sync(
     database: Database,
     *,
     target: str = HEAD,
     progress: Callable[[str], object] = lambda _: None,
-    rows: Rows = lambda what, done, total: None,
+    rows: Progress = lambda what, done, total: None,
 ) -> None:
     """Upgrade the schema to head; several processes may do so at once, and the old service may write.
 
@@ -106,7 +158,7 @@ def sync(
 
     :param target: stop at this revision.
     :param progress: called with the id of each revision that was completed.
-    :param rows: told how far a revision is that works on many rows, and the noting.
+    :param rows: called with the progress of a revision that works on many rows, and of the noting.
     :raises placement.db.migrations.MigrationBlocked: the data must be migrated first.
     :raises SchemaError: the schema is newer than this release.
     """
@@ -128,7 +180,7 @@ def sync(
         _note_generations(database, rows)
 
 
-def _note_generations(database: Database, rows: Rows) -> None:
+def _note_generations(database: Database, rows: Progress) -> None:
     """Remember from where foreign writes are counted, as far as an earlier run has not."""
     total, done = database.read(coexistence_rows.without_own_generation), 0
     while noted := database.write(partial(coexistence_rows.note_generations, most=BATCH)):
@@ -138,8 +190,7 @@ def _note_generations(database: Database, rows: Rows) -> None:
 
 
 def _require_empty(connection: Connection) -> None:
-    """Refuse tables that came without a revision; an interrupted first migration leaves the table
-    of revisions behind, and may go on."""
+    """Refuse tables without a revision; an interrupted first migration, which left one, may go on."""
     inspector = inspect(connection)
     if inspector.has_table("resource_providers") and not inspector.has_table("alembic_version"):
         ways = " then ".join(f'"placement-manage db {step}"' for step in _steps_from(inspector))
@@ -150,7 +201,7 @@ def _require_empty(connection: Connection) -> None:
 
 
 def _steps_from(inspector: Inspector) -> tuple[str, ...]:
-    """Return what brings tables that came without a revision to head (specification 06 section 7.3)."""
+    """Return the commands that bring tables without a revision to head (specification 06 section 7.3)."""
     if not all(inspector.has_table(name) for name in ("consumers", "projects", "users")):
         # Older than owners of allocations: the first migration makes what is missing.
         return ("stamp base", "sync", "online_data_migrations", "sync")
@@ -161,7 +212,7 @@ def _steps_from(inspector: Inspector) -> tuple[str, ...]:
     return (f"stamp {revision}", "online_data_migrations", "sync")
 
 
-def _upgrade_one(connection: Connection, revision: str, rows: Rows) -> None:
+def _upgrade_one(connection: Connection, revision: str, rows: Progress) -> None:
     # Loaded where the schema changes: its import is a tenth of what the start of a service takes.
     from alembic import command
 
@@ -211,7 +262,7 @@ def resolve(name: str) -> str | None:
 
 
 def alembic_config(connection: Connection | None = None) -> "Config":
-    """Return what Alembic's commands need to work on the connection."""
+    """Return the configuration of Alembic's commands on this connection."""
     from alembic.config import Config
 
     config = Config()
@@ -225,9 +276,8 @@ def alembic_config(connection: Connection | None = None) -> "Config":
 def _exclusive(database: Database) -> Iterator[Connection]:
     """Connect, and keep other processes from changing the schema until the end.
 
-    SQLite needs no lock beside its transactions, which lock the whole file. PostgreSQL's lock is
-    taken in each transaction. MySQL commits every change of a table by itself and needs one around
-    it all.
+    SQLite needs no lock: its transactions lock the whole file. PostgreSQL's lock is taken in each
+    transaction. MySQL commits every change of a table by itself and needs a lock around them all.
     """
     with database.engine.connect() as connection:
         if database.dialect != "mysql":
@@ -256,7 +306,7 @@ def _transaction(connection: Connection) -> Iterator[None]:
         yield
         return
     try:
-        # READ COMMITTED: after the lock, what the process before us committed must be seen.
+        # READ COMMITTED: what another process has committed must be seen after the lock.
         begin = "BEGIN IMMEDIATE" if dialect == "sqlite" else "BEGIN ISOLATION LEVEL READ COMMITTED"
         connection.exec_driver_sql(begin)
         if dialect == "postgresql":
@@ -265,7 +315,7 @@ def _transaction(connection: Connection) -> Iterator[None]:
         yield
         connection.exec_driver_sql("COMMIT")
     except BaseException:
-        # Closing the connection ends whatever it was in the middle of.
+        # Closing the connection ends the transaction in any state.
         connection.invalidate()
         raise
 

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Select, bindparam, func, or_, select
 
-from placement.db import cloud_rows, coexistence_rows, in_list, models
+from placement.db import cloud_rows, coexistence_rows, models, statements
 from placement.db.database import Access, Snapshot
+from placement.db.statements import CompiledStatement
 
 _providers = models.resource_providers
 _allocations = models.allocations
@@ -57,7 +58,7 @@ _MEMBER = (
 )
 
 # A provider that predates nesting has no root and is a tree of its own.
-_OF_UUID = (
+_OF_UUID = CompiledStatement(
     select(*_MEMBER)
     .select_from(_given)
     .join(
@@ -74,25 +75,27 @@ _OF_UUID = (
 
 def members(tx: Access, uuid: str) -> list[Member]:
     """Return the providers of the tree to which one belongs, none if there is none. One statement."""
-    return [Member(*map(int, row)) for row in tx.execute(_OF_UUID, {"uuid": uuid})]
+    return [Member(*map(int, row)) for row in tx.rows(_OF_UUID, {"uuid": uuid})]
 
 
 def members_of_roots(tx: Snapshot, root_ids: Collection[int]) -> list[Member]:
     """Return the providers of these trees. One statement for each thousand trees."""
     found: list[Member] = []
-    for part in in_list.batches(sorted(root_ids)):
-        size = in_list.size_for(len(part))
-        rows = tx.execute(_of_roots(size), in_list.bound("root", part, size))
+    for part in statements.batches(sorted(root_ids)):
+        size = statements.size_for(len(part))
+        rows = tx.rows(_of_roots(size), statements.bound("root", part, size))
         found += [Member(*map(int, row)) for row in rows]
     return found
 
 
 @cache
-def _of_roots(size: int) -> Select[Any]:
-    return select(*_MEMBER).where(
-        or_(
-            in_list.is_among(_providers.c.id, "root", size),
-            in_list.is_among(_providers.c.root_provider_id, "root", size),
+def _of_roots(size: int) -> CompiledStatement:
+    return CompiledStatement(
+        select(*_MEMBER).where(
+            or_(
+                statements.is_among(_providers.c.id, "root", size),
+                statements.is_among(_providers.c.root_provider_id, "root", size),
+            )
         )
     )
 
@@ -103,7 +106,7 @@ def contents(tx: Snapshot, ids: Collection[int]) -> cloud_rows.Contents:
     Four statements for each thousand providers.
     """
     whole = cloud_rows.Contents([], [], [], [])
-    for batch in in_list.batches(sorted(ids)):
+    for batch in statements.batches(sorted(ids)):
         parts = zip(whole, cloud_rows.contents(tx, batch), strict=True)
         whole = cloud_rows.Contents(*([*held, *more] for held, more in parts))
     return whole
@@ -115,20 +118,20 @@ def allocations(tx: Snapshot, ids: Collection[int]) -> list[HeldBy]:
     One statement for each thousand providers.
     """
     found: list[HeldBy] = []
-    for part in in_list.batches(sorted(ids)):
-        size = in_list.size_for(len(part))
-        rows = tx.execute(_allocations_on(size), in_list.bound("id", part, size))
+    for part in statements.batches(sorted(ids)):
+        size = statements.size_for(len(part))
+        rows = tx.rows(_allocations_on(size), statements.bound("id", part, size))
         found += [HeldBy(*row) for row in rows]
     return found
 
 
 def allocations_of(tx: Access, consumer_uuid: str) -> list[HeldBy]:
     """Return the allocations of a consumer, in the order in which they were made. One statement."""
-    return [HeldBy(*row) for row in tx.execute(_OF_CONSUMER, {"consumer": consumer_uuid})]
+    return [HeldBy(*row) for row in tx.rows(_OF_CONSUMER, {"consumer": consumer_uuid})]
 
 
 @cache
-def _allocations_on(size: int) -> Select[Any]:
+def _allocations_on(size: int) -> CompiledStatement:
     others = _allocations.alias("of_consumer")
     in_all = (
         select(func.count())
@@ -136,8 +139,8 @@ def _allocations_on(size: int) -> Select[Any]:
         .where(others.c.consumer_id == _allocations.c.consumer_id)
         .scalar_subquery()
     )
-    on_these = in_list.is_among(_allocations.c.resource_provider_id, "id", size)
-    return _held().add_columns(in_all).where(on_these)
+    on_these = statements.is_among(_allocations.c.resource_provider_id, "id", size)
+    return CompiledStatement(_held().add_columns(in_all).where(on_these))
 
 
 def _held() -> Select[Any]:
@@ -164,4 +167,6 @@ def _held() -> Select[Any]:
     )
 
 
-_OF_CONSUMER = _held().where(_allocations.c.consumer_id == bindparam("consumer"))
+_OF_CONSUMER = CompiledStatement(
+    _held().where(_allocations.c.consumer_id == bindparam("consumer"))
+)

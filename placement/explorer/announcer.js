@@ -1,4 +1,4 @@
-/** What a screen reader is told: short sentences, when something has changed. */
+/** Short sentences for screen readers, when something has changed. */
 
 import { h } from "./dom.js";
 

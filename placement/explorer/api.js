@@ -6,10 +6,10 @@ import { session } from "./session.js";
 export const ROOT = new URL("../../", document.baseURI);
 export const MICROVERSION = "1.39";
 
-/** An answer that is no success, or none at all. */
+/** An answer that is not a success, or the lack of an answer. */
 export class Refusal extends Error {
   /**
-   * @param {number} status 0 where nobody answered
+   * @param {number} status 0 without an answer
    * @param {string} detail
    */
   constructor(status, detail) {
@@ -18,7 +18,7 @@ export class Refusal extends Error {
     this.detail = detail;
   }
 
-  /** Nobody answered, or who answered cannot serve now. */
+  /** Whether there was no answer, or the service cannot serve now. */
   get away() {
     return this.status === 0 || this.status >= 502;
   }
@@ -96,7 +96,7 @@ async function json(response) {
     return await response.json();
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Refusal(error instanceof SyntaxError ? response.status : 0, "The answer is no JSON.");
+    throw new Refusal(error instanceof SyntaxError ? response.status : 0, "The answer is not JSON.");
   }
 }
 
@@ -117,7 +117,7 @@ async function refusal(response) {
 }
 
 /**
- * Whether an error is the end of a request that nobody waits for any more.
+ * Whether an error is the end of a request that was aborted.
  *
  * @param {unknown} error
  */

@@ -78,7 +78,7 @@ class ExplorerApp extends HTMLElement {
   }
 
   /**
-   * Let the view read.
+   * Have the view read.
    *
    * @param {boolean} again a refresh, which gives way to what is under way
    */

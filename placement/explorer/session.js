@@ -1,4 +1,4 @@
-/** Who is asking: the token lives in this module, and so in the memory of this tab alone. */
+/** The token, which lives in this module, and so in the memory of this tab alone. */
 
 let token = "";
 

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from webob import Response
 
-from placement.handlers.provider_body import read_body
-from placement.objects import aggregate
-from placement.schemas import aggregate as schemas
+from placement.objects import resource_provider
+from placement.schemas import resource_provider as schemas
 from placement.web.request import Request
 from placement.web.response import json_response, now
 
@@ -16,17 +15,19 @@ GENERATION = "resource_provider_generation"
 
 def list_aggregates(request: Request) -> Response:
     """GET /resource_providers/{uuid}/aggregates"""
-    found = aggregate.of_provider(request.db, request.path_args["uuid"])
+    found = resource_provider.aggregates(request.db, request.path_args["uuid"])
     return _shown(request, found.uuids, found.generation)
 
 
 def replace_aggregates(request: Request) -> Response:
     """PUT /resource_providers/{uuid}/aggregates"""
-    body = read_body(request, schemas.PUT.at(request.version.minor))
+    body = request.read_provider_body(schemas.PUT_AGGREGATES.at(request.version.minor))
     uuids, known = body, None
     if request.version >= GENERATIONS_SINCE:
         uuids, known = body["aggregates"], int(body[GENERATION])
-    generation = aggregate.replace(request.db, request.path_args["uuid"], uuids, generation=known)
+    generation = resource_provider.replace_aggregates(
+        request.db, request.path_args["uuid"], uuids, generation=known
+    )
     return _shown(request, uuids, generation)
 
 

@@ -1,18 +1,21 @@
-"""The ledger over HTTP: /allocations and the listings of consumers and providers."""
+"""The ledger over HTTP: /allocations, /reshaper and the listings of consumers and providers."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from webob import Response
 
-from placement import errors
-from placement.handlers.allocation_body import consumer_change, consumer_changes
-from placement.objects import allocation
+from placement.errors import MalformedRequest
+from placement.inventory_record import MAX_RATIO
+from placement.objects import allocation, reshaper
 from placement.objects.allocation import (
     AllocationChange,
     ConsumerAllocation,
     ProviderAllocation,
 )
+from placement.objects.inventory import records_from
+from placement.objects.replacement import ANY_GENERATION, ConsumerChange
+from placement.objects.reshaper import InventoryChange, Reshape
 from placement.schemas import allocation as schemas
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, newest
@@ -24,12 +27,7 @@ GENERATIONS_SINCE = (1, 28)
 TYPES_SINCE = (1, 38)
 NO_TYPE = "unknown"
 
-
-class MalformedConsumer(errors.BadRequest):
-    """The path of a PUT names a consumer by something that is no UUID."""
-
-    text = "Malformed consumer_uuid: {given}"
-    given: str
+SEEN_INVENTORIES = "Placement-Seen-Inventories"
 
 
 def show_consumer_allocations(request: Request) -> Response:
@@ -82,11 +80,11 @@ def replace_consumer_allocations(request: Request) -> Response:
     """PUT /allocations/{consumer_uuid}"""
     given = request.path_args["consumer_uuid"]
     if not is_uuid_like(given):
-        raise MalformedConsumer(given=given)
+        raise MalformedRequest.of("consumer", given=given)
     body = request.read_json(schemas.PUT.at(request.version.minor))
     if request.version < OBJECT_FORM_SINCE:
         body = _object_form(request, body)
-    change = AllocationChange.of_one(consumer_change(normalized_uuid(given), body))
+    change = AllocationChange.of_one(_consumer_change(normalized_uuid(given), body))
     allocation.replace_allocations(request.db, change)
     return empty_response(request)
 
@@ -105,11 +103,50 @@ def _object_form(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
 def replace_many_allocations(request: Request) -> Response:
     """POST /allocations"""
     body = request.read_json(schemas.POST.at(request.version.minor))
-    allocation.replace_allocations(request.db, AllocationChange(consumer_changes(body)))
+    allocation.replace_allocations(request.db, AllocationChange(_consumer_changes(body)))
     return empty_response(request)
+
+
+def _consumer_changes(body: Mapping[str, Any]) -> list[ConsumerChange]:
+    return [_consumer_change(uuid, entry) for uuid, entry in body.items()]
+
+
+def _consumer_change(uuid: str, entry: Mapping[str, Any]) -> ConsumerChange:
+    generation = entry.get("consumer_generation", ANY_GENERATION)
+    return ConsumerChange(
+        uuid,
+        {
+            provider_uuid: {name: int(amount) for name, amount in held["resources"].items()}
+            for provider_uuid, held in entry["allocations"].items()
+        },
+        project=entry["project_id"],
+        user=entry["user_id"],
+        generation=int(generation) if isinstance(generation, float) else generation,
+        type=entry.get("consumer_type"),
+    )
 
 
 def delete_consumer_allocations(request: Request) -> Response:
     """DELETE /allocations/{consumer_uuid}"""
     allocation.delete_allocations(request.db, request.path_args["consumer_uuid"])
     return empty_response(request)
+
+
+def reshape(request: Request) -> Response:
+    """POST /reshaper"""
+    body = request.read_json(schemas.RESHAPE.at(request.version.minor))
+    inventories = [_inventory_change(*item) for item in body["inventories"].items()]
+    change = Reshape(
+        inventories, _consumer_changes(body["allocations"]), request.headers.get(SEEN_INVENTORIES)
+    )
+    reshaper.reshape(request.db, change)
+    return empty_response(request)
+
+
+def _inventory_change(provider_uuid: str, entry: Mapping[str, Any]) -> InventoryChange:
+    records = {
+        # The schema bounds the ratio above only; below this the columns of MySQL end.
+        name: record._replace(allocation_ratio=max(record.allocation_ratio, -MAX_RATIO))
+        for name, record in records_from(entry["inventories"]).items()
+    }
+    return InventoryChange(provider_uuid, int(entry["resource_provider_generation"]), records)

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from webob import Response
 
 from placement import telemetry
-from placement.handlers import candidate_answer, candidate_question
+from placement.handlers import candidate_answer, candidate_query
 from placement.objects import allocation_candidate
 from placement.schemas import allocation_candidate as schema
-from placement.search.room import Room
+from placement.search.candidate import SizeLimit
+from placement.search.request import CandidateRequest
 from placement.web.request import Request
 from placement.web.response import Pieces, json_response
 
@@ -29,14 +30,15 @@ LARGE_ANSWER = threading.Lock()
 def list_candidates(request: Request) -> Response:
     """Return what could take the request right now."""
     options, version = request.conf.placement, request.version
-    query = candidate_question.checked(request, schema.GET.at(version.minor))
-    question = candidate_question.parsed(query, version, options)
+    query = candidate_query.checked(request, schema.GET.at(version.minor))
+    question = candidate_query.parsed(query, version, options)
     question = replace(
         question,
         limit=question.limit or options.max_answered_candidates,
         seed=_seed(options.randomize_allocation_candidates),
+        start=_start(question),
     )
-    room = Room(
+    size_limit = SizeLimit(
         options.max_candidates_answer_size, lambda shape: candidate_answer.size(shape, version)
     )
 
@@ -45,15 +47,25 @@ def list_candidates(request: Request) -> Response:
             request.picture,
             question,
             options.max_answered_candidates,
-            room,
+            size_limit,
             lambda cloud, result: candidate_answer.prepare(
-                cloud, result, question.names.classes, version, room
+                cloud, result, question.names.classes, version, size_limit
             ),
         )
         # Written after the lock of the picture is given back: others search meanwhile.
         body = Pieces(answer.pieces())
         telemetry.passed("render")
     return json_response(request, body, last_modified=datetime.now(UTC))
+
+
+def _start(question: CandidateRequest) -> int | None:
+    """Return where the search begins: anywhere, unless everything is asked for.
+
+    So that schedulers that ask for a part of the hosts do not all weigh the same ones.
+    """
+    if question.limit is None and question.bound is None:
+        return None
+    return secrets.randbits(64)
 
 
 def _seed(randomize: bool) -> int | None:

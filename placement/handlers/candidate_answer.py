@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import os_traits
 
 from placement.handlers.kept_texts import KeptTexts
-from placement.search.candidate import SearchResult, Shape
+from placement.search.candidate import SearchResult, Shape, SizeLimit
 from placement.search.cloud import Cloud
 from placement.search.index_set import Indexes
-from placement.search.room import Room
 from placement.web.microversion import Version
 
 ALLOCATIONS_AS_OBJECT_SINCE = (1, 12)
@@ -41,17 +40,13 @@ def size(shape: Shape, version: Version) -> int:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CandidateAnswer:
     """What an answer needs of the picture: enough to write it while others search."""
 
     uuids: Sequence[str | None]
     result: SearchResult
     summaries: list[bytes]
     version: Version
-
-    def body(self) -> bytes:
-        """Return the JSON body whole."""
-        return b"".join(self.pieces())
 
     def pieces(self) -> list[bytes]:
         """Return the JSON body in pieces, of which a small answer has one.
@@ -80,31 +75,24 @@ def prepare(
     result: SearchResult,
     requested: Collection[str],
     version: Version,
-    room: Room | None = None,
-) -> Answer:
-    """Return the answer, yet to be written, that has no more candidates than there is room for.
+    size_limit: SizeLimit | None = None,
+) -> CandidateAnswer:
+    """Return the answer, yet to be written, that has no more candidates than ``size_limit`` lets in.
 
-    The caller holds the lock of the picture; nobody needs it for the rest. The search has seen to it that
-    the allocation requests fit, the summaries of their providers come on top.
+    The caller holds the lock of the picture; writing the answer needs no lock. The allocation requests
+    fit already, since the search keeps to the limit; the summaries of their providers come on top.
 
     :param requested: the classes that some group asks for.
     """
     summaries = _shown_summaries(cloud, result, requested, version)
-    while room is not None and len(result) > 1:
-        needed = room.taken_by(result) + sum(map(len, summaries))
-        if needed <= room.most:
+    while size_limit is not None and len(result) > 1:
+        needed = size_limit.taken_by(result) + sum(map(len, summaries))
+        if needed <= size_limit.most:
             break
-        room.used_up = True
-        result = result.first(min(len(result) * room.most // needed, len(result) - 1))
+        size_limit.used_up = True
+        result = result.first(min(len(result) * size_limit.most // needed, len(result) - 1))
         summaries = _shown_summaries(cloud, result, requested, version)
-    return Answer(cloud.lasting_uuids(), result, summaries, version)
-
-
-def render(
-    cloud: Cloud, result: SearchResult, requested: Collection[str], version: Version
-) -> bytes:
-    """Return the JSON body of all candidates. The caller holds the lock of the picture."""
-    return prepare(cloud, result, requested, version).body()
+    return CandidateAnswer(cloud.lasting_uuids(), result, summaries, version)
 
 
 def _shown_summaries(

@@ -4,140 +4,92 @@ The checks come in the order of specification 04 section 3.5, whose letters name
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from oslo_config import cfg
 from webob.multidict import MultiDict
 
-from placement import errors
 from placement.handlers import query_syntax
-from placement.search.request import Group
+from placement.handlers.query_syntax import MalformedQuery
+from placement.search.filters import GROUP_PARAMETERS
+from placement.search.request import CandidateRequest, Group
 from placement.web.microversion import Version
+from placement.web.request import Request
+from placement.web.validation import Schema
 
-GROUP_KEY = re.compile(r"^(resources|required|member_of|in_tree)(.*)\Z", re.DOTALL)
+GROUP_KEY = re.compile(rf"^({'|'.join(GROUP_PARAMETERS)})(.*)\Z", re.DOTALL)
+
+NESTED_SINCE = (1, 29)
+FIRST_VALUE_COUNTS = ("limit", "group_policy")
+LARGEST_LIMIT_DIGITS = 18
+"""No answer has more candidates than that."""
 
 RESOURCELESS_GROUPS_SINCE = (1, 36)
 
 
-class DuplicateKey(errors.BadRequest):
-    """B1: a parameter that may come once came twice."""
-
-    code = "placement.query.duplicate_key"
-    text = "Query parameter '{name}' may be specified only once."
-    name: str
-
-
-class BadValue(errors.BadRequest):
-    """Parameters that contradict one another or name what is not there."""
-
-    code = "placement.query.bad_value"
+def checked(request: Request, allowed: Schema, text: str | None = None) -> MultiDict:
+    """Return the query, or one that came in a body, with valid keys and plain values (3.5 A)."""
+    query = request.read_query(allowed, text)
+    # The schema has seen the last value of each name.
+    for name in FIRST_VALUE_COUNTS:
+        for value in query.getall(name)[:-1]:
+            request.check_query(allowed, {**query, name: value})
+    return query
 
 
-class RootTraitConflict(BadValue):
-    """B4: the anchor must have and must not have one trait."""
+def parsed(
+    query: MultiDict, version: Version, options: cfg.ConfigOpts.GroupAttr
+) -> CandidateRequest:
+    """Return what is asked; the checks come in the order of 3.5 B, C, G or H, K1, K2.
 
-    text = "Conflicting required and forbidden traits found in root_required: {traits}"
-    traits: str
+    The limit is that of the query, if it has one, as far as an answer may go. The seed is not set.
 
-
-class EmptySubtreeSuffix(BadValue):
-    """B5: the unsuffixed group is in every subtree, and cannot be asked into one."""
-
-    text = "Empty string (unsuffixed group) can not be specified in `same_subtree` "
-
-
-class MissingValue(errors.BadRequest):
-    """H1: nothing is asked for."""
-
-    code = "placement.query.missing_value"
-    text = "There must be at least one resources or resources[$S] parameter."
-
-
-class TooManyGroups(errors.BadRequest):
-    """More request groups than ``[placement]/max_request_groups``."""
-
-    text = "The query has {count} request groups, and at most {limit} are allowed."
-    count: int
-    limit: int
-
-
-class OrphanedTraits(errors.BadRequest):
-    """G1: traits are required of a group that asks for no resources."""
-
-    text = (
-        "All traits parameters must be associated with resources.  "
-        "Found the following orphaned traits keys: {keys}"
+    :param options: those of ``[placement]``.
+    """
+    required, forbidden = root_traits(query, version)
+    subtrees = same_subtrees(query)
+    wanted = groups(query, version, options.max_request_groups)
+    group_policy = first(query, "group_policy")
+    check_groups(wanted, subtrees, group_policy, version)
+    return CandidateRequest(
+        groups=wanted,
+        isolate=group_policy == "isolate",
+        same_subtrees=subtrees,
+        root_required=required,
+        root_forbidden=forbidden,
+        limit=_limit(query, options.max_answered_candidates),
+        maximum=options.max_allocation_candidates,
+        strategy=options.allocation_candidates_generation_strategy,
+        one_provider_per_tree=version < NESTED_SINCE,
     )
-    keys: str
 
 
-class OrphanedAggregates(errors.BadRequest):
-    """G2: aggregates are named for a group that asks for no resources."""
-
-    text = (
-        "All member_of parameters must be associated with resources. "
-        "Found the following orphaned member_of keys: {keys}"
-    )
-    keys: str
+def first(query: MultiDict, name: str) -> str | None:
+    """Return the first value of a parameter: the one that counts."""
+    values: list[str] = query.getall(name)
+    return values[0] if values else None
 
 
-class GroupWithoutResources(errors.BadRequest):
-    """G3: a group asks for no resources, before 1.36 allowed it."""
-
-    text = "All request groups must specify resources."
-
-
-class NoGroup(errors.BadRequest):
-    """G4: nothing is asked for, before 1.36."""
-
-    text = "At least one request group (`resources` or `resources{{$S}}`) is required."
-
-
-class UntiedGroups(BadValue):
-    """H2: groups without resources that no ``same_subtree`` ties to others."""
-
-    text = (
-        "Resourceless suffixed group request should be specified in `same_subtree` query param: "
-        "bad group(s) - {suffixes}."
-    )
-    suffixes: str
-
-
-class UnknownSuffixes(BadValue):
-    """H3: ``same_subtree`` names groups that are not there."""
-
-    text = "Real suffixes should be specified in `same_subtree`: {given} not found in {real}."
-    given: str
-    real: str
-
-
-class TraitConflicts(errors.BadRequest):
-    """K1: a group must have and must not have one trait."""
-
-    text = "Conflicting required and forbidden traits found in the following traits keys: {keys}"
-    keys: str
-
-
-class GroupPolicyMissing(errors.BadRequest):
-    """K2: several suffixed groups, and nobody says whether they may share a provider."""
-
-    text = (
-        'The "group_policy" parameter is required when specifying '
-        'more than one "resources{{N}}" parameter.'
-    )
+def _limit(query: MultiDict, most: int) -> int | None:
+    text = first(query, "limit")
+    if text is None:
+        return None
+    return most if len(text) > LARGEST_LIMIT_DIGITS else min(int(text), most)
 
 
 def root_traits(query: MultiDict, version: Version) -> tuple[frozenset[str], frozenset[str]]:
     """Return the traits that the anchor must and must not have (B1 to B4)."""
     values = query.getall("root_required")
     if len(values) > 1:
-        raise DuplicateKey(name="root_required")
+        raise MalformedQuery.of("B1", name="root_required")
     if not values:
         return frozenset(), frozenset()
     # The any-of form is not known here at any version, and the refusal says so in these words.
     required, forbidden = query_syntax.plain_traits(values[0], version)
     conflict = required & forbidden
     if conflict:
-        raise RootTraitConflict(traits=", ".join(sorted(conflict)))
+        raise MalformedQuery.of("B4", traits=", ".join(sorted(conflict)))
     return required, forbidden
 
 
@@ -147,52 +99,53 @@ def same_subtrees(query: MultiDict) -> tuple[frozenset[str], ...]:
     for value in query.getall("same_subtree"):
         suffixes = frozenset(item.strip() for item in value.split(","))
         if "" in suffixes:
-            raise EmptySubtreeSuffix()
+            raise MalformedQuery.of("B5")
         demands.append(suffixes)
     return tuple(demands)
 
 
 def groups(query: MultiDict, version: Version, most: int) -> tuple[Group, ...]:
     """Return the request groups in the order of their first keys (C1 to C13)."""
-    suffixes: dict[str, None] = {}
+    fields: dict[str, dict[str, Any]] = {}
     for key in query:
         parts = GROUP_KEY.match(key)
         if parts:
-            suffixes[parts[2]] = None
-    if len(suffixes) > most:
-        raise TooManyGroups(count=len(suffixes), limit=most)
-    amounts: dict[str, dict[str, int]] = {suffix: {} for suffix in suffixes}
-    traits: dict[str, query_syntax.TraitFilter] = {}
-    aggregates: dict[str, query_syntax.AggregateFilter] = {}
-    trees: dict[str, str] = {}
+            fields[parts[2]] = {}
+    if len(fields) > most:
+        raise MalformedQuery.of("groups", count=len(fields), limit=most)
     for key in dict.fromkeys(query):
         parts = GROUP_KEY.match(key)
-        if not parts:
-            continue
-        name, suffix = parts.groups()
-        values = query.getall(key)
-        if name == "resources":
-            amounts[suffix] = [query_syntax.resources(value) for value in values][-1]
-        elif name == "required":
-            traits[suffix] = query_syntax.required(values, version)
-        elif name == "member_of":
-            aggregates[suffix] = query_syntax.member_of(values, version, suffix)
-        else:
-            trees[suffix] = [query_syntax.in_tree(value) for value in values][-1]
-    no_traits = query_syntax.TraitFilter()
-    no_aggregates = query_syntax.AggregateFilter()
-    return tuple(
-        Group(
-            suffix=suffix,
-            amounts=amounts[suffix],
-            required=traits.get(suffix, no_traits).required,
-            forbidden=traits.get(suffix, no_traits).forbidden,
-            member_of=aggregates.get(suffix, no_aggregates).member_of,
-            forbidden_aggregates=aggregates.get(suffix, no_aggregates).forbidden,
-            in_tree=trees.get(suffix),
-        )
-        for suffix in suffixes
-    )
+        if parts:
+            name, suffix = parts.groups()
+            fields[suffix] |= READERS[name](query.getall(key), version, suffix)
+    return tuple(Group(suffix, **given) for suffix, given in fields.items())
+
+
+def _resources(values: list[str], version: Version, suffix: str) -> dict[str, Any]:
+    return {"amounts": [query_syntax.resources(value) for value in values][-1]}
+
+
+def _required(values: list[str], version: Version, suffix: str) -> dict[str, Any]:
+    traits = query_syntax.required(values, version)
+    return {"required": traits.wanted, "forbidden": traits.forbidden}
+
+
+def _member_of(values: list[str], version: Version, suffix: str) -> dict[str, Any]:
+    aggregates = query_syntax.member_of(values, version, suffix)
+    return {"member_of": aggregates.wanted, "forbidden_aggregates": aggregates.forbidden}
+
+
+def _in_tree(values: list[str], version: Version, suffix: str) -> dict[str, Any]:
+    return {"in_tree": [query_syntax.in_tree(value) for value in values][-1]}
+
+
+READERS: dict[str, Callable[[list[str], Version, str], dict[str, Any]]] = {
+    "resources": _resources,
+    "required": _required,
+    "member_of": _member_of,
+    "in_tree": _in_tree,
+}
+"""By parameter, what its values set of a ``Group``."""
 
 
 def check_groups(
@@ -209,7 +162,7 @@ def check_groups(
     _check_trait_conflicts(wanted)
     granular = [group for group in wanted if group.suffix]
     if len(granular) > 1 and group_policy is None:
-        raise GroupPolicyMissing()
+        raise MalformedQuery.of("K2")
 
 
 def _check_resources_everywhere(wanted: tuple[Group, ...]) -> None:
@@ -217,31 +170,33 @@ def _check_resources_everywhere(wanted: tuple[Group, ...]) -> None:
     empty = [group for group in wanted if not group.amounts]
     orphaned = [f"required{group.suffix}" for group in empty if group.required]
     if orphaned:
-        raise OrphanedTraits(keys=", ".join(orphaned))
+        raise MalformedQuery.of("G1", keys=", ".join(orphaned))
     orphaned = [
         f"member_of{group.suffix}"
         for group in empty
         if group.member_of or group.forbidden_aggregates
     ]
     if orphaned:
-        raise OrphanedAggregates(keys=", ".join(orphaned))
+        raise MalformedQuery.of("G2", keys=", ".join(orphaned))
     if empty:
-        raise GroupWithoutResources()
+        raise MalformedQuery.of("G3")
     if not wanted:
-        raise NoGroup()
+        raise MalformedQuery.of("G4")
 
 
 def _check_subtrees(wanted: tuple[Group, ...], subtrees: tuple[frozenset[str], ...]) -> None:
     """H1 to H3."""
     if not any(group.amounts for group in wanted):
-        raise MissingValue()
+        raise MalformedQuery.of("H1")
     named: frozenset[str] = frozenset().union(*subtrees)
     untied = [group.suffix for group in wanted if not group.amounts and group.suffix not in named]
     if untied:
-        raise UntiedGroups(suffixes=_listed(untied))
+        raise MalformedQuery.of("H2", suffixes=_listed(untied))
     real = {group.suffix for group in wanted if group.suffix}
     if named - real:
-        raise UnknownSuffixes(given=_listed(sorted(named - real)), real=_listed(sorted(real)))
+        raise MalformedQuery.of(
+            "H3", given=_listed(sorted(named - real)), real=_listed(sorted(real))
+        )
 
 
 def _check_trait_conflicts(wanted: tuple[Group, ...]) -> None:
@@ -253,7 +208,7 @@ def _check_trait_conflicts(wanted: tuple[Group, ...]) -> None:
         if demand <= group.forbidden
     )
     if conflicts:
-        raise TraitConflicts(keys=", ".join(conflicts))
+        raise MalformedQuery.of("K1", keys=", ".join(conflicts))
 
 
 def _listed(names: Iterable[str]) -> str:

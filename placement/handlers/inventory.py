@@ -4,10 +4,9 @@ from typing import Any
 
 from webob import Response
 
-from placement.handlers.provider_body import read_body
+from placement.inventory_record import InventoryRecord
 from placement.objects import inventory
-from placement.objects.inventory import Record
-from placement.schemas import inventory as schemas
+from placement.schemas import resource_provider as schemas
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, newest, now
 
@@ -28,7 +27,7 @@ def list_inventories(request: Request) -> Response:
 
 def create_inventory(request: Request) -> Response:
     """POST /resource_providers/{uuid}/inventories"""
-    body = read_body(request, schemas.POST)
+    body = request.read_provider_body(schemas.POST_INVENTORY)
     record, class_name = inventory.record_from(body), body["resource_class"]
     provider_uuid = request.path_args["uuid"]
     generation = inventory.add(
@@ -46,7 +45,7 @@ def create_inventory(request: Request) -> Response:
 
 def replace_inventories(request: Request) -> Response:
     """PUT /resource_providers/{uuid}/inventories"""
-    body = read_body(request, schemas.PUT_ALL)
+    body = request.read_provider_body(schemas.PUT_INVENTORIES)
     records = inventory.records_from(body["inventories"])
     generation = inventory.replace_all(
         request.db,
@@ -80,7 +79,7 @@ def show_inventory(request: Request) -> Response:
 
 def update_inventory(request: Request) -> Response:
     """PUT /resource_providers/{uuid}/inventories/{resource_class}"""
-    body = read_body(request, schemas.PUT)
+    body = request.read_provider_body(schemas.PUT_INVENTORY)
     record = inventory.record_from(body)
     generation = inventory.replace(
         request.db,
@@ -103,5 +102,5 @@ def _may_be_full(request: Request) -> bool:
     return request.version >= MAY_BE_FULL_SINCE
 
 
-def _document(generation: int, record: Record) -> dict[str, Any]:
+def _document(generation: int, record: InventoryRecord) -> dict[str, Any]:
     return {GENERATION: generation, **record._asdict()}

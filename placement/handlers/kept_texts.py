@@ -7,16 +7,17 @@ from collections.abc import Callable, Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.search.cloud import MOST_UNUSED_NAMES, Cloud
+from placement.search.cloud import Cloud
+from placement.search.columns import MOST_UNUSED
 from placement.search.index_set import Indexes
 
 
 class KeptTexts:
     """The texts of one cloud's providers, or of its trees, for one kind of answer, each as of a stamp.
 
-    (They are an array of objects, since an answer picks thousands at once.) ``form``: what else the texts
-    depend on; requests of one form follow one another nearly always, so no second one is kept. Who calls
-    holds the lock of the picture.
+    An array of objects, since an answer picks thousands at once. ``form``: what else the texts depend on;
+    only the last form is kept, since nearly all requests have the same. The caller holds the lock of the
+    picture.
     """
 
     def __init__(self, form: Hashable) -> None:
@@ -54,7 +55,7 @@ class KeptTexts:
         """Return a piece that many providers have: one object for all of them."""
         text = self.shared.get(key)
         if text is None:
-            if len(self.shared) > 2 * len(self._stamps) + MOST_UNUSED_NAMES:
+            if len(self.shared) > 2 * len(self._stamps) + MOST_UNUSED:
                 self.shared.clear()
             text = self.shared[key] = write()
         return text

@@ -4,9 +4,10 @@ from typing import Any
 
 from webob import Response
 
+from placement.errors import MalformedRequest
 from placement.objects import resource_class
-from placement.schemas.resource_class import CUSTOM_CLASS
-from placement.web.request import InvalidBody, Request
+from placement.schemas.resource_provider import CUSTOM_CLASS
+from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, newest
 
 
@@ -43,7 +44,7 @@ def ensure_class(request: Request) -> Response:
     name = request.path_args["name"]
     failure = CUSTOM_CLASS.failure({"name": name})
     if failure is not None:
-        raise InvalidBody(detail=failure)
+        raise MalformedRequest.of("body", detail=failure)
     created = resource_class.ensure(request.db, name)
     return empty_response(request, status=201 if created else 204, location=_path(request, name))
 

@@ -1,47 +1,72 @@
-"""/resource_providers and /resource_providers/{uuid} (specification 02 section 3)."""
+"""/resource_providers and /resource_providers/{uuid} (specification 02 section 3).
+
+Ten thousand providers have seventy thousand links: these are one text with the uuid put in, not as
+many objects. What a search finds is shown from texts that are kept from answer to answer until the
+provider changes. A uuid needs no escaping, a name does.
+"""
 
 import uuid
+from datetime import UTC, datetime
+from typing import NamedTuple
 
+import numpy as np
+import orjson
 from webob import Response
 from webob.multidict import MultiDict
 
-from placement.handlers import provider_answer, query_syntax
-from placement.handlers.provider_body import read_body
+from placement.handlers import query_syntax
+from placement.handlers.kept_texts import KeptTexts
 from placement.objects import provider_search, resource_provider
 from placement.objects.provider_search import ProviderQuery
 from placement.objects.resource_provider import UNCHANGED, ProviderRow
 from placement.schemas import resource_provider as schemas
+from placement.schemas.windows import Windows
+from placement.search.cloud import Cloud
+from placement.search.index_set import Indexes
 from placement.web.microversion import Version
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, newest
 from placement.web.validation import normalized_uuid
 
+TREES_SHOWN_SINCE = (1, 14)
 CREATED_SHOWN_SINCE = (1, 20)
 MOVES_SINCE = (1, 37)
+
+BEGIN, END = b'{"resource_providers":[', b"]}"
+UUID_HERE = "<uuid>"
+
+RELATIONS = Windows(
+    {
+        0: ("inventories", "usages"),
+        1: ("inventories", "usages", "aggregates"),
+        6: ("inventories", "usages", "aggregates", "traits"),
+        11: ("inventories", "usages", "aggregates", "traits", "allocations"),
+    }
+)
 
 
 def list_providers(request: Request) -> Response:
     """GET /resource_providers"""
     given = request.read_query(schemas.GET_QUERY.at(request.version.minor))
     query = provider_query(given, request.version)
-    form = provider_answer.form(request)
+    form = _form(request)
     if query.is_look_up:
         providers = provider_search.look_up(request.db, query)
-        body = provider_answer.listed([provider_answer.document(each, form) for each in providers])
+        body = _listed([document(each, form) for each in providers])
         moments = [each.modified_at for each in providers]
         return json_response(request, body, last_modified=newest(moments))
     body, modified_at = provider_search.search(
-        request.picture, query, lambda cloud, found: provider_answer.found_in(cloud, found, form)
+        request.picture, query, lambda cloud, found: _found_in(cloud, found, form)
     )
     return json_response(request, body, last_modified=newest([modified_at]))
 
 
 def provider_query(query: MultiDict, version: Version) -> ProviderQuery:
     """Parse the filters in the order in which their mistakes are reported (section 3.4.1)."""
-    aggregates = query_syntax.AggregateFilter()
+    aggregates = query_syntax.SetFilter()
     if "member_of" in query:
         aggregates = query_syntax.member_of(query.getall("member_of"), version)
-    traits = query_syntax.TraitFilter()
+    traits = query_syntax.SetFilter()
     if "required" in query:
         traits = query_syntax.required(query.getall("required"), version)
     resources = query_syntax.resources(query["resources"]) if "resources" in query else {}
@@ -49,9 +74,9 @@ def provider_query(query: MultiDict, version: Version) -> ProviderQuery:
         name=query.get("name"),
         uuid=query.get("uuid"),
         in_tree=query.get("in_tree"),
-        required=traits.required,
+        required=traits.wanted,
         forbidden=traits.forbidden,
-        member_of=aggregates.member_of,
+        member_of=aggregates.wanted,
         not_member_of=aggregates.forbidden,
         resources=resources,
     )
@@ -79,7 +104,7 @@ def show_provider(request: Request) -> Response:
 
 def update_provider(request: Request) -> Response:
     """PUT /resource_providers/{uuid}"""
-    body = read_body(request, schemas.PUT.at(request.version.minor))
+    body = request.read_provider_body(schemas.PUT.at(request.version.minor))
     provider = resource_provider.save(
         request.db,
         uuid=request.path_args["uuid"],
@@ -97,6 +122,77 @@ def delete_provider(request: Request) -> Response:
 
 
 def _shown(request: Request, provider: ProviderRow, location: str | None = None) -> Response:
-    document = provider_answer.document(provider, provider_answer.form(request))
+    body = document(provider, _form(request))
     modified_at = newest([provider.modified_at])
-    return json_response(request, document, last_modified=modified_at, location=location)
+    return json_response(request, body, last_modified=modified_at, location=location)
+
+
+# -- providers in JSON (section 3.1) -------------------------------------------------------------
+
+
+class ProviderForm(NamedTuple):
+    """How providers are shown to a request. ``links``: their links in JSON, cut where the uuid goes."""
+
+    trees: bool
+    links: tuple[str, ...]
+
+
+def _form(request: Request) -> ProviderForm:
+    """Return the form of the request's version and mount point."""
+    href = link(request, f"/resource_providers/{UUID_HERE}")
+    relations = RELATIONS.at(request.version.minor)
+    links = [{"rel": "self", "href": href}]
+    links += [{"rel": relation, "href": f"{href}/{relation}"} for relation in relations]
+    pieces = tuple(orjson.dumps(links).decode().split(UUID_HERE))
+    return ProviderForm(request.version >= TREES_SHOWN_SINCE, pieces)
+
+
+def document(provider: ProviderRow, form: ProviderForm) -> bytes:
+    """Return one provider."""
+    _, uuid, name, generation, parent_uuid, root_uuid, _ = provider
+    place = ""
+    if form.trees:
+        parent = "null" if parent_uuid is None else f'"{parent_uuid}"'
+        place = f'"parent_provider_uuid":{parent},"root_provider_uuid":"{root_uuid}",'
+    return (
+        f'{{"uuid":"{uuid}","name":{orjson.dumps(name).decode()},"generation":{generation},'
+        f'{place}"links":{uuid.join(form.links)}}}'
+    ).encode()
+
+
+def _listed(documents: list[bytes]) -> bytes:
+    """Return the body of a list of providers. Megabytes are copied once."""
+    if not documents:
+        return BEGIN + END
+    parts = documents.copy()
+    parts[0] = BEGIN + parts[0]
+    parts[-1] += END
+    return b",".join(parts)
+
+
+def _found_in(cloud: Cloud, found: Indexes, form: ProviderForm) -> tuple[bytes, datetime | None]:
+    """Return the body of a list of providers, and when the last of them was modified, if known.
+
+    The caller holds the lock of the picture. Some 800 bytes are kept of each provider ever found.
+    """
+    kept = KeptTexts.on(cloud, "providers", form)
+    stamps = cloud.stamps[found]
+    documents = kept.of(found, stamps, lambda index: document(_provider(cloud, index), form))
+    return _listed(documents), _moment(cloud.modified[found].max(initial=0))
+
+
+def _provider(cloud: Cloud, index: int) -> ProviderRow:
+    parent, root = cloud.parents[index], cloud.roots[index]
+    return ProviderRow(
+        id=int(cloud.ids[index]),
+        uuid=str(cloud.uuids[index]),
+        name=cloud.names[index],
+        generation=int(cloud.generations[index]),
+        parent_uuid=None if parent < 0 else str(cloud.uuids[parent]),
+        root_uuid=str(cloud.uuids[root]),
+        modified_at=_moment(cloud.modified[index]),
+    )
+
+
+def _moment(seconds: np.int64) -> datetime | None:
+    return datetime.fromtimestamp(int(seconds), UTC) if seconds else None

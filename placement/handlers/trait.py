@@ -6,36 +6,19 @@ from datetime import datetime
 from webob import Response
 from webob.multidict import MultiDict
 
-from placement import errors
+from placement.errors import MalformedRequest
 from placement.objects import trait
 from placement.objects.trait import ProviderTraits, TraitQuery, TraitRow
-from placement.schemas import trait as schemas
+from placement.schemas import resource_provider as schemas
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, newest
 
 GENERATION = "resource_provider_generation"
 
 
-class MalformedName(errors.BadRequest):
-    """The filter ``name`` has no colon."""
-
-    text = (
-        "Badly formatted name parameter. Expected name query string parameter in form: "
-        '?name=[in|startswith]:[name1,name2|prefix]. Got: "{given}"'
-    )
-    given: str
-
-
-class MalformedAssociated(errors.BadRequest):
-    """The filter ``associated`` is neither true nor false."""
-
-    text = 'The query parameter "associated" only accepts "true" or "false", got "{given}" instead.'
-    given: str
-
-
 def list_traits(request: Request) -> Response:
     """GET /traits"""
-    wanted = _trait_query(request.read_query(schemas.GET_QUERY))
+    wanted = _trait_query(request.read_query(schemas.GET_TRAITS))
     if wanted == TraitQuery():
         every = request.traits.listing()
         body = {"traits": every.names}
@@ -50,7 +33,7 @@ def _trait_query(query: MultiDict) -> TraitQuery:
     if "name" in query:
         operator, colon, operand = query["name"].partition(":")
         if not colon:
-            raise MalformedName(given=operator)
+            raise MalformedRequest.of("name", given=operator)
         if operator == "in":
             wanted = wanted._replace(names=frozenset(operand.split(",")))
         elif operator == "startswith":
@@ -58,7 +41,7 @@ def _trait_query(query: MultiDict) -> TraitQuery:
     if "associated" in query:
         given = query["associated"]
         if given.lower() not in ("true", "false"):
-            raise MalformedAssociated(given=given)
+            raise MalformedRequest.of("associated", given=given)
         wanted = wanted._replace(associated=given.lower() == "true")
     return wanted
 
@@ -93,7 +76,7 @@ def list_provider_traits(request: Request) -> Response:
 
 def replace_provider_traits(request: Request) -> Response:
     """PUT /resource_providers/{uuid}/traits: here the body is looked at before the provider."""
-    body = request.read_json(schemas.PUT_OF_PROVIDER)
+    body = request.read_json(schemas.PUT_TRAITS)
     replaced = trait.replace_of_provider(
         request.db, request.path_args["uuid"], body["traits"], generation=int(body[GENERATION])
     )

@@ -1,34 +1,14 @@
 """Allocations: replace the sets of some consumers, remove one, list them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from placement import errors
 from placement.db import allocation_rows
 from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
 from placement.db.database import Database, Transaction
-from placement.objects import claim, ledger
-from placement.objects.consumer import (
-    ANY_GENERATION,
-    Consumer,
-    ConsumerChange,
-    SentGeneration,
-)
-
-
-class UnknownClass(errors.BadRequest):
-    """An allocation is of a resource class that does not exist."""
-
-    text = "Unable to allocate inventory No such resource class {name}"
-    name: str
-
-
-class UnknownClassOfConsumer(errors.BadRequest):
-    """The allocations of the one consumer of a PUT have a resource class that does not exist."""
-
-    text = "Unable to allocate inventory for consumer {consumer}: No such resource class {name}"
-    consumer: str
-    name: str
+from placement.objects import ledger, replacement
+from placement.objects.replacement import ANY_GENERATION, ConsumerChange, SentGeneration
 
 
 class NoAllocations(errors.NotFound):
@@ -38,7 +18,7 @@ class NoAllocations(errors.NotFound):
     uuid: str
 
 
-class ProviderNotFound(errors.NotFound):
+class AllocationsProviderNotFound(errors.NotFound):
     """The provider whose allocations are asked for does not exist."""
 
     text = "Resource provider '{uuid}' not found: No resource provider with uuid {uuid} found"
@@ -58,19 +38,16 @@ class LedgerMoved(errors.ConcurrentUpdate):
 class AllocationChange:
     """The new sets of some consumers, in document order.
 
-    :param unknown_class: makes the error for a class that does not exist.
+    :param action: what cannot be done if a class does not exist, in the words of the operation.
     """
 
     consumers: Sequence[ConsumerChange]
-    unknown_class: Callable[[str], errors.BadRequest] = lambda name: UnknownClass(name=name)
+    action: str = "Unable to allocate inventory"
 
     @classmethod
     def of_one(cls, consumer: ConsumerChange) -> "AllocationChange":
         """Return the change that a PUT makes."""
-        return cls(
-            (consumer,),
-            lambda name: UnknownClassOfConsumer(consumer=consumer.uuid, name=name),
-        )
+        return cls((consumer,), f"Unable to allocate inventory for consumer {consumer.uuid}:")
 
 
 def replace_allocations(db: Database, change: AllocationChange) -> None:
@@ -78,7 +55,7 @@ def replace_allocations(db: Database, change: AllocationChange) -> None:
 
     :raises ConsumerConflict: 409, a consumer is not of the generation sent
     :raises ProviderMissing: 400
-    :raises BadRequest: 400, a class does not exist
+    :raises ClassMissing: 400
     :raises DoesNotFit: 409, no inventory, units, capacity
     :raises LedgerMoved: 409
     """
@@ -86,21 +63,16 @@ def replace_allocations(db: Database, change: AllocationChange) -> None:
 
 
 def _replace(tx: Transaction, change: AllocationChange) -> None:
-    with_stock = claim.is_likely(tx, change.consumers)
+    with_stock = ledger.is_everyday(tx, change.consumers)
     reading = ledger.read(tx, change.consumers, with_stock=with_stock)
-    consumers = ledger.checked_consumers(change.consumers, reading)
-    ledger.require_providers(change.consumers, reading)
-    unknown = ledger.unknown_class(change.consumers, reading)
-    if unknown is not None:
-        raise change.unknown_class(unknown)
-    replaced = ledger.replacement(change.consumers, consumers, reading)
+    replaced = replacement.checked(change.consumers, reading, change.action)
 
     owners = ledger.take_consumers(tx, replaced, reading)
-    if claim.is_written(tx, replaced, owners, reading):
+    if ledger.try_claim(tx, replaced, owners, reading):
         return
     providers, inventories = ledger.write_then_hold(tx, replaced)
     stepped = {1: [providers[id_] for id_ in replaced.named | replaced.emptied]}
-    ledger.close(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
+    ledger.finish_write(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
 
 
 def delete_allocations(
@@ -121,15 +93,15 @@ def delete_allocations(
 
 def _delete(tx: Transaction, change: ConsumerChange) -> None:
     reading = ledger.read(tx, (change,))
-    consumer = Consumer.of(change.uuid, reading)
-    if consumer.record is None or not consumer.held:
+    held = reading.consumers.get(change.uuid) and reading.allocations.get(change.uuid)
+    if not held:
         raise NoAllocations(uuid=change.uuid)
-    consumer.require(change)
-    replaced = ledger.replacement((change,), {change.uuid: consumer}, reading)
+    consumers = replacement.checked_consumers((change,), reading)
+    replaced = replacement.of((change,), consumers, reading)
 
     owners = ledger.take_consumers(tx, replaced, reading)
     _, inventories = ledger.write_then_hold(tx, replaced)
-    ledger.close(tx, replaced, owners, inventories, stepped={}, touched=replaced.emptied)
+    ledger.finish_write(tx, replaced, owners, inventories, stepped={}, touched=replaced.emptied)
 
 
 def consumer_allocations(db: Database, consumer_uuid: str) -> list[ConsumerAllocation]:
@@ -140,9 +112,9 @@ def consumer_allocations(db: Database, consumer_uuid: str) -> list[ConsumerAlloc
 def provider_allocations(db: Database, provider_uuid: str) -> tuple[int, list[ProviderAllocation]]:
     """Return the generation of a provider and its allocations (specification 03 section 5).
 
-    :raises ProviderNotFound: 404
+    :raises AllocationsProviderNotFound: 404
     """
     rows = db.read(lambda reader: allocation_rows.of_provider(reader, provider_uuid))
     if not rows:
-        raise ProviderNotFound(uuid=provider_uuid)
+        raise AllocationsProviderNotFound(uuid=provider_uuid)
     return rows[0].provider_generation, [row for row in rows if row.consumer_uuid is not None]

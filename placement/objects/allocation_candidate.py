@@ -1,4 +1,4 @@
-"""Who could take a request right now (specification 04)."""
+"""Which providers could take a request right now (specification 04)."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -7,10 +7,9 @@ from typing import TypeVar
 
 from placement import errors, telemetry
 from placement.objects.picture import Picture
-from placement.search.candidate import SearchResult
+from placement.search.candidate import SearchResult, SizeLimit
 from placement.search.cloud import Cloud
-from placement.search.request import CandidateRequest, Names, UnknownClass, UnknownTrait
-from placement.search.room import Room
+from placement.search.request import CandidateRequest, NameSets, UnknownName, UnknownTraitName
 from placement.search.search import search
 
 LOG = logging.getLogger(__name__)
@@ -19,25 +18,21 @@ T = TypeVar("T")
 HOW_TO_EXPLAIN = "To see what would help: openstack allocation candidate explain"
 
 
-class NoSuchTrait(errors.BadRequest):
-    """K3: the query names a trait that does not exist."""
+class UnknownNameInQuery(errors.Malformed):
+    """K3 and K4: the query names a trait or a resource class that does not exist."""
 
-    text = "No such trait(s): {name}."
-    name: str
-
-
-class NoSuchClass(errors.BadRequest):
-    """K4: the query names a resource class that does not exist."""
-
-    text = "Invalid resource class in resources parameter: No such resource class {name}."
-    name: str
+    texts = {
+        "trait": "No such trait(s): {name}.",
+        "required": 'Invalid trait(s) in "required" parameter: No such trait(s): {name}.',
+        "class": "Invalid resource class in resources parameter: No such resource class {name}.",
+    }
 
 
 def find(
     picture: Picture,
     question: CandidateRequest,
     most: int,
-    room: Room,
+    size_limit: SizeLimit,
     show: Callable[[Cloud, SearchResult], T],
 ) -> T:
     """Return ``show(cloud, result)`` of the candidates.
@@ -46,16 +41,15 @@ def find(
     :meth:`Picture.read_knowing`.
 
     :param most: as many candidates as an answer may have, which ``question`` keeps to.
-    :param room: what they may take up together; ``show`` may use it up.
-    :raises NoSuchTrait:
-    :raises NoSuchClass: where the search comes upon the name (section 5.8).
+    :param size_limit: what they may take up together; ``show`` may use it up.
+    :raises UnknownNameInQuery: where the search comes upon the name (section 5.8).
     """
 
-    def answer(cloud: Cloud, known: Names) -> T:
+    def answer(cloud: Cloud, known: NameSets) -> T:
         telemetry.passed("freshness")
-        result = search(cloud, question, known, room=room, passed=telemetry.passed)
+        result = search(cloud, question, known, size_limit=size_limit, passed=telemetry.passed)
         shown = show(cloud, result)
-        _report(result, most, room)
+        _report(result, most, size_limit)
         return shown
 
     telemetry.stages_begin()
@@ -64,29 +58,28 @@ def find(
 
 
 @contextmanager
-def unknown_names_refused() -> Iterator[None]:
+def unknown_names_refused(trait_rule: str = "trait") -> Iterator[None]:
     """Answer 400 where a search inside comes upon a name that does not exist.
 
-    :raises NoSuchTrait:
-    :raises NoSuchClass:
+    :param trait_rule: the wording for a trait.
+    :raises UnknownNameInQuery:
     """
     try:
         yield
-    except UnknownTrait as unknown:
-        raise NoSuchTrait(name=unknown.name) from None
-    except UnknownClass as unknown:
-        raise NoSuchClass(name=unknown.name) from None
+    except UnknownName as unknown:
+        rule = trait_rule if isinstance(unknown, UnknownTraitName) else "class"
+        raise UnknownNameInQuery.of(rule, name=unknown.name) from None
 
 
-def _report(result: SearchResult, most: int, room: Room) -> None:
+def _report(result: SearchResult, most: int, size_limit: SizeLimit) -> None:
     """Log what the client cannot see: why there is nothing, and that there may be more."""
     stopped = result.tally.stopped
     cuts = (
         ("work", not result.complete),
         ("candidates", len(result) >= most),
-        ("bytes", room.used_up),
+        ("bytes", size_limit.used_up),
     )
-    telemetry.searched(
+    telemetry.eventful().found = telemetry.Found(
         len(result),
         stopped.why.value if stopped and not len(result) else None,
         cut=tuple(bound for bound, reached in cuts if reached),
@@ -95,8 +88,8 @@ def _report(result: SearchResult, most: int, room: Room) -> None:
         LOG.info("No allocation candidates: %s. %s", result.tally, HOW_TO_EXPLAIN)
     if len(result) >= most:
         LOG.warning("The answer is cut at max_answered_candidates, %d", most)
-    if room.used_up:
-        LOG.warning("The answer is cut at max_candidates_answer_size, %d bytes", room.most)
+    if size_limit.used_up:
+        LOG.warning("The answer is cut at max_candidates_answer_size, %d bytes", size_limit.most)
     if not result.complete:
         LOG.warning(
             "The search for allocation candidates gave up after trying %d placements and may have "

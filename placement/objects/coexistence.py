@@ -3,16 +3,12 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection
 from functools import partial
 
 from placement import telemetry
 from placement.db import coexistence_rows, invariants, provider_rows
 from placement.db.database import Database, Transaction
-from placement.db.inventory_rows import InventoryRow
-from placement.db.provider_rows import LockedProvider
-from placement.objects.capacity import InventoryKey
 
 LOG = logging.getLogger(__name__)
 
@@ -20,10 +16,10 @@ LOOK_EVERY_S = 60.0
 BATCH = 500
 """Providers that are counted again in one transaction."""
 
-Progress = Callable[[str, int, int], object]
+TellProgress = Callable[[str, int, int], object]
 
 
-class Watch:
+class ForeignWriteWatch:
     """Says once a minute, in the log of this process, whether another service writes.
 
     :param db: whose providers are looked at.
@@ -44,13 +40,13 @@ class Watch:
         report(self._db)
 
 
-def report(db: Database) -> coexistence_rows.State:
+def report(db: Database) -> coexistence_rows.ForeignWrites:
     """Say in the log what other services have written, and count again what they should not have.
 
     :returns: what was found.
     """
-    found = db.read(coexistence_rows.state)
-    telemetry.foreign_writes_seen(found.writes)
+    found = db.read(coexistence_rows.foreign_writes)
+    telemetry.eventful().foreign_writes = found.writes
     if found.since is not None:
         if found.writes:
             LOG.warning(
@@ -80,7 +76,7 @@ def adopt_foreign(db: Database) -> int:
 def _adopt_some(tx: Transaction) -> list[str]:
     names = coexistence_rows.foreign(tx, BATCH)
     locked = provider_rows.lock(tx, (), names)
-    # Who stepped one of them meanwhile has done this already; doing it again changes nothing.
+    # A write that stepped one of them meanwhile has done this already; doing it again changes nothing.
     ids = [provider.id for provider in locked.values()]
     coexistence_rows.adopt(tx, ids)
     return [names[id_] for id_ in ids]
@@ -95,38 +91,7 @@ def log_foreign(name: str) -> None:
     )
 
 
-def counted(
-    tx: Transaction,
-    providers: Collection[LockedProvider],
-    inventories: dict[InventoryKey, InventoryRow],
-    written: Mapping[InventoryKey, int],
-) -> dict[InventoryKey, InventoryRow]:
-    """Return the inventories of locked providers with what is really used of them.
-
-    Nothing to do where only this service writes. Otherwise what is used is counted from the ledger,
-    and a provider that another service should not have written any more becomes our own again.
-
-    :param written: by how much this transaction has changed the ledger already.
-    """
-    doubted = {provider.id for provider in providers if not provider.counted}
-    if not doubted:
-        return inventories
-    sums = coexistence_rows.sums(tx, doubted)
-    right = {
-        key: replace(row, used=sums.get(key, 0) - written.get(key, 0))
-        for key, row in inventories.items()
-        if key[0] in doubted
-    }
-    if not coexistence_rows.is_under_way(tx):
-        coexistence_rows.correct(tx, {row.id: row.used for row in right.values()})
-        coexistence_rows.own(tx, doubted)
-        for provider in providers:
-            if provider.id in doubted:
-                log_foreign(provider.uuid)
-    return inventories | right
-
-
-def finish(db: Database, progress: Progress = lambda what, done, total: None) -> None:
+def finish(db: Database, progress: TellProgress = lambda what, done, total: None) -> None:
     """Compute everything derived anew while the service runs, and end the coexistence.
 
     To be called once no process of the old service runs. Several short transactions; a second call
@@ -144,7 +109,7 @@ def finish(db: Database, progress: Progress = lambda what, done, total: None) ->
     db.write(coexistence_rows.end)
 
 
-def _repair_owner_usages(db: Database, progress: Progress) -> None:
+def _repair_owner_usages(db: Database, progress: TellProgress) -> None:
     total, done = db.snapshot(invariants.wrong_owner_usages), 0
 
     def tell(number: int) -> None:

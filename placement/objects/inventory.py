@@ -9,9 +9,9 @@ from typing import Any
 from placement import errors
 from placement.db import class_rows, inventory_rows, provider_rows
 from placement.db.database import Database, Transaction
-from placement.db.inventory_rows import InventoryRow, ProviderInventory, Record, ShownRecord
+from placement.db.inventory_rows import InventoryRow, ProviderInventory, ShownRecord
 from placement.db.provider_rows import LockedProvider
-from placement.limits import MAX_INT
+from placement.inventory_record import InventoryRecord
 from placement.objects import resource_class, resource_provider
 
 LOG = logging.getLogger(__name__)
@@ -19,6 +19,9 @@ LOG = logging.getLogger(__name__)
 CLASS_NAME = re.compile(r"[A-Z0-9_]+\Z")
 
 IN_USE_CODE = "placement.inventory.inuse"
+
+UPDATE_CONFLICT = "update conflict: "
+UNKNOWN_CLASS = "Unknown resource class in inventory"
 
 
 class InvalidCapacity(errors.BadRequest):
@@ -34,24 +37,11 @@ class InvalidCapacity(errors.BadRequest):
     cause: str
 
 
-class UnknownClassToCreate(errors.BadRequest):
-    """The class of the record to add does not exist."""
+class InventoryClassMissing(errors.BadRequest):
+    """The class of a record to write does not exist. ``action``: what could not be done, in words."""
 
-    text = (
-        "Unable to create inventory for resource provider {provider_uuid}: "
-        "No such resource class {name}."
-    )
-    provider_uuid: str
-    name: str
-
-
-class UnknownClassToReplace(errors.BadRequest):
-    """A class among the new records does not exist."""
-
-    text = (
-        "Unknown resource class in inventory for resource provider {provider_uuid}: "
-        "No such resource class {name}."
-    )
+    text = "{action} for resource provider {provider_uuid}: No such resource class {name}."
+    action: str
     provider_uuid: str
     name: str
 
@@ -70,16 +60,9 @@ class NoRecordToReplace(errors.BadRequest):
 class RecordNotFound(errors.NotFound):
     """The provider has no record of the class, which may not even exist."""
 
-    text = "No inventory of class {name} for {provider_uuid}"
+    text = "No inventory of class {name} {purpose}"
     name: str
-    provider_uuid: str
-
-
-class RecordNotFoundForDelete(errors.NotFound):
-    """The provider has no record to delete of the class, which may not even exist."""
-
-    text = "No inventory of class {name} found for delete"
-    name: str
+    purpose: str
 
 
 class RecordExists(errors.ConcurrentUpdate):
@@ -103,22 +86,13 @@ class GenerationConflict(errors.ConcurrentUpdate):
     text = "resource provider generation conflict"
 
 
-class RecordsInUse(errors.Conflict):
-    """Records with allocations were left out of the new inventory."""
-
-    reason = "inventory_in_use"
-    code = IN_USE_CODE
-    text = "update conflict: Inventory for '{names}' on resource provider '{provider_uuid}' in use."
-    names: str
-    provider_uuid: str
-
-
 class InventoryInUse(errors.Conflict):
-    """Records with allocations were to be deleted with all others."""
+    """Records with allocations were to be deleted, by name, with all others or by being left out."""
 
     reason = "inventory_in_use"
     code = IN_USE_CODE
-    text = "Inventory for '{names}' on resource provider '{provider_uuid}' in use."
+    text = "{cause}Inventory for '{names}' on resource provider '{provider_uuid}' in use."
+    cause: str
     names: str
     provider_uuid: str
 
@@ -150,19 +124,17 @@ class RecordLost(errors.ConcurrentUpdate):
     name: str
 
 
-def record_from(values: Mapping[str, Any]) -> Record:
+def record_from(values: Mapping[str, Any]) -> InventoryRecord:
     """Return the record that valid JSON stands for: defaults filled in, ``10.0`` as 10."""
-    return Record(
-        total=int(values["total"]),
-        reserved=int(values.get("reserved", 0)),
-        min_unit=int(values.get("min_unit", 1)),
-        max_unit=int(values.get("max_unit", MAX_INT)),
-        step_size=int(values.get("step_size", 1)),
-        allocation_ratio=float(values.get("allocation_ratio", 1.0)),
-    )
+    given: dict[str, Any] = {
+        name: (float if name == "allocation_ratio" else int)(values[name])
+        for name in InventoryRecord._fields
+        if name in values
+    }
+    return InventoryRecord(**given)
 
 
-def records_from(given: Mapping[str, Any]) -> dict[str, Record]:
+def records_from(given: Mapping[str, Any]) -> dict[str, InventoryRecord]:
     """Return the records that valid JSON stands for, by class name.
 
     A key that can be no class may hold anything, and a request that has one is refused: any record
@@ -191,14 +163,14 @@ def show(db: Database, provider_uuid: str, class_name: str) -> tuple[int, ShownR
     record_of_class = partial(inventory_rows.of_provider, class_name=class_name)
     inventory = resource_provider.read_of(db, provider_uuid, record_of_class)
     if not inventory.records:
-        raise RecordNotFound(name=class_name, provider_uuid=provider_uuid)
+        raise RecordNotFound(name=class_name, purpose=f"for {provider_uuid}")
     return inventory.generation, inventory.records[0]
 
 
 def replace_all(
     db: Database,
     provider_uuid: str,
-    records: Mapping[str, Record],
+    records: Mapping[str, InventoryRecord],
     *,
     generation: int,
     may_be_full: bool,
@@ -210,8 +182,8 @@ def replace_all(
     :raises resource_provider.ProviderNotFound:
     :raises GenerationConflict:
     :raises InvalidCapacity:
-    :raises UnknownClassToReplace:
-    :raises RecordsInUse: a record to remove has allocations.
+    :raises InventoryClassMissing:
+    :raises InventoryInUse: a record to remove has allocations.
     """
     return db.write(lambda tx: _replace_all(tx, provider_uuid, records, generation, may_be_full))
 
@@ -219,7 +191,7 @@ def replace_all(
 def _replace_all(
     tx: Transaction,
     provider_uuid: str,
-    records: Mapping[str, Record],
+    records: Mapping[str, InventoryRecord],
     generation: int,
     may_be_full: bool,
 ) -> int:
@@ -230,7 +202,9 @@ def _replace_all(
     class_ids = class_rows.hold(tx, records.keys() - present.keys())
     unknown = sorted(records.keys() - present.keys() - class_ids.keys())
     if unknown:
-        raise UnknownClassToReplace(provider_uuid=provider_uuid, name=unknown[0])
+        raise InventoryClassMissing(
+            action=UNKNOWN_CLASS, provider_uuid=provider_uuid, name=unknown[0]
+        )
     _remove_others(tx, provider, present, records)
     for name in records.keys() & present.keys():
         _warn_if_overused(provider_uuid, name, records[name], present[name].used)
@@ -247,7 +221,7 @@ def _remove_others(
     tx: Transaction,
     provider: LockedProvider,
     present: Mapping[str, InventoryRow],
-    records: Mapping[str, Record],
+    records: Mapping[str, InventoryRecord],
 ) -> None:
     """Delete the records whose class is not among ``records``, unless one is in use."""
     removed = [row for name, row in present.items() if name not in records]
@@ -256,19 +230,21 @@ def _remove_others(
     kept = [row.class_id for name, row in present.items() if name in records]
     in_use = inventory_rows.classes_in_use(tx, provider.id, kept)
     if in_use:
-        raise RecordsInUse(names=", ".join(in_use), provider_uuid=provider.uuid)
+        raise InventoryInUse(
+            cause=UPDATE_CONFLICT, names=", ".join(in_use), provider_uuid=provider.uuid
+        )
     inventory_rows.delete_records(tx, [row.id for row in removed])
 
 
 def add(
-    db: Database, provider_uuid: str, class_name: str, record: Record, *, may_be_full: bool
+    db: Database, provider_uuid: str, class_name: str, record: InventoryRecord, *, may_be_full: bool
 ) -> int:
     """Add the record of a class to a provider and return the provider's generation after.
 
     :param may_be_full: the record may leave nothing to allocate (from 1.26 on).
     :raises resource_provider.ProviderNotFound:
     :raises InvalidCapacity:
-    :raises UnknownClassToCreate:
+    :raises InventoryClassMissing:
     :raises RecordExists: also after losing every race.
     """
     return db.write(
@@ -278,13 +254,15 @@ def add(
 
 
 def _add(
-    tx: Transaction, provider_uuid: str, class_name: str, record: Record, may_be_full: bool
+    tx: Transaction, provider_uuid: str, class_name: str, record: InventoryRecord, may_be_full: bool
 ) -> int:
     provider = resource_provider.lock_one(tx, provider_uuid)
     check_capacity("create", provider_uuid, class_name, record, may_be_full)
     held = inventory_rows.hold_record(tx, provider.id, class_name)
     if held is None:
-        raise UnknownClassToCreate(provider_uuid=provider_uuid, name=class_name)
+        raise InventoryClassMissing(
+            action="Unable to create inventory", provider_uuid=provider_uuid, name=class_name
+        )
     if held.id is not None:
         raise RecordExists(provider_uuid=provider_uuid, name=class_name)
     inventory_rows.insert_records(tx, [(provider.id, held.class_id, record)])
@@ -295,7 +273,7 @@ def replace(
     db: Database,
     provider_uuid: str,
     class_name: str,
-    record: Record,
+    record: InventoryRecord,
     *,
     generation: int,
     may_be_full: bool,
@@ -317,7 +295,7 @@ def _replace(
     tx: Transaction,
     provider_uuid: str,
     class_name: str,
-    record: Record,
+    record: InventoryRecord,
     generation: int,
     may_be_full: bool,
 ) -> int:
@@ -349,7 +327,7 @@ def _delete_all(tx: Transaction, provider_uuid: str) -> None:
     provider = resource_provider.lock_one(tx, provider_uuid)
     in_use = inventory_rows.classes_in_use(tx, provider.id)
     if in_use:
-        raise InventoryInUse(names=", ".join(in_use), provider_uuid=provider_uuid)
+        raise InventoryInUse(cause="", names=", ".join(in_use), provider_uuid=provider_uuid)
     inventory_rows.delete_all(tx, provider.id)
     _stepped(tx, provider)
 
@@ -358,7 +336,7 @@ def delete(db: Database, provider_uuid: str, class_name: str) -> None:
     """Delete the record of one class.
 
     :raises resource_provider.ProviderNotFound:
-    :raises RecordNotFoundForDelete:
+    :raises RecordNotFound:
     :raises RecordInUse:
     """
     db.write(
@@ -371,7 +349,7 @@ def _delete(tx: Transaction, provider_uuid: str, class_name: str) -> None:
     provider = resource_provider.lock_one(tx, provider_uuid)
     held = inventory_rows.hold_record(tx, provider.id, class_name)
     if held is None or held.id is None:
-        raise RecordNotFoundForDelete(name=class_name)
+        raise RecordNotFound(name=class_name, purpose="found for delete")
     if held.in_use:
         raise RecordInUse(name=class_name, provider_uuid=provider_uuid)
     inventory_rows.delete_records(tx, [held.id])
@@ -384,10 +362,10 @@ def _stepped(tx: Transaction, provider: LockedProvider) -> int:
 
 
 def check_capacity(
-    action: str, provider_uuid: str, class_name: str, record: Record, may_be_full: bool
+    action: str, provider_uuid: str, class_name: str, record: InventoryRecord, may_be_full: bool
 ) -> None:
     """Apply the capacity rule, which looks at nothing but the product (specification 02 section 4.1)."""
-    capacity = int((record.total - record.reserved) * record.allocation_ratio)
+    capacity = int(record.capacity)
     if capacity > 0 or (capacity == 0 and may_be_full):
         return
     relation = "greater than" if may_be_full else "greater than or equal to"
@@ -399,9 +377,11 @@ def check_capacity(
     )
 
 
-def _warn_if_overused(provider_uuid: str, class_name: str, record: Record, used: int) -> None:
-    """Shrinking below what is used is allowed; somebody should know."""
-    if used and used > (record.total - record.reserved) * record.allocation_ratio:
+def _warn_if_overused(
+    provider_uuid: str, class_name: str, record: InventoryRecord, used: int
+) -> None:
+    """Shrinking below what is used is allowed; the log tells the operator."""
+    if used and used > record.capacity:
         LOG.warning(
             "Resource provider %s is now over-capacity for %s: %s used",
             provider_uuid,

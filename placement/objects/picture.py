@@ -1,35 +1,34 @@
 """The picture: a ``Cloud`` in memory, brought up to date from the database before every use.
 
 There is no background thread. Every write of what a search reads moves the revision of the provider and
-names it in a log (:mod:`placement.db.change_rows`), in its own transaction. Whoever reads the picture asks
-the database one question, whether the log has grown; when it has, it says which providers are to be read
-again, and of which, after claims, inventories and usage alone. So whoever searches after a write was
-acknowledged, in whichever process, sees it.
+names it in a log (:mod:`placement.db.change_rows`), in its own transaction. Each use of the picture asks
+the database one question, whether the log has grown; when it has, the log says which providers are to be
+read again, and of which, after claims, inventories and usage alone. So a search sees every write that
+was acknowledged before it, by any process.
 
-The log is short. Where it has been cut since, digests over (id, revision) are compared, of blocks of ids,
-then the revisions of those blocks that differ. Once a minute that is done anyway, so that rows which
-somebody has changed by hand, without a word in the log, are seen then. While another service may write
-too, everything is compared that it could change, before each search.
+The log is short. Where it has been cut since, digests of blocks of ids are compared, then the revisions
+within the blocks that differ. Once a minute that is done anyway, so that changes by hand, which the log does
+not name, are seen. While another service may write too, each search compares all that it could change.
 """
 
 import gc
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from placement import telemetry
-from placement.db import class_rows, cloud_rows, coexistence_rows, trait_rows
+from placement.db import cloud_rows, coexistence_rows, named_rows
 from placement.db.change_rows import NO_LOG, Changed, Log
-from placement.db.database import Access, Database, Snapshot
-from placement.db.in_list import batches
-from placement.objects.coexistence import Watch
+from placement.db.database import Database, Snapshot
+from placement.db.statements import batches
+from placement.objects.coexistence import ForeignWriteWatch
 from placement.search.cloud import BLOCK, Cloud
-from placement.search.records import CloudRows, Inventory, ProviderRecord, Stock
-from placement.search.request import Names, UnknownName
+from placement.search.records import CloudRows, ProviderRecord, Stock, UsedInventory
+from placement.search.request import NameSets, UnknownName
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -43,7 +42,7 @@ COMPARE_EVERY_S = 60.0
 assert BLOCK == 2**cloud_rows.BLOCK_BITS, "digests are compared block by block"
 
 
-class _Reading(NamedTuple):
+class _CloudSnapshot(NamedTuple):
     """What one snapshot has shown: the cloud as it was then, and how later changes will be noticed.
 
     ``cloud``: its rows, where all of them were read. A cloud of them is made when the snapshot is over: that
@@ -70,7 +69,7 @@ class Picture:
         self._next_comparison_s = 0.0
         # Of a cloud that was read during a coexistence.
         self._signs: coexistence_rows.Signs | None = None
-        self._watch = Watch(db)
+        self._watch = ForeignWriteWatch(db)
         self._lock = threading.Lock()
         # Whether the last search found changes: then this one probably does too, and asking first
         # whether it does would be a wasted statement.
@@ -97,26 +96,23 @@ class Picture:
                     raise
             else:
                 cloud = self._cloud
-                telemetry.refreshed("nothing", 0, len(cloud))
+                _note("nothing", 0, len(cloud))
             return work(cloud)
 
     def _read_now(self) -> Cloud:
+        """Read what has changed, and remember it only then: a snapshot that breaks off has shown nothing."""
         with _no_collection():
-            reading = self._db.snapshot(self._brought_up_to_date)
-            shown = reading.cloud
+            taken = self._db.snapshot(self._brought_up_to_date)
+            shown = taken.cloud
             cloud = Cloud.load(shown) if isinstance(shown, CloudRows) else shown
-        self._keep(cloud, reading)
+        self._cloud, self._signs, self._moving = cloud, taken.signs, taken.changed
+        self._log, self._total = taken.log, taken.log.total
+        if taken.compared:
+            self._next_comparison_s = time.monotonic() + COMPARE_EVERY_S
         return cloud
 
-    def _keep(self, cloud: Cloud, reading: _Reading) -> None:
-        """Remember what a snapshot has shown; one that breaks off and is begun again has shown nothing."""
-        self._cloud, self._signs, self._moving = cloud, reading.signs, reading.changed
-        self._log, self._total = reading.log, reading.log.total
-        if reading.compared:
-            self._next_comparison_s = time.monotonic() + COMPARE_EVERY_S
-
-    def read_knowing(self, named: Names, work: Callable[[Cloud, Names], T]) -> T:
-        """Return ``work(cloud, known)``, where ``known`` are the names that exist but nobody has.
+    def read_knowing(self, named: NameSets, work: Callable[[Cloud, NameSets], T]) -> T:
+        """Return ``work(cloud, known)``, where ``known`` are the names that exist but no provider has.
 
         The database is asked for these first, in one statement for traits and one for classes, and
         only for names that no provider has; most questions have none.
@@ -135,36 +131,34 @@ class Picture:
         known = self._existing(named)
         return self.read(lambda cloud: work(cloud, known))
 
-    def _unseen(self, named: Names) -> Names:
-        """Return the names that nobody has in the cloud as it was last read; without the lock."""
+    def _unseen(self, named: NameSets) -> NameSets:
+        """Return the names that no provider has in the cloud as it was last read; without the lock."""
         cloud = self._cloud
         if cloud is None:
             return named
-        return Names(
+        return NameSets(
             frozenset(name for name in named.traits if not cloud.has_trait(name)),
             frozenset(name for name in named.classes if not cloud.has_class(name)),
         )
 
-    def _existing(self, named: Names) -> Names:
-        return Names(
-            self._those(named.traits, trait_rows.existing),
-            self._those(named.classes, class_rows.existing),
+    def _existing(self, named: NameSets) -> NameSets:
+        return NameSets(
+            self._those(named.traits, named_rows.TRAITS),
+            self._those(named.classes, named_rows.CLASSES),
         )
 
-    def _those(
-        self, names: frozenset[str], existing: Callable[[Access, Sequence[str]], set[str]]
-    ) -> frozenset[str]:
-        def ask(batch: Sequence[str]) -> set[str]:
-            return self._db.read(lambda reader: existing(reader, batch))
+    def _those(self, names: frozenset[str], key: named_rows.Key) -> frozenset[str]:
+        def ask(batch: Sequence[str]) -> dict[str, int]:
+            return self._db.read(lambda reader: named_rows.ids(reader, key, batch))
 
         return frozenset().union(*map(ask, batches(sorted(names))))
 
-    def _brought_up_to_date(self, tx: Snapshot) -> _Reading:
+    def _brought_up_to_date(self, tx: Snapshot) -> _CloudSnapshot:
         log, cloud = cloud_rows.log(tx), self._cloud
         if log is None:
             return self._as_others_write(tx)
         if cloud is None or self._signs is not None:
-            return _Reading(_everything(tx), True, True, log)
+            return _CloudSnapshot(_everything(tx), True, True, log)
         changed = None
         if time.monotonic() < self._next_comparison_s:
             changed = log.changed_since(self._log)
@@ -172,22 +166,22 @@ class Picture:
         if changed is None:
             changed = Changed(_differing(tx, cloud), Counter())
         if any(changed):
-            return _Reading(_refreshed(tx, cloud, changed), True, compared, log)
-        telemetry.refreshed("nothing", 0, len(cloud))
-        return _Reading(cloud, False, compared, log)
+            return _CloudSnapshot(_refreshed(tx, cloud, changed), True, compared, log)
+        _note("nothing", 0, len(cloud))
+        return _CloudSnapshot(cloud, False, compared, log)
 
-    def _as_others_write(self, tx: Snapshot) -> _Reading:
+    def _as_others_write(self, tx: Snapshot) -> _CloudSnapshot:
         """Return the cloud during a coexistence, read whole after any change."""
         signs = coexistence_rows.signs(tx)
         if self._cloud is None or signs != self._signs:
-            return _Reading(_everything(tx), True, signs=signs)
-        telemetry.refreshed("nothing", 0, len(self._cloud))
-        return _Reading(self._cloud, False, signs=signs)
+            return _CloudSnapshot(_everything(tx), True, signs=signs)
+        _note("nothing", 0, len(self._cloud))
+        return _CloudSnapshot(self._cloud, False, signs=signs)
 
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep Python from looking for garbage in what is being read: there is none, and it is much."""
+    """Keep Python from looking for garbage in what is being read: a large load makes no garbage."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -197,15 +191,16 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def _note(kind: str, read: int, providers: int) -> None:
+    telemetry.eventful().refreshes += ((kind, read, providers),)
+
+
 def _everything(tx: Snapshot) -> CloudRows:
     contents, names = cloud_rows.everything(tx)
     LOG.debug("Read all %d resource providers for the search", len(contents.providers))
-    telemetry.refreshed("whole", len(contents.providers), len(contents.providers))
+    _note("whole", len(contents.providers), len(contents.providers))
     return CloudRows(
-        providers=contents.providers,
-        inventories=contents.inventories,
-        traits=contents.traits,
-        aggregates=contents.aggregates,
+        **contents._asdict(),
         class_names=names.classes,
         trait_names=names.traits,
         aggregate_uuids=names.aggregates,
@@ -238,14 +233,14 @@ def _refreshed(tx: Snapshot, cloud: Cloud, changed: Changed) -> Cloud | CloudRow
     if whole:
         _replace(tx, cloud, whole)
     cloud.restock(stocks[key] for key in explained)
-    telemetry.refreshed("part", len(whole) + len(explained), len(cloud))
+    _note("part", len(whole) + len(explained), len(cloud))
     return cloud
 
 
 def _is_explained(cloud: Cloud, stock: Stock, times: int) -> bool:
     """Tell whether the writes that the log names are all that has moved the revision.
 
-    What somebody has changed by hand beside them would never be seen otherwise.
+    Otherwise a change by hand beside them would never be seen.
     """
     index = cloud.index_of.get(stock.provider_id)
     return index is not None and int(cloud.revisions[index]) + times == stock.revision
@@ -270,7 +265,7 @@ def _stocks(rows: Iterable[Sequence[Any]]) -> dict[int, Stock]:
         if stock is None:
             stock = found[key] = Stock(key, revision, generation, modified, {})
         if name is not None:
-            stock.inventories[name] = Inventory(*amounts)
+            stock.inventories[name] = UsedInventory.of(amounts)
     return found
 
 
@@ -285,25 +280,23 @@ def _records(contents: cloud_rows.Contents) -> list[ProviderRecord]:
             revision=revision,
             parent_id=parent_id,
             root_id=root_id,
-            inventories={name: Inventory(*amounts) for name, *amounts in inventories[provider_id]},
-            traits=frozenset(name for (name,) in traits[provider_id]),
-            aggregates=frozenset(uuid for (uuid,) in aggregates[provider_id]),
+            inventories={
+                held: UsedInventory.of(amounts) for held, *amounts in inventories[provider_id]
+            },
+            traits=frozenset(trait for (trait,) in traits[provider_id]),
+            aggregates=frozenset(aggregate for (aggregate,) in aggregates[provider_id]),
             name=name,
             generation=generation,
             modified=modified,
         )
-        for provider_id, uuid, revision, parent_id, root_id, *shown in contents.providers
-        for name, generation, modified in [shown]
+        for (
+            provider_id, uuid, revision, parent_id, root_id, name, generation, modified
+        ) in contents.providers
     ]
 
 
-class _Rows(dict[int, list[Sequence[Any]]]):
-    def __missing__(self, provider_id: int) -> list[Sequence[Any]]:
-        return []
-
-
-def _by_provider(rows: Iterable[Sequence[Any]]) -> _Rows:
-    grouped = _Rows()
+def _by_provider(rows: Iterable[Sequence[Any]]) -> defaultdict[int, list[Sequence[Any]]]:
+    grouped: defaultdict[int, list[Sequence[Any]]] = defaultdict(list)
     for provider_id, *rest in rows:
-        grouped.setdefault(provider_id, []).append(rest)
+        grouped[provider_id].append(rest)
     return grouped

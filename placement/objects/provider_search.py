@@ -10,32 +10,20 @@ from typing import TypeVar
 
 import numpy as np
 
-from placement import errors
 from placement.db import provider_rows
 from placement.db.database import Database
 from placement.db.provider_rows import ProviderRow
+from placement.objects.allocation_candidate import unknown_names_refused
 from placement.objects.picture import Picture
-from placement.search import feasible
+from placement.search import filters
 from placement.search.cloud import Cloud
+from placement.search.feasible import check_classes, check_traits
+from placement.search.filters import AGGREGATE, TRAIT, has_any
 from placement.search.index_set import Indexes, Mask
-from placement.search.request import Names, UnknownClass, UnknownTrait
+from placement.search.request import NameSets
 
 T = TypeVar("T")
-NOBODY: Indexes = np.zeros(0, np.int32)
-
-
-class UnknownTraitRequired(errors.BadRequest):
-    """The filter ``required`` names a trait that does not exist."""
-
-    text = 'Invalid trait(s) in "required" parameter: No such trait(s): {name}.'
-    name: str
-
-
-class UnknownClassRequested(errors.BadRequest):
-    """The filter ``resources`` names a class that does not exist."""
-
-    text = "Invalid resource class in resources parameter: No such resource class {name}."
-    name: str
+NONE_FOUND: Indexes = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +44,9 @@ class ProviderQuery:
     resources: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def names(self) -> Names:
+    def names(self) -> NameSets:
         """All names that the query mentions."""
-        return Names(self.forbidden.union(*self.required), frozenset(self.resources))
+        return NameSets(self.forbidden.union(*self.required), frozenset(self.resources))
 
     @property
     def is_look_up(self) -> bool:
@@ -80,28 +68,23 @@ def search(picture: Picture, query: ProviderQuery, show: Callable[[Cloud, Indexe
     ``show`` runs under the lock of the picture and keeps nothing of it. Cost: that of
     :meth:`Picture.read_knowing`.
 
-    :raises UnknownTraitRequired:
-    :raises UnknownClassRequested: unless a filter before it matches nothing (section 3.4.1).
+    :raises UnknownNameInQuery: unless a filter before it matches nothing (section 3.4.1).
     """
-    try:
+    with unknown_names_refused("required"):
         return picture.read_knowing(
             query.names, lambda cloud, known: show(cloud, _found(cloud, query, known))
         )
-    except UnknownTrait as unknown:
-        raise UnknownTraitRequired(name=unknown.name) from None
-    except UnknownClass as unknown:
-        raise UnknownClassRequested(name=unknown.name) from None
 
 
-class _NobodyPasses(Exception):
+class _NonePasses(Exception):
     """A filter that finds no provider at all hides the mistakes in those behind it."""
 
 
-def _found(cloud: Cloud, query: ProviderQuery, known: Names) -> Indexes:
+def _found(cloud: Cloud, query: ProviderQuery, known: NameSets) -> Indexes:
     try:
         found = np.flatnonzero(_passed(cloud, query, known))
-    except _NobodyPasses:
-        return NOBODY
+    except _NonePasses:
+        return NONE_FOUND
     if query.uuid is not None:
         found = found[found == cloud.index_of_uuid.get(query.uuid, -1)]
     if query.name:
@@ -110,26 +93,26 @@ def _found(cloud: Cloud, query: ProviderQuery, known: Names) -> Indexes:
     return found[np.argsort(cloud.ids[found])]
 
 
-def _passed(cloud: Cloud, query: ProviderQuery, known: Names) -> Mask:
+def _passed(cloud: Cloud, query: ProviderQuery, known: NameSets) -> Mask:
     """Run the filters in the order of specification 02 section 3.4.1."""
     passed: Mask = cloud.ids >= 0
     if query.in_tree is not None:
-        passed &= _somebody(feasible.in_tree(cloud, query.in_tree))
+        passed &= _some(filters.in_tree(cloud, query.in_tree))
     for names in query.required:
-        feasible.check_traits(cloud, known, names)
-        passed &= _somebody(feasible.has_any(cloud, names))
-    feasible.check_traits(cloud, known, query.forbidden)
-    passed &= ~feasible.has_any(cloud, query.forbidden)
+        check_traits(cloud, known, names)
+        passed &= _some(has_any(cloud, names, TRAIT))
+    check_traits(cloud, known, query.forbidden)
+    passed &= ~has_any(cloud, query.forbidden, TRAIT)
     for uuids in query.member_of:
-        passed &= _somebody(feasible.in_any(cloud, uuids))
-    passed &= ~feasible.in_any(cloud, query.not_member_of)
-    feasible.check_classes(cloud, known, sorted(query.resources))
+        passed &= _some(has_any(cloud, uuids, AGGREGATE))
+    passed &= ~has_any(cloud, query.not_member_of, AGGREGATE)
+    check_classes(cloud, known, sorted(query.resources))
     for name, amount in query.resources.items():
-        passed &= feasible.fits(cloud, name, amount)
+        passed &= filters.fits(cloud, name, amount)
     return passed
 
 
-def _somebody(mask: Mask | None) -> Mask:
-    if mask is None or not mask.any():
-        raise _NobodyPasses
+def _some(mask: Mask) -> Mask:
+    if not mask.any():
+        raise _NonePasses
     return mask

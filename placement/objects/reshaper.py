@@ -16,13 +16,13 @@ import os_resource_classes
 from placement import errors
 from placement.db import allocation_rows, class_rows, inventory_rows
 from placement.db.database import Database, StaleRead, Transaction
-from placement.db.inventory_rows import InventoryRow, Record
+from placement.db.inventory_rows import InventoryRow
 from placement.db.ledger_rows import Reading
 from placement.db.provider_rows import LockedProvider
-from placement.objects import capacity, ledger
-from placement.objects.capacity import InventoryKey
-from placement.objects.consumer import ConsumerChange
-from placement.objects.ledger import Replacement
+from placement.inventory_record import InventoryRecord
+from placement.objects import ledger, replacement
+from placement.objects.inventory import UPDATE_CONFLICT, InventoryInUse
+from placement.objects.replacement import ConsumerChange, InventoryKey, Replacement
 
 
 class ListedProviderMissing(errors.BadRequest):
@@ -47,23 +47,6 @@ class ListedProviderMoved(errors.ConcurrentUpdate):
     given: int
 
 
-class UnknownClass(errors.BadRequest):
-    """An inventory or an allocation is of a resource class that does not exist."""
-
-    text = "malformed reshaper data: No such resource class {name}"
-    name: str
-
-
-class InventoryInUse(errors.Conflict):
-    """A class that the reshape takes from a provider still has allocations there."""
-
-    reason = "inventory_in_use"
-    code = "placement.inventory.inuse"
-    text = "update conflict: Inventory for '{classes}' on resource provider '{provider}' in use."
-    classes: str
-    provider: str
-
-
 class ReshapeOvertaken(errors.ConcurrentUpdate):
     """Others kept changing what the reshape was about; it has to be planned again."""
 
@@ -80,12 +63,12 @@ class InventoryChange:
 
     provider_uuid: str
     generation: int
-    records: Mapping[str, Record]
+    records: Mapping[str, InventoryRecord]
 
 
 @dataclass(frozen=True, slots=True)
 class Reshape:
-    """What a client wants to be so at once; both parts in document order.
+    """The inventories and allocations that a client sets at once; both in document order.
 
     :param seen: tag of the inventories that the client read (``tag_of``). While the listed providers
         have these, their generations may have moved: only allocations have come or gone.
@@ -103,7 +86,7 @@ def reshape(db: Database, change: Reshape) -> None:
     :raises ListedProviderMoved: 409
     :raises ConsumerConflict: 409
     :raises ProviderMissing: 400
-    :raises UnknownClass: 400
+    :raises ClassMissing: 400
     :raises DoesNotFit: 409
     :raises InventoryInUse: 409
     :raises ReshapeOvertaken: 409
@@ -129,13 +112,13 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
             _require_generation(each, providers[provider_id].generation)
     wanted = _wanted(listed, reading)
     _hold_classes(tx, [place for place in wanted if place not in before], reading)
-    capacity.require_room(replaced.demands, _intermediate(before, wanted), replaced.freed)
+    replacement.require_room(replaced.added, _intermediate(before, wanted), replaced.freed)
 
     ledger.write_allocations(tx, replaced)
     removed = {place for place in before if place[0] in listed and place not in wanted}
     _require_unused(tx, removed, before, listed)
     _write_inventories(tx, before, wanted, removed, replaced)
-    ledger.close(
+    ledger.finish_write(
         tx,
         replaced,
         owners,
@@ -152,15 +135,14 @@ def _checked(change: Reshape, reading: Reading) -> Replacement:
             raise ListedProviderMissing(uuid=listed.provider_uuid)
         if change.seen is None:
             _require_generation(listed, reading.provider_generations[listed.provider_uuid])
-    consumers = ledger.checked_consumers(change.consumers, reading)
-    ledger.require_providers(change.consumers, reading)
-    stocked = (name for listed in change.inventories for name in listed.records)
-    unknown = next((name for name in stocked if name not in reading.classes), None)
-    if unknown is None:
-        unknown = ledger.unknown_class(change.consumers, reading)
-    if unknown is not None:
-        raise UnknownClass(name=unknown)
-    return ledger.replacement(change.consumers, consumers, reading)
+    consumers = replacement.checked_consumers(change.consumers, reading)
+    replacement.require_providers(change.consumers, reading)
+    names = (
+        *(name for listed in change.inventories for name in listed.records),
+        *(n for each in change.consumers for held in each.allocations.values() for n in held),
+    )
+    replacement.require_classes(names, reading, "malformed reshaper data:")
+    return replacement.of(change.consumers, consumers, reading)
 
 
 def tag_of(listed: Mapping[int, InventoryChange], rows: Mapping[InventoryKey, InventoryRow]) -> str:
@@ -168,8 +150,7 @@ def tag_of(listed: Mapping[int, InventoryChange], rows: Mapping[InventoryKey, In
     shown: dict[str, dict[str, Any]] = {each.provider_uuid: {} for each in listed.values()}
     for (provider_id, _), row in rows.items():
         if provider_id in listed:
-            record = {name: getattr(row, name) for name in Record._fields}
-            shown[listed[provider_id].provider_uuid][row.class_name] = record
+            shown[listed[provider_id].provider_uuid][row.class_name] = row.record._asdict()
     text = json.dumps(shown, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -179,7 +160,9 @@ def _require_generation(listed: InventoryChange, actual: int) -> None:
         raise ListedProviderMoved(uuid=listed.provider_uuid, actual=actual, given=listed.generation)
 
 
-def _wanted(listed: Mapping[int, InventoryChange], reading: Reading) -> dict[InventoryKey, Record]:
+def _wanted(
+    listed: Mapping[int, InventoryChange], reading: Reading
+) -> dict[InventoryKey, InventoryRecord]:
     """Return the records that the listed providers shall have."""
     return {
         (provider_id, reading.classes[name]): record
@@ -204,7 +187,7 @@ def _hold_classes(tx: Transaction, added: Sequence[InventoryKey], reading: Readi
 
 
 def _intermediate(
-    before: Mapping[InventoryKey, InventoryRow], wanted: Mapping[InventoryKey, Record]
+    before: Mapping[InventoryKey, InventoryRow], wanted: Mapping[InventoryKey, InventoryRecord]
 ) -> dict[InventoryKey, InventoryRow]:
     """Return the inventories against which the allocations are judged (specification 05 section A5).
 
@@ -212,9 +195,9 @@ def _intermediate(
     """
     merged = dict(before)
     for place, record in wanted.items():
-        # Id and name of a row that does not exist yet are looked at by nobody.
-        row = before.get(place) or InventoryRow(0, *place, "", 0, 0, 0, 0, 0, 0.0, used=0)
-        merged[place] = replace(row, **record._asdict())
+        # Id and name of a row that does not exist yet are not used.
+        row = before.get(place) or InventoryRow(0, *place, "", record, used=0)
+        merged[place] = replace(row, record=record)
     return merged
 
 
@@ -229,13 +212,15 @@ def _require_unused(
         class_ids = sorted(place[1] for place in used if place[0] == provider_id)
         if class_ids:
             names = (before[provider_id, class_id].class_name for class_id in class_ids)
-            raise InventoryInUse(classes=", ".join(names), provider=each.provider_uuid)
+            raise InventoryInUse(
+                cause=UPDATE_CONFLICT, names=", ".join(names), provider_uuid=each.provider_uuid
+            )
 
 
 def _write_inventories(
     tx: Transaction,
     before: Mapping[InventoryKey, InventoryRow],
-    wanted: Mapping[InventoryKey, Record],
+    wanted: Mapping[InventoryKey, InventoryRecord],
     removed: set[InventoryKey],
     replaced: Replacement,
 ) -> None:

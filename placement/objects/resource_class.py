@@ -31,20 +31,6 @@ class NewClassNameTaken(errors.Conflict):
     name: str
 
 
-class StandardClassNotUpdated(errors.BadRequest):
-    """Standard classes keep their names."""
-
-    text = "Cannot update standard resource class {name}"
-    name: str
-
-
-class StandardClassNotDeleted(errors.BadRequest):
-    """Standard classes stay."""
-
-    text = "Error in delete resource class: Cannot delete standard resource class {name}."
-    name: str
-
-
 class ClassInUse(errors.Conflict):
     """Some provider has inventory of the class, with or without allocations."""
 
@@ -89,7 +75,7 @@ def rename(db: Database, name: str, new_name: str) -> None:
     """Give a custom class another name; its inventories and allocations follow.
 
     :raises ClassNotFound:
-    :raises StandardClassNotUpdated: also if the new name is taken.
+    :raises errors.StandardName: also if the new name is taken.
     :raises NewClassNameTaken:
     """
     db.write(lambda tx: _rename(tx, name, new_name))
@@ -100,7 +86,7 @@ def _rename(tx: Transaction, name: str, new_name: str) -> None:
     if found is None:
         raise ClassNotFound(name=name)
     if not os_resource_classes.is_custom(name):
-        raise StandardClassNotUpdated(name=name)
+        raise errors.StandardName.of("new name", name=name)
     if new_name == name:
         return
     if class_rows.get(tx, new_name) is not None:
@@ -113,7 +99,7 @@ def delete(db: Database, name: str) -> None:
     """Delete a custom class that no provider has inventory of.
 
     :raises ClassNotFound:
-    :raises StandardClassNotDeleted:
+    :raises errors.StandardName:
     :raises ClassInUse:
     """
     db.write(lambda tx: _delete(tx, name))
@@ -124,7 +110,7 @@ def _delete(tx: Transaction, name: str) -> None:
     if found is None:
         raise ClassNotFound(name=name)
     if not os_resource_classes.is_custom(name):
-        raise StandardClassNotDeleted(name=name)
+        raise errors.StandardName.of("class", name=name)
     if class_rows.is_in_inventory(tx, found.id):
         raise ClassInUse(name=name)
     class_rows.delete_class(tx, found.id)

@@ -1,11 +1,12 @@
-"""Resource providers: what has inventory, alone or in a tree (specification 02 section 3)."""
+"""Resource providers: what has inventory, alone or in a tree (specification 02 sections 3 and 5)."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from placement import errors
-from placement.db import models, provider_rows
+from placement.db import models, named_rows, provider_rows
+from placement.db.association_rows import AGGREGATES
 from placement.db.database import Database, Reader, StaleRead, Transaction
 from placement.db.provider_rows import LockedProvider, ProviderRow, TreePosition, TreeRow
 
@@ -21,6 +22,13 @@ UN_PARENTING = "un-parenting a provider is not currently allowed."
 LOOP = "creating loop in the provider tree is not allowed."
 
 DUPLICATE_NAME = "placement.duplicate_name"
+
+
+class ProviderAggregates(NamedTuple):
+    """The aggregates of one provider and its generation."""
+
+    generation: int
+    uuids: list[str]
 
 
 class ProviderNotFound(errors.NotFound):
@@ -108,6 +116,14 @@ class GenerationMoved(errors.ConcurrentUpdate):
         "Resource provider's generation already changed. "
         "Please update the generation and try again."
     )
+
+
+class AggregatesLost(errors.ConcurrentUpdate):
+    """Others kept changing the provider."""
+
+    reason = "provider_generation"
+    retry = errors.Retry.AFTER_READING
+    text = "Update conflict: the provider changed, please try again."
 
 
 class _Parent(Enum):
@@ -257,8 +273,8 @@ def _set_parent(
 def _write_parent(tx: Transaction, parent: TreePosition) -> None:
     """Write the row of a provider that gets a child.
 
-    A lock is known to one node of a Galera cluster only. Whoever moves the parent on another node
-    writes this row as well, so that the cluster refuses one of the two.
+    A lock is known to one node of a Galera cluster only. A move of the parent on another node writes
+    this row as well, so that the cluster refuses one of the two.
     """
     provider_rows.touch(tx, [parent.id])
 
@@ -315,3 +331,48 @@ def lock_one(
     if generation is not None and generation != provider.generation:
         raise conflict()
     return provider
+
+
+def aggregates(db: Database, uuid: str) -> ProviderAggregates:
+    """Return the aggregates of a provider.
+
+    :raises ProviderNotFound:
+    """
+    generation, rows = read_of(db, uuid, AGGREGATES.of_provider)
+    return ProviderAggregates(generation, [aggregate for _, aggregate in rows])
+
+
+def replace_aggregates(
+    db: Database, uuid: str, wanted: Sequence[str], *, generation: int | None
+) -> int:
+    """Make these the aggregates of a provider and return its generation after.
+
+    :param wanted: distinct uuids, stored as they are; new ones come into being.
+    :param generation: what the client has seen; None (below 1.19) to neither compare nor step it.
+    :raises ProviderNotFound:
+    :raises GenerationMoved:
+    """
+    return db.write(
+        lambda tx: _replace_aggregates(tx, uuid, set(wanted), generation),
+        on_conflict=AggregatesLost,
+    )
+
+
+def _replace_aggregates(
+    tx: Transaction, uuid: str, wanted: set[str], generation: int | None
+) -> int:
+    provider = lock_one(tx, uuid, generation)
+    present = AGGREGATES.ids(tx, provider.id)
+    if wanted != present.keys():
+        added = wanted - present.keys()
+        known = named_rows.ids(tx, named_rows.AGGREGATES, added)
+        if unknown := added - known.keys():
+            known |= named_rows.create(tx, named_rows.AGGREGATES, unknown)
+        AGGREGATES.remove(tx, provider.id, [present[each] for each in present.keys() - wanted])
+        AGGREGATES.add(tx, provider.id, known.values())
+    if generation is not None:
+        provider_rows.step(tx, [provider])
+        return generation + 1
+    if wanted != present.keys():
+        provider_rows.touch(tx, [provider.id])
+    return provider.generation

@@ -9,8 +9,9 @@ import os_traits
 
 from placement import errors
 from placement.db import provider_rows, trait_rows
+from placement.db.association_rows import TRAITS
 from placement.db.database import Access, Database, Transaction
-from placement.db.trait_rows import ProviderTraits, TraitRow
+from placement.db.trait_rows import TraitQuery, TraitRow
 from placement.objects import resource_provider
 
 CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+\Z")
@@ -31,13 +32,6 @@ class InvalidTraitName(errors.BadRequest):
         "The trait is invalid. A valid trait must be no longer than 255 characters, start with the "
         'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
     )
-
-
-class StandardTraitNotDeleted(errors.BadRequest):
-    """Standard traits stay."""
-
-    text = "Cannot delete standard trait {name}."
-    name: str
 
 
 class TraitInUse(errors.Conflict):
@@ -61,12 +55,11 @@ class TraitsLost(errors.ConcurrentUpdate):
     text = "update conflict: the provider or its traits changed, please try again."
 
 
-class TraitQuery(NamedTuple):
-    """Which traits to list: with one of these names, with this prefix, had by a provider or not."""
+class ProviderTraits(NamedTuple):
+    """The traits of one provider and its generation."""
 
-    names: Collection[str] | None = None
-    prefix: str | None = None
-    associated: bool | None = None
+    generation: int
+    traits: list[TraitRow]
 
 
 class Listing(NamedTuple):
@@ -106,14 +99,7 @@ def _listing(access: Access) -> Listing:
 
 def find(db: Database, query: TraitQuery) -> list[TraitRow]:
     """Return the traits that the query selects. One statement."""
-    conditions = []
-    if query.names is not None:
-        conditions.append(trait_rows.name_is_one_of(query.names))
-    if query.prefix:
-        conditions.append(trait_rows.name_starts_with(query.prefix))
-    if query.associated is not None:
-        conditions.append(trait_rows.is_associated(query.associated))
-    return db.read(lambda reader: trait_rows.find(reader, conditions))
+    return db.read(lambda reader: trait_rows.find(reader, query))
 
 
 def show(db: Database, name: str) -> TraitRow:
@@ -149,7 +135,7 @@ def delete(db: Database, name: str) -> None:
     """Delete a custom trait that no provider has.
 
     :raises TraitNotFound: whatever the name is.
-    :raises StandardTraitNotDeleted:
+    :raises errors.StandardName:
     :raises TraitInUse:
     """
     db.write(lambda tx: _delete(tx, name))
@@ -160,7 +146,7 @@ def _delete(tx: Transaction, name: str) -> None:
     if found is None:
         raise TraitNotFound(name=name)
     if not os_traits.is_custom(name):
-        raise StandardTraitNotDeleted(name=name)
+        raise errors.StandardName.of("trait", name=name)
     if trait_rows.is_in_use(tx, found.id):
         raise TraitInUse(name=name)
     trait_rows.delete_trait(tx, found.id)
@@ -171,7 +157,8 @@ def of_provider(db: Database, provider_uuid: str) -> ProviderTraits:
 
     :raises resource_provider.ProviderNotFound:
     """
-    return resource_provider.read_of(db, provider_uuid, trait_rows.of_provider)
+    generation, rows = resource_provider.read_of(db, provider_uuid, TRAITS.of_provider)
+    return ProviderTraits(generation, [TraitRow._make(row) for row in rows])
 
 
 def replace_of_provider(
@@ -199,11 +186,11 @@ def _replace_of_provider(
     unknown = wanted - {trait.name for trait in traits}
     if unknown:
         raise UnknownTraits(names=", ".join(sorted(unknown)))
-    new, old = {trait.id for trait in traits}, trait_rows.associated(tx, provider.id)
-    if new == old:
+    present = TRAITS.ids(tx, provider.id)
+    if wanted == present.keys():
         return ProviderTraits(generation, traits)
-    trait_rows.dissociate(tx, provider.id, old - new)
-    trait_rows.associate(tx, provider.id, new - old)
+    TRAITS.remove(tx, provider.id, [present[name] for name in present.keys() - wanted])
+    TRAITS.add(tx, provider.id, [trait.id for trait in traits if trait.name not in present])
     provider_rows.step(tx, [provider])
     return ProviderTraits(generation + 1, traits)
 
@@ -218,5 +205,5 @@ def delete_of_provider(db: Database, provider_uuid: str) -> None:
 
 def _delete_of_provider(tx: Transaction, provider_uuid: str) -> None:
     provider = resource_provider.lock_one(tx, provider_uuid)
-    if trait_rows.dissociate(tx, provider.id):
+    if TRAITS.remove_all(tx, provider.id):
         provider_rows.step(tx, [provider])

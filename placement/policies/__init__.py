@@ -1,10 +1,164 @@
-"""Who may do what: the default rules, for the service and for the generators of oslo.policy."""
+"""The default rules of access, for the service and for the generators of oslo.policy.
+
+Specification 01 section 14.1; specification 07 section 1 for what is served under ``/-/``.
+"""
 
 from oslo_policy import policy
 
-from placement.policies import api, base, insight
+PREFIX = "placement:"
+SCOPES = ["project"]
+
+# OR-ed to the new defaults while [oslo_policy]/enforce_new_defaults is false. The name really has
+# the prefix, so that an operator's own ``admin_api`` does not take its place.
+_ADMIN_API = policy.DeprecatedRule(
+    name="rule:admin_api",
+    check_str="role:admin",
+    deprecated_reason="The defaults distinguish administrators from services.",
+    deprecated_since="W",
+)
+
+BASE = {
+    "admin_api": (
+        "role:admin",
+        "Administrators. No rule refers to it: override admin_or_service_api instead.",
+    ),
+    "service_api": ("role:service", "Other services of the cloud."),
+    "admin_or_service_api": (
+        "role:admin or role:service",
+        "Administrators and other services of the cloud.",
+    ),
+    "project_reader_api": (
+        "role:reader and project_id:%(project_id)s",
+        "Readers of the project that is asked about.",
+    ),
+    "admin_or_project_reader_or_service_api": (
+        "role:admin or rule:project_reader_api or role:service",
+        "Administrators, other services, and readers of the project that is asked about.",
+    ),
+}
+"""Check and description of the rules that the others refer to."""
+
+ADMIN_OR_SERVICE = "rule:admin_or_service_api"
+CHECKS = {
+    "usages": "rule:admin_or_project_reader_or_service_api",
+    "reshaper:reshape": "rule:service_api",
+}
+"""Of the rules whose check is not ``ADMIN_OR_SERVICE``."""
+
+PROVIDER = "/resource_providers/{uuid}"
+INVENTORIES = PROVIDER + "/inventories"
+INVENTORY = INVENTORIES + "/{resource_class}"
+CLASS = "/resource_classes/{name}"
+CONSUMER = "/allocations/{consumer_uuid}"
+
+GUARDED = {
+    "resource_providers:list": ("List providers.", "GET /resource_providers"),
+    "resource_providers:create": ("Create a provider.", "POST /resource_providers"),
+    "resource_providers:show": ("Show a provider.", f"GET {PROVIDER}"),
+    "resource_providers:update": ("Rename or move a provider.", f"PUT {PROVIDER}"),
+    "resource_providers:delete": ("Delete a provider.", f"DELETE {PROVIDER}"),
+    "resource_providers:inventories:list": (
+        "List the inventories of a provider.",
+        f"GET {INVENTORIES}",
+    ),
+    "resource_providers:inventories:create": (
+        "Add an inventory to a provider.",
+        f"POST {INVENTORIES}",
+    ),
+    "resource_providers:inventories:show": (
+        "Show one inventory of a provider.",
+        f"GET {INVENTORY}",
+    ),
+    "resource_providers:inventories:update": (
+        "Replace one or all inventories of a provider.",
+        f"PUT {INVENTORIES}",
+        f"PUT {INVENTORY}",
+    ),
+    "resource_providers:inventories:delete": (
+        "Delete one or all inventories of a provider.",
+        f"DELETE {INVENTORIES}",
+        f"DELETE {INVENTORY}",
+    ),
+    "resource_providers:aggregates:list": (
+        "List the aggregates of a provider.",
+        f"GET {PROVIDER}/aggregates",
+    ),
+    "resource_providers:aggregates:update": (
+        "Replace the aggregates of a provider.",
+        f"PUT {PROVIDER}/aggregates",
+    ),
+    "resource_providers:allocations:list": (
+        "List the allocations on a provider.",
+        f"GET {PROVIDER}/allocations",
+    ),
+    "resource_providers:usages": ("Show the usages of a provider.", f"GET {PROVIDER}/usages"),
+    "resource_providers:traits:list": ("List the traits of a provider.", f"GET {PROVIDER}/traits"),
+    "resource_providers:traits:update": (
+        "Replace the traits of a provider.",
+        f"PUT {PROVIDER}/traits",
+    ),
+    "resource_providers:traits:delete": (
+        "Remove all traits from a provider.",
+        f"DELETE {PROVIDER}/traits",
+    ),
+    "resource_classes:list": ("List resource classes.", "GET /resource_classes"),
+    "resource_classes:create": ("Create a resource class.", "POST /resource_classes"),
+    "resource_classes:show": ("Show a resource class.", f"GET {CLASS}"),
+    "resource_classes:update": ("Create or rename a resource class.", f"PUT {CLASS}"),
+    "resource_classes:delete": ("Delete a resource class.", f"DELETE {CLASS}"),
+    "traits:list": ("List traits.", "GET /traits"),
+    "traits:show": ("Check that a trait exists.", "GET /traits/{name}"),
+    "traits:update": ("Create a trait.", "PUT /traits/{name}"),
+    "traits:delete": ("Delete a trait.", "DELETE /traits/{name}"),
+    "allocations:manage": ("Write allocations of consumers.", "POST /allocations"),
+    "allocations:list": ("List the allocations of a consumer.", f"GET {CONSUMER}"),
+    "allocations:update": ("Replace the allocations of a consumer.", f"PUT {CONSUMER}"),
+    "allocations:delete": ("Delete the allocations of a consumer.", f"DELETE {CONSUMER}"),
+    "allocation_candidates:list": (
+        "Ask which providers could take a request.",
+        "GET /allocation_candidates",
+    ),
+    "usages": ("Show the usages of a project.", "GET /usages"),
+    "reshaper:reshape": ("Move inventories and allocations between providers.", "POST /reshaper"),
+    "insight:explain": ("Ask why a request has no allocation candidate.", "GET /-/explain"),
+    "insight:capacity": ("Ask how often a request would fit.", "GET /-/capacity"),
+    "insight:what_if": ("Ask what a change would do.", "POST /-/what-if"),
+    "insight:metrics": (
+        "Read how the service is doing, as Prometheus asks for it.",
+        "GET /-/metrics",
+    ),
+    "insight:trees": (
+        "Read whole trees of providers, with allocations if asked for.",
+        "GET /-/trees",
+        "GET /-/trees/{uuid}",
+    ),
+}
+"""By name without ``placement:``: the description of a rule, and each operation that it guards."""
 
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return all default rules; entry point ``oslo.policy.policies``."""
-    return [*base.RULES, *api.RULES, *insight.RULES]
+    return [*map(_base_rule, BASE), *map(_rule, GUARDED)]
+
+
+def _base_rule(name: str) -> policy.RuleDefault:
+    check, description = BASE[name]
+    return policy.RuleDefault(
+        name,
+        check,
+        description=description,
+        scope_types=None if name == "project_reader_api" else SCOPES,
+        deprecated_rule=None if name == "admin_api" else _ADMIN_API,
+    )
+
+
+def _rule(name: str) -> policy.DocumentedRuleDefault:
+    description, *operations = GUARDED[name]
+    pairs = [operation.split(" ") for operation in operations]
+    return policy.DocumentedRuleDefault(
+        name=PREFIX + name,
+        check_str=CHECKS.get(name, ADMIN_OR_SERVICE),
+        description=description,
+        operations=[{"method": method, "path": path} for method, path in pairs],
+        scope_types=SCOPES,
+    )

@@ -1,62 +1,39 @@
-"""Bodies of PUT /allocations/{consumer_uuid} and POST /allocations (specification 03 section 6)."""
+"""Bodies and query strings of the ledger: allocations, usages, the reshaper (specifications 02, 03, 05)."""
 
 from typing import Any
 
-from placement.schemas.windows import Windows
+from placement.inventory_record import MAX_RATIO
+from placement.schemas.resource_provider import CLASS_NAME, RECORD, inventories_of
+from placement.schemas.windows import Windows, closed, keyed
 from placement.web.validation import Schema
 
 UUID_KEY = "^[0-9a-fA-F-]{36}$"
-CLASS_NAME = "^[A-Z0-9_]+$"
 
+_UUID = {"type": "string", "format": "uuid"}
 _OWNER_ID = {"type": "string", "minLength": 1, "maxLength": 255}
-_RESOURCES = {
+_RESOURCES = keyed(CLASS_NAME, {"type": "integer", "minimum": 1}, least=1)
+_PROVIDER = {
     "type": "object",
-    "minProperties": 1,
-    "patternProperties": {CLASS_NAME: {"type": "integer", "minimum": 1}},
+    "properties": {"uuid": _UUID},
     "additionalProperties": False,
+    "required": ["uuid"],
 }
 _LIST_FORM = {
     "type": "array",
     "minItems": 1,
-    "items": {
-        "type": "object",
-        "properties": {
-            "resource_provider": {
-                "type": "object",
-                "properties": {"uuid": {"type": "string", "format": "uuid"}},
-                "additionalProperties": False,
-                "required": ["uuid"],
-            },
-            "resources": _RESOURCES,
-        },
-        "required": ["resource_provider", "resources"],
-        "additionalProperties": False,
-    },
+    "items": closed(
+        {"resource_provider": _PROVIDER, "resources": _RESOURCES}, "resource_provider", "resources"
+    ),
 }
-_OBJECT_FORM = {
-    "type": "object",
-    "patternProperties": {
-        UUID_KEY: {
-            "type": "object",
-            # What GET answers may be sent back: the generation is looked at by nobody.
-            "properties": {"generation": {"type": "integer"}, "resources": _RESOURCES},
-            "required": ["resources"],
-            "additionalProperties": False,
-        }
-    },
-    "additionalProperties": False,
-}
-# Not anchored, so that almost any key is meant (specification 03 section 6.4).
+# What GET answers may be sent back: the generation is not checked.
+_OBJECT_FORM = keyed(
+    UUID_KEY, closed({"generation": {"type": "integer"}, "resources": _RESOURCES}, "resources")
+)
+# Not anchored, so that almost any key is valid (specification 03 section 6.4).
 _MAPPINGS = {
     "type": "object",
     "minProperties": 1,
-    "patternProperties": {
-        "[a-zA-Z0-9_-]{1,64}": {
-            "type": "array",
-            "minItems": 1,
-            "items": {"type": "string", "format": "uuid"},
-        }
-    },
+    "patternProperties": {"[a-zA-Z0-9_-]{1,64}": {"type": "array", "minItems": 1, "items": _UUID}},
 }
 _OWNERS = {"project_id": _OWNER_ID, "user_id": _OWNER_ID}
 _GENERATION = {"consumer_generation": {"type": ["integer", "null"]}}
@@ -65,54 +42,51 @@ _TYPE = {
 }
 
 
-def _one_consumer(allocations: Any, *fields: dict[str, Any], mappings: bool = False) -> Any:
+def _consumer(allocations: Any, fields: dict[str, Any], *, mappings: bool = False) -> Any:
     """Return the schema of one consumer's object, all of whose fields but mappings are required."""
-    properties: dict[str, Any] = {"allocations": allocations}
-    for more in fields:
-        properties |= more
-    required = list(properties)
-    if mappings:
-        properties["mappings"] = _MAPPINGS
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
+    properties = {"allocations": allocations, **fields}
+    return closed(properties | ({"mappings": _MAPPINGS} if mappings else {}), *properties)
 
 
-_NOT_EMPTY = {**_OBJECT_FORM, "minProperties": 1}
-
-CONSUMER_BY_MINOR = {
-    13: _one_consumer(_OBJECT_FORM, _OWNERS),
-    28: _one_consumer(_OBJECT_FORM, _OWNERS, _GENERATION),
-    34: _one_consumer(_OBJECT_FORM, _OWNERS, _GENERATION, mappings=True),
-    38: _one_consumer(_OBJECT_FORM, _OWNERS, _GENERATION, _TYPE, mappings=True),
+_BY_MINOR = {
+    13: _consumer(_OBJECT_FORM, _OWNERS),
+    28: _consumer(_OBJECT_FORM, _OWNERS | _GENERATION),
+    34: _consumer(_OBJECT_FORM, _OWNERS | _GENERATION, mappings=True),
+    38: _consumer(_OBJECT_FORM, _OWNERS | _GENERATION | _TYPE, mappings=True),
 }
 """A consumer's entry among many, by the first minor version it holds for."""
 
-
-def by_consumer(entry: Any, *, min_properties: int) -> dict[str, Any]:
-    """Return the schema of an object of entries keyed by consumer uuid."""
-    return {
-        "type": "object",
-        "minProperties": min_properties,
-        "patternProperties": {UUID_KEY: entry},
-        "additionalProperties": False,
-    }
-
-
 PUT = Windows(
     {
-        0: Schema(_one_consumer(_LIST_FORM)),
-        8: Schema(_one_consumer(_LIST_FORM, _OWNERS)),
-        12: Schema(_one_consumer(_NOT_EMPTY, _OWNERS)),
-        **{minor: Schema(entry) for minor, entry in CONSUMER_BY_MINOR.items() if minor >= 28},
+        0: Schema(_consumer(_LIST_FORM, {})),
+        8: Schema(_consumer(_LIST_FORM, _OWNERS)),
+        12: Schema(_consumer({**_OBJECT_FORM, "minProperties": 1}, _OWNERS)),
+        **{minor: Schema(entry) for minor, entry in _BY_MINOR.items() if minor >= 28},
     }
 )
-POST = Windows(
+POST = Windows({minor: Schema(keyed(UUID_KEY, entry, 1)) for minor, entry in _BY_MINOR.items()})
+
+# The lower bound of the ratio is not the schema's to check (specification 05 section A2).
+_INVENTORIES = inventories_of(
+    {**RECORD, "allocation_ratio": {"type": "number", "maximum": MAX_RATIO}}
+)
+
+
+def _reshape(consumer: Any) -> Schema:
+    inventories = keyed(UUID_KEY, _INVENTORIES, least=1)
+    allocations = keyed(UUID_KEY, consumer, least=0)
+    properties = {"inventories": inventories, "allocations": allocations}
+    return Schema(closed(properties, *properties))
+
+
+# 1.30 takes consumers as they are since 1.28.
+RESHAPE = Windows({max(minor, 30): _reshape(_BY_MINOR[minor]) for minor in (28, 34, 38)})
+
+# The middle pattern has no end: "allfoo" is valid and finds nothing (specification 02 section 9.2).
+_TYPE_ASKED = {**_OWNER_ID, "pattern": "^[A-Z0-9_]+$|^all|^unknown$"}
+USAGES_QUERY = Windows(
     {
-        minor: Schema(by_consumer(entry, min_properties=1))
-        for minor, entry in CONSUMER_BY_MINOR.items()
+        9: Schema(closed(_OWNERS, "project_id")),
+        38: Schema(closed({**_OWNERS, "consumer_type": _TYPE_ASKED}, "project_id")),
     }
 )

@@ -5,7 +5,7 @@ Specification 01 section 8.3, specification 04 section 3.1.
 
 from typing import Any
 
-from placement.schemas.windows import Windows
+from placement.schemas.windows import Windows, closed
 from placement.web.validation import Schema
 
 _STRING = {"type": "string"}
@@ -21,15 +21,7 @@ def _single_group(*names: str) -> Schema:
     properties: dict[str, Any] = {name: _STRING for name in names if name != "limit"}
     if "limit" in names:
         properties["limit"] = _LIMIT
-    return Schema(
-        {
-            "type": "object",
-            "properties": properties,
-            "required": ["resources"],
-            "additionalProperties": False,
-        },
-        strict_uuid=True,
-    )
+    return Schema(closed(properties, "resources"), strict_uuid=True)
 
 
 def _groups(suffix: str, names: tuple[str, ...], *request_wide: str) -> Schema:

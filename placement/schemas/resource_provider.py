@@ -1,44 +1,32 @@
-"""Bodies and query string of /resource_providers (specification 02 sections 3.2, 3.4 and 3.5)."""
+"""Bodies and query strings of providers and of all they have, of classes and traits (specification 02)."""
 
 from typing import Any
 
-from placement.schemas.windows import Windows
+from placement.inventory_record import MAX_INT, MAX_RATIO
+from placement.schemas.windows import Windows, closed
 from placement.web.validation import Schema
 
+CLASS_NAME = "^[A-Z0-9_]+$"
+GENERATION = "resource_provider_generation"
+
+_GENERATION = {GENERATION: {"type": "integer"}}
+_STRING = {"type": "string"}
 _NAME = {"name": {"type": "string", "maxLength": 200}}
 _UUID = {"uuid": {"type": "string", "format": "uuid"}}
 _PARENT = {"parent_provider_uuid": {"type": ["string", "null"], "format": "uuid"}}
 
+# -- providers (sections 3.2, 3.4 and 3.5)
 
-def _named(*fields: dict[str, Any]) -> Schema:
-    properties: dict[str, Any] = dict(_NAME)
-    for more in fields:
-        properties |= more
-    return Schema(
-        {
-            "type": "object",
-            "properties": properties,
-            "required": ["name"],
-            "additionalProperties": False,
-        }
-    )
-
-
-POST = Windows({0: _named(_UUID), 14: _named(_UUID, _PARENT)})
-PUT = Windows({0: _named(), 14: _named(_PARENT)})
+POST = Windows(
+    {0: Schema(closed(_NAME | _UUID, "name")), 14: Schema(closed(_NAME | _UUID | _PARENT, "name"))}
+)
+PUT = Windows({0: Schema(closed(_NAME, "name")), 14: Schema(closed(_NAME | _PARENT, "name"))})
 
 
 def _filters(*names: str) -> Schema:
-    properties: dict[str, Any] = {name: {"type": "string"} for name in ("name", *names)}
-    properties |= {
-        name: {"type": "string", "format": "uuid"}
-        for name in ("uuid", "in_tree")
-        if name == "uuid" or name in names
-    }
-    return Schema(
-        {"type": "object", "properties": properties, "additionalProperties": False},
-        strict_uuid=True,
-    )
+    properties: dict[str, Any] = dict.fromkeys(("name", *names), _STRING)
+    uuids = ("uuid", "in_tree") if "in_tree" in names else ("uuid",)
+    return Schema(closed(properties | dict.fromkeys(uuids, _UUID["uuid"])), strict_uuid=True)
 
 
 GET_QUERY = Windows(
@@ -50,3 +38,56 @@ GET_QUERY = Windows(
         18: _filters("member_of", "resources", "in_tree", "required"),
     }
 )
+
+# -- inventories (section 4); they never changed
+
+_POSITIVE = {"type": "integer", "minimum": 1, "maximum": MAX_INT}
+RECORD: dict[str, Any] = {
+    **_GENERATION,
+    "total": _POSITIVE,
+    "reserved": {"type": "integer", "minimum": 0, "maximum": MAX_INT},
+    "min_unit": _POSITIVE,
+    "max_unit": _POSITIVE,
+    "step_size": _POSITIVE,
+    # The lower bound keeps out what no column can hold; the capacity rule decides about the rest.
+    "allocation_ratio": {"type": "number", "minimum": -MAX_RATIO, "maximum": MAX_RATIO},
+}
+
+
+def inventories_of(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a provider's inventories, given the properties of one.
+
+    A key of another form is an unknown class, whatever its value.
+    """
+    records = {"type": "object", "patternProperties": {CLASS_NAME: closed(record, "total")}}
+    return closed({**_GENERATION, "inventories": records}, GENERATION, "inventories")
+
+
+_CLASS = {"resource_class": {"type": "string", "pattern": CLASS_NAME}}
+POST_INVENTORY = Schema(closed(RECORD | _CLASS, "total", "resource_class"))
+PUT_INVENTORY = Schema(closed(RECORD, "total", GENERATION))
+PUT_INVENTORIES = Schema(inventories_of(RECORD))
+
+# -- aggregates (section 5.2)
+
+# 36 characters are stored: a longer spelling of a uuid is refused.
+_AGGREGATES = {
+    "type": "array",
+    "items": {"type": "string", "format": "uuid", "maxLength": 36},
+    "uniqueItems": True,
+}
+PUT_AGGREGATES = Windows(
+    {
+        1: Schema(_AGGREGATES),
+        19: Schema(closed({"aggregates": _AGGREGATES, **_GENERATION}, "aggregates", GENERATION)),
+    }
+)
+
+# -- traits (sections 6.2 and 7.2) and resource classes (section 8)
+
+GET_TRAITS = Schema(closed({"name": _STRING, "associated": _STRING}))
+_TRAITS = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 255}}
+PUT_TRAITS = Schema(closed({"traits": _TRAITS, **_GENERATION}, "traits", GENERATION))
+
+_CUSTOM_NAME = {"type": "string", "pattern": "^CUSTOM_[A-Z0-9_]+$", "maxLength": 255}
+CUSTOM_CLASS = Schema(closed({"name": _CUSTOM_NAME}, "name"))

@@ -1,8 +1,8 @@
-"""Tables of what is in force from which microversion on."""
+"""Tables of what is in force from which microversion on, and the forms in which schemas are written."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -27,3 +27,19 @@ class Windows(Generic[T]):
         if place < 0:
             raise LookupError(f"nothing is in force at 1.{minor}")
         return self._values[place]
+
+
+# The order of the keys shows in the answers: a report prints the schema that failed.
+
+
+def closed(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
+    """Return the schema of an object with these properties and no others."""
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": properties, **needed, "additionalProperties": False}
+
+
+def keyed(pattern: str, value: Any, least: int | None = None) -> dict[str, Any]:
+    """Return the schema of an object whose keys match a pattern, with ``least`` members or more."""
+    bound = {} if least is None else {"minProperties": least}
+    members = {"patternProperties": {pattern: value}, "additionalProperties": False}
+    return {"type": "object", **bound, **members}

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from placement.search.bit_set import BitSet, members
-from placement.search.matching import Matching
-from placement.search.problem import Domains, Problem, Solution
+from placement.search.problem import (
+    AssignmentProblem,
+    BitSet,
+    Domains,
+    Solution,
+    bit_set,
+    members,
+)
 
-Demand = tuple[tuple[int, int], ...]
-"""What a slot takes of the contested classes: (column of ``Place.rooms``, amount)."""
+ContestedAmounts = tuple[tuple[int, int], ...]
+"""What a slot takes of the contested classes: (column of ``ReachableProvider.rooms``, amount)."""
 
 MOST_THRESHOLDS = 4
 MOST_DEAD_ENDS = 50_000
@@ -23,13 +28,13 @@ class Assignment:
     if a ``Matching`` shows that the other slots cannot follow. What still ends dead is remembered.
     """
 
-    def __init__(self, problem: Problem, domains: Domains) -> None:
+    def __init__(self, problem: AssignmentProblem, domains: Domains) -> None:
         self._problem = problem
         self._domains = domains
         rules = problem.rules
         self._alone = rules.granular if rules.isolate else frozenset()
         self._columns = {name: column for column, name in enumerate(rules.contested)}
-        # Slots alone on their places add up nowhere: a class that only they ask for needs no sums.
+        # Isolated slots never share a place: a class that only they ask for needs no sums.
         others = [amounts for s, amounts in enumerate(rules.amounts) if s not in self._alone]
         summed = {
             name: column
@@ -40,12 +45,12 @@ class Assignment:
         self._order = sorted(
             range(len(domains)), key=lambda s: (domains[s].bit_count(), -weight[s], s)
         )
-        self._demand: list[Demand] = [
+        self._demand: list[ContestedAmounts] = [
             tuple((summed[name], n) for name, n in amounts.items() if name in summed)
             for amounts in rules.amounts
         ]
         self._left = [list(place.rooms) for place in problem.places]
-        self._full: dict[Demand, BitSet] = dict.fromkeys(self._demand, 0)
+        self._full: dict[ContestedAmounts, BitSet] = dict.fromkeys(self._demand, 0)
         """By demand the positions that have become too full for it."""
         self._taken: BitSet = 0
         self._placed = [-1] * len(domains)
@@ -55,7 +60,7 @@ class Assignment:
         self._matchings = list(self._build_matchings())
         self._repaired = [self._to_repair(slot) for slot in range(len(domains))]
         self.possible = all(matching.possible for _, matching in self._matchings)
-        """No matching says that there is no solution."""
+        """Whether every matching leaves a solution possible."""
 
     def solutions(self) -> Iterator[Solution]:
         """Yield every assignment that keeps all rules."""
@@ -92,7 +97,7 @@ class Assignment:
     def _options(self, slot: int) -> list[int]:
         """Return the positions that the slot may take as things stand.
 
-        At the last slot this is all: every rule has been kept, none is left to look ahead for.
+        At the last slot this is enough: every rule is kept, and there is no later slot to look ahead for.
         """
         open_places = self._domains[slot] & ~self._full[self._demand[slot]]
         if slot in self._alone:
@@ -198,7 +203,7 @@ class Assignment:
         alone = self._alone
         if len(alone) > 1:
             yield self._matching(alone, [1] * len(rooms))
-        alike: dict[Demand, set[int]] = {}
+        alike: dict[ContestedAmounts, set[int]] = {}
         for slot, demand in enumerate(self._demand):
             if len(demand) > 1:
                 alike.setdefault(tuple(sorted(demand)), set()).add(slot)
@@ -226,8 +231,8 @@ class Assignment:
     def _to_repair(self, slot: int) -> list[Matching]:
         """Return the matchings to look at when the slot is placed.
 
-        One whose slots all have the same domain needs no second look: if it is possible at all,
-        then as long as no place is overfilled as many seats are open as slots are left, and each
+        A matching whose slots all have the same domain needs no repair: if it is possible at all, then
+        as long as no place is overfilled there are at least as many open seats as slots left, and any
         of them will do.
         """
         return [
@@ -235,3 +240,97 @@ class Assignment:
             for slots, matching in self._matchings
             if slot in slots and len({self._domains[other] for other in slots}) > 1
         ]
+
+
+# -- can every slot still get a place? ------------------------------------------------------------
+
+
+class Matching:
+    """Slots matched to positions of limited capacity: a witness that all slots fit at once.
+
+    Proof of the prune: every combination is such a matching (each slot on a position of its
+    domain, no position over its capacity), so where none exists that agrees with the slots fixed
+    so far, no combination does. Fixing a slot repairs the witness along one augmenting path; by
+    Berge's theorem a matching exists if and only if such a path does. Releasing a slot needs no
+    repair: the witness agrees with fewer fixed slots all the more.
+    """
+
+    def __init__(self, slots: Sequence[int], domains: Sequence[BitSet], capacity: Sequence[int]):
+        self._domain = {slot: domains[slot] for slot in slots}
+        self._capacity = capacity
+        self._at: list[list[int]] = [[] for _ in capacity]
+        self._match: dict[int, int] = {}
+        self._fixed: set[int] = set()
+        self._spare = bit_set(place for place, room in enumerate(capacity) if room > 0)
+        self.possible = all(self._enter(slot) for slot in slots)
+
+    def fix(self, slot: int, place: int) -> bool:
+        """Pin the slot to the place; return False, changing nothing, if the others then fail."""
+        old = self._match[slot]
+        if old != place:
+            self._leave(slot, old)
+            if not self._spare >> place & 1 and not self._free(place):
+                self._sit(slot, old)
+                return False
+            self._sit(slot, place)
+        self._fixed.add(slot)
+        return True
+
+    def release(self, slot: int) -> None:
+        """Let the slot move again."""
+        self._fixed.discard(slot)
+
+    def _enter(self, slot: int) -> bool:
+        domain = self._domain[slot]
+        open_places = domain & self._spare
+        if not open_places:
+            freed = self._augment(list(members(domain)), domain)
+            if freed is None:
+                return False
+            self._sit(slot, freed)
+            return True
+        self._sit(slot, (open_places & -open_places).bit_length() - 1)
+        return True
+
+    def _free(self, place: int) -> bool:
+        return self._augment([place], 1 << place) is not None
+
+    def _augment(self, queue: list[int], seen: BitSet) -> int | None:
+        """Move slots along a shortest path so that one place of the queue gets room."""
+        came_from: dict[int, tuple[int, int]] = {}
+        for place in queue:
+            for slot in self._at[place]:
+                if slot in self._fixed:
+                    continue
+                options = self._domain[slot] & ~seen
+                open_places = options & self._spare
+                if open_places:
+                    goal = (open_places & -open_places).bit_length() - 1
+                    return self._shift(slot, place, goal, came_from)
+                seen |= options
+                for option in members(options):
+                    came_from[option] = (place, slot)
+                    queue.append(option)
+        return None
+
+    def _shift(
+        self, slot: int, place: int, goal: int, came_from: dict[int, tuple[int, int]]
+    ) -> int:
+        while True:
+            self._leave(slot, place)
+            self._sit(slot, goal)
+            if place not in came_from:
+                return place
+            goal = place
+            place, slot = came_from[place]
+
+    def _sit(self, slot: int, place: int) -> None:
+        self._match[slot] = place
+        at = self._at[place]
+        at.append(slot)
+        if len(at) >= self._capacity[place]:
+            self._spare &= ~(1 << place)
+
+    def _leave(self, slot: int, place: int) -> None:
+        self._at[place].remove(slot)
+        self._spare |= 1 << place

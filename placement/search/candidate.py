@@ -5,7 +5,7 @@ Specification 04 sections 4.2 and 5.7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from placement.search.tally import Tally
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """Candidates with everything left out that tells one from the other: who it is that serves.
+    """What alike candidates have in common: all but the providers that serve.
 
     ``amounts``: by class, per provider that takes something. ``served``: (suffix, number of
     providers) per group in query order. Equal shapes of one search are one object, so that a
@@ -34,8 +34,8 @@ class Combination(NamedTuple):
     """A shape with positions for providers; alike candidates of alike trees share one object.
 
     ``taking``: the position of each of ``shape.amounts``. ``serving``: the positions of each of
-    ``shape.served``, one group after another; it is the very same tuple as ``taking`` where each
-    group has one provider, and all to themselves.
+    ``shape.served``, one group after another; it is the same object as ``taking`` where each group
+    has one provider, which serves no other group.
     """
 
     shape: Shape
@@ -47,7 +47,7 @@ class Combination(NamedTuple):
 class Candidate:
     """One allocation request: provider indexes (``members``) for the combination's positions.
 
-    Some members may be on no position that the combination uses.
+    The combination need not use every member's position.
     """
 
     combination: Combination
@@ -68,6 +68,12 @@ class Candidate:
         shape, _, serving = self.combination
         providers = iter([self.members[place] for place in serving])
         return {suffix: tuple(islice(providers, count)) for suffix, count in shape.served}
+
+
+def takers(candidates: Iterable[Candidate]) -> Indexes:
+    """Return the providers that occur in some ``allocations``, each once, ascending."""
+    used = {c.members[place] for c in candidates for place in c.combination.taking}
+    return np.array(sorted(used), np.int32)
 
 
 @dataclass(slots=True)
@@ -109,12 +115,7 @@ class SearchResult:
         """Return the providers that occur in some ``allocations``, each once, ascending."""
         if self.uniform is not None:
             return np.sort(self.uniform)
-        used = {
-            candidate.members[place]
-            for candidate in self.mixed
-            for place in candidate.combination.taking
-        }
-        return np.array(sorted(used), np.int32)
+        return takers(self.mixed)
 
     def trees(self, cloud: Cloud) -> Indexes:
         """Return the roots of all trees in ``allocations``, each once, ascending."""
@@ -132,3 +133,46 @@ class SearchResult:
         if self.before_cut is None:
             return allocated
         return self.before_cut[np.isin(cloud.roots[self.before_cut], cloud.roots[allocated])]
+
+
+class SizeLimit:
+    """What the candidates of one answer may take up together; a search stops when it is used up.
+
+    :param most: the sum of the sizes, in whatever ``size_of`` measures.
+    :param size_of: the size of each candidate of a shape.
+    """
+
+    def __init__(self, most: int, size_of: Callable[[Shape], int]) -> None:
+        self.most = most
+        self.used_up = False
+        """Whether candidates were left out."""
+        self._left = most
+        self._size_of = size_of
+        self._sizes: dict[Shape, int] = {}
+
+    def fitting(self, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+        """Yield candidates until the next one does not fit."""
+        for candidate in candidates:
+            self._left -= self._size(candidate.combination.shape)
+            if self._left < 0:
+                self.used_up = True
+                return
+            yield candidate
+
+    def fitting_alike(self, shape: Shape, count: int) -> int:
+        """Return how many of ``count`` candidates of one shape fit."""
+        fit = min(count, self._left // self._size(shape))
+        self.used_up |= fit < count
+        return fit
+
+    def taken_by(self, result: SearchResult) -> int:
+        """Return the sum of the sizes of the candidates of a result."""
+        if result.uniform is not None and result.pattern is not None:
+            return len(result) * self._size(result.pattern.shape)
+        return sum(self._size(candidate.combination.shape) for candidate in result.mixed)
+
+    def _size(self, shape: Shape) -> int:
+        size = self._sizes.get(shape)
+        if size is None:
+            size = self._sizes[shape] = self._size_of(shape)
+        return size

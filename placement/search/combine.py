@@ -1,17 +1,25 @@
-"""The combinations of one anchor (specification 04 section 5.6), lazily and without dead weight.
+"""The combinations of one anchor (specification 04 section 5.6), found one at a time.
 
-Four rooms: ``problem`` says what is asked, ``splits`` spends the rules that tie slots together,
-``assignment`` tries what is left, and this one puts them in a row and keeps what was found.
+``problem`` says what is asked. This module turns rules that tie slots together into narrower domains and
+keeps the solutions; ``assignment`` tries the combinations within such domains.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from placement.search.assignment import Assignment
-from placement.search.bit_set import BitSet, members
-from placement.search.problem import Problem, Solution
-from placement.search.splits import narrow_to_demands, narrow_to_own, narrow_to_subtrees
+from placement.search.problem import (
+    AssignmentProblem,
+    BitSet,
+    Domains,
+    ReachableProvider,
+    Solution,
+    members,
+)
+
+COST_OF_SPLIT = 50
+"""Placements that take as long as checking one part of a split."""
 
 
 class Solutions:
@@ -20,10 +28,11 @@ class Solutions:
     They are distinct. What is kept is bounded by what one anchor had to deliver.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    def __init__(self, problem: AssignmentProblem) -> None:
+        self.problem = problem
+        self.sharers_may_serve_all = problem.sharers_may_serve_all
         self._found: list[Solution] = []
-        self._more: Iterator[Solution] | None = combinations(problem)
+        self._more: Iterator[Solution] | None = solve(problem)
 
     def get(self, number: int) -> Solution | None:
         """Return the solution of that number, counted from 0, or None if there are not as many."""
@@ -33,19 +42,19 @@ class Solutions:
                 self._more = None
                 return None
             self._found.append(following)
-            self._problem.idle = 0
+            self.problem.idle = 0
         return self._found[number]
 
     def count_up_to(self, most: int) -> int:
         """Return the number of combinations, or ``most`` if there are more."""
-        exact = self._problem.exact_count
+        exact = self.problem.exact_count
         if exact is not None:
             return min(exact, most)
         self.get(most - 1)
         return min(len(self._found), most)
 
 
-def combinations(problem: Problem) -> Iterator[Solution]:
+def solve(problem: AssignmentProblem) -> Iterator[Solution]:
     """Yield every combination once; rules that tie slots together first become narrower domains."""
     if not (all(problem.domains) and enough_in_all(problem) and enough_places(problem)):
         return
@@ -57,7 +66,7 @@ def combinations(problem: Problem) -> Iterator[Solution]:
                 yield from Assignment(problem, domains).solutions()
 
 
-def enough_in_all(problem: Problem) -> bool:
+def enough_in_all(problem: AssignmentProblem) -> bool:
     """Compare the total demand of each contested class with what its providers can give.
 
     Proof: the amounts of a class that a combination puts on a place sum up to at most its room
@@ -75,7 +84,7 @@ def enough_in_all(problem: Problem) -> bool:
     return True
 
 
-def enough_places(problem: Problem) -> bool:
+def enough_places(problem: AssignmentProblem) -> bool:
     """With isolate, compare the number of granular groups with that of their places.
 
     Proof: isolate maps granular groups to places one to one (pigeonhole).
@@ -86,3 +95,136 @@ def enough_places(problem: Problem) -> bool:
     for slot in problem.rules.granular:
         union |= problem.domains[slot]
     return union.bit_count() >= len(problem.rules.granular)
+
+
+# -- rules that tie slots together -----------------------------------------------------------------
+#
+# Each rule splits the combinations into disjoint parts, given by their domains, such that within a part
+# any choice keeps the rule.
+
+
+def narrow_to_own(problem: AssignmentProblem) -> Iterator[Domains]:
+    """Split the combinations that use the anchor's own tree by the first slot that does.
+
+    Sharing providers alone give the same combinations at every anchor that reaches the same ones,
+    so the first such anchor gives them and the others leave them out. Proof of the split: a
+    combination that stays has exactly one first slot on an own place; one that is left out has none.
+    """
+    if not problem.own:
+        yield problem.domains
+        return
+    for first, domain in enumerate(problem.domains):
+        before = tuple(earlier & ~problem.own for earlier in problem.domains[:first])
+        if all(before) and domain & problem.own:
+            yield (*before, domain & problem.own, *problem.domains[first + 1 :])
+
+
+def narrow_to_subtrees(
+    problem: AssignmentProblem, domains: Domains, sets: tuple[tuple[int, ...], ...]
+) -> Iterator[Domains]:
+    """Split the combinations by the common ancestor of each same_subtree set, and its first slot.
+
+    The set with the fewest ancestors left is split first, so that sets which share slots narrow
+    each other; a part in which the matchings already fail is dropped with all its subdivisions.
+    """
+    if not sets:
+        yield domains
+        return
+    below = descendants(problem.places)
+    splits = [split_by_top(problem, domains, slots, below) for slots in sets]
+    number = min(range(len(sets)), key=lambda n: len(splits[n]))
+    others = sets[:number] + sets[number + 1 :]
+    for part in splits[number]:
+        if not problem.spend(COST_OF_SPLIT):
+            return
+        if Assignment(problem, part).possible:
+            yield from narrow_to_subtrees(problem, part, others)
+
+
+def split_by_top(
+    problem: AssignmentProblem, domains: Domains, slots: tuple[int, ...], below: Sequence[BitSet]
+) -> list[Domains]:
+    """Return disjoint domains whose combinations are those that satisfy one same_subtree set.
+
+    Proof: in a combination that satisfies the set there is exactly one position of the set that is
+    above all others (two would be above each other), and exactly one first slot on it. Fixing both
+    splits the combinations into disjoint parts; within one, each slot of the set is below the
+    ancestor and the slots before the first are not on it. So the parts together are all, no
+    combination comes twice, and the rule is spent: any choice from these domains satisfies it.
+    """
+    parts = []
+    tops: BitSet = 0
+    for slot in slots:
+        tops |= domains[slot]
+    for top in problem.in_some_order(tops):
+        inside = [domains[slot] & below[top] for slot in slots]
+        if not all(inside):
+            continue
+        for rank, slot in enumerate(slots):
+            if inside[rank] >> top & 1:
+                part = list(domains)
+                for number, other in enumerate(slots):
+                    part[other] = inside[number] & ~(1 << top) if number < rank else inside[number]
+                part[slot] = 1 << top
+                if all(part):
+                    parts.append(tuple(part))
+    return parts
+
+
+def descendants(places: Sequence[ReachableProvider]) -> list[BitSet]:
+    """Return for each position the bit set of the positions whose anc contains it, itself too."""
+    below = [1 << position for position in range(len(places))]
+    for position in range(len(places) - 1, -1, -1):
+        parent = places[position].parent
+        if parent >= 0:
+            below[parent] |= below[position]
+    return below
+
+
+def narrow_to_demands(problem: AssignmentProblem, domains: Domains) -> Iterator[Domains]:
+    """Split the combinations by which trait demands each unsuffixed slot meets.
+
+    Proof: a place meets exactly one set of demands, so the parts are disjoint and complete; those
+    whose sets do not unite to all demands break rule 5 of section 5.5 and are dropped, all others
+    satisfy it whatever is chosen within the part.
+    """
+    needed = problem.rules.demands
+    slots = [s for s in range(len(domains)) if s not in problem.rules.granular] if needed else []
+    kinds: list[dict[BitSet, BitSet]] = []
+    for slot in slots:
+        by_kind: dict[BitSet, BitSet] = {}
+        for position in members(domains[slot]):
+            meets = problem.places[position].meets
+            by_kind[meets] = by_kind.get(meets, 0) | 1 << position
+        kinds.append(by_kind)
+    reachable = [0] * (len(slots) + 1)
+    for rank in range(len(slots) - 1, -1, -1):
+        reachable[rank] = reachable[rank + 1]
+        for meets in kinds[rank]:
+            reachable[rank] |= meets
+
+    hopeless: set[tuple[int, BitSet]] = set()
+
+    def choose(rank: int, met: BitSet, chosen: list[int]) -> Iterator[Domains]:
+        if (met | reachable[rank]) & needed != needed or (rank, met) in hopeless:
+            return
+        if rank == len(slots):
+            part = list(domains)
+            for slot, domain in zip(slots, chosen, strict=True):
+                part[slot] = domain
+            yield tuple(part)
+            return
+        kind = list(kinds[rank].items())
+        if problem.shuffler is not None:
+            problem.shuffler.shuffle(kind)
+        fruitful = False
+        for meets, domain in kind:
+            if not problem.spend():
+                return
+            for part_found in choose(rank + 1, met | meets, [*chosen, domain]):
+                fruitful = True
+                yield part_found
+        if not fruitful:
+            hopeless.add((rank, met))
+
+    yield from choose(0, 0, [])

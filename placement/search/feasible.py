@@ -1,7 +1,7 @@
 """For each group the providers that pass every test (specification 04 sections 5.3 to 5.5 and 5.8).
 
-One function per test, each a mask over provider index. A ``Funnel`` applies them one by one, and
-counts in the tally what each removed.
+The tests are those of :mod:`placement.search.filters`, each a mask over provider index. A ``Funnel``
+applies them one by one, and counts in the tally what each removed.
 """
 
 from __future__ import annotations
@@ -9,16 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
-from placement.search.cloud import LARGEST_AMOUNT, Cloud
+from placement.search.cloud import Cloud
+from placement.search.filters import (
+    FILTERS,
+    ROOT_FILTERS,
+    TRAIT,
+    Asker,
+    Filter,
+    Scope,
+    conditions,
+    fits,
+    words,
+)
 from placement.search.index_set import Indexes, Mask
-from placement.search.request import CandidateRequest, Group, Names, UnknownClass, UnknownTrait
+from placement.search.request import (
+    CandidateRequest,
+    Group,
+    NameSets,
+    UnknownClassName,
+    UnknownTraitName,
+)
 from placement.search.tally import Funnel, Reason, Stop, Stopped, Tally, Unit
-
-_Demand = tuple[str, Mask]
-"""A set of traits of which one is wanted, in words, and the providers that have one."""
 
 
 class Nothing(Exception):
@@ -29,8 +44,8 @@ class Nothing(Exception):
 class Slot:
     """One choice to make: a granular group, or one class of the unsuffixed group.
 
-    ``local``: providers eligible from the anchor of their own tree. ``away``: sharing providers
-    eligible from other anchors, None if there are none.
+    ``local``: the providers that may serve at the anchor of their own tree. ``away``: the sharing
+    providers that may serve at other anchors, None if there are none.
     """
 
     suffix: str
@@ -43,10 +58,10 @@ class Slot:
 class Feasible:
     """The slots, the anchors at which each of them has a choice, and the trait demands left.
 
-    ``demands``: per any-of set of the unsuffixed group's ``required`` the providers that meet it;
-    to be met by the providers of all its classes together, so only a combination can tell.
-    ``untested``: who, local and away, of whom each anchor needs one, where that was left to be tested
-    tree by tree; the anchors are more than they should be then.
+    ``demands``: for each any-of set of the unsuffixed group's ``required`` the providers that meet it.
+    The providers of all classes must meet them together, so only a combination can tell.
+    ``untested``: pairs of local and away providers, of which each anchor needs one. They are left to be
+    tested tree by tree; until then there are more anchors than have a choice.
     """
 
     anchors: Mask
@@ -54,59 +69,18 @@ class Feasible:
     demands: list[Mask] = field(default_factory=list)
     untested: list[tuple[Mask, Mask | None]] = field(default_factory=list)
 
-    def local_among(self, providers: Indexes) -> Mask:
-        """Tell which of these providers may serve some slot from their own tree."""
+    @property
+    def away(self) -> Mask | None:
+        """The sharing providers that may serve some slot at other anchors, None if there are none."""
+        parts = [slot.away for slot in self.slots if slot.away is not None]
+        return np.logical_or.reduce(parts) if parts else None
+
+    def helpers(self, cloud: Cloud, anchors: Indexes) -> tuple[Indexes, Indexes]:
+        """Return the providers of these trees that may serve some slot there, and the place of each tree."""
+        providers, counts = cloud.forest.trees(anchors)
         masks = (slot.local[providers] for slot in self.slots)
-        return reduce(np.logical_or, masks, np.zeros(len(providers), np.bool_))
-
-
-# -- the tests --------------------------------------------------------------------------------
-
-
-def fits(cloud: Cloud, name: str, amount: int) -> Mask:
-    """fits(p, c, n) of section 5.1; an amount beyond any capacity fits nowhere."""
-    column = cloud.classes.get(name)
-    if column is None or not 0 < amount <= LARGEST_AMOUNT:
-        return np.zeros(cloud.size, np.bool_)
-    passed: Mask = column.room[: cloud.size] >= amount
-    if column.units:
-        providers, minimum, step = column.unit_columns()
-        passed[providers[(minimum > amount) | (amount % step != 0)]] = False
-    return passed
-
-
-def has_any(cloud: Cloud, traits: Iterable[str]) -> Mask:
-    """The provider has at least one of the traits."""
-    return _united(cloud, traits, cloud.with_trait)
-
-
-def in_any(cloud: Cloud, aggregates: Iterable[str]) -> Mask:
-    """The provider itself is in at least one of the aggregates."""
-    return _united(cloud, aggregates, cloud.in_aggregate)
-
-
-def in_all(cloud: Cloud, demands: Iterable[frozenset[str]]) -> Mask:
-    """meets(A(p), mem): the provider itself is in at least one aggregate of each set."""
-    met = np.ones(cloud.size, np.bool_)
-    for aggregates in demands:
-        met &= in_any(cloud, aggregates)
-    return met
-
-
-def in_tree(cloud: Cloud, provider_uuid: str) -> Mask | None:
-    """root(p) = root(in); None if no provider has this uuid."""
-    index = cloud.index_of_uuid.get(provider_uuid)
-    if index is None:
-        return None
-    tree: Mask = cloud.roots == cloud.roots[index]
-    return tree
-
-
-def _united(cloud: Cloud, names: Iterable[str], members: Callable[[str], Mask]) -> Mask:
-    union = np.zeros(cloud.size, np.bool_)
-    for name in names:
-        union |= members(name)
-    return union
+        useful = reduce(np.logical_or, masks, np.zeros(len(providers), np.bool_))
+        return providers[useful], np.repeat(np.arange(len(anchors)), counts)[useful]
 
 
 # -- the request ------------------------------------------------------------------------------
@@ -116,17 +90,17 @@ def feasible(
     cloud: Cloud,
     request: CandidateRequest,
     tally: Tally,
-    known: Names | None,
+    known: NameSets | None,
     has_choice: Callable[[CandidateRequest], bool],
     tree_by_tree: bool,
 ) -> Feasible:
     """Run all tests in the order of section 5.8.
 
-    With ``tree_by_tree`` it is left to the caller which trees have a choice for each slot: of many trees
-    that costs more than all else, and most answers need a few. Then neither ``Nothing`` nor an unknown
-    name is sure to be raised.
+    With ``tree_by_tree`` the caller tests which trees have a choice for each slot: for all trees that
+    test costs more than all others, and most answers need few trees. Then ``Nothing`` and errors for
+    unknown names may be missing.
 
-    Raises ``Nothing`` for an empty answer and ``UnknownTrait`` / ``UnknownClass`` exactly where
+    Raises ``Nothing`` for an empty answer and ``UnknownTraitName`` / ``UnknownClassName`` exactly where
     that section says so, for names that no provider has and that are not ``known``; None: all names
     exist. ``has_choice`` tells whether a smaller request has any candidate; it is
     asked only before an unknown name is reported behind an unsuffixed group with trait demands.
@@ -136,7 +110,7 @@ def feasible(
     for position, group in enumerate(request.groups):
         try:
             _add_group(cloud, group, anchors, found, known, tally, tree_by_tree)
-        except (UnknownClass, UnknownTrait):
+        except (UnknownClassName, UnknownTraitName):
             _settle_demands(request, position, has_choice, tally)
             raise
     if not found.anchors.any():
@@ -144,36 +118,43 @@ def feasible(
     return found
 
 
-def check_traits(cloud: Cloud, known: Names | None, names: Iterable[str]) -> None:
-    """Raise ``UnknownTrait`` for the first name that no provider has and that is not known."""
+def check_traits(cloud: Cloud, known: NameSets | None, names: Iterable[str]) -> None:
+    """Raise ``UnknownTraitName`` for the first name that no provider has and that is not known."""
     if known is not None:
         for name in sorted(names):
             if not cloud.has_trait(name) and name not in known.traits:
-                raise UnknownTrait(name)
+                raise UnknownTraitName(name)
 
 
-def check_classes(cloud: Cloud, known: Names | None, names: Iterable[str]) -> None:
-    """Raise ``UnknownClass`` for the first name that no provider has and that is not known."""
+def check_classes(cloud: Cloud, known: NameSets | None, names: Iterable[str]) -> None:
+    """Raise ``UnknownClassName`` for the first name that no provider has and that is not known."""
     if known is not None:
         for name in names:
             if not cloud.has_class(name) and name not in known.classes:
-                raise UnknownClass(name)
+                raise UnknownClassName(name)
 
 
-def _anchors(cloud: Cloud, request: CandidateRequest, known: Names | None, tally: Tally) -> Mask:
+def _check_names(
+    cloud: Cloud, known: NameSets | None, table: Iterable[Filter[Asker]], asker: Asker
+) -> None:
+    """Raise ``UnknownTraitName`` for the first trait that does not exist, filter by filter."""
+    for each in table:
+        asked = each.asked(asker) if each.attribute is TRAIT else ()
+        if asked:
+            check_traits(cloud, known, frozenset().union(*asked))
+
+
+def _anchors(cloud: Cloud, request: CandidateRequest, known: NameSets | None, tally: Tally) -> Mask:
     """Return the roots that root_required admits (section 5.3)."""
-    check_traits(cloud, known, request.root_required)
-    check_traits(cloud, known, request.root_forbidden)
+    _check_names(cloud, known, ROOT_FILTERS, request)
     roots, count = cloud.forest.is_root, len(cloud.forest.roots)
     if request.anchor is not None:
         only = np.zeros(cloud.size, np.bool_)
         only[cloud.index_of_uuid[request.anchor]] = True
         roots, count = roots & only, 1
     anchors = Funnel(tally, None, Unit.TREES, roots, count)
-    for trait in sorted(request.root_required):
-        anchors.keep(Reason.ROOT_REQUIRED, trait, cloud.with_trait(trait))
-    for trait in sorted(request.root_forbidden):
-        anchors.keep(Reason.ROOT_FORBIDDEN, trait, ~cloud.with_trait(trait))
+    for each, names in conditions(ROOT_FILTERS, request):
+        anchors.keep(each.reason, words(names), each.met(cloud, names))
     if not anchors and (request.root_required or request.root_forbidden):
         raise _stop(tally, Stop.NO_ROOT)
     return anchors.mask
@@ -184,173 +165,178 @@ def _add_group(
     group: Group,
     anchors: Mask,
     found: Feasible,
-    known: Names | None,
+    known: NameSets | None,
     tally: Tally,
     tree_by_tree: bool,
 ) -> None:
     """Add the slots of one group, and drop the anchors at which it has no choice."""
     check_classes(cloud, known, group.amounts)
-    members = None
-    if group.member_of:
-        members = in_all(cloud, group.member_of)
-        if not members.any():
-            raise _stop(tally, Stop.NO_MEMBER, group)
-    check_traits(cloud, known, frozenset().union(*group.required))
-    check_traits(cloud, known, group.forbidden)
-    tree = None
-    if group.in_tree is not None:
-        tree = in_tree(cloud, group.in_tree)
-        if tree is None:
-            raise _stop(tally, Stop.NO_TREE, group)
-    about = _About(cloud, group, members, tree, tally)
-    capable = _capable(about)
+    tests = _tests(cloud, group)
+    stops = [test.stop for test in tests if test.stop and not test.passed.any()]
+    if Stop.NO_MEMBER in stops:
+        raise _stop(tally, Stop.NO_MEMBER, group)
+    _check_names(cloud, known, FILTERS, group)
+    if stops:
+        raise _stop(tally, stops[0], group)
+    capable = _capable(cloud, group, tests, tally)
     trees = Funnel(tally, group.suffix, Unit.TREES, anchors)
-    demands: list[_Demand] = []
+    demands: list[_Test] = []
     if group.suffix:
-        slots = [_granular(about, capable)]
+        slots = [_granular(cloud, group, tests, capable, tally)]
     else:
-        slots, demands = _unsuffixed(about, capable, trees)
+        slots = _unsuffixed(cloud, group, tests, capable, trees)
+        demands = [test for test in tests if test.scope is Scope.SOME and len(capable) > 1]
     if tree_by_tree:
         found.untested += [(slot.local, slot.away) for slot in slots]
-        found.untested += [_union(slots, demand) for _, demand in demands]
+        found.untested += [_union(slots, demand.passed) for demand in demands]
     else:
-        _keep_trees(about, trees, slots, demands)
+        _keep_trees(cloud, group, trees, slots, demands, tally)
     if found.slots:
         trees.keep(Reason.OTHER_GROUPS, None, found.anchors)
     found.anchors = trees.mask
     found.slots += slots
-    found.demands += [mask for _, mask in demands]
+    found.demands += [demand.passed for demand in demands]
 
 
-@dataclass(slots=True)
-class _About:
-    """One group, with the masks of who is in the wanted aggregates and in the wanted tree."""
+class _Test(NamedTuple):
+    """One step of a group: what a filter asks, or one condition of it, and the providers that pass."""
 
-    cloud: Cloud
-    group: Group
-    members: Mask | None
-    tree: Mask | None
-    tally: Tally
-
-    def providers(self, mask: Mask, count: int | None = None) -> Funnel:
-        """Begin to count providers."""
-        return Funnel(self.tally, self.group.suffix, Unit.PROVIDERS, mask, count)
-
-    def lacking(self) -> Mask | None:
-        """Return who has none of the forbidden traits; None if there are none."""
-        if not self.group.forbidden:
-            return None
-        return ~has_any(self.cloud, self.group.forbidden)
-
-    def outside(self) -> Mask | None:
-        """Return who is in none of the unwanted aggregates; None if there are none."""
-        if not self.group.forbidden_aggregates:
-            return None
-        return ~in_any(self.cloud, self.group.forbidden_aggregates)
-
-    def wanted(self) -> list[_Demand]:
-        """Return each any-of set of required traits in words, and who meets it."""
-        sets = self.group.required
-        return [(" or ".join(sorted(names)), has_any(self.cloud, names)) for names in sets]
+    reason: Reason
+    scope: Scope
+    stop: Stop | None
+    subject: str | None
+    passed: Mask
 
 
-def _capable(about: _About) -> dict[str, Funnel]:
-    """Return by class the providers (of the in_tree tree) that fit the amount; none may lack."""
+def _tests(cloud: Cloud, group: Group) -> list[_Test]:
+    """Return the tests of what a group asks beside its amounts, in the order of the filters."""
+    tests: list[_Test] = []
+    for each in FILTERS:
+        asked = each.asked(group)
+        if not asked:
+            continue
+        kind = each.reason, each.scope, each.stop
+        if each.one_by_one:
+            tests += [_Test(*kind, words(names), each.met(cloud, names)) for names in asked]
+        else:
+            # To have none of each is to have none of all.
+            parts = asked if each.wanted else [frozenset().union(*asked)]
+            met = (each.met(cloud, names) for names in parts)
+            tests.append(_Test(*kind, None, reduce(np.logical_and, met)))
+    return tests
+
+
+def _capable(cloud: Cloud, group: Group, tests: list[_Test], tally: Tally) -> dict[str, Funnel]:
+    """Return by class the providers (of the wanted tree) that fit the amount; each class has some."""
     capable: dict[str, Funnel] = {}
-    everybody = about.cloud.forest.alive
-    for name, amount in about.group.amounts.items():
-        funnel = about.providers(everybody, len(about.cloud))
-        funnel.keep(Reason.CAPACITY, name, fits(about.cloud, name, amount))
-        if about.tree is not None:
-            funnel.keep(Reason.IN_TREE, name, about.tree)
+    of_tree = [test for test in tests if test.scope is Scope.TREE]
+    for name, amount in group.amounts.items():
+        funnel = Funnel(tally, group.suffix, Unit.PROVIDERS, cloud.forest.alive, len(cloud))
+        funnel.keep(Reason.CAPACITY, name, fits(cloud, name, amount))
+        for test in of_tree:
+            funnel.keep(test.reason, name, test.passed)
         if not funnel:
-            raise _stop(about.tally, Stop.NO_CAPACITY, about.group, name)
+            raise _stop(tally, Stop.NO_CAPACITY, group, name)
         capable[name] = funnel
     return capable
 
 
-def _granular(about: _About, capable: Mapping[str, Funnel]) -> Slot:
+def _granular(
+    cloud: Cloud, group: Group, tests: list[_Test], capable: Mapping[str, Funnel], tally: Tally
+) -> Slot:
     """Return E(g, .) of section 5.4."""
-    cloud, group = about.cloud, about.group
     if capable:
         passed, *others = capable.values()
     else:
-        passed, others = about.providers(cloud.forest.alive, len(cloud)), []
+        alive = cloud.forest.alive
+        passed, others = Funnel(tally, group.suffix, Unit.PROVIDERS, alive, len(cloud)), []
         if not group.required and not group.member_of:
             passed.keep(Reason.NO_DEMAND, None, np.zeros(cloud.size, np.bool_))
             return Slot(group.suffix, {}, passed.mask, None)
     for name, other in zip(list(capable)[1:], others, strict=True):
         passed.keep(Reason.ALL_CLASSES, name, other.mask)
-    for words, demand in about.wanted():
-        passed.keep(Reason.REQUIRED_TRAITS, words, demand)
-    for reason, test in (
-        (Reason.FORBIDDEN_TRAITS, about.lacking()),
-        (Reason.MEMBER_OF, about.members),
-        (Reason.NOT_MEMBER_OF, about.outside()),
-    ):
-        if test is not None:
-            passed.keep(reason, None, test)
+    for test in tests:
+        if test.scope is not Scope.TREE:
+            passed.keep(test.reason, test.subject, test.passed)
     return Slot(group.suffix, group.amounts, passed.mask, _shared(cloud, passed.mask))
 
 
 def _unsuffixed(
-    about: _About, capable: Mapping[str, Funnel], trees: Funnel
-) -> tuple[list[Slot], list[_Demand]]:
-    """Return one slot per class, and the trait demands that they meet together (section 5.5)."""
-    cloud, members = about.cloud, about.members
-    lacking, outside, wanted = about.lacking(), about.outside(), about.wanted()
-    alone = wanted if len(capable) == 1 else []
+    cloud: Cloud,
+    group: Group,
+    tests: list[_Test],
+    capable: Mapping[str, Funnel],
+    trees: Funnel,
+) -> list[Slot]:
+    """Return one slot per class, and drop the trees whose root fails (section 5.5)."""
+    scopes = _OF_EACH if len(capable) > 1 else _OF_ONE
+    each = [test for scope in scopes for test in tests if test.scope is scope]
+    or_root = [test for test in tests if test.scope is Scope.EACH_OR_ROOT]
+    of_tree = any(test.scope is Scope.TREE for test in tests)
     slots = []
     for name, passed in capable.items():
-        if lacking is not None:
-            passed.keep(Reason.FORBIDDEN_TRAITS, name, lacking)
-        if outside is not None:
-            passed.keep(Reason.NOT_MEMBER_OF, name, outside)
-        for words, demand in alone:
-            passed.keep(Reason.REQUIRED_TRAITS, words, demand)
-        away = None if about.tree is not None else _shared(cloud, passed.mask)
-        if members is not None:
-            away = None if away is None else away & members
-            spoken_for = members | members[cloud.roots] if cloud.forest.nested else members
-            passed.keep(Reason.MEMBER_OF, name, spoken_for)
-        slots.append(Slot("", {name: about.group.amounts[name]}, passed.mask, away))
-    if outside is not None:
-        trees.keep(Reason.NOT_MEMBER_OF, None, outside)
-    return slots, ([] if alone else wanted)
+        for test in each:
+            passed.keep(test.reason, test.subject or name, test.passed)
+        away = None if of_tree else _shared(cloud, passed.mask)
+        for test in or_root:
+            away = None if away is None else away & test.passed
+            passed.keep(test.reason, test.subject or name, _or_root(cloud, test.passed))
+        slots.append(Slot("", {name: group.amounts[name]}, passed.mask, away))
+    for test in each:
+        if test.scope is Scope.EACH_AND_ROOT:
+            trees.keep(test.reason, test.subject, test.passed)
+    return slots
 
 
-def _keep_trees(about: _About, trees: Funnel, slots: list[Slot], demands: list[_Demand]) -> None:
+_OF_EACH = (Scope.EACH, Scope.EACH_AND_ROOT)
+_OF_ONE = (*_OF_EACH, Scope.SOME)
+"""Where one provider serves the group it is each and some provider at once."""
+
+
+def _or_root(cloud: Cloud, mask: Mask) -> Mask:
+    """Return the mask with the trees of its roots."""
+    return mask | mask[cloud.roots] if cloud.forest.nested else mask
+
+
+def _keep_trees(
+    cloud: Cloud,
+    group: Group,
+    trees: Funnel,
+    slots: list[Slot],
+    demands: list[_Test],
+    tally: Tally,
+) -> None:
     """Keep the trees at which each slot has a choice, and some choice meets each demand."""
-    cloud = about.cloud
     choices = [_roots_with(cloud, slot.local, slot.away) for slot in slots]
     trees.keep(Reason.NO_CHOICE, None, reduce(np.logical_and, choices))
-    for words, demand in demands:
-        met = _roots_with(cloud, *_union(slots, demand))
-        trees.keep(Reason.REQUIRED_TRAITS, words, met)
+    for demand in demands:
+        met = _roots_with(cloud, *_union(slots, demand.passed))
+        trees.keep(demand.reason, demand.subject, met)
     if not trees:
-        raise _stop(about.tally, Stop.NO_CHOICE, about.group)
+        raise _stop(tally, Stop.NO_CHOICE, group)
 
 
 def _shared(cloud: Cloud, mask: Mask) -> Mask | None:
     """Return the sharing providers among those of the mask, None if there are none."""
     sharing = cloud.sharing
-    return mask & sharing.mask if mask[sharing.sharers].any() else None
+    shared = len(sharing.sharers) and mask[sharing.sharers].any()
+    return mask & sharing.mask if shared else None
 
 
 def _union(slots: list[Slot], demand: Mask) -> tuple[Mask, Mask | None]:
-    """Return who, local and away, can serve some class and meets the demand as well."""
+    """Return the local and the away providers that can serve some class and meet the demand."""
     local = np.logical_or.reduce([slot.local for slot in slots]) & demand
     parts = [slot.away for slot in slots if slot.away is not None]
     return local, (np.logical_or.reduce(parts) & demand if parts else None)
 
 
 def in_reach(cloud: Cloud, passed: Mask) -> Mask:
-    """Mark the roots in whose tree, or among whose sharing providers, somebody passed."""
+    """Mark the roots with a provider that passed, in their tree or among their sharing providers."""
     return _roots_with(cloud, passed, _shared(cloud, passed))
 
 
 def _roots_with(cloud: Cloud, local: Mask, away: Mask | None) -> Mask:
-    """Mark the roots whose tree, or whose sharing providers, have someone of the masks."""
+    """Mark the roots that have a local provider in their tree, or reach one that is away."""
     if cloud.forest.nested:
         roots = np.zeros(cloud.size, np.bool_)
         roots[cloud.roots[local]] = True

@@ -21,7 +21,7 @@ class IndexSet:
 
     def __init__(self, owner: object = None) -> None:
         self.owner = owner
-        """Who may change it in place (see ``Cloud.snapshot``)."""
+        """The object that may change it in place (see ``Cloud.snapshot``)."""
         self._few: set[int] | None = set()
         self._bits: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._count = 0
@@ -36,7 +36,7 @@ class IndexSet:
         return byte < len(self._bits) and bool(self._bits[byte] >> (index & 7) & 1)
 
     def copy(self, owner: object) -> IndexSet:
-        """Return a set of the same members that somebody else may change."""
+        """Return a set of the same members that this owner may change."""
         copied = IndexSet(owner)
         copied._few = None if self._few is None else set(self._few)
         copied._bits = self._bits.copy()

@@ -1,17 +1,18 @@
 """What is asked at one anchor, without its names (specification 04 sections 5.4 to 5.6).
 
-A ``Problem`` is an anchor's question with everything stripped that does not matter: positions
-instead of providers, rooms cut to what is asked. Anchors that look alike share one ``Problem``.
+An ``AssignmentProblem`` has positions instead of providers, and rooms cut to what is asked, so that
+anchors that look alike share one. Small sets of slots, positions or demands are bits of one number.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import perm, prod
 
-from placement.search.bit_set import BitSet, bit_set, members
+BitSet = int
+"""Bit n is set if n is in the set: ``a & ~b`` is what is only in a, ``a >> n & 1`` whether n is in a."""
 
 Domains = tuple[BitSet, ...]
 """By slot, the positions that may take it."""
@@ -20,12 +21,25 @@ Solution = tuple[int, ...]
 """By slot, the position that takes it."""
 
 
+def members(bits: BitSet) -> Iterator[int]:
+    """Yield the members, lowest first."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
+
+
+def bit_set(numbers: Iterable[int]) -> BitSet:
+    """Return the set of these distinct numbers."""
+    return sum(1 << number for number in numbers)
+
+
 @dataclass(slots=True)
 class Work:
     """Counts the tried placements of one request, over all its problems.
 
-    ``limit`` bounds them all, ``patience`` those in one problem since its last solution: a tree
-    that resists is given up before it eats what the others need. ``cut_short`` once either did so.
+    ``limit`` bounds them all, ``patience`` those in one problem since its last solution: a hard tree is
+    given up before it spends the share of the others. ``cut_short``: a bound was reached.
     """
 
     limit: int
@@ -61,7 +75,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReachableProvider:
     """One provider as seen from an anchor.
 
     ``slots``: bit set of the slots that it may serve, each of which fits by itself. ``rooms``: room
@@ -79,7 +93,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Problem:
+class AssignmentProblem:
     """One kind of anchor's question: which slot goes to which place, named by its position.
 
     ``domains``: by slot the bit set of the positions that may take it. ``own``: bit set of the
@@ -88,7 +102,7 @@ class Problem:
     """
 
     rules: Rules
-    places: Sequence[Place]
+    places: Sequence[ReachableProvider]
     work: Work
     shuffler: random.Random | None = None
     own: BitSet = 0
@@ -133,7 +147,7 @@ class Problem:
     def exact_count(self) -> int | None:
         """The number of combinations where a formula has it, None where only counting tells.
 
-        Without rules that tie slots together it is the product of the choices; granular groups
+        Without rules that tie slots together it is the product of the choices; g granular groups
         under isolate that share one domain of m places give m!/(m-g)! instead of m**g.
         """
         rules = self.rules

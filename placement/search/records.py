@@ -6,33 +6,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
-from placement.limits import MAX_INT
+from placement.inventory_record import InventoryRecord
 
 
-class Inventory(NamedTuple):
+class UsedInventory(NamedTuple):
     """One inventory with its usage: I(p, c) and U(p, c) of section 5.1."""
 
-    total: int
-    reserved: int = 0
-    min_unit: int = 1
-    max_unit: int = MAX_INT
-    step_size: int = 1
-    allocation_ratio: float = 1.0
+    record: InventoryRecord
     used: int = 0
+
+    @classmethod
+    def of(cls, amounts: Sequence[Any]) -> UsedInventory:
+        """Return the inventory with these values, those of the record and then what is used."""
+        *record, used = amounts
+        return cls(InventoryRecord._make(record), used)
 
     @property
     def capacity(self) -> int:
         """The integer part of (total - reserved) * allocation_ratio."""
-        return int((self.total - self.reserved) * self.allocation_ratio)
+        return int(self.record.capacity)
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderRecord:
     """The full content of one provider; ``parent_id`` is None for a root.
 
-    ``modified``: in seconds since the epoch, 0 if nobody knows.
+    ``modified``: in seconds since the epoch, 0 if it is not known.
     """
 
     provider_id: int
@@ -40,7 +39,7 @@ class ProviderRecord:
     revision: int
     parent_id: int | None
     root_id: int
-    inventories: Mapping[str, Inventory] = field(default_factory=dict)
+    inventories: Mapping[str, UsedInventory] = field(default_factory=dict)
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
     name: str = ""
@@ -55,10 +54,7 @@ class Stock(NamedTuple):
     revision: int
     generation: int
     modified: int
-    inventories: dict[str, Inventory]
-
-
-Table = Sequence[Sequence[Any]] | NDArray[Any]
+    inventories: dict[str, UsedInventory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +62,15 @@ class CloudRows:
     """A whole cloud as database rows; each sequence may come in any order.
 
     ``providers``: (id, uuid, revision, parent id or None, root id, name, generation, modified).
-    ``inventories``: (provider id, class id, total, reserved, min_unit, max_unit, step_size,
-    allocation_ratio, used).
+    ``inventories``: (provider id, class id, the fields of ``InventoryRecord``, used).
     ``traits``: (provider id, trait id). ``aggregates``: (provider id, aggregate id).
-    The three mappings name the ids. Rows of unknown providers are ignored. Those of inventories may be an
-    array of records, those of traits and aggregates one of two columns.
+    The three mappings name the ids. Rows of unknown providers are ignored.
     """
 
     providers: Sequence[Sequence[Any]]
-    inventories: Table
-    traits: Table
-    aggregates: Table
+    inventories: Sequence[Sequence[Any]]
+    traits: Sequence[Sequence[Any]]
+    aggregates: Sequence[Sequence[Any]]
     class_names: Mapping[int, str]
     trait_names: Mapping[int, str]
     aggregate_uuids: Mapping[int, str]

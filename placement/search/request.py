@@ -10,7 +10,7 @@ Strategy = Literal["depth-first", "breadth-first"]
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameSets:
     """Names of traits and of resource classes."""
 
     traits: frozenset[str] = frozenset()
@@ -20,29 +20,27 @@ class Names:
 class UnknownName(Exception):
     """A name in the request exists neither in the cloud nor outside it (section 5.8)."""
 
+    kind: Literal["traits", "classes"]
+
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
 
-    def is_among(self, names: Names) -> bool:
+    def is_among(self, names: NameSets) -> bool:
         """Tell whether the name is one of these."""
-        raise NotImplementedError
+        return self.name in getattr(names, self.kind)
 
 
-class UnknownTrait(UnknownName):
+class UnknownTraitName(UnknownName):
     """The request names a trait that does not exist (check K3)."""
 
-    def is_among(self, names: Names) -> bool:
-        """Tell whether the name is one of these traits."""
-        return self.name in names.traits
+    kind = "traits"
 
 
-class UnknownClass(UnknownName):
+class UnknownClassName(UnknownName):
     """The request names a resource class that does not exist (check K4)."""
 
-    def is_among(self, names: Names) -> bool:
-        """Tell whether the name is one of these classes."""
-        return self.name in names.classes
+    kind = "classes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,9 @@ class CandidateRequest:
     """Groups in query order and the rules that bind them all.
 
     ``maximum`` below zero means no bound, 0 acts as 1. A ``seed`` asks for a random selection and
-    order. ``one_provider_per_tree`` is the rule for microversions before 1.29 (section 5.7).
+    order. ``start``, any number drawn from 64 bits, says where in the order of the trees the search
+    begins and with which stride it goes on; None: at the first, one after another; a seed overrides it.
+    ``one_provider_per_tree`` is the rule for microversions before 1.29 (section 5.7).
     ``anchor``: uuid of the only root at which candidates are looked for, None for all.
     """
 
@@ -80,13 +80,14 @@ class CandidateRequest:
     maximum: int = -1
     strategy: Strategy = "depth-first"
     seed: int | None = None
+    start: int | None = None
     one_provider_per_tree: bool = False
     anchor: str | None = None
 
     @property
-    def names(self) -> Names:
+    def names(self) -> NameSets:
         """All names that the request mentions."""
-        return Names(
+        return NameSets(
             self.root_required.union(
                 self.root_forbidden,
                 *(group.forbidden for group in self.groups),

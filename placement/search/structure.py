@@ -1,12 +1,13 @@
-"""What changes rarely in a cloud: the order of its trees, and who shares with whom.
+"""What changes rarely in a cloud: the order of its trees, and which providers share with which trees.
 
-Both pictures are derived from a ``Cloud`` and thrown away when its shape changes; claims, which
-change nothing but used amounts, keep them.
+Both are derived from a ``Cloud`` and thrown away when its shape changes. Claims change only used
+amounts, and keep them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,22 @@ from numpy.typing import NDArray
 from placement.search.index_set import Indexes, IndexSet, Mask
 
 Keys = NDArray[np.uint64]
+
+MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def hash_rows(columns: list[NDArray[Any]]) -> NDArray[np.uint64]:
+    """Return a number for each row of these columns, the same for equal rows."""
+    code = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        code = (code ^ column.view(np.uint64)) * MIX
+        code ^= code >> np.uint64(31)
+    return code
+
+
+def longer(column: NDArray[Any], spare: int, value: int) -> NDArray[Any]:
+    """Return the column with this value so many times after it."""
+    return np.concatenate([column, np.full(spare, value, column.dtype)])
 
 
 def ranges(starts: Indexes, counts: Indexes) -> NDArray[np.int64]:
@@ -29,7 +46,7 @@ class Forest:
     ``roots``: root providers in order. ``members``: all providers, tree by tree in the order of
     ``roots``, within a tree by hash; the tree of ``roots[i]`` is ``members[start[i]:start[i] +
     count[i]]``. ``place[r]`` is that i for a root r. ``nested``: some provider is not a root.
-    ``alive``: who is a provider, and no free slot.
+    ``alive``: the slots that hold a provider.
     """
 
     def __init__(self, root: Indexes, keys: Keys) -> None:

@@ -10,9 +10,12 @@ import numpy as np
 
 from placement.search.index_set import Mask
 
+ANY_OF = " or "
+"""Between the names of a step's subject of which one would do."""
+
 
 class _Explained(StrEnum):
-    """Constants of which each has a sentence that says what it means."""
+    """Constants, each with a sentence that explains it."""
 
     meaning: str
 
@@ -182,7 +185,7 @@ class Funnel:
         return self._count > 0
 
     def keep(self, test: Reason, subject: str | None, passed: Mask) -> None:
-        """Remove whom the test did not let pass."""
+        """Remove what fails the test."""
         mask: Mask = self.mask & passed
         left = int(np.count_nonzero(mask))
         removed = self.mask & ~mask if self._tally.explain else None

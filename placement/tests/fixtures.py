@@ -1,16 +1,13 @@
 """The database fixture."""
 
-from typing import Any
-
 import fixtures
 from oslo_config import fixture as config_fixture
 
 from placement import db_api, deploy
-from placement.conf import database as database_options
-from placement.conf import placement as placement_options
+from placement.conf.options import BY_GROUP
 from placement.db import schema
 
-GROUP = database_options.GROUP
+GROUP = "placement_database"
 
 
 class Database(fixtures.Fixture):
@@ -20,23 +17,18 @@ class Database(fixtures.Fixture):
     :param set_config: register the ``connection`` option if needed and set it to SQLite in memory,
         unless it is set already.
 
-    At clean-up everything is removed: the next use, in the same process too, begins from nothing.
+    Clean-up removes everything: the next use, even in the same process, starts from nothing.
     """
 
     def __init__(self, conf_fixture: config_fixture.Config, set_config: bool = False) -> None:
         super().__init__()
         self.conf_fixture = conf_fixture
         if set_config:
-            self._set_connection()
-
-    def _set_connection(self) -> None:
-        for module in (database_options, placement_options):
-            self.conf_fixture.conf.register_opts(module.OPTIONS, group=module.GROUP)
-        if not self._connection():
-            self.conf_fixture.config(connection="sqlite://", group=GROUP)
-
-    def _connection(self) -> Any:
-        return self.conf_fixture.conf[GROUP].connection
+            conf = conf_fixture.conf
+            for group in (GROUP, "placement"):
+                conf.register_opts(BY_GROUP[group], group=group)
+            if not conf[GROUP].connection:
+                conf_fixture.config(connection="sqlite://", group=GROUP)
 
     def setUp(self) -> None:
         """Create the schema and insert the standard names."""

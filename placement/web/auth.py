@@ -1,4 +1,4 @@
-"""Layer 4: who is asking. keystone, or noauth2 for tests and trials (specification 01 section 13)."""
+"""Layer 4: the caller: keystone, or noauth2 for tests and trials (specification 01 section 13)."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +34,7 @@ class IdentityUnavailable(errors.Unavailable):
 
 
 def open_to_all(conf: cfg.ConfigOpts) -> Callable[[str], bool]:
-    """Return what tells whether a path is served without a token."""
+    """Return the predicate of paths that are served without a token."""
     public = conf.insight.public if conf.insight.enabled else ()
     beginnings = tuple(PUBLIC_PATHS[word] for word in public)
     return lambda path: path in OPEN_PATHS or path.startswith(beginnings)
@@ -91,8 +91,8 @@ def authenticated(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
 def _keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
     """Validate tokens with the identity service; identity headers of the client are removed.
 
-    What the middleware cannot do anything with (a catalogue without the endpoint, an answer that is
-    none) is told in one line, not by the web server.
+    An error inside the middleware (a catalogue without the endpoint, an answer that is not a token)
+    leaves one line in the log, not a traceback of the web server.
     """
 
     def let_in(environ: Environ, start_response: Any) -> Iterable[bytes]:

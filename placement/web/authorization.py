@@ -1,4 +1,4 @@
-"""May this caller do that? oslo.policy, read live (specification 01 section 14)."""
+"""The policy rules, asked of oslo.policy and read live (specification 01 section 14)."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from oslo_policy import opts, policy
 from placement import errors, policies
 from placement.advice import NotConfigured
 from placement.context import RequestContext
-from placement.policies.base import PREFIX
+from placement.policies import PREFIX, files
 
 LOG = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Authorizer:
     The rules are built anew, aside, whenever an option or a file they depend on has changed, and
     never changed afterwards: a request sees the old rules or the new ones.
 
-    :raises NotConfigured: the files cannot be read or parsed.
+    :raises NotConfigured: the files cannot be read, or something is wrong with a rule in them.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -59,23 +59,13 @@ class Authorizer:
         self._candidates: dict[str, list[str]] = {}
         self._lock = threading.Lock()
         self._stamp = self._present_stamp()
-        try:
-            self._rules = _RuleSet(conf)
-        except Exception as error:
-            # oslo.policy raises what YAML, JSON or the system gives, without the name of the file.
-            where = conf.find_file(conf.oslo_policy.policy_file) or conf.oslo_policy.policy_dirs
-            raise NotConfigured(
-                f"The policy files ({where}) cannot be used: {' '.join(str(error).split())}. Correct "
-                "them; oslopolicy-validator --namespace placement tells more."
-            ) from error
+        self._rules = _load(conf)
 
     def check(self, rule: str, context: RequestContext, target: Mapping[str, Any] | None) -> None:
-        """Return if the caller may.
+        """Refuse a caller that the rule does not admit (403).
 
         :param rule: name without ``placement:``.
         :param target: None for the caller's own project and user.
-        :raises WrongScope: 403
-        :raises NotAuthorized: 403
         """
         name = PREFIX + rule
         if context.system_scope or context.domain_id:
@@ -93,10 +83,10 @@ class Authorizer:
 
     def _reload(self, stamp: Stamp) -> None:
         try:
-            self._rules = _RuleSet(self._conf)
-        except Exception:
+            self._rules = _load(self._conf)
+        except NotConfigured as error:
             # A file that is being edited: the last good rules stay until it changes again.
-            LOG.exception("The policy files cannot be loaded; the rules stay as they were.")
+            LOG.error("The policy files cannot be used; the rules stay as they were. %s", error)
         self._stamp = stamp
 
     def _present_stamp(self) -> Stamp:
@@ -158,6 +148,20 @@ class _RuleSet:
         return bool(self._enforcer.enforce(name, dict(target), context.to_policy_values()))
 
 
+def _load(conf: cfg.ConfigOpts) -> _RuleSet:
+    if faults := files.faults(conf):
+        raise NotConfigured(*faults)
+    try:
+        return _RuleSet(conf)
+    except Exception as error:
+        # oslo.policy raises what the system gives, without the name of the file.
+        where = conf.find_file(conf.oslo_policy.policy_file) or conf.oslo_policy.policy_dirs
+        raise NotConfigured(
+            f"The policy files ({where}) cannot be used: {' '.join(str(error).split())}. Correct "
+            "them; oslopolicy-validator --namespace placement tells more."
+        ) from error
+
+
 def _asks_only_roles(
     check: object, rules: policy.Rules, above: frozenset[str] = frozenset()
 ) -> bool:
@@ -181,7 +185,7 @@ def _asks_only_roles(
 def _places(conf: cfg.ConfigOpts) -> list[Path]:
     """Return the directories in which oslo.config looks for a file, in its order."""
     own = [*conf.config_dirs, *(str(Path(path).parent) for path in reversed(conf.config_file))]
-    # A user without a home is no error, as pathlib would have it.
+    # pathlib would raise for a user without a home.
     expanded = map(os.path.expanduser, (*own, *USUAL_PLACES))
     return list(dict.fromkeys(Path.cwd() / place for place in expanded))
 

@@ -50,7 +50,7 @@ class MethodNotAllowed(errors.PlacementError):
 
 
 class Unauthorized(errors.PlacementError):
-    """Nobody knows who is asking."""
+    """The request names no caller."""
 
     reason = "unauthorized"
     status = 401
@@ -99,7 +99,7 @@ def expected(environ: dict[str, Any], error: errors.PlacementError) -> Response:
     if error.status >= 500:
         LOG.error("%s: %s", type(error).__name__, error, exc_info=error.__cause__)
     if error.status == 409:
-        telemetry.conflicted(type(error).__name__)
+        telemetry.eventful().conflict = type(error).__name__
     return error_response(environ, error)
 
 

@@ -1,7 +1,7 @@
 """The health check of oslo.middleware, which here also asks the database; off unless configured.
 
-It stands outside all layers of specification 01: whoever asks has no token, and asks often. What it does
-not answer (another path, a client that may not ask) goes on as if it were not there.
+It stands outside all layers of specification 01: its clients have no token, and ask often. Requests that it
+does not answer (another path, a client that may not ask) reach the application unchanged.
 """
 
 import threading
@@ -16,10 +16,11 @@ from oslo_middleware.healthcheck import opts, pluginbase
 
 from placement import errors
 from placement.advice import NotConfigured
-from placement.conf.healthcheck import GROUP, OPTIONS
+from placement.conf.options import HEALTHCHECK
 from placement.db.database import Database
 from placement.web.request_log import Environ, WSGIApp
 
+GROUP = "healthcheck"
 BACKEND = "placement_database"
 
 PATIENCE_S = 2.0
@@ -34,7 +35,7 @@ def with_health_check(application: WSGIApp, conf: cfg.ConfigOpts, database: Data
     ``application`` itself if no option of ``[healthcheck]`` is set. Cost of a check: one statement.
     """
     conf.register_opts(opts.HEALTHCHECK_OPTS, group=GROUP)
-    options = (*OPTIONS, *opts.HEALTHCHECK_OPTS)
+    options = (*HEALTHCHECK, *opts.HEALTHCHECK_OPTS)
     places = (conf.get_location(option.dest, GROUP) for option in options)
     if all(place is None or place.location in NOT_SET for place in places):
         return application
@@ -50,7 +51,7 @@ def with_health_check(application: WSGIApp, conf: cfg.ConfigOpts, database: Data
 
 
 class _Settings(base.ConfigurableMiddleware):
-    """Gives back ends the configuration of the service, and with it what is no option.
+    """Passes the configuration to the back ends, with values that are not options.
 
     The library takes either options, which hold no database, or a dictionary, and with that the
     options of the whole process. It stands between the library's class and that one's base.
@@ -72,15 +73,14 @@ class _HealthCheck(healthcheck.Healthcheck, _Settings):
                 " Placement with pip"
             )
         backends = list(dict.fromkeys((*conf.healthcheck.backends, BACKEND)))
-        settings = {"options": conf, "backends": backends, "question": Question(database)}
+        settings = {"options": conf, "backends": backends, "database": DatabaseCheck(database)}
         super().__init__(application, settings)
 
 
-class Question:
-    """Asks the database for nothing in particular, one question at a time, whoever wants to know.
+class DatabaseCheck:
+    """Pings the database, once at a time however many checks wait.
 
-    The question is asked by a thread of its own: those who wait for the answer may stop waiting, and an
-    answer that is late is one all the same.
+    The ping has a thread of its own: a check may stop waiting, and a later one takes the late answer.
     """
 
     def __init__(self, database: Database) -> None:
@@ -116,5 +116,5 @@ class DatabaseBackend(pluginbase.HealthcheckBaseExtension):
 
     def healthcheck(self, server_port: int) -> pluginbase.HealthcheckResult:
         """Ask the database, for no longer than ``PATIENCE_S``."""
-        wrong = self.conf["question"].answer()
+        wrong = self.conf["database"].answer()
         return pluginbase.HealthcheckResult(available=not wrong, reason=wrong or "OK")

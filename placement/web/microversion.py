@@ -11,7 +11,7 @@ SERVICE_TYPE = "placement"
 HEADER = "openstack-api-version"
 LATEST = "latest"
 BESIDE_THE_API = "/-/"
-"""Paths under which no version of the compatible API will ever be (specification 07 section 1)."""
+"""How paths begin that no version of the compatible API will ever have (specification 07 section 1)."""
 
 
 class Version(NamedTuple):
@@ -28,13 +28,6 @@ MINIMUM = Version(1, 0)
 MAXIMUM = Version(1, 39)
 
 
-class InvalidVersion(errors.BadRequest):
-    """The header holds something that is no version."""
-
-    text = "invalid version string: {given}"
-    given: str
-
-
 class UnacceptableVersion(errors.PlacementError):
     """A well-formed version that this service does not have."""
 
@@ -47,34 +40,26 @@ class UnacceptableVersion(errors.PlacementError):
 def requested(environ: dict[str, str]) -> Version:
     """Return the version in force for the request of a WSGI environment.
 
-    What lies outside the compatible API is asked at the newest version unless the header names one.
-
-    :raises InvalidVersion: 400
-    :raises UnacceptableVersion: 406
+    Outside the compatible API it is the newest version unless the header names one.
     """
+    beside = environ.get("PATH_INFO", "").startswith(BESIDE_THE_API)
     header = environ.get("HTTP_OPENSTACK_API_VERSION", "")
-    if environ.get("PATH_INFO", "").startswith(BESIDE_THE_API) and not _names_us(header):
-        return MAXIMUM
-    return negotiate(header)
-
-
-def _names_us(header: str) -> bool:
-    return microversion_parse.get_version({HEADER: header}, SERVICE_TYPE) is not None
+    return negotiate(header, MAXIMUM if beside else MINIMUM)
 
 
 # Errors are not cached: only the few well-formed headers that clients send take room here.
 @lru_cache(maxsize=256)
-def negotiate(header: str) -> Version:
+def negotiate(header: str, default: Version = MINIMUM) -> Version:
     """Return the version that the header value selects; the last item of ours decides."""
     given = microversion_parse.get_version({HEADER: header}, SERVICE_TYPE)
     if given is None:
-        return MINIMUM
+        return default
     if given == LATEST:
         return MAXIMUM
     try:
         version = Version(*microversion_parse.parse_version_string(given))
     except TypeError:
-        raise InvalidVersion(given=given) from None
+        raise errors.MalformedRequest.of("version", given=given) from None
     if not MINIMUM <= version <= MAXIMUM:
         raise UnacceptableVersion(given=given)
     return version

@@ -1,25 +1,42 @@
 """Layer 1b: watch requests for metrics and for the line of slow ones (specification 07 section 6).
 
-It stands where time that a client waits begins, inside the health check, which is asked too often to
-be of interest.
+It measures the time that a client waits. Requests of the health check are left out: they are too many.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import Any
+from urllib.parse import unquote_plus
 
 from placement import telemetry
 from placement.web.request_log import Environ, WSGIApp
 
-Watcher = Callable[[Environ, telemetry.Trace, float], None]
-"""Told of each request: its environ, what was noted of it, and the seconds that it took."""
+# The name that operators filter on.
+LOG = logging.getLogger("placement.web.slow_requests")
 
+# Parameters are names of the API and, in group suffixes, of the client's choice; both are short.
+PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,80}\Z")
+# Names of classes and traits, amounts, limits, strategies. No uuid fits, and no name of a provider does.
+NAMES_AND_AMOUNTS = {
+    "resources": re.compile(r"[A-Z0-9_]+:[0-9]{1,10}(,[A-Z0-9_]+:[0-9]{1,10})*\Z"),
+    "required": re.compile(r"(in:)?!?[A-Z0-9_]+(,!?[A-Z0-9_]+)*\Z"),
+    "root_required": re.compile(r"!?[A-Z0-9_]+(,!?[A-Z0-9_]+)*\Z"),
+    "group_policy": re.compile(r"(none|isolate)\Z"),
+    "limit": re.compile(r"[0-9]{1,18}\Z"),
+}
+LONGEST_SHAPE = 1000
+HIDDEN = "…"
+
+Watcher = Callable[[Environ, telemetry.Trace, float], None]
+"""Called after each request with its environ, what was noted of it, and its seconds."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 def method_of(environ: Environ) -> str:
-    """Return the method of the request, "other" for what a client has made up."""
+    """Return the method of the request, "other" for one that HTTP does not know."""
     method: str = environ.get("REQUEST_METHOD", "")
     return method if method in METHODS else "other"
 
@@ -27,7 +44,7 @@ def method_of(environ: Environ) -> str:
 def observed(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIApp:
     """Return ``application`` with watchers; ``application`` itself if there are none.
 
-    What an answer still does after it was begun is not seen: the bodies of this service are whole.
+    The time ends when the answer begins: the bodies of this service are whole by then.
     """
     if not watchers:
         return application
@@ -44,3 +61,51 @@ def observed(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIApp:
                 tell(environ, trace, seconds)
 
     return serve
+
+
+def slow_request_watcher(threshold_s: float) -> Watcher:
+    """Return what writes the line."""
+
+    def tell(environ: Environ, trace: telemetry.Trace, seconds: float) -> None:
+        if seconds > threshold_s:
+            LOG.warning(
+                "Slow request: %s %s %s took %.3f s, status %s; %s%d statements, %d repeats%s",
+                environ.get("openstack.request_id", "-"),
+                method_of(environ),
+                _with_shape(trace.route, environ.get("QUERY_STRING", "")),
+                seconds,
+                trace.status,
+                "".join(f"{stage} {taken:.3f} s, " for stage, taken in trace.stages.items()),
+                trace.statements,
+                len(trace.repeats),
+                f" ({', '.join(sorted(set(trace.repeats)))})" if trace.repeats else "",
+            )
+
+    return tell
+
+
+def _with_shape(route: str, query: str) -> str:
+    return f"{route}?{shape(query)}" if query else route
+
+
+def shape(query: str) -> str:
+    """Return the query with the values that are names and amounts; of all others only that they are."""
+    text = "&".join(_shapes(query))
+    return text if len(text) <= LONGEST_SHAPE else text[:LONGEST_SHAPE] + HIDDEN
+
+
+def _shapes(query: str) -> Iterator[str]:
+    for item in query[: 10 * LONGEST_SHAPE].split("&"):
+        name, _, value = item.partition("=")
+        if not PARAMETER.match(name):
+            yield HIDDEN
+            continue
+        plain = unquote_plus(value)
+        pattern = next((p for word, p in NAMES_AND_AMOUNTS.items() if _begins(name, word)), None)
+        yield f"{name}={plain if pattern and pattern.match(plain) else HIDDEN}"
+
+
+def _begins(name: str, word: str) -> bool:
+    """The parameter is this one, or this one of a group: its suffix begins with a digit or ``_``."""
+    rest = name.removeprefix(word)
+    return name == word or (name.startswith(word) and word != "limit" and rest[0] in "_0123456789")

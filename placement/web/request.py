@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import orjson
@@ -15,46 +15,17 @@ from webob.multidict import MultiDict
 from placement import errors
 from placement.context import RequestContext
 from placement.db.database import Database
+from placement.errors import BadRequest, MalformedRequest
+from placement.objects import resource_provider
 from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
 from placement.web.microversion import MINIMUM, Version
 from placement.web.validation import Schema
 
-if TYPE_CHECKING:
-    from placement.web.metrics import Metrics
-
 # orjson turns integers beyond 64 bits into floats; the json module keeps them exact.
 LONG_NUMBER = re.compile(rb"[0-9]{19}")
-# An even number of backslashes before it are a text that holds backslashes and "u0000".
+# After an even number of backslashes, "u0000" is plain text.
 NUL_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-
-
-class MalformedBody(errors.BadRequest):
-    """The body is no JSON document."""
-
-    text = "Malformed JSON: {detail}"
-    detail: str
-
-
-class InvalidBody(errors.BadRequest):
-    """The body is JSON but not what the operation takes."""
-
-    text = "JSON does not validate: {detail}"
-    detail: str
-
-
-class InvalidQuery(errors.BadRequest):
-    """The query string cannot be decoded, or holds what the operation does not take."""
-
-    text = "Invalid query string parameters: {detail}"
-    detail: str
-
-
-class IncompleteBody(errors.BadRequest):
-    """The client went away, or fell silent, before its body was sent."""
-
-    text = "The request body did not arrive whole: {detail}"
-    detail: str
 
 
 class BodyTooLarge(errors.PlacementError):
@@ -88,24 +59,31 @@ class Request(webob.BaseRequest):
     traits: EveryTrait
     conf: cfg.ConfigOpts
     context: RequestContext
-    metrics: "Metrics | None"
+    metrics: Callable[[], bytes] | None
+    """Returns what the metrics of this application show; None without them."""
     path_args: dict[str, str]
 
     def read_json(self, schema: Schema) -> Any:
         """Return the body as Python values, valid under ``schema``.
 
         Integral floats (``10.0``, an integer to JSON Schema) stay floats.
-
-        :raises MalformedBody: 400
-        :raises InvalidBody: 400
-        :raises IncompleteBody: 400
-        :raises BodyTooLarge: 413
         """
         body = _parse(self.read_body())
         failure = schema.failure(body)
         if failure is not None:
-            raise InvalidBody(detail=failure)
+            raise MalformedRequest.of("body", detail=failure)
         return body
+
+    def read_provider_body(self, schema: Schema) -> Any:
+        """Return a valid body about a provider; a missing provider is reported before a bad body.
+
+        A good body costs no statement: the write itself finds out whether the provider is there.
+        """
+        try:
+            return self.read_json(schema)
+        except BadRequest:
+            resource_provider.show(self.db, self.path_args["uuid"])
+            raise
 
     def read_body(self) -> bytes:
         """Return the bytes of the body, as many as were announced and are allowed."""
@@ -121,49 +99,36 @@ class Request(webob.BaseRequest):
         if length > limit and (announced or len(body) > limit):
             raise BodyTooLarge(limit=limit)
         if announced and len(body) < length:
-            raise IncompleteBody(detail=f"{len(body)} of {length} bytes")
+            raise MalformedRequest.of("incomplete", detail=f"{len(body)} of {length} bytes")
         return body
 
     def _read(self, length: int) -> bytes:
         try:
             body: bytes = self.environ["wsgi.input"].read(length)
         except Exception as error:
-            # uWSGI and mod_wsgi hand the body on while it comes in and raise OSError; gunicorn has
-            # errors of its own for a chunk that is none.
-            raise IncompleteBody(detail=str(error)) from None
+            # uWSGI and mod_wsgi pass the body on while it arrives and raise OSError; gunicorn has
+            # errors of its own for a malformed chunk.
+            raise MalformedRequest.of("incomplete", detail=str(error)) from None
         return body
 
-    def read_query(self, schema: Schema) -> MultiDict:
-        """Return all parameters of the query string in order.
+    def read_query(self, schema: Schema, text: str | None = None) -> MultiDict:
+        """Return all parameters of the query string, or of one that came in a body, in order.
 
         The schema has seen an object of the last value of each name.
-
-        :raises InvalidQuery: 400
-        :raises QueryTooLong: 414
         """
-        pairs = _pairs(self._query_items())
-        return self._checked(schema, pairs)
-
-    def read_query_in_body(self, schema: Schema, text: str) -> MultiDict:
-        """Return all parameters of a query string that came as a value of a JSON body.
-
-        :raises InvalidQuery: 400
-        :raises QueryTooLong: 414
-        """
-        return self._checked(schema, _pairs(self._items(text)))
-
-    def _checked(self, schema: Schema, pairs: list[tuple[str, str]]) -> MultiDict:
+        items = self._query_items() if text is None else self._items(text)
+        try:
+            pairs = [_pair(item) for item in items]
+        except ValueError as error:
+            raise MalformedRequest.of("query", detail=str(error)) from None
         self.check_query(schema, dict(pairs))
         return MultiDict(pairs)
 
     def check_query(self, schema: Schema, values: Mapping[str, str]) -> None:
-        """Refuse values that ``read_query`` has not shown to the schema: not the last of their name.
-
-        :raises InvalidQuery: 400
-        """
+        """Refuse values of a query that are not valid under ``schema``."""
         failure = schema.failure(dict(values))
         if failure is not None:
-            raise InvalidQuery(detail=failure)
+            raise MalformedRequest.of("query", detail=failure)
 
     def known_tags(self) -> frozenset[str]:
         """Return the tags of ``If-None-Match``, without quotes and marks of weakness."""
@@ -172,10 +137,7 @@ class Request(webob.BaseRequest):
         return frozenset(tag for tag in tags if tag)
 
     def query_value(self, name: str) -> str | None:
-        """Return the last value of a parameter that can be decoded; nothing else is looked at.
-
-        :raises QueryTooLong: 414
-        """
+        """Return the last value of a parameter that can be decoded; nothing else is checked."""
         value = None
         for item in self._query_items():
             with suppress(ValueError):
@@ -193,13 +155,6 @@ class Request(webob.BaseRequest):
         return [item for item in re.split("[&;]", query) if item]
 
 
-def _pairs(items: list[str]) -> list[tuple[str, str]]:
-    try:
-        return [_pair(item) for item in items]
-    except ValueError as error:
-        raise InvalidQuery(detail=str(error)) from None
-
-
 def _pair(item: str) -> tuple[str, str]:
     name, _, value = item.partition("=")
     return _decoded(name), _decoded(value)
@@ -208,7 +163,7 @@ def _pair(item: str) -> tuple[str, str]:
 def _decoded(text: str) -> str:
     """Undo the encoding of a form: ``+`` is a space, percent-decoding gives UTF-8.
 
-    :raises ValueError: the bytes are no UTF-8, or hold the NUL that no database column takes.
+    :raises ValueError: the bytes are not UTF-8, or hold the NUL that no database column takes.
     """
     raw = unquote_to_bytes(text.replace("+", " ").encode("latin-1"))
     if b"\0" in raw:
@@ -226,7 +181,7 @@ def _parse(body: bytes) -> Any:
         if LONG_NUMBER.search(body):
             values = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise MalformedBody(detail=str(error)) from None
+        raise MalformedRequest.of("json", detail=str(error)) from None
     if b"\\u0000" in body and NUL_ESCAPE.search(body):
-        raise MalformedBody(detail="NUL characters are not allowed")
+        raise MalformedRequest.of("json", detail="NUL characters are not allowed")
     return values

@@ -35,7 +35,7 @@ def logged(application: WSGIApp) -> WSGIApp:
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             headers.append(("x-openstack-request-id", request_id))
-            telemetry.answered(status)
+            telemetry.current().status = status[:3]
             _log_response(what, status, headers, environ)
             return start_response(status, headers, exc_info)
 

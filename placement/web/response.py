@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from enum import Enum
-from typing import Any, Final
+from types import EllipsisType
+from typing import Any
 from urllib.parse import quote
 
 import orjson
@@ -20,19 +20,12 @@ class Pieces(list[bytes]):
     """A JSON body that is written already, and too large to be put together."""
 
 
-class _Missing(Enum):
-    NOT_GIVEN = 0
-
-
-NOT_GIVEN: Final = _Missing.NOT_GIVEN
-
-
 def json_response(
     request: Request,
     body: Any,
     *,
     status: int = 200,
-    last_modified: datetime | _Missing | None = NOT_GIVEN,
+    last_modified: datetime | EllipsisType | None = ...,
     location: str | None = None,
 ) -> Response:
     """Return a response with a JSON body.
@@ -66,7 +59,7 @@ def empty_response(
     request: Request,
     *,
     status: int = 204,
-    last_modified: datetime | _Missing | None = NOT_GIVEN,
+    last_modified: datetime | EllipsisType | None = ...,
     location: str | None = None,
 ) -> Response:
     """Return a response without body and without Content-Type."""
@@ -94,9 +87,9 @@ def link(request: Request, path: str) -> str:
 
 
 def _cache_headers(
-    request: Request, last_modified: datetime | _Missing | None
+    request: Request, last_modified: datetime | EllipsisType | None
 ) -> list[tuple[str, str]]:
-    if last_modified is NOT_GIVEN or request.version < CACHE_HEADERS_SINCE:
+    if last_modified is ... or request.version < CACHE_HEADERS_SINCE:
         return []
     headers = [("Cache-Control", "no-cache")]
     if last_modified is not None:
@@ -106,10 +99,7 @@ def _cache_headers(
 
 
 def _location(request: Request, path: str | None) -> list[tuple[str, str]]:
-    """Quoting keeps line breaks out of the header.
-
-    Host and path are joined here: a prefix of the proxy's is no scheme and no other host.
-    """
+    """Return an absolute URL, quoted: no line break, and no other host through a proxy's prefix."""
     if path is None:
         return []
     scheme, _, host = request.host_url.partition("://")

@@ -14,9 +14,8 @@ from oslo_log import log
 from placement import advice, db_api, deploy
 from placement import conf as configuration
 from placement.conf import library_defaults
-from placement.conf.unknown import files_read, unknown_options
-from placement.db import schema
-from placement.db.rights import require_rights
+from placement.conf.unknown import files_read, misspelt_sections, unknown_options
+from placement.db import address, schema
 from placement.version import VERSION
 from placement.web import auth
 
@@ -36,7 +35,7 @@ def init_application() -> Callable[..., Any]:
     try:
         return start(conf)
     except Exception as error:
-        # The traceback follows, from whoever imports us; an operator looks for this line.
+        # The server that imports this module prints the traceback; operators look for this line.
         message = advice.explain(error, conf)
         if message is not None:
             LOG.critical("The service does not start: %s", message)
@@ -56,10 +55,12 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     db_api.configure(conf)
     if conf.log_options:
         conf.log_opt_values(LOG, logging.DEBUG)
-    _share_pools_of_memory()
+    _share_memory_pools()
+    if misspelt := misspelt_sections(conf):
+        raise advice.NotConfigured(*misspelt)
     auth.require_way_to_log_in(conf)
     application = deploy.loadapp(conf)
-    require_rights(db_api.database(conf))
+    schema.require_rights(db_api.database(conf))
     for warning in unknown_options(conf):
         LOG.warning("%s", warning)
     LOG.info("%s", _announcement(conf))
@@ -68,11 +69,11 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     return application
 
 
-def _share_pools_of_memory() -> None:
-    """Let all threads take memory from the same pools, where the C library has one for each.
+def _share_memory_pools() -> None:
+    """Let all threads allocate from the same pools, where the C library has one for each thread.
 
-    What one thread gives back is then there for the others: with 20 threads that answer 12 MiB each, 375
-    MiB at the most instead of 930. Threads of Python do not wait for one another in it.
+    Memory that one thread frees is then available to the others: 20 threads that answer 12 MiB each
+    need 375 MiB at the most, not 930. Threads of Python do not contend for the pools.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None and "MALLOC_ARENA_MAX" not in os.environ:
@@ -80,10 +81,10 @@ def _share_pools_of_memory() -> None:
 
 
 def _announcement(conf: cfg.ConfigOpts) -> str:
-    """Say in one line what starts here, with which configuration and database."""
+    """Describe in one line what starts, with which configuration and database."""
     database = db_api.database(conf)
     files = ", ".join(files_read(conf)) or "none, the environment alone"
-    where = database.engine.url.render_as_string(hide_password=True)
+    where = address.shown(database.engine.url)
     return (
         f"Placement {VERSION} starts. Configuration: {files}. Database: {where}, at revision "
         f"{schema.current(database)}. Authentication: {conf.api.auth_strategy}.{_workers()}"
@@ -91,25 +92,24 @@ def _announcement(conf: cfg.ConfigOpts) -> str:
 
 
 def _workers() -> str:
-    """Say how many serve, where the server that holds this process tells."""
+    """Describe the workers, if the WSGI server of this process shows them."""
     if server := sys.modules.get("uwsgi"):
         processes, threads = server.numproc, server.opt.get("threads", b"1")
         return f" uWSGI: {processes} processes with {int(threads)} threads each."
     if server := sys.modules.get("mod_wsgi"):
         processes, threads = server.maximum_processes, server.threads_per_process
         return f" mod_wsgi: {processes} processes with {threads} threads each."
-    # gunicorn tells nobody but its configuration (etc/gunicorn).
-    told = os.environ.get("PLACEMENT_WORKERS")
-    return f" {told}." if told else ""
+    # gunicorn shows them only to its configuration file (etc/gunicorn), which sets this.
+    workers = os.environ.get("PLACEMENT_WORKERS")
+    return f" {workers}." if workers else ""
 
 
 def _settle() -> None:
-    """Spare the garbage collector what stays for as long as the process.
+    """Hide the objects that live as long as the process from the garbage collector.
 
-    A full collection looks at every container there is while all requests wait. Nearly all of them
-    belong to imported modules: 130,000, for 80 ms. A cloud of 10,000 hosts has 3,000, for 1 ms.
-    Only for processes that are ours: what is frozen and becomes a cycle of garbage later is freed
-    when the next application starts here, and not before.
+    A full collection visits every container while all requests wait. Nearly all of them belong to
+    imported modules: 130,000, for 80 ms. A cloud of 10,000 hosts has 3,000, for 1 ms. Only for processes
+    of the service: a frozen cycle that becomes garbage is freed when the next application starts here.
     """
     gc.unfreeze()
     gc.collect()

@@ -1,8 +1,8 @@
-"""What an answer means, apart from how it is written.
+"""The comparison of two answers by their meaning, not their notation.
 
 No list of the API has an order that counts, so lists are compared as sets. Errors are compared by
 status and code: their texts may name several things in any order. Request ids and times are left
-out. Candidates that a limit cut are compared by their number, and each side's must be valid.
+out. Candidates cut by a limit are compared by their number, and must be valid on each side.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from placement.client.comparison.question import Kind, Question
+from placement.client.comparison.question import ComparedQuestion, QuestionKind
 
 SHOWN = 5
-"""Places of one answer that are named where two answers differ."""
+"""How many differing places of two answers are named."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What one side said: the status (0: no answer), the body if it was JSON, and how long it took."""
+class SideAnswer:
+    """The answer of one side: status (0: no answer), body, parsed if it is JSON, and time."""
 
     status: int
     body: Any
@@ -30,8 +30,8 @@ class Answer:
     trouble: str = ""
 
 
-def difference(question: Question, old: Answer, new: Answer) -> str | None:
-    """Say in words where the two answers differ in meaning; None if they do not."""
+def difference(question: ComparedQuestion, old: SideAnswer, new: SideAnswer) -> str | None:
+    """Describe where the two answers differ in meaning; None if they do not."""
     for side, answer in (("OLD", old), ("NEW", new)):
         if answer.trouble:
             return f"{side} did not answer: {answer.trouble}"
@@ -40,7 +40,7 @@ def difference(question: Question, old: Answer, new: Answer) -> str | None:
     if old.status >= 400:
         codes = _codes(old.body), _codes(new.body)
         return None if codes[0] == codes[1] else f"error code {codes[0]} against {codes[1]}"
-    if question.kind is Kind.SEARCHES:
+    if question.kind is QuestionKind.SEARCHES:
         return _between_candidates(question, old.body, new.body)
     return _between(old.body, new.body)
 
@@ -64,7 +64,7 @@ def _codes(body: Any) -> list[str]:
 
 
 def _differing(old: Any, new: Any, where: str) -> Iterator[str]:
-    """Name each place, in the order of names, at which two canonical values differ."""
+    """Yield each place, in the order of names, at which two canonical values differ."""
     if old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
@@ -93,7 +93,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 200 else text[:197] + "..."
 
 
-def _between_candidates(question: Question, old: Any, new: Any) -> str | None:
+def _between_candidates(question: ComparedQuestion, old: Any, new: Any) -> str | None:
     counts = [len(body["allocation_requests"]) for body in (old, new)]
     if counts[0] != counts[1]:
         return f"{counts[0]} candidates against {counts[1]}"
@@ -104,12 +104,12 @@ def _between_candidates(question: Question, old: Any, new: Any) -> str | None:
         for candidate in body["allocation_requests"]:
             wrong = _fault(question, candidate, body["provider_summaries"])
             if wrong:
-                return f"{side} offers what cannot be: {wrong}"
+                return f"{side} offers an impossible candidate: {wrong}"
     return None
 
 
-def _fault(question: Question, candidate: Mapping[str, Any], summaries: Any) -> str | None:
-    """Say why a candidate does not serve the question: other amounts, or no room for them."""
+def _fault(question: ComparedQuestion, candidate: Mapping[str, Any], summaries: Any) -> str | None:
+    """Say why a candidate does not serve the question: wrong amounts, or no room for them."""
     asked: Counter[str] = Counter()
     for name, values in question.query.items():
         if name.startswith("resources"):
@@ -128,7 +128,7 @@ def _fault(question: Question, candidate: Mapping[str, Any], summaries: Any) -> 
 
 
 def _allocations(shown: Any) -> list[tuple[str, Mapping[str, int]]]:
-    """Return provider and amounts from the shape before 1.12, a list, and since, a mapping."""
+    """Return provider and amounts, from a list (before 1.12) or a mapping."""
     if isinstance(shown, list):
         return [(one["resource_provider"]["uuid"], one["resources"]) for one in shown]
     return [(uuid, one["resources"]) for uuid, one in shown.items()]

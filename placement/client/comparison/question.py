@@ -1,4 +1,4 @@
-"""A question that two services are asked, and the kinds that the report counts them by."""
+"""The questions for both services, and their kinds in the report."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from enum import StrEnum
 from urllib.parse import parse_qs, urlencode
 
 
-class Kind(StrEnum):
-    """What a question is about; the report has one line for each."""
+class QuestionKind(StrEnum):
+    """The subject of a question; the report has one line for each."""
 
     ROOT = "root"
     CLASSES = "resource classes"
@@ -21,10 +21,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ComparedQuestion:
     """A GET request: the path with its query, below the endpoint, at a microversion."""
 
-    kind: Kind
+    kind: QuestionKind
     path: str
     microversion: str
 

@@ -1,4 +1,4 @@
-"""Searches for allocation candidates: those that a log shows, and some made from what there is."""
+"""Searches for allocation candidates: those of a log, and some generated from the inventories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import urlencode, urlsplit
 
-from placement.client.comparison.question import Kind, Question
+from placement.client.comparison.question import ComparedQuestion, QuestionKind
 from placement.client.comparison.survey import NEWEST, Inhabitants
 
 SEARCH = "/allocation_candidates"
@@ -23,10 +23,10 @@ GROUPS_SINCE = (1, 25)
 LIMIT_SINCE = (1, 16)
 
 
-def logged(lines: Iterable[str]) -> Iterator[Question]:
+def logged(lines: Iterable[str]) -> Iterator[ComparedQuestion]:
     """Yield each different search of a request log, or of a list of URLs, once.
 
-    A URL without a microversion is asked at the newest. Lines that show no search are passed over.
+    A URL without a microversion is asked at the newest. Lines without a search are skipped.
     """
     seen = set()
     for line in lines:
@@ -35,18 +35,18 @@ def logged(lines: Iterable[str]) -> Iterator[Question]:
         parts = urlsplit(uri)
         if not parts.path.endswith(SEARCH) or not parts.query:
             continue
-        question = Question(Kind.SEARCHES, f"{SEARCH}?{parts.query}", version)
+        question = ComparedQuestion(QuestionKind.SEARCHES, f"{SEARCH}?{parts.query}", version)
         if question not in seen:
             seen.add(question)
             yield question
 
 
-def made(known: Inhabitants, number: int, seed: int) -> Iterator[Question]:
-    """Yield ``number`` searches that the inventories of the cloud suggest; the seed decides which.
+def made(known: Inhabitants, number: int, seed: int) -> Iterator[ComparedQuestion]:
+    """Yield ``number`` searches generated, with the seed, from the inventories of the cloud.
 
-    Most ask for what one provider has, so that they find something; one in eight asks for more.
+    Most ask for resources that one provider has, so that they find something; one in eight for more.
     """
-    # Not for secrets: the same seed asks the same again.
+    # Not for secrets: the same seed makes the same searches.
     draw = random.Random(seed)  # noqa: S311
     providers = sorted(uuid for uuid, held in known.inventories.items() if held)
     for _ in range(number if providers else 0):
@@ -59,7 +59,7 @@ def made(known: Inhabitants, number: int, seed: int) -> Iterator[Question]:
             parameters["group_policy"] = draw.choice(("none", "isolate"))
         if _since(version) >= LIMIT_SINCE and draw.random() < 0.5:
             parameters["limit"] = str(draw.choice(LIMITS))
-        yield Question(Kind.SEARCHES, f"{SEARCH}?{urlencode(parameters)}", version)
+        yield ComparedQuestion(QuestionKind.SEARCHES, f"{SEARCH}?{urlencode(parameters)}", version)
 
 
 def _group(
@@ -79,7 +79,7 @@ def _group(
 
 
 def _amount(inventory: dict[str, int], draw: random.Random) -> int:
-    """Draw an amount that keeps the units, mostly a small one."""
+    """Draw an amount, mostly small, within the units of the inventory."""
     step = inventory["step_size"]
     most = min(inventory["max_unit"], max(inventory["total"] - inventory["reserved"], step))
     if draw.random() < 0.125:

@@ -1,4 +1,4 @@
-"""One of the two services: how it is reached, and how it answers."""
+"""One of the two services."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from keystoneauth1 import exceptions as keystone_exceptions
 
-from placement.client.comparison.meaning import Answer
-from placement.client.comparison.question import Question
+from placement.client.comparison.meaning import SideAnswer
+from placement.client.comparison.question import ComparedQuestion
+from placement.client.connection import without_password
 
 
 class Side:
@@ -22,8 +23,8 @@ class Side:
         self.name = name
         self._adapter = adapter
 
-    def ask(self, question: Question) -> Answer:
-        """Send the one GET request, and never anything else."""
+    def ask(self, question: ComparedQuestion) -> SideAnswer:
+        """Send one GET request, the only kind of request that the comparison sends."""
         begun = time.perf_counter()
         try:
             response = self._adapter.get(
@@ -34,15 +35,16 @@ class Side:
             )
             status, body = response.status_code, _body(response)
         except keystone_exceptions.ClientException as error:
-            return Answer(0, None, time.perf_counter() - begun, str(error))
-        return Answer(status, body, time.perf_counter() - begun)
+            return SideAnswer(0, None, time.perf_counter() - begun, without_password(str(error)))
+        return SideAnswer(status, body, time.perf_counter() - begun)
 
-    def curl(self, question: Question) -> str:
+    def curl(self, question: ComparedQuestion) -> str:
         """Return the request as a command; the token is a variable of the shell."""
         url = f"{self._adapter.get_endpoint() or ''}".rstrip("/") + question.path
+        shown = shlex.quote(without_password(url))
         return (
             f'curl -s -H "X-Auth-Token: ${self.name}_TOKEN"'
-            f" -H 'OpenStack-API-Version: placement {question.microversion}' {shlex.quote(url)}"
+            f" -H 'OpenStack-API-Version: placement {question.microversion}' {shown}"
         )
 
 

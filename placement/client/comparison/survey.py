@@ -1,7 +1,7 @@
-"""The questions that enumerate a cloud: every GET about everything that there is.
+"""The questions that enumerate a cloud: every GET about every object.
 
-What there is, both sides say: an object that only one of them has is a difference like any other.
-Each question is asked at the microversions at which its answer changes shape.
+Both sides list the objects: an object on one side alone is a difference like any other. Each question
+is asked at the microversions at which its answer changes shape.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from placement.client.comparison.question import Kind, Question, path
+from placement.client.comparison.question import ComparedQuestion, QuestionKind, path
 
 NEWEST = "1.39"
 
@@ -29,10 +29,10 @@ PROJECT_VERSIONS = ("1.9", "1.38", NEWEST)
 
 @dataclass(slots=True)
 class Inhabitants:
-    """What a cloud has: uuids and names, and the owners of its consumers.
+    """The objects of a cloud: uuids and names, and the owners of its consumers.
 
-    ``inventories``: by provider uuid the inventory by class, ``traits``: by provider uuid; both
-    are what searches are made from.
+    Searches are generated from ``inventories``, by provider uuid and class, ``traits_of`` and
+    ``aggregates_of``, by provider uuid.
     """
 
     providers: dict[str, str] = field(default_factory=dict)
@@ -46,8 +46,8 @@ class Inhabitants:
     traits_of: dict[str, list[str]] = field(default_factory=dict)
     aggregates_of: dict[str, list[str]] = field(default_factory=dict)
 
-    def learn(self, question: Question, body: Any) -> None:
-        """Take in what an answer at the newest microversion says; other answers say nothing new."""
+    def learn(self, question: ComparedQuestion, body: Any) -> None:
+        """Store the objects in an answer at the newest microversion; others show nothing more."""
         if question.microversion != NEWEST or not isinstance(body, dict):
             return
         base, _, query = question.path.partition("?")
@@ -76,28 +76,30 @@ class Inhabitants:
             self.consumers |= body["allocations"].keys()
 
 
-def opening() -> Iterator[Question]:
-    """Yield the questions that need to know nothing: the root and the lists."""
-    yield Question(Kind.ROOT, "/", NEWEST)
+def opening() -> Iterator[ComparedQuestion]:
+    """Yield the first questions: the root and the lists."""
+    yield ComparedQuestion(QuestionKind.ROOT, "/", NEWEST)
     for version in ("1.2", NEWEST):
-        yield Question(Kind.CLASSES, "/resource_classes", version)
+        yield ComparedQuestion(QuestionKind.CLASSES, "/resource_classes", version)
     for version in ("1.6", NEWEST):
-        yield Question(Kind.TRAITS, "/traits", version)
-        yield Question(Kind.TRAITS, path("/traits", name="startswith:CUSTOM_"), version)
-        yield Question(Kind.TRAITS, path("/traits", associated="true"), version)
-        yield Question(Kind.TRAITS, path("/traits", associated="false"), version)
+        yield ComparedQuestion(QuestionKind.TRAITS, "/traits", version)
+        yield ComparedQuestion(
+            QuestionKind.TRAITS, path("/traits", name="startswith:CUSTOM_"), version
+        )
+        yield ComparedQuestion(QuestionKind.TRAITS, path("/traits", associated="true"), version)
+        yield ComparedQuestion(QuestionKind.TRAITS, path("/traits", associated="false"), version)
     for version in PROVIDER_LIST_VERSIONS:
-        yield Question(Kind.PROVIDER_LISTS, "/resource_providers", version)
+        yield ComparedQuestion(QuestionKind.PROVIDER_LISTS, "/resource_providers", version)
 
 
-def about_names(known: Inhabitants) -> Iterator[Question]:
+def about_names(known: Inhabitants) -> Iterator[ComparedQuestion]:
     """Yield the questions about each class and trait, and the lists of providers with them."""
     for name in sorted(known.classes):
-        yield Question(Kind.CLASSES, path(f"/resource_classes/{name}"), NEWEST)
+        yield ComparedQuestion(QuestionKind.CLASSES, path(f"/resource_classes/{name}"), NEWEST)
         if name in {each for held in known.inventories.values() for each in held}:
             yield _providers(NEWEST, resources=f"{name}:1")
     for name in sorted(known.traits):
-        yield Question(Kind.TRAITS, path(f"/traits/{name}"), NEWEST)
+        yield ComparedQuestion(QuestionKind.TRAITS, path(f"/traits/{name}"), NEWEST)
     for name in sorted({each for held in known.traits_of.values() for each in held}):
         for value in (name, f"!{name}", f"in:{name}"):
             yield _providers(NEWEST, required=value)
@@ -106,33 +108,35 @@ def about_names(known: Inhabitants) -> Iterator[Question]:
             yield _providers(NEWEST, member_of=value)
 
 
-def about_providers(known: Inhabitants) -> Iterator[Question]:
-    """Yield everything that can be asked about each provider."""
+def about_providers(known: Inhabitants) -> Iterator[ComparedQuestion]:
+    """Yield all questions about each provider."""
     for uuid, name in sorted(known.providers.items()):
         for aspect, versions in PROVIDER_VERSIONS.items():
             for version in versions:
-                yield Question(Kind.PROVIDERS, f"/resource_providers/{uuid}{aspect}", version)
+                yield ComparedQuestion(
+                    QuestionKind.PROVIDERS, f"/resource_providers/{uuid}{aspect}", version
+                )
         yield _providers(NEWEST, name=name)
         yield _providers(NEWEST, uuid=uuid)
         yield _providers(NEWEST, in_tree=uuid)
 
 
-def about_inventories(known: Inhabitants) -> Iterator[Question]:
+def about_inventories(known: Inhabitants) -> Iterator[ComparedQuestion]:
     """Yield one question for each inventory."""
     for uuid, held in sorted(known.inventories.items()):
         for name in sorted(held):
             there = f"/resource_providers/{uuid}/inventories/{name}"
-            yield Question(Kind.PROVIDERS, there, NEWEST)
+            yield ComparedQuestion(QuestionKind.PROVIDERS, there, NEWEST)
 
 
-def about_consumers(known: Inhabitants) -> Iterator[Question]:
+def about_consumers(known: Inhabitants) -> Iterator[ComparedQuestion]:
     """Yield the questions about each consumer."""
     for uuid in sorted(known.consumers):
         for version in CONSUMER_VERSIONS:
-            yield Question(Kind.CONSUMERS, f"/allocations/{uuid}", version)
+            yield ComparedQuestion(QuestionKind.CONSUMERS, f"/allocations/{uuid}", version)
 
 
-def about_owners(known: Inhabitants) -> Iterator[Question]:
+def about_owners(known: Inhabitants) -> Iterator[ComparedQuestion]:
     """Yield the questions about each project, its users and its types of consumers."""
     for project in sorted({project for project, _ in known.owners}):
         for version in PROJECT_VERSIONS:
@@ -144,8 +148,8 @@ def about_owners(known: Inhabitants) -> Iterator[Question]:
             yield _usages(version, project_id=project, user_id=user)
 
 
-def rounds(known: Inhabitants) -> Iterable[Iterator[Question]]:
-    """Return the questions in rounds; each round asks about what the ones before it have found."""
+def rounds(known: Inhabitants) -> Iterable[Iterator[ComparedQuestion]]:
+    """Yield the questions in rounds; each asks about the objects that earlier rounds found."""
     yield opening()
     yield about_providers(known)
     yield about_inventories(known)
@@ -154,9 +158,11 @@ def rounds(known: Inhabitants) -> Iterable[Iterator[Question]]:
     yield about_owners(known)
 
 
-def _providers(version: str, **filters: str) -> Question:
-    return Question(Kind.PROVIDER_LISTS, path("/resource_providers", **filters), version)
+def _providers(version: str, **filters: str) -> ComparedQuestion:
+    return ComparedQuestion(
+        QuestionKind.PROVIDER_LISTS, path("/resource_providers", **filters), version
+    )
 
 
-def _usages(version: str, **owner: str) -> Question:
-    return Question(Kind.PROJECTS, path("/usages", **owner), version)
+def _usages(version: str, **owner: str) -> ComparedQuestion:
+    return ComparedQuestion(QuestionKind.PROJECTS, path("/usages", **owner), version)

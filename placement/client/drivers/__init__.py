@@ -1,4 +1,4 @@
-"""Drivers that ship with the client, and finding those of others.
+"""The drivers that ship with the client, and the search for those of others.
 
 A plug-in is an entry point in the group ``placement.tree_drivers``: a callable that takes an
 oslo.config object and returns a ``placement.client.tracker.Driver``.
@@ -23,7 +23,7 @@ GROUP = "tree_driver"
 OPTIONS = [
     cfg.StrOpt(
         "tree_file",
-        help="Provider tree file that the driver `file` keeps its nodes like.",
+        help="Provider tree file that describes the nodes of the driver `file`.",
     ),
     cfg.StrOpt(
         "layout_file",
@@ -34,7 +34,7 @@ OPTIONS = [
 
 
 class DriverNotLoaded(Exception):
-    """There is no such driver, or it cannot be made; the text says why."""
+    """The driver does not exist or cannot be made; the text says why."""
 
 
 def register_options(conf: cfg.ConfigOpts) -> None:
@@ -43,7 +43,7 @@ def register_options(conf: cfg.ConfigOpts) -> None:
 
 
 def required_option(conf: cfg.ConfigOpts, name: str) -> str:
-    """Return an option of a driver that cannot do without it."""
+    """Return the value of an option; DriverNotLoaded if it is not set."""
     register_options(conf)
     value = conf[GROUP][name]
     if not value:
@@ -66,7 +66,7 @@ def load(name: str, conf: Any) -> Driver:
     except Exception as error:
         raise DriverNotLoaded(f"driver {name} cannot be made: {error!r}") from error
     if not all(hasattr(made, one) for one in ("get_available_nodes", "update_provider_tree")):
-        raise DriverNotLoaded(f"{name} made {made!r}, which is no driver")
+        raise DriverNotLoaded(f"{name} made {made!r}, which is not a driver")
     return made
 
 

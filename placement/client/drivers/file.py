@@ -1,4 +1,4 @@
-"""A driver that keeps nodes as a provider tree file says."""
+"""A driver whose nodes follow a provider tree file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from placement.client.provider_tree import ProviderTree
 from placement.client.relocation import Relocation
 from placement.client.tracker import Driver
 from placement.client.tree_edit import TreeEdit
-from placement.client.tree_file import Problem, TreeFile, parse
+from placement.client.tree_file import FileProblem, TreeFile, parse
 
 
 class FileDriver(Driver):
     """Its nodes are the roots in the file, which must state their UUIDs.
 
-    The file is read again every time, so that an edited file counts from the next period on.
+    The file is read in every period, so that an edit takes effect in the next.
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,7 +28,7 @@ class FileDriver(Driver):
         file = self._read()
         roots = [entry for entry in file.providers if entry.parent is None]
         nameless = [
-            Problem(entry.line, f"root {entry.name!r} needs its `uuid` here")
+            FileProblem(entry.line, f"root {entry.name!r} needs its `uuid` here")
             for entry in roots
             if entry.uuid is None
         ]

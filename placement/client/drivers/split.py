@@ -1,7 +1,7 @@
 """Examples of drivers that reshape: inventory of a host moves to child providers.
 
-VGPUs to one child per physical GPU, and processors, memory and the like to one child per NUMA
-cell: the cases of the reshape specification. Both are one rule, written once.
+VGPUs move to one child per physical GPU; processors, memory and the like to one child per NUMA cell.
+These are the cases of the reshape specification, and both follow one rule.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from ruamel.yaml import YAML
 
 from placement.client import drivers
 from placement.client import exceptions as exc
-from placement.client.provider_tree import Inventory, ProviderTree
+from placement.client.provider_tree import InventoryByClass, ProviderTree
 from placement.client.relocation import Relocation, Takeover
 from placement.client.tracker import Driver
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of a node: the inventory that its child provider has, and who is known to use it."""
+class NodePart:
+    """A part of a node: the inventory of its child provider, and the consumers known to use it."""
 
-    inventory: Inventory
+    inventory: InventoryByClass
     traits: frozenset[str] = frozenset()
     consumers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node's root provider UUID, what stays on the root, and its parts by name."""
+    """A node: the UUID of its root provider, its parts by name, and the inventory of the root."""
 
     uuid: str
-    parts: Mapping[str, Part]
-    inventory: Inventory = field(default_factory=dict)
+    parts: Mapping[str, NodePart]
+    inventory: InventoryByClass = field(default_factory=dict)
 
 
 class SplitDriver(Driver):
@@ -61,7 +61,7 @@ class SplitDriver(Driver):
         nodename: str,
         allocations: dict[str, dict[str, Any]] | None = None,
     ) -> None:
-        """Show the parts; ReshapeNeeded while the root still has inventory of theirs."""
+        """Show the parts; ReshapeNeeded while the root still has inventory of a part."""
         node = self._nodes[nodename]
         stored = provider_tree.data(node.uuid).inventory
         theirs = {name for part in node.parts.values() for name in part.inventory}
@@ -78,10 +78,10 @@ class SplitDriver(Driver):
             Relocation(provider_tree, allocations, takeovers).run()
 
     @staticmethod
-    def _show(tree: ProviderTree, node: Node, name: str, part: Part) -> str:
+    def _show(tree: ProviderTree, node: Node, name: str, part: NodePart) -> str:
         """Put a part's child provider into the tree and return its UUID."""
         if not tree.exists(name):
-            # Derived, so that a child deleted by hand comes back as itself.
+            # Derived, so that a child deleted by hand returns with its UUID.
             derived = str(uuids.uuid5(uuids.UUID(node.uuid), name))
             tree.new_child(name, node.uuid, derived)
         child = tree.data(name).uuid
@@ -89,8 +89,10 @@ class SplitDriver(Driver):
         tree.add_traits(child, *part.traits)
         return child
 
-    def _takeovers(self, node: Node, part: Part, child: str, moving: list[str]) -> list[Takeover]:
-        """Let those who are known to use the part in, and whoever belongs nowhere."""
+    def _takeovers(
+        self, node: Node, part: NodePart, child: str, moving: list[str]
+    ) -> list[Takeover]:
+        """Take over the consumers known to use the part, then those of no known part."""
         everyone: list[frozenset[str] | None] = [part.consumers, None]
         return [
             Takeover(child, node.uuid, name, name, consumers, self.splits)
@@ -134,7 +136,7 @@ def read_layout(path: Path) -> dict[str, Node]:
 
 def _node(shown: Mapping[str, Any]) -> Node:
     parts = {
-        str(name): Part(
+        str(name): NodePart(
             dict(part["inventory"]),
             frozenset(part.get("traits", ())),
             frozenset(part.get("consumers", ())),

@@ -123,16 +123,16 @@ class ExplainAllocationCandidate(command.ShowOne):
             query.append(("about", parsed_args.about))
         told = insight.get(self.app, "/-/explain", query)
         shown = {
-            "candidates": text.Shown(told["candidates"], text.count),
-            "steps": text.Shown(told["steps"], text.steps),
-            "stopped": text.Shown(told["stopped"] or told["combining"], text.stopped),
-            "relaxations": text.Shown(told.get("relaxations", []), text.relaxations),
-            "largest": text.Shown(told.get("largest", []), text.largest),
+            "candidates": text.WordedColumn(told["candidates"], text.count),
+            "steps": text.WordedColumn(told["steps"], text.steps),
+            "stopped": text.WordedColumn(told["stopped"] or told["combining"], text.stopped),
+            "relaxations": text.WordedColumn(told.get("relaxations", []), text.relaxations),
+            "largest": text.WordedColumn(told.get("largest", []), text.largest),
         }
         if "about" in told:
-            shown["about"] = text.Shown(told["about"], text.about)
+            shown["about"] = text.WordedColumn(told["about"], text.about)
         if not told["complete"]:
-            shown["complete"] = text.Shown(False, lambda _: "no: the work was cut")
+            shown["complete"] = text.WordedColumn(False, lambda _: "no: the work was cut")
         return tuple(shown), tuple(shown.values())
 
 
@@ -163,6 +163,7 @@ class AllocationCandidateCapacity(command.ShowOne):
         lines |= {"stranded": text.amounts, "largest": text.amounts}
         names = ("count", "exact", "complete", *lines)
         shown = [
-            text.Shown(told[name], lines[name]) if name in lines else told[name] for name in names
+            text.WordedColumn(told[name], lines[name]) if name in lines else told[name]
+            for name in names
         ]
         return names, shown

@@ -1,4 +1,4 @@
-"""How the commands ask: through the client of osc-placement, at a version that knows searches."""
+"""The requests of the commands, by the client of osc-placement, at a version that has searches."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from osc_lib import exceptions
 
 NEWEST = "1.39"
 TOO_OLD = 10
-"""Minor versions below have no searches; osc-placement begins at 1.0 where none is configured."""
+"""Minor versions below this have no searches; the default of osc-placement is 1.0."""
 
 
 def get(app: Any, path: str, query: Sequence[tuple[str, str]]) -> Any:

@@ -11,7 +11,7 @@ from osc_lib.command import command
 from placement.client.osc import candidates, insight, text
 
 ANYTHING = "resources=VCPU:1"
-"""What a drain is checked against if no options ask for something."""
+"""The request of a drain check without options."""
 
 NAME_WIDTH = 28
 
@@ -46,14 +46,14 @@ def _rows(providers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each class of each provider, one for a provider without inventory."""
     drawn = _drawn(providers)
     for provider in providers:
-        name = text.Shown(provider["name"], partial(_line, drawn[provider["uuid"]]))
+        name = text.WordedColumn(provider["name"], partial(_line, drawn[provider["uuid"]]))
         if not provider["inventories"]:
             yield name, provider["uuid"], "", "", "", ""
         for number, (resource_class, held) in enumerate(provider["inventories"].items()):
-            shown = name if not number else text.Shown(provider["name"], lambda _: "")
+            shown = name if not number else text.WordedColumn(provider["name"], lambda _: "")
             capacity = int((held["total"] - held["reserved"]) * held["allocation_ratio"])
             share = held["used"] / capacity if capacity else float(bool(held["used"]))
-            full = text.Shown(round(share, 3), text.bar)
+            full = text.WordedColumn(round(share, 3), text.bar)
             yield shown, provider["uuid"], resource_class, held["used"], capacity, full
 
 
@@ -81,7 +81,7 @@ def _drawn(providers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 class CheckResourceProviderDrain(command.ShowOne):
-    """Say who would find no other place if a provider's tree took nothing and were emptied.
+    """List the consumers without another place if a provider's tree were emptied and closed.
 
     Nothing is moved. With the options of ``allocation candidate list``, also how often such a
     request fits before and after. Needs a service that has ``[insight]/enabled``.
@@ -103,7 +103,7 @@ class CheckResourceProviderDrain(command.ShowOne):
         query = urlencode(candidates.query_of(parsed_args)) if asked else ANYTHING
         told = insight.post(self.app, "/-/what-if", {"changes": [{"drain": uuid}], "query": query})
         shown: dict[str, Any] = {
-            "homeless": text.Shown(told["homeless"], text.consumers),
+            "homeless": text.WordedColumn(told["homeless"], text.consumers),
             "complete": told["complete"],
         }
         if asked:

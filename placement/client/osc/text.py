@@ -1,4 +1,4 @@
-"""What the answers look like on a terminal of 80 columns; with ``-f json`` they stay as they are."""
+"""The answers as text for a terminal of 80 columns; with ``-f json`` they stay as they are."""
 
 import sys
 import textwrap
@@ -8,14 +8,14 @@ from typing import Any
 from cliff.columns import FormattableColumn
 
 WIDTH = 60
-"""Of a value: what 80 columns leave beside the names of the fields."""
+"""The width of a value: 80 columns without the names of the fields."""
 
 BAR = 10
 FULL, HIGH = 0.95, 0.75
 RED, YELLOW, GREEN, PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[0m"
 
 
-class Shown(FormattableColumn):
+class WordedColumn(FormattableColumn):
     """A value with the function that words it for people."""
 
     def __init__(self, value: Any, words: Callable[[Any], str]) -> None:
@@ -39,7 +39,7 @@ def count(told: Mapping[str, Any]) -> str:
 
 
 def steps(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return the funnel, each step with the closest of those that it removed."""
+    """Return the funnel, each step with the closest providers that it removed."""
     lines = []
     for step in told:
         group = "" if step["group"] in (None, "") else f" of group {step['group']}"
@@ -67,7 +67,7 @@ def stopped(told: Mapping[str, Any] | None) -> str:
 
 
 def relaxations(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return what dropping demands gives, as far as it helps."""
+    """Return the candidates after dropping demands, if there are any."""
     lines = []
     for each in told:
         if each["candidates"]["count"]:
@@ -78,7 +78,7 @@ def relaxations(told: Iterable[Mapping[str, Any]]) -> str:
 
 
 def largest(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return the amounts that would do."""
+    """Return the largest amounts that would fit."""
     lines = []
     for each in told:
         group = f" of group {each['group']}" if each["group"] else ""
@@ -112,7 +112,7 @@ def consumers(told: Iterable[Mapping[str, Any]]) -> str:
                 held[name] = held.get(name, 0) + amount
         words = ", ".join(f"{name}={amount}" for name, amount in held.items())
         lines.append(f"{each['uuid']} ({each['type']} of project {each['project']}): {words}")
-    return _wrapped(lines or ["nobody"])
+    return _wrapped(lines or ["none"])
 
 
 def bar(share: float) -> str:

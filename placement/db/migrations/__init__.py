@@ -4,6 +4,11 @@ Every step looks before it acts, because MySQL and MariaDB keep what an interrup
 done so far: running it again finishes it.
 """
 
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int], object]
+"""Called with what is being done, how many rows of it are done, and how many there are."""
+
 
 class MigrationBlocked(Exception):
     """The data is not ready for this revision; the message says what to do."""

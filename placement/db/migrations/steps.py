@@ -1,13 +1,18 @@
 """Steps of migrations that may be taken twice."""
 
-from collections.abc import Callable
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy import Connection, exc
 
-from placement.db import dialects
-from placement.db.migrations import table_copies
+from placement.db import dialects, driver_errors
+from placement.db.migrations import Progress
 
 BATCH = 2000
 """Ids whose rows are updated in one statement."""
@@ -20,8 +25,23 @@ TABLE_OPTIONS: Any = {
 }
 """Of every table, whatever the defaults of the server are."""
 
-Progress = Callable[[str, int, int], object]
-"""Told what is being done, how many rows of it are done, and how many there are."""
+LOOK_EVERY_S = 0.5
+
+TRIES_S = 10.0
+"""For how long :func:`all_tables` looks for its moment without making other transactions wait. A fleet that
+never pauses has none: then the locks are waited for, and a deadlock (1213) makes the others begin again."""
+
+PAUSE_S = 0.005
+
+_ROWS = sa.text(
+    "SELECT coalesce(table_rows, 0) FROM information_schema.tables"
+    " WHERE table_schema = DATABASE() AND table_name = :name"
+)
+_PROGRESS = sa.text("SELECT stage, progress FROM information_schema.processlist WHERE id = :id")
+_TABLES = sa.text(
+    "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()"
+    " AND table_type = 'BASE TABLE' ORDER BY table_name"
+)
 
 
 def table(metadata: sa.MetaData, name: str, *items: Any) -> sa.Table:
@@ -53,7 +73,7 @@ def index_names(table_name: str) -> set[str | None]:
 
 
 def has_column(table_name: str, column: str) -> bool:
-    """Tell whether the table has the column already."""
+    """Return whether the table has the column already."""
     columns = sa.inspect(op.get_bind()).get_columns(table_name)
     return any(present["name"] == column for present in columns)
 
@@ -65,10 +85,33 @@ def add_column(table_name: str, column: sa.Column[Any]) -> None:
 
 
 def alter(statement: str, table_name: str) -> None:
-    """Change a table of MariaDB or MySQL, and tell how many rows of it are rebuilt."""
-    tell, connection = _tell(), op.get_bind()
-    with table_copies.watched(connection, table_name, tell):
+    """Change a table of MariaDB or MySQL, and report how many of its rows are rebuilt; an estimate.
+
+    MySQL does not show how far it is: then there is no report.
+    """
+    report, connection = _progress(), op.get_bind()
+    rows = int(connection.scalar(_ROWS, {"name": table_name}) or 0)
+    session = connection.scalar(sa.text("SELECT CONNECTION_ID()"))
+    done = threading.Event()
+
+    def look() -> None:
+        try:
+            with connection.engine.connect() as other:
+                while not done.wait(LOOK_EVERY_S):
+                    found = other.execute(_PROGRESS, {"id": session}).first()
+                    if found is not None and found.stage:
+                        part = 1 if found.stage > 1 else float(found.progress) / 100
+                        report(table_name, int(rows * part), rows)
+        except exc.SQLAlchemyError:
+            return
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
         op.execute(statement)
+    finally:
+        done.set()
+        watcher.join()
 
 
 def update_in_batches(table_name: str, statement: str) -> None:
@@ -76,7 +119,7 @@ def update_in_batches(table_name: str, statement: str) -> None:
 
     Each range is a transaction of its own where changes of tables are: on MariaDB and MySQL.
     """
-    tell, connection = _tell(), op.get_bind()
+    report, connection = _progress(), op.get_bind()
     # Statements of the callers, all constant.
     bounds = connection.execute(sa.text(f"SELECT MIN(id), MAX(id) FROM {table_name}")).one()  # noqa: S608
     if bounds[0] is None:
@@ -85,12 +128,12 @@ def update_in_batches(table_name: str, statement: str) -> None:
     for first in range(bounds[0], bounds[1] + 1, BATCH):
         span = {"first": first, "last": first + BATCH - 1}
         op.execute(sa.text(f"{statement} AND id BETWEEN :first AND :last").bindparams(**span))
-        tell(table_name, min(first - bounds[0] + BATCH, total), total)
+        report(table_name, min(first - bounds[0] + BATCH, total), total)
 
 
-def _tell() -> Progress:
-    told: Progress | None = op.get_context().opts.get("rows")
-    return told or (lambda what, done, total: None)
+def _progress() -> Progress:
+    given: Progress | None = op.get_context().opts.get("rows")
+    return given or (lambda what, done, total: None)
 
 
 def drop_index(name: str, table_name: str) -> None:
@@ -100,5 +143,55 @@ def drop_index(name: str, table_name: str) -> None:
 
 
 def is_mysql() -> bool:
-    """Tell whether this is MySQL or MariaDB."""
+    """Return whether this is MySQL or MariaDB."""
     return dialects.kind(op.get_bind()) == "mysql"
+
+
+@contextmanager
+def all_tables(connection: Connection) -> Iterator[None]:
+    """Lock all tables of MariaDB or MySQL at a moment at which no transaction is open.
+
+    A transaction of REPEATABLE READ that has read one table, and finds the next one rebuilt since, is refused
+    with error 1412. The OpenStack service has no answer to that but 500 (specification 06 section 13.1). All
+    tables can be locked only while no transaction uses any; later transactions begin after the change.
+
+    Other databases need no such moment. A Galera cluster has none: it ends the transactions in the way.
+    """
+    if not is_mysql() or not _lock(connection):
+        yield
+        return
+    try:
+        yield
+    finally:
+        connection.exec_driver_sql("UNLOCK TABLES")
+
+
+def _lock(connection: Connection) -> bool:
+    """Lock all tables as soon as none is in use; return whether that is possible here."""
+    if connection.exec_driver_sql("SHOW VARIABLES LIKE 'wsrep_on'").fetchall() == [
+        ("wsrep_on", "ON")
+    ]:
+        return False
+    quote = connection.dialect.identifier_preparer.quote
+    names = ", ".join(f"{quote(name)} WRITE" for name in connection.scalars(_TABLES))
+    at_once = " NOWAIT" if getattr(connection.dialect, "is_mariadb", False) else ""
+    if not at_once:
+        connection.exec_driver_sql("SET SESSION lock_wait_timeout = 1")
+    give_up = time.monotonic() + TRIES_S
+    try:
+        while time.monotonic() < give_up:
+            try:
+                connection.exec_driver_sql(f"LOCK TABLES {names}{at_once}")
+                return True
+            except exc.DBAPIError as error:
+                if not driver_errors.is_conflict(error):
+                    raise
+            time.sleep(random.uniform(0, 2 * PAUSE_S))  # noqa: S311
+        connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
+        connection.exec_driver_sql(f"LOCK TABLES {names}")
+    except exc.DBAPIError as error:
+        # Without the right to LOCK TABLES the change is made all the same, perhaps with a few 1412.
+        if driver_errors.lacks_rights(error) or driver_errors.is_refused(error):
+            return False
+        raise
+    return True

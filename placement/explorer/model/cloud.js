@@ -16,12 +16,12 @@ export function cloud() {
   return forest;
 }
 
-/** Who holds what of the trees. */
+/** The holdings of consumers, by tree. */
 export function ledger() {
   return held;
 }
 
-/** Another token may see something else. */
+/** Forget the trees: another token may see others. */
 export function forgetCloud() {
   forest = new Forest(rowOf);
   held = new Forest(holdingsOf, { allocations: "true" });

@@ -1,4 +1,4 @@
-/** The question of the page, to be asked again from a shell. */
+/** The question of the page as commands for a shell. */
 
 import { readable } from "../router.js";
 

@@ -47,7 +47,7 @@ import { capacity, fullest, level, ratio, sumByClass } from "./fullness.js";
 
 const FIRST_PAGE = 100;
 const LARGEST_PAGE = 1000;
-/** A page whose text is about this long is parsed without anybody noticing. */
+/** A page whose text is about this long is parsed without a visible pause. */
 const PAGE_CHARACTERS = 400_000;
 
 /**

@@ -2,7 +2,7 @@
 
 let text = "";
 
-/** @param {string} query without what is no part of a candidate query */
+/** @param {string} query with the parameters of a candidate query alone */
 export function rememberQuery(query) {
   text = query;
 }

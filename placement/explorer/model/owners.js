@@ -1,4 +1,4 @@
-/** Who uses the cloud: consumers gathered from the pages of trees, and summed by owner. */
+/** The use of the cloud: consumers gathered from the pages of trees, and summed by owner. */
 
 import { inSlices } from "../dom.js";
 
@@ -22,7 +22,7 @@ import { inSlices } from "../dom.js";
  */
 
 /**
- * What the page keeps of a tree to tell who holds what.
+ * The holdings of consumers that the page keeps of a tree.
  *
  * @param {Tree} tree
  * @returns {Holding[]}

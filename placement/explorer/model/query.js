@@ -14,7 +14,8 @@
  * @property {string} limit
  */
 
-const GROUP_PARAMETER = /^(resources|required|member_of|in_tree)([\w-]*)$/;
+/** A parameter of a group: its name, and the suffix of the group. */
+export const GROUP_PARAMETER = /^(resources|required|member_of|in_tree)([\w-]*)$/;
 
 /** @returns {Query} */
 export function emptyQuery() {
@@ -30,7 +31,7 @@ export function emptyGroup(suffix = "") {
 }
 
 /**
- * Read a query; what is no part of one is passed over.
+ * Read a query; other parameters are skipped.
  *
  * @param {URLSearchParams} params
  * @returns {Query}

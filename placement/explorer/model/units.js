@@ -46,7 +46,7 @@ function writer(make) {
 }
 
 /**
- * What people call a resource class: "Memory"; the class itself where nobody calls it anything.
+ * What people call a resource class: "Memory"; the class itself where it has no common name.
  *
  * @param {string} name
  */

@@ -1,4 +1,4 @@
-/** What draining a host would do: what still fits, and who would find no place. */
+/** The effect of draining a host: what still fits, and the consumers without a place. */
 
 import { h } from "../dom.js";
 import { amounts, count, counted, total } from "../model/units.js";

@@ -1,6 +1,7 @@
-/** Why a search found nothing: what every test left, who came closest, what would make it fit. */
+/** Why a search found nothing: what every test left, the closest providers, what would make it fit. */
 
 import { h } from "../dom.js";
+import { GROUP_PARAMETER } from "../model/query.js";
 import { amountOf, count, counted, label } from "../model/units.js";
 import { providerName } from "./provider_menu.js";
 
@@ -144,7 +145,7 @@ function list(names) {
  *
  * @param {Relaxation[]} relaxations
  * @param {Largest[]} largest
- * @param {Largest[]} divisible those that fit in parts
+ * @param {Largest[]} divisible the amounts that fit in parts
  * @param {Apply} apply
  */
 export function remedies(relaxations, largest, divisible, apply) {
@@ -197,7 +198,7 @@ function demandName({ parameter, value }) {
  * @param {string} parameter
  */
 function split(parameter) {
-  const match = /^(required|member_of|in_tree)([\w-]*)$/.exec(parameter);
+  const match = GROUP_PARAMETER.exec(parameter);
   return match ? [match[1], match[2]] : [parameter, ""];
 }
 

@@ -34,7 +34,7 @@ export function menuButton(provider, key) {
   return button;
 }
 
-/** Whether the menu is open, and what it belongs to must stay. */
+/** Whether the menu is open, so that its provider must stay drawn. */
 export function menuIsOpen() {
   return menu.matches(":popover-open");
 }
@@ -69,7 +69,7 @@ function open(provider, button) {
 
 let listening = new AbortController();
 
-/** Ends what the last button listens to. */
+/** Removes the listeners of the last button. */
 function untilNext() {
   listening.abort();
   listening = new AbortController();

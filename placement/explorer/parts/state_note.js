@@ -1,4 +1,4 @@
-/** What a view shows when it has nothing to show: loading, empty, refused, away, wrong. */
+/** What a view shows without data: loading, empty, refused, away, wrong. */
 
 import { Refusal } from "../api.js";
 import { h } from "../dom.js";
@@ -22,7 +22,7 @@ export function loadingNote(text) {
 }
 
 /**
- * What an error means for who looks.
+ * What an error means for the visitor.
  *
  * @param {unknown} error
  * @param {() => void} retry

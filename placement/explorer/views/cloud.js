@@ -1,4 +1,4 @@
-/** The cloud: what there is by class, every tree as a cell, who is fullest, who is over capacity. */
+/** The cloud: capacity by class, every tree as a cell, the fullest trees, and those over capacity. */
 
 import { breathe, h, refill } from "../dom.js";
 import { cloud } from "../model/cloud.js";
@@ -31,7 +31,7 @@ export class CloudView extends View {
   #summary = h("p.summary", { "data-summary": true });
   #drawing = 0;
   #drawnAt = 0;
-  /** What of the cloud is drawn. */
+  /** The part of the cloud that is drawn. */
   #version = -1;
   #whole = false;
 

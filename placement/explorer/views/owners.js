@@ -1,4 +1,4 @@
-/** Owners: who uses how much, by project, user and type; and what one consumer holds, on its trees. */
+/** Owners: the use by project, user and type; and the holdings of one consumer, on its trees. */
 
 import { read } from "../api.js";
 import { h, refill } from "../dom.js";
@@ -19,7 +19,7 @@ import { View } from "./view.js";
 const KINDS = [["project", "Projects"], ["user", "Users"], ["type", "Types"]];
 const SHOWN = 200;
 
-/** The view of who uses what. */
+/** The view of the owners and their use. */
 export class OwnersView extends View {
   heading = "Owners";
   #version = -1;
@@ -31,11 +31,11 @@ export class OwnersView extends View {
     if (consumer) return this.#consumer(consumer, signal);
     const forest = ledger();
     if (forest.whole && !again) await this.#draw(signal);
-    else this.showLoading("Reading who holds what …");
+    else this.showLoading("Reading the consumers …");
     await forest.refresh(signal, () => {
       if (forest.whole) return;
       const trees = counted(forest.rows.length, "tree");
-      refill(this, h("h1", {}, "Owners"), loadingNote(`Reading who holds what: ${trees} so far …`));
+      refill(this, h("h1", {}, "Owners"), loadingNote(`Reading the consumers: ${trees} so far …`));
     });
     if (forest.version !== this.#version || this.#shown !== this.#place()) await this.#draw(signal);
     return undefined;

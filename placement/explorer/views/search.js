@@ -1,4 +1,4 @@
-/** Search: a question as cards; its answer on trees, or why there is none and what would help. */
+/** Search: a question as cards; its answer on trees, or the reasons for none and what would help. */
 
 import { MICROVERSION, ROOT, Refusal, isAbort, read } from "../api.js";
 import { h, refill } from "../dom.js";
@@ -82,11 +82,12 @@ export class SearchView extends View {
   /** @param {Query} query @param {URLSearchParams} params @param {AbortSignal} signal */
   async #search(query, params, signal) {
     const limited = new URLSearchParams(params);
-    if (!query.limit) limited.set("limit", LIMIT);
+    const limit = query.limit || LIMIT;
+    limited.set("limit", limit);
     /** @type {Candidates} */
     const answer = (await read(`allocation_candidates?${limited}`, { signal })).body;
-    const text = JSON.stringify(answer.allocation_requests.map((it) => it.allocations));
-    // The explanation is the dear part: it is asked for again only when the answer is another.
+    const text = gist(answer, Number(limit));
+    // The explanation is expensive: it is asked for again only if the answer differs.
     if (text === this.#last) return;
     const more = new URLSearchParams(params);
     const about = this.params.get("about");
@@ -185,7 +186,7 @@ export class SearchView extends View {
   #ask(query) {
     this.#last = "";
     this.#go(query, this.params.get("about"));
-    // Where the answer is below the form, those who ask want to see it.
+    // Where the answer is below the form, scroll to it.
     if (this.#answer.offsetTop > this.#form.offsetTop) this.#answer.scrollIntoView();
   }
 
@@ -200,7 +201,7 @@ export class SearchView extends View {
 }
 
 /**
- * Of the amounts that no provider could give at once those that several could.
+ * The amounts that several providers could give together, but none alone.
  *
  * @param {Query} query
  * @param {Largest[]} largest
@@ -216,6 +217,18 @@ async function thatFitInParts(query, largest, signal) {
   });
   const fit = await Promise.all(tried);
   return largest.filter((_, index) => fit[index]);
+}
+
+/**
+ * Return the part of an answer whose change is shown at a refresh. The service begins each search at another
+ * tree: neither the order matters, nor which candidates were answered when there are more than the limit.
+ *
+ * @param {Candidates} answer
+ * @param {number} limit
+ */
+function gist(answer, limit) {
+  const found = answer.allocation_requests.map((it) => JSON.stringify(it.allocations));
+  return found.length < limit ? JSON.stringify(found.sort()) : `${limit} of more`;
 }
 
 /** @param {number} ways @param {number} trees */

@@ -1,4 +1,4 @@
-/** One tree: every provider as a box, who shares with it, who uses it. */
+/** One tree: every provider as a box, the providers that share with it, and its consumers. */
 
 import { read } from "../api.js";
 import { h, inSlices, refill } from "../dom.js";
@@ -39,7 +39,7 @@ export class TreeView extends View {
     const tree = answer.body.trees[0];
     this.#sharing = await sharingProviders(tree, signal);
     this.#shown = this.argument;
-    // A drawing that is broken off is not what this tag stands for.
+    // An aborted drawing leaves no tag, so that the tree is read again.
     this.#tag = null;
     await this.#draw(tree, again, signal);
     this.#tag = answer.tag;
@@ -65,7 +65,7 @@ export class TreeView extends View {
         h("p.calm", {}, "Through a common aggregate these give resources to this tree."),
         h("div.shared", {}, this.#sharing.map((provider) => providerBox(provider)))),
       h("section", {}, h("h2", {}, "Consumers"), consumers.length
-        ? consumerTable(consumers) : h("p.calm", {}, "Nobody holds anything of this tree.")));
+        ? consumerTable(consumers) : h("p.calm", {}, "No consumer holds anything of this tree.")));
     if (again) return;
     window.scrollTo(0, 0);
     await grown();
@@ -102,7 +102,7 @@ export class TreeView extends View {
 }
 
 /**
- * The providers of other trees that share with one of this tree.
+ * The providers of other trees that share with a provider of this tree.
  *
  * @param {Tree} tree
  * @param {AbortSignal} signal

@@ -1,4 +1,4 @@
-/** What every view is: an element that draws a place, and reads again when asked. */
+/** The base of every view: an element that draws a place, and reads again when asked. */
 
 import { refill } from "../dom.js";
 import { loadingNote } from "../parts/state_note.js";
@@ -38,7 +38,7 @@ export class View extends HTMLElement {
     if (!this.drawn) refill(this, loadingNote(text));
   }
 
-  /** What the view shows in a sentence, for those who do not see it. */
+  /** The view in a sentence, for screen readers. */
   summary() {
     return this.querySelector("[data-summary]")?.textContent ?? this.heading;
   }

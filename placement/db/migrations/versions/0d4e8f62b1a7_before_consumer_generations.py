@@ -3,6 +3,8 @@
 Older than the first release of this service. A copy of such tables is stamped with this revision.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from placement.db.migrations import steps
@@ -19,6 +21,12 @@ def _id() -> sa.Column[int]:
 
 def _number(name: str) -> sa.Column[int]:
     return sa.Column(name, sa.Integer, nullable=False)
+
+
+def _names(table: str, column: sa.Column[Any], *indexes: sa.Index) -> None:
+    """Define a table of which each row stands for a name."""
+    unique = sa.UniqueConstraint(column.name, name=f"uniq_{table}0{column.name}")
+    steps.table(metadata, table, _id(), column, unique, *indexes)
 
 
 steps.table(
@@ -77,31 +85,15 @@ steps.table(
     ),
 )
 
-steps.table(
-    metadata,
+_names(
     "placement_aggregates",
-    _id(),
     sa.Column("uuid", sa.String(36)),
-    sa.UniqueConstraint("uuid", name="uniq_placement_aggregates0uuid"),
     sa.Index("ix_placement_aggregates_uuid", "uuid"),
 )
-
-for _name in ("projects", "users"):
-    steps.table(
-        metadata,
-        _name,
-        _id(),
-        sa.Column("external_id", sa.String(255), nullable=False),
-        sa.UniqueConstraint("external_id", name=f"uniq_{_name}0external_id"),
-    )
-
-steps.table(
-    metadata,
-    "resource_classes",
-    _id(),
-    sa.Column("name", sa.String(255), nullable=False),
-    sa.UniqueConstraint("name", name="uniq_resource_classes0name"),
-)
+_names("projects", sa.Column("external_id", sa.String(255), nullable=False))
+_names("users", sa.Column("external_id", sa.String(255), nullable=False))
+_names("resource_classes", sa.Column("name", sa.String(255), nullable=False))
+_names("traits", sa.Column("name", sa.Unicode(255), nullable=False))
 
 steps.table(
     metadata,
@@ -126,14 +118,6 @@ steps.table(
     sa.Index("resource_providers_parent_provider_id_idx", "parent_provider_id"),
     sa.Index("resource_providers_root_provider_id_idx", "root_provider_id"),
     sa.Index("resource_providers_uuid_idx", "uuid"),
-)
-
-steps.table(
-    metadata,
-    "traits",
-    _id(),
-    sa.Column("name", sa.Unicode(255), nullable=False),
-    sa.UniqueConstraint("name", name="uniq_traits0name"),
 )
 
 steps.table(

@@ -5,13 +5,13 @@ neither sees the other's lock. With the foreign key the inventory's transaction 
 the class, and certification lets one of the two commit.
 
 Inventories without a class, which races of older services left, stay as they are: what is stored is
-not checked here, and ``placement-manage db check`` tells of them.
+not checked here, and ``placement-manage db check`` reports them.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-from placement.db.migrations import steps, table_locks
+from placement.db.migrations import steps
 
 revision = "9ec573870318"
 down_revision = "c3f7a5e81d62"
@@ -28,7 +28,7 @@ def upgrade() -> None:
         # Also what makes it a change in place: with the check, MySQL copies the table.
         op.execute("SET SESSION foreign_key_checks = 0")
         try:
-            with table_locks.nobody_else(op.get_bind()):
+            with steps.all_tables(op.get_bind()):
                 _refer()
         finally:
             op.execute("SET SESSION foreign_key_checks = DEFAULT")

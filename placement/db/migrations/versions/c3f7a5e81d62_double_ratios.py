@@ -6,12 +6,12 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
 
-from placement.db.migrations import steps, table_locks
+from placement.db.migrations import steps
 
 revision = "c3f7a5e81d62"
 down_revision = "b8d2f04c7e19"
 
-# What was shown of a ratio until now: 1.1, and not the 1.100000023841858 that FLOAT has kept.
+# The digits that were shown until now: 1.1, and not the 1.100000023841858 that FLOAT has kept.
 AS_SHOWN = "ROUND(allocation_ratio, 5 - FLOOR(LOG10(ABS(allocation_ratio))))"
 
 
@@ -20,7 +20,7 @@ def upgrade() -> None:
     if not steps.is_mysql():
         return
     if not isinstance(_ratio_type(), mysql.DOUBLE):
-        with table_locks.nobody_else(op.get_bind()):
+        with steps.all_tables(op.get_bind()):
             change = "ALTER TABLE inventories MODIFY allocation_ratio DOUBLE NOT NULL"
             steps.alter(change, "inventories")
     steps.update_in_batches(

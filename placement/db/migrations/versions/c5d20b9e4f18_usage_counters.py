@@ -1,4 +1,4 @@
-"""Keep what is used of an inventory beside it, so that nobody needs to sum the ledger."""
+"""Keep what is used of an inventory beside it, so that no read sums the ledger."""
 
 import sqlalchemy as sa
 

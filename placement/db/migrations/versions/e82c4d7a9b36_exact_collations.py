@@ -1,12 +1,12 @@
 """Compare names and uuids byte for byte on MySQL and MariaDB, as the other databases do.
 
-Their default collations take ``a`` for ``A``, and most of them ``a`` for ``a`` and a space.
+Their default collations take ``a`` for ``A``, and most of them take ``a`` for ``a`` and a space.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-from placement.db.migrations import steps, table_locks
+from placement.db.migrations import steps
 
 revision = "e82c4d7a9b36"
 down_revision = "d71f3a8c6e05"
@@ -55,11 +55,11 @@ def upgrade() -> None:
         for name, number in connection.execute(_OTHERWISE, {"collation": collation}).all()
         if name in TABLES
     }
-    # Who needs a small table waits for several; who needs a large one, for that one.
+    # Small tables are locked together, because they take an instant; a large one is locked alone.
     small = [name for name in TABLES if rows.get(name, SMALL) < SMALL]
     large = [name for name in TABLES if rows.get(name, 0) >= SMALL]
     for group in filter(None, (small, *([name] for name in large))):
-        with table_locks.nobody_else(connection):
+        with steps.all_tables(connection):
             for name in group:
                 # DYNAMIC, because an index over 255 characters of four bytes is too long for COMPACT.
                 steps.alter(

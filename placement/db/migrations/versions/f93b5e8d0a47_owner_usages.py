@@ -1,4 +1,4 @@
-"""Keep what every owner uses, so that nobody needs to sum the ledger for a project."""
+"""Keep what every owner uses, so that no read sums the ledger for a project."""
 
 import sqlalchemy as sa
 

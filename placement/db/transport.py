@@ -1,0 +1,269 @@
+"""The one function through which every statement of the service reaches the database.
+
+Reads, writes, BEGIN, COMMIT and ROLLBACK go through :func:`send`, which gives a message to the driver's
+cursor. By SQLAlchemy's own execution, one statement at a time, a claim takes 1.56 times the processor time on
+PostgreSQL with psycopg2, and 1.47 times on MariaDB. The log of SQL, tracing and the tests are
+:class:`Observer` objects, and the same bytes are sent with and without them.
+
+Most of the cost of a small statement is the sending and the answer, so several travel as one message.
+Compared with a message for each statement (PostgreSQL: one for each but the last and COMMIT), in 12 turns of
+a second, the database on the same two cores: processor time 0.83 with psycopg2 and 0.87 with PyMySQL; claims
+per second by one client 1.09 and 1.24, by two processes of eight threads 1.12 and 1.11. On a network each
+message is a round trip as well. The first statement that fails is the last that is run. psycopg2 reports only
+the result of the last; PyMySQL and mysqlclient report each.
+
+SQLAlchemy's connection is used by Alembic's migrations, DDL, reflection, the questions of SQLAlchemy at a new
+connection, and the check of the rights of the database's user.
+
+Errors are SQLAlchemy's: it wraps the driver's error, judges whether the connection is gone, and drops it
+with the others of the pool.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
+
+from sqlalchemy import Connection, Dialect, Engine, event
+
+_LOG = logging.getLogger("sqlalchemy.engine.Engine")
+_RAISED = "placement_raised"
+
+REPORTS_LAST = ("psycopg2",)
+REPORT_EACH = ("pymysql", "mysqldb")
+DRIVERS = (*REPORTS_LAST, *REPORT_EACH)
+"""Drivers that take several statements at once."""
+
+_BYTES = "latin-1"
+"""Each byte is a character of it, and the other way round."""
+
+SEVERAL = "several_statements"
+"""In the ``info`` of a connection: such messages may be sent to it."""
+
+
+class StaleRead(Exception):
+    """What was read inside this transaction is no longer true: begin it again.
+
+    Raised by a compare-and-set that found no row, and by an insert of a key that is taken.
+    """
+
+
+class QueuedStatement(NamedTuple):
+    """A statement as its driver takes it. ``expected_rows``: how many it must find, None for any number."""
+
+    text: str
+    parameters: Any = ()
+    expected_rows: int | None = None
+
+
+class Message(NamedTuple):
+    """What goes to the driver at once: its text and parameters, and the statements of which it is made."""
+
+    text: str | bytes
+    parameters: Any
+    statements: Sequence[QueuedStatement]
+
+
+class Observer:
+    """Called before and after each message. An error that it raises counts as one of the driver."""
+
+    def before(self, connection: Connection, sent: Message) -> None:
+        """The message is about to be sent."""
+
+    def after(self, connection: Connection, sent: Message, error: BaseException | None) -> None:
+        """The message was answered, or has failed with an error."""
+
+
+@dataclass
+class Watch:
+    """The observers of the messages to a database.
+
+    ``comment``: returns the comment that ``connection_trace`` appends to each message, the one option that
+    changes what is sent.
+    """
+
+    observers: list[Observer] = field(default_factory=list)
+    comment: Callable[[], str] | None = None
+
+
+class DriverResult(NamedTuple):
+    """The result of the last statement of a message: how many rows it found, and the rows it has read.
+
+    ``description``: the driver's, of the columns.
+    """
+
+    number: int
+    rows: Sequence[tuple[Any, ...]]
+    description: Sequence[Any]
+
+
+class _SqlLog(Observer):
+    """Writes each message into the log of SQLAlchemy, as ``echo`` and ``connection_debug`` have it."""
+
+    def before(self, connection: Connection, sent: Message) -> None:
+        for text, parameters, _ in sent.statements:
+            _LOG.info("%s", text)
+            if connection.engine.hide_parameters:
+                _LOG.info("[SQL parameters hidden due to hide_parameters=True]")
+            elif parameters:
+                _LOG.info("%.2000r", parameters)
+
+
+_SQL_LOG = _SqlLog()
+
+
+def _log_rows(result: DriverResult) -> None:
+    if _LOG.isEnabledFor(logging.DEBUG):
+        for row in result.rows:
+            _LOG.debug("Row %r", row)
+
+
+def prepare(engine: Engine) -> None:
+    """Make a new engine ready for :func:`send`.
+
+    To be called before other listeners are added that run statements themselves
+    (:mod:`placement.db.deadlines`): of the listeners to ``do_execute`` the first to act is the last.
+    """
+    event.listen(engine, "do_execute", _raise)
+
+
+def send(
+    connection: Connection,
+    statements: Sequence[QueuedStatement],
+    watch: Watch,
+    *,
+    reads: bool = False,
+) -> DriverResult:
+    """Send statements as one message.
+
+    :param reads: the last statement returns rows.
+    :raises sqlalchemy.exc.DBAPIError: the driver's error, as SQLAlchemy wraps it.
+    :raises StaleRead: a statement has found another number of rows than expected.
+    """
+    dialect = connection.dialect
+    cursor = None
+    begun: list[Callable[[BaseException | None], None]] = []
+    try:
+        cursor = connection.connection.cursor()
+        text, parameters = driver_message(dialect.driver, cursor, statements)
+        if watch.comment is not None:
+            text = _commented(text, watch.comment())
+        is_logged = _LOG.isEnabledFor(logging.INFO)
+        if is_logged or watch.observers:
+            sent = Message(text, parameters, statements)
+            for observer in [_SQL_LOG, *watch.observers] if is_logged else list(watch.observers):
+                observer.before(connection, sent)
+                begun.append(partial(observer.after, connection, sent))
+        _execute(dialect, cursor, text, parameters)
+        numbers = row_counts(dialect.driver, cursor, statements)
+        result = DriverResult(numbers[-1], cursor.fetchall() if reads else (), cursor.description)
+        cursor.close()
+        if is_logged and reads:
+            _log_rows(result)
+        while begun:
+            begun.pop()(None)
+    except BaseException as error:
+        if cursor is not None:
+            with suppress(Exception):
+                cursor.close()
+        while begun:
+            begun.pop()(error)
+        _hand_over(connection, statements, error)
+    _check(statements, numbers)
+    return result
+
+
+def _commented(text: str | bytes, comment: str) -> str | bytes:
+    addition = f" -- {comment}"
+    return text + addition if isinstance(text, str) else text + addition.encode()
+
+
+def _execute(dialect: Dialect, cursor: Any, text: str | bytes, parameters: Any) -> None:
+    for listener in dialect.dispatch.do_execute:
+        if listener(cursor, text, parameters, None):
+            return
+    dialect.do_execute(cursor, text, parameters)  # type: ignore[arg-type]
+
+
+def _hand_over(
+    connection: Connection, statements: Sequence[QueuedStatement], error: BaseException
+) -> NoReturn:
+    """Let SQLAlchemy raise the error, and do what it does after an error.
+
+    It runs the message, and :func:`_raise` takes the driver's place.
+    """
+    text, parameters, _ = statements[-1]
+    if len(statements) > 1:
+        # With all values beside it, as SQLAlchemy shows or hides them.
+        text = "; ".join(each.text for each in statements)
+        parameters = tuple(each.parameters for each in statements)
+    connection.exec_driver_sql(text, parameters, execution_options={_RAISED: error})
+    raise error
+
+
+def _raise(_cursor: Any, _text: str, _parameters: Any, context: Any) -> None:
+    if context is not None and (error := context.execution_options.get(_RAISED)):
+        raise error
+
+
+def expecting(driver: str, part: QueuedStatement) -> QueuedStatement:
+    """Return a part that fails unless it finds so many rows, or whose number is checked before COMMIT."""
+    if part.expected_rows is None or driver in REPORT_EACH:
+        return part
+    # Nothing of it comes from outside: a ready text, and how many rows there are.
+    text = (
+        f"WITH changed AS ({part.text} RETURNING 1) "  # noqa: S608
+        f"SELECT 1 / CAST(count(*) = {part.expected_rows} AS integer) FROM changed"
+    )
+    return QueuedStatement(text, part.parameters)
+
+
+def driver_message(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -> tuple[Any, Any]:
+    """Return text and parameters of the message, as ``cursor.execute`` takes them."""
+    if len(parts) == 1:
+        return parts[0][:2]
+    text = "; ".join([_filled(cursor, part) for part in parts])
+    # What psycopg2 has quoted are bytes already.
+    return (text.encode(_BYTES) if driver in REPORTS_LAST else text), None
+
+
+def _filled(cursor: Any, part: QueuedStatement) -> str:
+    """Return the text of a part with its parameters in their places, as the driver writes them.
+
+    Most are ids and amounts, which need no quotes; the driver would take up to 2 us for each. Together with
+    binding no value twice (:func:`placement.db.statements.insert_of`), a claim takes 0.91 of the
+    processor time on PostgreSQL.
+    """
+    given = part.parameters
+    if isinstance(given, Mapping):
+        return part.text % {name: _literal(cursor, value) for name, value in given.items()}
+    return part.text % tuple([_literal(cursor, value) for value in given])
+
+
+def _literal(cursor: Any, value: Any) -> Any:
+    if type(value) is int and value >= 0:
+        return value
+    text: str | bytes = cursor.mogrify("%s", (value,))
+    return text if isinstance(text, str) else text.decode(_BYTES)
+
+
+def row_counts(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -> list[int]:
+    """Return how many rows the parts have found that are reported; the cursor ends at the last result."""
+    found = [cursor.rowcount]
+    if driver in REPORT_EACH:
+        for _ in parts[1:]:
+            cursor.nextset()
+            found.append(cursor.rowcount)
+    return found
+
+
+def _check(parts: Sequence[QueuedStatement], found: Sequence[int]) -> None:
+    """Check what the parts have found.
+
+    :raises StaleRead: another number of rows than one of them must find.
+    """
+    for part, number in zip(reversed(parts), reversed(found), strict=False):
+        if part.expected_rows not in (None, number):
+            raise StaleRead("other rows are there than were read")

@@ -1,0 +1,418 @@
+"""The handlers of ``/-/``: parse, ask one question, render (specification 07)."""
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from importlib import resources
+from pathlib import PurePosixPath
+from typing import Any
+
+from oslo_config import cfg
+from webob import Response
+from webob.multidict import MultiDict
+
+from placement import errors
+from placement.handlers import candidate_query
+from placement.handlers.candidate_query import GROUP_KEY
+from placement.handlers.query_syntax import ANY_PREFIX, ANY_TRAITS_SINCE
+from placement.handlers.resource_provider import provider_query
+from placement.insight import obstacles, questions, schemas, trees, what_if
+from placement.insight.packing import Packing
+from placement.insight.questions import Diagnosis, Explanation
+from placement.insight.remedies import Piece, RelaxableRequest, Relaxation, Remedies
+from placement.insight.trees import Page, TreesQuery
+from placement.insight.what_if import (
+    AffectedConsumer,
+    Change,
+    Drain,
+    Placements,
+    Remove,
+    Replace,
+    Situation,
+    TrialOutcome,
+)
+from placement.objects.inventory import records_from
+from placement.schemas import allocation_candidate
+from placement.search.request import CandidateRequest
+from placement.search.tally import Stop, Stopped, Tally
+from placement.web.error_responses import NotFoundHere
+from placement.web.microversion import Version
+from placement.web.request import Request
+from placement.web.response import empty_response, json_response, link, tagged_response
+from placement.web.validation import normalized_uuid
+
+AFTER_COMBINING = frozenset({Stop.NO_COMBINATION, Stop.WORK_LIMIT})
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Prometheus' text format. Its library is loaded only where the metrics are made."""
+
+
+def explain(request: Request) -> Response:
+    """Say why no provider can take the request, and what would help."""
+    given = candidate_query.checked(request, schemas.EXPLAIN.at(request.version.minor))
+    asked = _relaxable(
+        _search_query(given, schemas.EXPLAIN_OWN), request.version, request.conf.placement
+    )
+    found = questions.explain(
+        request.picture, asked, given.get("about"), request.conf.insight.work_factor
+    )
+    examples = int(given.get("examples", schemas.DEFAULT_EXAMPLES))
+    return json_response(request, _explanation(found, asked.request, examples))
+
+
+def capacity(request: Request) -> Response:
+    """Say how often the request fits, one placement after the other, if no other claim comes."""
+    given = candidate_query.checked(request, schemas.CAPACITY.at(request.version.minor))
+    query = _search_query(given, schemas.CAPACITY_OWN)
+    found = questions.capacity(
+        request.picture,
+        candidate_query.parsed(query, request.version, request.conf.placement),
+        by_aggregate=given.get("by") == "aggregates",
+        top=int(given.get("top", schemas.DEFAULT_TOP)),
+        work_factor=request.conf.insight.work_factor,
+    )
+    document = {
+        **_packing(found.packing),
+        "places": [asdict(place) for place in found.places],
+        "limits": found.packing.limits,
+        "stranded": found.packing.stranded,
+        "largest": found.packing.largest,
+    }
+    return json_response(request, document)
+
+
+def try_out(request: Request) -> Response:
+    """Say what changes would do to a request; nothing is written."""
+    body = request.read_json(schemas.WHAT_IF)
+    query = _query_in_body(request, body["query"])
+    asked = _relaxable(query, request.version, request.conf.placement)
+    changes = [change for given in body["changes"] for change in _changes(request, given)]
+    outcome = what_if.try_out(
+        request.db, request.picture, changes, asked, request.conf.insight.work_factor
+    )
+    return json_response(request, _outcome(outcome))
+
+
+def list_trees(request: Request) -> Response:
+    """GET /-/trees"""
+    schema = schemas.TREES.at(request.version.minor)
+    given = request.read_query(schema)
+    for uuid in given.getall("uuid"):
+        # With the whole query the schema checks the last one only.
+        request.check_query(schema, {"uuid": uuid})
+    query = TreesQuery(
+        providers=replace(provider_query(given, request.version), uuid=None),
+        uuids=frozenset(given.getall("uuid")) or None,
+        limit=int(given.get("limit", schemas.DEFAULT_LIMIT)),
+        after=given.get("after"),
+        allocations=given.get("allocations") == "true",
+    )
+    page = trees.find(request.db, request.picture, query, known=request.known_tags())
+    return _page(request, page)
+
+
+def show_tree(request: Request) -> Response:
+    """GET /-/trees/{uuid}"""
+    given = request.read_query(schemas.TREE)
+    page = trees.show(
+        request.db,
+        request.path_args["uuid"],
+        allocations=given.get("allocations") == "true",
+        known=request.known_tags(),
+    )
+    return _page(request, page)
+
+
+def show_metrics(request: Request) -> Response:
+    """GET /-/metrics"""
+    request.read_query(schemas.METRICS)
+    assert request.metrics is not None, "the route is there only with the metrics"
+    body = request.metrics()
+    headers = [("Content-Type", METRICS_TYPE), ("Content-Length", str(len(body)))]
+    return Response(
+        status=200, headerlist=[*headers, ("Cache-Control", "no-cache")], app_iter=[body]
+    )
+
+
+# -- what is asked -------------------------------------------------------------------------------
+
+
+def _search_query(given: MultiDict, own: dict[str, Any]) -> MultiDict:
+    """Return the query of the search alone, without the parameters of the question about it."""
+    return MultiDict((name, value) for name, value in given.items() if name not in own)
+
+
+def _query_in_body(request: Request, text: str) -> MultiDict:
+    schema = allocation_candidate.GET.at(request.version.minor)
+    return candidate_query.checked(request, schema, text)
+
+
+def _changes(request: Request, given: Mapping[str, Any]) -> Iterator[Change]:
+    if "drain" in given:
+        yield Drain(normalized_uuid(given["drain"]))
+    elif "remove" in given:
+        yield Remove(normalized_uuid(given["remove"]))
+    elif "place" in given:
+        query = _query_in_body(request, given["place"])
+        placed = candidate_query.parsed(query, request.version, request.conf.placement)
+        yield Placements(placed, int(given.get("times", 1)))
+    for uuid, records in given.get("inventories", {}).items():
+        yield Replace(uuid, inventories=records_from(records))
+    for uuid, names in given.get("traits", {}).items():
+        yield Replace(uuid, traits=frozenset(names))
+    for uuid, uuids in given.get("aggregates", {}).items():
+        yield Replace(uuid, aggregates=frozenset(map(normalized_uuid, uuids)))
+
+
+# -- the demands of a query, and the query without some of them ----------------------------------
+
+
+def _relaxable(
+    query: MultiDict, version: Version, options: cfg.ConfigOpts.GroupAttr
+) -> RelaxableRequest:
+    """Return the request of a query, with its demands.
+
+    The query is taken apart into the pieces that can be left out (specification 07 section 2.1). The others
+    are put together again and read by the code that reads every query: what it refuses is not a relaxation.
+    """
+    request = candidate_query.parsed(query, version, options)
+    pieces = [piece for key in dict.fromkeys(query) for piece in _pieces(query, key, version)]
+    droppable = [piece for piece in pieces if _is_demand(piece)]
+
+    def without(numbers: tuple[int, ...]) -> CandidateRequest | None:
+        left = _without(pieces, [droppable[number] for number in numbers])
+        try:
+            return candidate_query.parsed(_query(left), version, options)
+        except errors.BadRequest:
+            return None
+
+    return RelaxableRequest(request, droppable, without)
+
+
+def _is_demand(piece: Piece) -> bool:
+    if piece.parameter == "group_policy":
+        return piece.text == "isolate"
+    return piece.parameter != "limit"
+
+
+def _pieces(query: MultiDict, key: str, version: Version) -> Iterable[Piece]:
+    """Yield the pieces of those values of a parameter that count."""
+    values = list(query.getall(key))
+    name = GROUP_KEY.match(key)
+    kind = name[1] if name else key
+    if kind in ("resources", "in_tree") or (kind == "required" and version < ANY_TRAITS_SINCE):
+        values = values[-1:]
+    elif kind in candidate_query.FIRST_VALUE_COUNTS:
+        values = values[:1]
+    for number, value in enumerate(values):
+        for text in _parts(kind, value):
+            yield Piece(key, number, text)
+
+
+def _parts(kind: str, value: str) -> list[str]:
+    if kind == "resources":
+        # If a class is given twice, the last amount counts.
+        return list({item.partition(":")[0]: item for item in value.split(",")}.values())
+    if kind in ("required", "root_required") and not value.startswith(ANY_PREFIX):
+        return list(dict.fromkeys(item.strip() for item in value.split(",")))
+    return [value]
+
+
+def _without(pieces: list[Piece], dropped: Collection[Piece]) -> list[Piece]:
+    """Return the remaining pieces, without groups, also in same_subtree, that ask for nothing any more."""
+    left = [piece for piece in pieces if piece not in dropped]
+    if any(piece.parameter == "group_policy" for piece in dropped):
+        left.append(Piece("group_policy", 0, "none"))
+    for suffix in {_suffix(piece) for piece in dropped} - {None}:
+        asking = {f"resources{suffix}", f"required{suffix}"}
+        if not any(piece.parameter in asking for piece in left):
+            left = [piece for piece in left if _suffix(piece) != suffix]
+            left = [tied for piece in left for tied in _untied(piece, str(suffix))]
+    return left
+
+
+def _suffix(piece: Piece) -> str | None:
+    name = GROUP_KEY.match(piece.parameter)
+    return name[2] if name else None
+
+
+def _untied(piece: Piece, suffix: str) -> list[Piece]:
+    """Return a piece without a dropped group; nothing if it named only that group."""
+    if piece.parameter != "same_subtree":
+        return [piece]
+    names = [name for name in piece.text.split(",") if name.strip() != suffix]
+    return [piece._replace(text=",".join(names))] if names else []
+
+
+def _query(pieces: list[Piece]) -> MultiDict:
+    values: dict[tuple[str, int], list[str]] = {}
+    for piece in pieces:
+        values.setdefault(piece[:2], []).append(piece.text)
+    return MultiDict((key, ",".join(texts)) for (key, _), texts in values.items())
+
+
+# -- what is answered ----------------------------------------------------------------------------
+
+
+def _explanation(found: Explanation, request: CandidateRequest, examples: int) -> dict[str, Any]:
+    tally = found.result.tally
+    document = {
+        **_diagnosis(found.everywhere),
+        "steps": _steps(found, tally, request, examples),
+        **_ends(tally.stopped),
+    }
+    if found.about is not None:
+        document["about"] = {**_diagnosis(found.about), "verdict": found.about.verdict}
+        document["complete"] = document["complete"] and document["about"]["complete"]
+    return document
+
+
+def _diagnosis(found: Diagnosis) -> dict[str, Any]:
+    document: dict[str, Any] = {"candidates": asdict(found.candidates), "complete": True}
+    return document if found.remedies is None else document | _remedies(found.remedies)
+
+
+def _remedies(found: Remedies) -> dict[str, Any]:
+    return {
+        "relaxations": [_relaxation(each) for each in found.relaxations],
+        "pairs_tried": found.pairs,
+        "largest": [asdict(each) for each in found.largest],
+        "complete": found.complete,
+    }
+
+
+def _relaxation(each: Relaxation) -> dict[str, Any]:
+    drop = [{"parameter": piece.parameter, "value": piece.text} for piece in each.drop]
+    return {"drop": drop[0] if len(drop) == 1 else drop, "candidates": asdict(each.candidates)}
+
+
+def _packing(packing: Packing) -> dict[str, Any]:
+    return {"count": packing.count, "exact": packing.exact, "complete": packing.complete}
+
+
+def _steps(
+    found: Explanation, tally: Tally, request: CandidateRequest, examples: int
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": step.group,
+            "test": step.test.value,
+            "subject": step.subject,
+            "unit": step.unit.value,
+            "before": step.before,
+            "left": step.left,
+            "examples": obstacles.examples(found.cloud, request, step, examples),
+        }
+        for step in tally.steps
+    ]
+
+
+def _ends(stopped: Stopped | None) -> dict[str, Any]:
+    """Return what ended the search before combining, and what combining ended with."""
+    if stopped is None:
+        return {"stopped": None, "combining": None}
+    ended = {
+        "why": stopped.why.value,
+        "group": stopped.group,
+        "subject": stopped.subject,
+        "meaning": stopped.why.meaning,
+    }
+    if stopped.why in AFTER_COMBINING:
+        return {"stopped": None, "combining": ended}
+    return {"stopped": ended, "combining": None}
+
+
+def _outcome(outcome: TrialOutcome) -> dict[str, Any]:
+    return {
+        "before": _situation(outcome.before),
+        "after": _situation(outcome.after),
+        "homeless": [_homeless(consumer) for consumer in outcome.homeless],
+        "placed": [{"asked": asked, "placed": placed} for asked, placed in outcome.placed],
+        "complete": outcome.complete,
+    }
+
+
+def _situation(met: Situation) -> dict[str, Any]:
+    document = {"candidates": asdict(met.candidates), "capacity": _packing(met.packing)}
+    return document if met.remedies is None else document | _remedies(met.remedies)
+
+
+def _homeless(consumer: AffectedConsumer) -> dict[str, Any]:
+    return {
+        "uuid": consumer.uuid,
+        "type": consumer.type,
+        "project": consumer.project,
+        "user": consumer.user,
+        "allocations": consumer.lost,
+    }
+
+
+def _page(request: Request, page: Page) -> Response:
+    body = None if page.trees is None else {"trees": page.trees, "next": page.next}
+    return tagged_response(request, body, page.tag)
+
+
+# -- the files of the web page (specification 07 section 7) ----------------------------------------
+
+EXPLORER = "/-/explorer"
+FIRST_PAGE = "index.html"
+MEDIA_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+# Scripts, styles and answers come from this service alone, and text never becomes markup.
+PROTECTION = [
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    content: bytes
+    media_type: str
+    tag: str
+
+
+def show_file(request: Request) -> Response:
+    """GET /-/explorer/, and every file below it"""
+    file = _files().get(request.path_args.get("path", FIRST_PAGE))
+    if file is None:
+        raise NotFoundHere
+    headers = [("ETag", f'"{file.tag}"'), ("Cache-Control", "no-cache"), *PROTECTION]
+    if file.tag in request.known_tags():
+        return Response(status=304, headerlist=headers, app_iter=[])
+    headers += [("Content-Type", file.media_type), ("Content-Length", str(len(file.content)))]
+    return Response(status=200, headerlist=headers, app_iter=[file.content])
+
+
+def lead_to_page(request: Request) -> Response:
+    """GET /-/explorer: relative addresses in the page need the slash at the end."""
+    response = empty_response(request, status=308, location=link(request, f"{EXPLORER}/"))
+    # WSGI asks for a type with every status but 204 and 304.
+    response.headerlist.append(("Content-Type", MEDIA_TYPES[".html"]))
+    return response
+
+
+@lru_cache(maxsize=1)
+def _files() -> Mapping[str, _File]:
+    """Return the files of the package by path; no other file is ever opened."""
+    found = {}
+    with resources.as_file(resources.files("placement") / "explorer") as folder:
+        for path in folder.rglob("*.*"):
+            name = PurePosixPath(path.relative_to(folder).as_posix())
+            if name.suffix in MEDIA_TYPES:
+                content = path.read_bytes()
+                tag = hashlib.sha256(content).hexdigest()[:32]
+                found[str(name)] = _File(content, MEDIA_TYPES[name.suffix], tag)
+    return found

@@ -1,0 +1,363 @@
+"""What the service does, counted for Prometheus (specification 07 section 6).
+
+Requests are recorded when they end, from what was noted on the way (:mod:`placement.telemetry`). Values
+of labels are bounded: lines of the URL page, constants, names of classes that exist.
+"""
+
+import fcntl
+import functools
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import prometheus_client as prometheus
+from prometheus_client import multiprocess, values
+from prometheus_client.core import Metric
+from sqlalchemy.pool import QueuePool
+
+from placement.db import driver_errors
+from placement.db.database import Database
+from placement.insight.cloud_gauges import CloudGauges
+from placement.objects.picture import Picture
+from placement.search.tally import Stop
+from placement.telemetry import Found, Trace
+from placement.web.observation import method_of
+from placement.web.request_log import Environ
+
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+CANDIDATES = (0, 1, 10, 100, 1000, 10_000)
+OPERATION = ("method", "route")
+
+
+class Family(NamedTuple):
+    """A counter, or with ``buckets`` a histogram; ``at_zero``: series that are shown before they count.
+
+    What begins at 1 has never increased.
+    """
+
+    name: str
+    text: str
+    labels: Sequence[str] = ()
+    buckets: Sequence[float] = ()
+    at_zero: Iterable[str] = ()
+
+
+FAMILIES = (
+    Family(
+        "request_seconds",
+        "Seconds that requests took, by route of the API.",
+        (*OPERATION, "status"),
+        SECONDS,
+    ),
+    Family("write_attempts", "Transactions that write, repeated ones too.", OPERATION),
+    Family("repeats", "Transactions begun again, by cause.", (*OPERATION, "cause")),
+    Family(
+        "contention_refusals", "Writes refused because they kept losing against others.", OPERATION
+    ),
+    Family("conflicts", "Answers of status 409, by error.", (*OPERATION, "error")),
+    Family(
+        "providers_held_seconds",
+        "Seconds for which transactions kept providers locked.",
+        OPERATION,
+        SECONDS,
+    ),
+    Family(
+        "search_stage_seconds",
+        "Seconds of searches for candidates, by stage.",
+        ("stage",),
+        SECONDS,
+    ),
+    Family("search_candidates", "Candidates that searches found.", (), CANDIDATES),
+    Family(
+        "searches_empty",
+        "Searches that found nothing, by what ended them.",
+        ("stopped",),
+        at_zero=tuple(stop.value for stop in Stop),
+    ),
+    Family(
+        "searches_cut",
+        "Searches cut short, by the bound.",
+        ("bound",),
+        at_zero=("work", "candidates", "bytes"),
+    ),
+    Family(
+        "picture_refreshes",
+        "Times the picture was brought up to date.",
+        ("kind",),
+        at_zero=("nothing", "part", "whole"),
+    ),
+    Family("picture_providers_read", "Resource providers read for the picture."),
+    Family(
+        "database_errors",
+        "Errors of the database, by kind.",
+        ("kind",),
+        at_zero=driver_errors.KINDS,
+    ),
+    Family("pool_waits", "Times a connection took more than a millisecond."),
+    Family("pool_wait_seconds", "Seconds that these waits took."),
+)
+
+GAUGES: dict[str, tuple[str, Any]] = {
+    "picture_providers": ("Resource providers in the picture.", "liveall"),
+    "picture_checked_timestamp_seconds": (
+        "When the picture was last known to be up to date.",
+        "liveall",
+    ),
+    "picture_memory_bytes": (
+        "Bytes that the picture takes, estimated when metrics are read.",
+        "liveall",
+    ),
+    "pool_size": ("Connections to the database that are kept.", "livesum"),
+    "pool_in_use": ("Connections to the database in use.", "livesum"),
+    "foreign_writes": (
+        "Writes of another service to this database that were not made up for.",
+        "livemostrecent",
+    ),
+}
+"""With the way in which those of several processes become one."""
+
+
+class Metrics:
+    """The numbers of this process, or of all processes that share ``directory``.
+
+    :param writes: method and route of everything that writes.
+    """
+
+    def __init__(self, directory: Path | None, writes: Sequence[tuple[str, str]]) -> None:
+        self._directory = directory
+        self._slots: ProcessSlots | None = None
+        if directory is None:
+            values.ValueClass = values.MutexValue
+        else:
+            self._slots = ProcessSlots(directory, self._forget_gauges)
+            # The library reads the directory from its variable, at each new series.
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
+            values.ValueClass = values.MultiProcessValue(self._slots.mine)
+        prometheus.disable_created_metrics()
+        self._registry = prometheus.CollectorRegistry()
+        self._families = {family.name: self._made(family) for family in FAMILIES}
+        for operation in writes:
+            self._families["contention_refusals"].labels(*operation)
+        self._gauges: dict[str, prometheus.Gauge] = {}
+        self._cloud = CloudGauges()
+        self._database: Database | None = None
+        self._shown_picture = (-1, 0)
+        self._forget_states()
+
+    def _made(self, family: Family) -> Any:
+        name, registry = f"placement_{family.name}", self._registry
+        made: Any = (
+            prometheus.Histogram(
+                name, family.text, family.labels, registry=registry, buckets=family.buckets
+            )
+            if family.buckets
+            else prometheus.Counter(name, family.text, family.labels, registry=registry)
+        )
+        for label in family.at_zero:
+            made.labels(label)
+        return made
+
+    def _observe(self, name: str, value: float, *labels: str) -> None:
+        family = self._families[name]
+        (family.labels(*labels) if labels else family).observe(value)
+
+    def _count(self, name: str, amount: float, *labels: str) -> None:
+        family = self._families[name]
+        (family.labels(*labels) if labels else family).inc(amount)
+
+    def _show(self, name: str, value: float) -> None:
+        """Set a gauge, made when it is first set: before that it would show 0."""
+        if name not in self._gauges:
+            text, mode = GAUGES[name]
+            self._gauges[name] = prometheus.Gauge(
+                f"placement_{name}", text, registry=self._registry, multiprocess_mode=mode
+            )
+        self._gauges[name].set(value)
+
+    # -- recording -------------------------------------------------------------------------------
+
+    def record(self, environ: Environ, trace: Trace, seconds: float) -> None:
+        """Count a request that has ended."""
+        if self._process != os.getpid():
+            self._forget_states()
+        method = method_of(environ)
+        self._observe("request_seconds", seconds, method, trace.route, trace.status)
+        if self._database is not None and len(self._database.in_use) != self._shown_in_use:
+            self._record_pool(self._database)
+        if trace.eventful:
+            self._record_events((method, trace.route), trace)
+
+    def _record_events(self, operation: tuple[str, str], trace: Trace) -> None:
+        if trace.attempts:
+            self._count("write_attempts", trace.attempts, *operation)
+        for held_s in trace.held_s:
+            self._observe("providers_held_seconds", held_s, *operation)
+        if trace.found is not None:
+            self._record_search(trace, trace.found)
+        for kind, read, providers in trace.refreshes:
+            self._count("picture_refreshes", 1, kind)
+            if read:
+                self._count("picture_providers_read", read)
+            self._record_picture(providers)
+        if trace.waits:
+            self._count("pool_waits", trace.waits)
+            self._count("pool_wait_seconds", trace.waited_s)
+        if trace.gave_up:
+            self._count("contention_refusals", trace.gave_up, *operation)
+        if trace.conflict is not None:
+            self._count("conflicts", 1, *operation, trace.conflict)
+        for cause in trace.repeats:
+            self._count("repeats", 1, *operation, cause)
+        for kind in trace.database_errors:
+            self._count("database_errors", 1, kind)
+        if trace.foreign_writes is not None:
+            self._show("foreign_writes", trace.foreign_writes)
+
+    def _record_search(self, trace: Trace, found: Found) -> None:
+        for stage, seconds in trace.stages.items():
+            self._observe("search_stage_seconds", seconds, stage)
+        self._observe("search_candidates", found.candidates)
+        if found.stopped is not None:
+            self._count("searches_empty", 1, found.stopped)
+        for bound in found.cut:
+            self._count("searches_cut", 1, bound)
+
+    def watch_pool(self, database: Database) -> None:
+        """Count the connections of this database that are in use; one in memory has no pool."""
+        if isinstance(database.engine.pool, QueuePool):
+            self._database = database
+
+    def _record_pool(self, database: Database) -> None:
+        """Show how many connections are in use at this moment, as the request ends."""
+        self._shown_in_use = len(database.in_use)
+        pool = database.engine.pool
+        assert isinstance(pool, QueuePool)
+        self._show("pool_size", pool.size())
+        self._show("pool_in_use", self._shown_in_use)
+
+    def _record_picture(self, providers: int) -> None:
+        """Say what there is in it; the time in whole seconds, since searches are many."""
+        state = providers, int(time.time())
+        if state != self._shown_picture:
+            self._shown_picture = state
+            self._show("picture_providers", providers)
+            self._show("picture_checked_timestamp_seconds", state[1])
+
+    def _forget_states(self) -> None:
+        """Set all gauges again at the next occasion: a forked child has not set its own yet."""
+        self._process, self._shown_in_use = os.getpid(), -1
+        self._shown_picture = (-1, 0)
+
+    # -- showing ---------------------------------------------------------------------------------
+
+    def exposition(self, picture: Picture) -> bytes:
+        """Return everything in Prometheus' text format."""
+        if self._process != os.getpid():
+            self._forget_states()
+        cloud = self._cloud.of(picture)
+        if cloud.memory is not None:
+            self._show("picture_memory_bytes", cloud.memory)
+        shown = self._registry
+        if self._slots is not None:
+            for number in self._slots.abandoned():
+                self._forget_gauges(number)
+            shown = prometheus.CollectorRegistry()
+            multiprocess.MultiProcessCollector(shown, str(self._directory))
+        return prometheus.generate_latest(shown) + prometheus.generate_latest(
+            _FixedRegistry(cloud.families)
+        )
+
+    def _forget_gauges(self, number: int) -> None:
+        """Drop the gauges of a process that has ended; its counters stay."""
+        multiprocess.mark_process_dead(number, str(self._directory))
+
+
+class ProcessSlots:
+    """Numbers from 0 in one directory; two living processes never have the same.
+
+    A number is a lock on a file, which the kernel releases when the process ends, however it ends. The next
+    process continues the files of a dead one: there are never more of them than processes at once, counters
+    never fall, and the lock says whether the owner of a number lives. With process ids, the default of
+    prometheus-client, each worker that ends would leave its files for ever.
+
+    :param taken: called with each number that this process takes.
+    """
+
+    def __init__(self, directory: Path, taken: Callable[[int], object]) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._taken = taken
+        self._number = -1
+        self._owner = -1
+
+    def mine(self) -> int:
+        """Return the number of this process; after a fork the child takes one of its own."""
+        # Compared at each call: uWSGI forks without telling Python.
+        if self._owner != os.getpid():
+            self._number = self._take()
+            self._owner = os.getpid()
+        return self._number
+
+    def abandoned(self) -> list[int]:
+        """Return the numbers that no process has at the moment."""
+        return [
+            number
+            for number in map(int, (path.stem for path in self._directory.glob("*.lock")))
+            # To close a second descriptor of its own file would release the lock of this process.
+            if number != self.mine() and not self._is_locked(number)
+        ]
+
+    def _take(self) -> int:
+        for number in itertools.count():
+            file = self._locked(number)
+            if file is not None:
+                # Never closed: the lock lasts for as long as the process does.
+                self._taken(number)
+                return number
+        raise AssertionError("numbers never end")
+
+    def _is_locked(self, number: int) -> bool:
+        file = self._locked(number)
+        if file is not None:
+            os.close(file)
+        return file is None
+
+    def _locked(self, number: int) -> int | None:
+        """Lock the number without waiting; return its open file, or None if another process has it.
+
+        A lock of fcntl: a forked child does not inherit it.
+        """
+        file = os.open(
+            self._directory / f"{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            return None
+        return file
+
+
+class _FixedRegistry(prometheus.CollectorRegistry):
+    """A registry of metrics that were computed before."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
+        super().__init__()
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def metrics_in(directory: str | None, writes: tuple[tuple[str, str], ...]) -> Metrics:
+    """Return new metrics of this process, or those that it has in the directory already."""
+    return _shared(directory, writes) if directory else Metrics(None, writes)
+
+
+@functools.cache
+def _shared(directory: str, writes: tuple[tuple[str, str], ...]) -> Metrics:
+    # Two of one process would write over one another.
+    return Metrics(Path(directory), writes)

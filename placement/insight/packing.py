@@ -1,0 +1,273 @@
+"""How often a request fits, one placement after the other (specification 07 section 3).
+
+Trees that one provider serves alone are counted by arithmetic on columns. Any other tree is copied
+with the providers that share with it, and filled: the first candidate each time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement.inventory_record import InventoryRecord
+from placement.search.candidate import Candidate
+from placement.search.cloud import Cloud
+from placement.search.feasible import in_reach
+from placement.search.filters import FILTERS, ROOT_FILTERS, conditions, fits
+from placement.search.index_set import Indexes, Mask
+from placement.search.records import ProviderRecord, UsedInventory
+from placement.search.request import CandidateRequest, NameSets
+from placement.search.search import Prospect, prospect, search
+
+Column = NDArray[np.int64]
+
+SEARCHES_IN_TREES = 10
+"""Searches of one tree that cost as much as one of a thousand providers."""
+
+WORK_IN_TREE = 20_000
+"""Placements that one search of one tree may try."""
+
+
+@dataclass(slots=True)
+class Packing:
+    """How often a request fits: ``counts`` by provider index of the root, and what is left over.
+
+    ``exact``: it is the largest possible number; otherwise what is reached by taking the first candidate of
+    one tree after the other. ``complete`` is False if the budget ended first.
+    """
+
+    counts: Column
+    exact: bool = True
+    complete: bool = True
+    limits: dict[str, int] = field(default_factory=dict)
+    stranded: dict[str, int] = field(default_factory=dict)
+    largest: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Return the number of placements."""
+        return int(self.counts.sum())
+
+
+def pack(cloud: Cloud, request: CandidateRequest, known: NameSets | None, searches: int) -> Packing:
+    """Fill the cloud with a request and say how often it fitted. The cloud stays as it is.
+
+    :param searches: what this may cost, in searches of the whole cloud.
+    :raises UnknownTraitName, UnknownClassName: as the search does.
+    """
+    request = replace(request, limit=None, maximum=-1, seed=None)
+    packing = Packing(np.zeros(cloud.size, np.int64))
+    names = sorted(request.names.classes)
+    free = _free(cloud, names)
+    full = cloud.snapshot()
+    found = prospect(cloud, request, known)
+    if found is not None:
+        _fill_columns(full, request, found, free, packing)
+        trees = found.turns.anchor[~found.turns.single]
+        if len(trees):
+            left = searches * SEARCHES_IN_TREES * max(len(cloud) // 1000, 1)
+            _Filling(full, request, found, free, packing, left).fill(trees)
+    packing.largest = {name: _largest(cloud, name) for name in names}
+    packing.stranded = {name: _stranded(full, request, name, free[name]) for name in names}
+    packing.limits = _limits(full, request)
+    return packing
+
+
+def _free(cloud: Cloud, names: list[str]) -> dict[str, Column]:
+    """Return what is free of each class, whatever max_unit says, in one pass."""
+    columns = {name: np.zeros(cloud.size, np.int64) for name in names}
+    for index, inventories in enumerate(cloud.inventories):
+        for name, capacity, used, _ in inventories:
+            if name in columns:
+                columns[name][index] = min(capacity - used, 2**62)
+    return columns
+
+
+def _fill_columns(
+    cloud: Cloud,
+    request: CandidateRequest,
+    found: Prospect,
+    free: Mapping[str, Column],
+    packing: Packing,
+) -> None:
+    """Fill all trees that one provider serves alone, at once."""
+    providers = found.turns.provider[found.turns.single]
+    if not len(providers):
+        return
+    totals: Counter[str] = Counter()
+    for group in request.groups:
+        totals.update(group.amounts)
+    times = np.min([free[name][providers] // amount for name, amount in totals.items()], axis=0)
+    packing.counts[cloud.roots[providers]] = times
+    for name, amount in totals.items():
+        free[name][providers] -= times * amount
+        room = np.minimum(cloud.room(name)[providers], np.maximum(free[name][providers], 0))
+        cloud.set_rooms(name, providers, room)
+
+
+# -- trees -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Filling:
+    """Trees being filled one by one; ``left``: searches of one tree that there may still be."""
+
+    cloud: Cloud
+    request: CandidateRequest
+    found: Prospect
+    free: Mapping[str, Column]
+    packing: Packing
+    left: int
+
+    def fill(self, roots: Indexes) -> None:
+        """Fill these trees in their order: what is shared goes to the first."""
+        for root in roots.tolist():
+            if self.left <= 0:
+                self.packing.complete = False
+                return
+            self._fill_one(root)
+
+    def _fill_one(self, root: int) -> None:
+        guests = self._guests(root)
+        copied = np.array([root, *guests, *self._named() - {root, *guests}], np.int32)
+        members = self.cloud.forest.trees(copied)[0].tolist()
+        small = Cloud()
+        small.replace([record(self.cloud, index) for index in members])
+        asked = replace(self.request, anchor=str(self.cloud.uuids[root]))
+        places = dict(
+            zip((small.index_of[int(self.cloud.ids[i])] for i in members), members, strict=True)
+        )
+        while self.left > 0:
+            self.left -= 1
+            result = search(small, replace(asked, limit=2), work_limit=WORK_IN_TREE)
+            self.packing.complete &= result.complete
+            first = next(iter(result), None)
+            if first is None:
+                break
+            only = len(result) == 1 and not guests
+            self.packing.exact &= only and not self._is_shared(root)
+            times = _times(small, first) if only else 1
+            for place, amounts in first.allocations.items():
+                taken = {name: amount * times for name, amount in amounts.items()}
+                small.use(place, taken)
+                self.cloud.use(places[place], taken)
+                for name, amount in taken.items():
+                    self.free[name][places[place]] -= amount
+            self.packing.counts[root] += times
+            if not first.allocations:
+                break
+        else:
+            self.packing.complete = False
+
+    def _guests(self, root: int) -> list[int]:
+        """Return the roots of the trees whose providers share with this one and may serve."""
+        if self.found.away is None:
+            return []
+        sharers = [p for p in self.cloud.sharing.away(root) if self.found.away[p]]
+        return sorted({int(self.cloud.roots[sharer]) for sharer in sharers})
+
+    def _named(self) -> set[int]:
+        """Return the roots of the trees that the request names: it asks whether they exist."""
+        named = (group.in_tree for group in self.request.groups if group.in_tree is not None)
+        indexes = (self.cloud.index_of_uuid.get(uuid, -1) for uuid in named)
+        return {int(self.cloud.roots[index]) for index in indexes if index >= 0}
+
+    def _is_shared(self, root: int) -> bool:
+        return self.found.visited is not None and bool(self.found.visited[root])
+
+
+def _times(cloud: Cloud, candidate: Candidate) -> int:
+    """Return how often the only candidate of a tree fits: it stays the only one until it does not."""
+    held = {
+        (index, name): capacity - used
+        for index in candidate.allocations
+        for name, capacity, used, _ in cloud.inventories[index]
+    }
+    return min(
+        held[index, name] // amount
+        for index, amounts in candidate.allocations.items()
+        for name, amount in amounts.items()
+    )
+
+
+def record(cloud: Cloud, index: int) -> ProviderRecord:
+    """Return the content of one provider, to be put into another cloud or changed."""
+    parent = int(cloud.parents[index])
+    return ProviderRecord(
+        provider_id=int(cloud.ids[index]),
+        uuid=str(cloud.uuids[index]),
+        revision=int(cloud.revisions[index]),
+        parent_id=None if parent < 0 else int(cloud.ids[parent]),
+        root_id=int(cloud.ids[cloud.roots[index]]),
+        inventories={
+            name: UsedInventory(InventoryRecord._make(terms), used)
+            for name, _, used, terms in cloud.inventories[index]
+        },
+        traits=frozenset(cloud.traits[index]),
+        aggregates=frozenset(cloud.aggregates[index]),
+        name=cloud.names[index],
+        generation=int(cloud.generations[index]),
+    )
+
+
+# -- what is left --------------------------------------------------------------------------------
+
+
+def _largest(cloud: Cloud, name: str) -> int:
+    """Return the largest amount of a class that one provider could give now."""
+    column = cloud.classes.get(name)
+    if column is None:
+        return 0
+    room = column.room[: cloud.size].astype(np.int64)
+    providers, minimum, step = column.unit_columns()
+    possible = room[providers] // step * step
+    room[providers] = np.where(possible >= minimum, possible, 0)
+    return int(room.max(initial=0))
+
+
+def _stranded(cloud: Cloud, request: CandidateRequest, name: str, free: Column) -> int:
+    """Return what is free of a class where it did not run out: where the request's share still fits."""
+    fitting = np.zeros(cloud.size, np.bool_)
+    for group in request.groups:
+        if name in group.amounts:
+            fitting |= fits(cloud, name, group.amounts[name])
+    return int(free[fitting].sum())
+
+
+def _limits(cloud: Cloud, request: CandidateRequest) -> dict[str, int]:
+    """Return for how many trees which demand stops the next placement: the first that no provider meets.
+
+    What never changes comes before what runs out.
+    """
+    waiting = cloud.forest.is_root.copy()
+    limits: dict[str, int] = {}
+    for label, met in _demands(cloud, request):
+        stopped = int(np.count_nonzero(waiting & ~met))
+        if stopped:
+            limits[label] = stopped
+            waiting &= met
+    rest = int(np.count_nonzero(waiting))
+    return limits | ({TOGETHER: rest} if rest else {})
+
+
+TOGETHER = "all demands together"
+"""Each demand is met by some provider in reach of the tree, but no combination meets all."""
+
+
+def _demands(cloud: Cloud, request: CandidateRequest) -> Iterator[tuple[str, Mask]]:
+    """Yield each demand with the trees in whose reach some provider meets it, by the search's own tests."""
+    for of_root, names in conditions(ROOT_FILTERS, request):
+        yield f"{of_root.parameter} {of_root.value(names)}", of_root.met(cloud, names)
+    alive = cloud.ids >= 0
+    for group in request.groups:
+        for each, names in conditions(FILTERS, group):
+            label = f"{each.parameter}{group.suffix} {each.value(names)}"
+            yield label, in_reach(cloud, each.met(cloud, names) & alive)
+    for group in request.groups:
+        suffix = f" of group {group.suffix}" if group.suffix else ""
+        for name, amount in group.amounts.items():
+            yield f"{name}{suffix}", in_reach(cloud, fits(cloud, name, amount))

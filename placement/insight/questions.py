@@ -1,0 +1,180 @@
+"""What operators ask about a request: why nothing, how many more (specification 07 sections 2 and 3).
+
+A question is answered on a snapshot of the picture, outside its lock: it delays other searches of the worker
+by one search at most.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from placement import errors
+from placement.insight import obstacles
+from placement.insight.packing import Packing, pack
+from placement.insight.remedies import (
+    COUNTED,
+    Budget,
+    Count,
+    RelaxableRequest,
+    Remedies,
+    one_more,
+    remedies,
+)
+from placement.objects.allocation_candidate import unknown_names_refused
+from placement.objects.picture import Picture
+from placement.search.candidate import SearchResult
+from placement.search.cloud import Cloud
+from placement.search.request import CandidateRequest, NameSets
+from placement.search.search import search
+
+
+class UnknownHost(errors.NotFound):
+    """No provider has the uuid or name in ``about``."""
+
+    text = "No resource provider with uuid or name {given} found"
+    given: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The number of candidates, what would help if there are none, and for one host a verdict."""
+
+    candidates: Count
+    remedies: Remedies | None
+    verdict: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The result of the search on ``cloud`` with its tally, for all hosts and for one."""
+
+    cloud: Cloud
+    result: SearchResult
+    everywhere: Diagnosis
+    about: Diagnosis | None
+
+
+def explain(
+    picture: Picture, asked: RelaxableRequest, about: str | None, work_factor: int
+) -> Explanation:
+    """Explain what the search finds for a request, everywhere and in the tree of one host.
+
+    :param about: uuid or name of a provider.
+    :param work_factor: the most searches that this may cost; each answer costs at least one.
+    :raises UnknownHost:
+    :raises UnknownNameInQuery:
+    """
+    request = asked.request
+    opened = open_on(picture, one_more(request))
+    cloud, shares = opened.cloud, 1 if about is None else 2
+    host = None if about is None else provider_named(cloud, about)
+    budget = Budget(opened.known, max(work_factor // shares - 1, 0))
+    count = budget.counted(cloud, request, opened.result, request.limit or COUNTED)
+    everywhere = Diagnosis(count, None if count.count else remedies(cloud, asked, budget))
+    local = None
+    if host is not None:
+        local = _about(cloud, asked, host, Budget(opened.known, max(work_factor // 2, 1)))
+    return Explanation(cloud, opened.result, everywhere, local)
+
+
+def _about(cloud: Cloud, asked: RelaxableRequest, host: int, budget: Budget) -> Diagnosis:
+    root = cloud.uuids[int(cloud.roots[host])]
+    here = replace(asked.request, anchor=root)
+    count = budget.count(cloud, here)
+    verdict = obstacles.verdict(cloud, here, host, bool(count.count))
+    if count.count:
+        return Diagnosis(count, None, verdict)
+    return Diagnosis(count, remedies(cloud, asked, budget, root), verdict)
+
+
+# -- a snapshot of the picture ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A snapshot of the picture, the names that exist in the database alone, and a first result."""
+
+    cloud: Cloud
+    known: NameSets
+    result: SearchResult
+
+
+def open_on(picture: Picture, request: CandidateRequest) -> Opened:
+    """Search once, as the compatible API would, and return a snapshot of the picture that it saw.
+
+    :raises UnknownNameInQuery: in the order of the search (specification 04 section 5.8).
+    """
+
+    def work(cloud: Cloud, known: NameSets) -> Opened:
+        result = search(cloud, request, known, explain=True)
+        return Opened(cloud.snapshot(), known, result)
+
+    with unknown_names_refused():
+        return picture.read_knowing(request.names, work)
+
+
+def provider_named(cloud: Cloud, given: str) -> int:
+    """Return the index of the provider with this uuid or name.
+
+    :raises UnknownHost:
+    """
+    index = cloud.index_of_uuid.get(given)
+    if index is not None:
+        return index
+    if given and given in cloud.names:
+        return cloud.names.index(given)
+    raise UnknownHost(given=given)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceCount:
+    """The number of placements in one tree, or in the trees of one aggregate, which has no name."""
+
+    uuid: str
+    name: str | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How often a request fits, and where."""
+
+    packing: Packing
+    places: list[PlaceCount]
+
+
+def capacity(
+    picture: Picture, request: CandidateRequest, *, by_aggregate: bool, top: int, work_factor: int
+) -> Capacity:
+    """Return how often a request fits, one placement after the other, and the ``top`` places for it.
+
+    :raises UnknownNameInQuery:
+    """
+    opened = open_on(picture, replace(request, limit=1))
+    packing = pack(opened.cloud, request, opened.known, work_factor)
+    places = _by_aggregate if by_aggregate else _by_tree
+    ranked = sorted(
+        places(opened.cloud, packing), key=lambda place: (-place.count, place.name or place.uuid)
+    )
+    return Capacity(packing, ranked[:top])
+
+
+def _by_tree(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
+    return [
+        PlaceCount(str(cloud.uuids[root]), cloud.names[root], int(packing.counts[root]))
+        for root in np.flatnonzero(packing.counts).tolist()
+    ]
+
+
+def _by_aggregate(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
+    """Count a tree in each aggregate that has one of its providers."""
+    trees: dict[str, set[int]] = {}
+    for index, uuids in enumerate(cloud.aggregates):
+        root = int(cloud.roots[index])
+        if uuids and packing.counts[root]:
+            for uuid in uuids:
+                trees.setdefault(uuid, set()).add(root)
+    return [
+        PlaceCount(uuid, None, sum(int(packing.counts[root]) for root in roots))
+        for uuid, roots in trees.items()
+    ]

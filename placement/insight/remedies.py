@@ -1,0 +1,276 @@
+"""What would help a request without candidates, found by searching again (specification 07 section 2).
+
+No rule of the search is repeated here: to drop a demand, the query is searched without it; to try a smaller
+amount, the query is searched with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import NamedTuple
+
+from placement.search.candidate import SearchResult
+from placement.search.cloud import Cloud
+from placement.search.columns import LARGEST_AMOUNT
+from placement.search.request import CandidateRequest, NameSets, UnknownName
+from placement.search.search import WORK_LIMIT, search
+
+COUNTED = 1000
+"""The most candidates that are counted if the query has no limit (specification 07 section 2)."""
+
+LARGEST_SHARE = 4
+"""Each search after the first may try a fourth of the placements that are left."""
+
+
+class Spent(Exception):
+    """No search is left; the answer is what was found so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number of candidates; ``complete`` is False if there may be more."""
+
+    count: int
+    complete: bool
+
+
+@dataclass(slots=True)
+class Budget:
+    """The searches that one question has left, and the placements that they may try.
+
+    ``known``: names that exist although no provider has them.
+    """
+
+    known: NameSets
+    searches: int
+    work: int = field(default=WORK_LIMIT)
+    complete: bool = True
+
+    def search(self, cloud: Cloud, request: CandidateRequest) -> SearchResult:
+        """Return the result of one search.
+
+        :raises Spent:
+        """
+        if self.searches <= 0 or self.work <= 0:
+            self.complete = False
+            raise Spent
+        self.searches -= 1
+        share = max(self.work // LARGEST_SHARE, 1)
+        result = search(cloud, request, self.known, work_limit=share)
+        self.work -= result.work
+        return result
+
+    def count(self, cloud: Cloud, request: CandidateRequest) -> Count:
+        """Return the number of allocation requests that the compatible API answers to this request.
+
+        :raises Spent:
+        """
+        limit = request.limit or COUNTED
+        return self.counted(cloud, request, self.search(cloud, one_more(request)), limit)
+
+    def counted(
+        self, cloud: Cloud, request: CandidateRequest, result: SearchResult, limit: int
+    ) -> Count:
+        """Return the number of candidates in a result, whose search had a limit higher by one."""
+        count = min(len(result), limit)
+        complete = result.complete and len(result) <= limit
+        if complete and request.bound is not None:
+            # Candidates beyond the configured maximum do not count, but the count is not complete then.
+            unbounded = replace(request, maximum=-1, limit=count + 1)
+            complete = len(self.search(cloud, unbounded)) <= count
+        return Count(count, complete)
+
+    def has_candidate(self, cloud: Cloud, request: CandidateRequest) -> bool:
+        """Tell whether there is any candidate.
+
+        :raises Spent:
+        """
+        result = self.search(cloud, replace(request, limit=1))
+        self.complete &= result.complete or len(result) > 0
+        return len(result) > 0
+
+
+def one_more(request: CandidateRequest) -> CandidateRequest:
+    """Return the request with a limit of one more than is counted, to see whether there are more."""
+    return replace(request, limit=(request.limit or COUNTED) + 1)
+
+
+# -- what would help -----------------------------------------------------------------------------
+
+
+class Piece(NamedTuple):
+    """A part of one value of a parameter. Parts with the same ``number`` are from the same value."""
+
+    parameter: str
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxableRequest:
+    """A request, the demands of its query, and the request without some of them.
+
+    ``without``: takes the numbers of demands; None if the API refuses what is left.
+    """
+
+    request: CandidateRequest
+    demands: Sequence[Piece]
+    without: Callable[[tuple[int, ...]], CandidateRequest | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """The candidates without one demand, or without two."""
+
+    drop: tuple[Piece, ...]
+    candidates: Count
+
+
+@dataclass(frozen=True, slots=True)
+class LargestAmount:
+    """The largest smaller amount with which there is a candidate; None if there is none."""
+
+    group: str
+    resource_class: str
+    asked: int
+    would_do: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    """What would help: relaxations, helpful ones first, and smaller amounts.
+
+    ``pairs``: to drop one demand did not help, and pairs were tried. ``complete`` is False if the budget did
+    not suffice for all.
+    """
+
+    relaxations: list[Relaxation]
+    largest: list[LargestAmount]
+    pairs: bool
+    complete: bool
+
+
+def remedies(
+    cloud: Cloud, asked: RelaxableRequest, budget: Budget, anchor: str | None = None
+) -> Remedies:
+    """Return what would help a request that has no candidate.
+
+    :param anchor: uuid of the only root to search; None for all.
+    """
+    numbers = range(len(asked.demands))
+    found = list(_dropped(cloud, asked, budget, [(number,) for number in numbers], anchor))
+    smaller = largest(cloud, replace(asked.request, anchor=anchor), budget)
+    pairs = not any(relaxation.candidates.count for relaxation in found)
+    if pairs:
+        found += _dropped(cloud, asked, budget, combinations(numbers, 2), anchor)
+    return Remedies(_helpful_first(found), smaller, pairs, budget.complete)
+
+
+def _helpful_first(found: list[Relaxation]) -> list[Relaxation]:
+    return sorted(found, key=lambda each: (each.candidates.count == 0, len(each.drop)))
+
+
+def _dropped(
+    cloud: Cloud,
+    asked: RelaxableRequest,
+    budget: Budget,
+    choices: Iterable[tuple[int, ...]],
+    anchor: str | None,
+) -> Iterator[Relaxation]:
+    for numbers in choices:
+        relaxed = asked.without(numbers)
+        if relaxed is None:
+            continue
+        try:
+            count = budget.count(cloud, replace(relaxed, anchor=anchor))
+        except UnknownName:
+            continue
+        except Spent:
+            return
+        yield Relaxation(tuple(asked.demands[number] for number in numbers), count)
+
+
+# -- the largest amount that would do ------------------------------------------------------------
+
+
+def largest(cloud: Cloud, request: CandidateRequest, budget: Budget) -> list[LargestAmount]:
+    """Return for each amount the largest smaller one with which there is a candidate.
+
+    Amounts that the budget does not cover are left out.
+    """
+    found: list[LargestAmount] = []
+    for group in request.groups:
+        for name, asked in group.amounts.items():
+            amounts = _Amounts(cloud, request, budget, group.suffix, name)
+            try:
+                would_do = amounts.largest_below(asked)
+            except Spent:
+                return found
+            found.append(LargestAmount(group.suffix, name, asked, would_do))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Amounts:
+    """One amount of a request; the search varies it and keeps all else."""
+
+    cloud: Cloud
+    request: CandidateRequest
+    budget: Budget
+    suffix: str
+    name: str
+
+    def largest_below(self, asked: int) -> int | None:
+        """Return the largest amount below ``asked`` with which there is a candidate.
+
+        A smaller amount may have no candidate where a larger one has: units (``min_unit``, ``step_size``)
+        leave gaps. Without units there are no gaps. So an upper bound is found by halving on a copy without
+        the units of this class; from there downwards only amounts that some provider's units admit are tried.
+        """
+        column = self.cloud.classes.get(self.name)
+        if column is None:
+            return None
+        most = min(asked - 1, LARGEST_AMOUNT, int(column.room[: self.cloud.size].max(initial=0)))
+        free = self.cloud
+        if column.units:
+            free = self.cloud.snapshot()
+            free.ignore_units(self.name)
+        bound = self._halve(free, most)
+        if not column.units:
+            return bound or None
+        units = {(1, 1), *column.units.values()}
+        while bound > 0:
+            admitted = ((bound // step * step, low) for low, step in units)
+            bound = max((amount for amount, low in admitted if amount >= low), default=0)
+            if bound and self._has_candidate(self.cloud, bound):
+                return bound
+            bound -= 1
+        return None
+
+    def _halve(self, cloud: Cloud, most: int) -> int:
+        """Return the largest amount up to ``most`` with a candidate, 0 if even 1 has none."""
+        if most < 1 or not self._has_candidate(cloud, 1):
+            return 0
+        low, high = 1, most
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._has_candidate(cloud, middle):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _has_candidate(self, cloud: Cloud, amount: int) -> bool:
+        groups = tuple(
+            replace(group, amounts={**group.amounts, self.name: amount})
+            if group.suffix == self.suffix
+            else group
+            for group in self.request.groups
+        )
+        try:
+            return self.budget.has_candidate(cloud, replace(self.request, groups=groups))
+        except UnknownName:
+            # With a smaller amount the search gets as far as a name that does not exist.
+            return False

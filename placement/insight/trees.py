@@ -1,0 +1,257 @@
+"""Whole trees in one answer, with a tag that changes whenever the answer would (specification 07 5).
+
+The tag of a tree is made of the ids, revisions and generations of its providers. Every committed
+change to what a tree shows moves one of them. So do changes of consumers: each write of a consumer writes
+its allocations, and these move the revisions of their providers.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placement import errors
+from placement.db import tree_rows
+from placement.db.database import Database, Snapshot
+from placement.db.tree_rows import HeldBy, Member
+from placement.inventory_record import InventoryRecord
+from placement.objects import provider_search
+from placement.objects.picture import Picture
+from placement.objects.provider_search import ProviderQuery
+from placement.objects.resource_provider import ProviderNotFound
+from placement.search.cloud import Cloud
+from placement.search.index_set import Indexes
+
+NO_TYPE = "unknown"
+"""The type shown for a consumer without one, as in the allocations of a consumer."""
+
+
+class UnknownMarker(errors.BadRequest):
+    """No provider has the uuid in ``after``."""
+
+    text = "Invalid query string parameters: 'after' names no resource provider: {uuid}"
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreesQuery:
+    """Select the trees with a provider that ``providers`` finds and with one of ``uuids``.
+
+    ``uuids``: None for any. ``after``: the last root of the previous page.
+    """
+
+    providers: ProviderQuery
+    uuids: frozenset[str] | None = None
+    limit: int = 100
+    after: str | None = None
+    allocations: bool = False
+
+
+class Page(NamedTuple):
+    """A page with its tag; ``trees`` is None if the client has it already."""
+
+    tag: str
+    trees: list[dict[str, Any]] | None = None
+    next: str | None = None
+
+
+def show(db: Database, uuid: str, *, allocations: bool, known: frozenset[str]) -> Page:
+    """Return the tree of which ``uuid`` is a provider.
+
+    One statement if ``known`` has its tag; otherwise five more in one snapshot, and one for allocations.
+
+    :param known: tags that the client has; ``*`` means any.
+    :raises ProviderNotFound:
+    """
+    if known:
+        members = _members(db.read(lambda tx: tree_rows.members(tx, uuid)), uuid)
+        tag = _tag(members, allocations)
+        if _is_known(tag, known):
+            return Page(tag)
+
+    def read(tx: Snapshot) -> Page:
+        members = _members(tree_rows.members(tx, uuid), uuid)
+        trees = _documents(tx, members, allocations)
+        return Page(trees[0]["etag"], trees)
+
+    return db.snapshot(read)
+
+
+def _members(members: list[Member], uuid: str) -> list[Member]:
+    if not members:
+        raise ProviderNotFound(uuid=uuid)
+    return members
+
+
+def find(db: Database, picture: Picture, query: TreesQuery, *, known: frozenset[str]) -> Page:
+    """Return a page of the trees that the query selects, in the order of the ids of their roots.
+
+    One statement if ``known`` has its tag and no provider changed. What is shown is read in one snapshot.
+
+    :raises UnknownMarker:
+    :raises UnknownNameInQuery:
+    :raises UnknownClassRequested:
+    """
+    chosen = provider_search.search(
+        picture, query.providers, lambda cloud, found: _choose(cloud, found, query)
+    )
+    tag = _tag(chosen.members, query.allocations, chosen.next, "page")
+    if _is_known(tag, known):
+        return Page(tag)
+
+    def read(tx: Snapshot) -> Page:
+        members = tree_rows.members_of_roots(tx, chosen.roots)
+        trees = _documents(tx, members, query.allocations)
+        tag = _tag(members, query.allocations, chosen.next, "page")
+        return Page(tag, trees, chosen.next)
+
+    return db.snapshot(read)
+
+
+class _Chosen(NamedTuple):
+    roots: list[int]
+    members: list[Member]
+    next: str | None
+
+
+def _choose(cloud: Cloud, found: Indexes, query: TreesQuery) -> _Chosen:
+    if query.uuids is not None:
+        found = found[np.isin(found, [cloud.index_of_uuid.get(uuid, -1) for uuid in query.uuids])]
+    roots = np.unique(cloud.roots[found])
+    roots = roots[np.argsort(cloud.ids[roots])]
+    if query.after is not None:
+        marker = cloud.index_of_uuid.get(query.after)
+        if marker is None:
+            raise UnknownMarker(uuid=query.after)
+        roots = roots[cloud.ids[roots] > cloud.ids[cloud.roots[marker]]]
+    page = roots[: query.limit]
+    following = str(cloud.uuids[int(page[-1])]) if len(page) < len(roots) else None
+    members = cloud.forest.trees(page)[0] if len(page) else page
+    columns = (cloud.ids, cloud.ids[cloud.roots], cloud.revisions, cloud.generations)
+    rows = zip(*(column[members].tolist() for column in columns), strict=True)
+    return _Chosen(cloud.ids[page].tolist(), [Member(*row) for row in rows], following)
+
+
+# -- tags --------------------------------------------------------------------------------------
+
+
+def _tag(members: Iterable[Member], *shown: object) -> str:
+    """Return the tag of a tree, or of a page, that shows these members and what else is named."""
+    text = repr((sorted(tuple(member) for member in members), *shown))
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _is_known(tag: str, known: frozenset[str]) -> bool:
+    return tag in known or "*" in known
+
+
+# -- what is shown -----------------------------------------------------------------------------
+
+
+def _documents(tx: Snapshot, members: Sequence[Member], allocations: bool) -> list[dict[str, Any]]:
+    """Return the trees in the order of the ids of their roots."""
+    trees: dict[int, list[Member]] = {}
+    for member in sorted(members):
+        trees.setdefault(member.root_id, []).append(member)
+    ids = [member.id for member in members]
+    shown = _TreeContents.of(tx, ids, allocations)
+    return [
+        {
+            "root": shown.rows[root_id][1],
+            "etag": _tag(mine, allocations),
+            "providers": shown.tree(root_id, [member.id for member in mine]),
+        }
+        for root_id, mine in sorted(trees.items())
+        if root_id in shown.rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _TreeContents:
+    """The content of some providers, by provider id; ``rows`` as ``cloud_rows.Contents.providers``."""
+
+    rows: Mapping[int, Sequence[Any]]
+    inventories: Mapping[int, dict[str, dict[str, Any]]]
+    traits: Mapping[int, list[str]]
+    aggregates: Mapping[int, list[str]]
+    allocations: Mapping[int, dict[str, dict[str, Any]]] | None
+
+    @classmethod
+    def of(cls, tx: Snapshot, ids: Sequence[int], allocations: bool) -> "_TreeContents":
+        contents = tree_rows.contents(tx, ids)
+        inventories: dict[int, dict[str, dict[str, Any]]] = {}
+        for provider_id, name, *amounts in sorted(contents.inventories):
+            record = dict(zip(AMOUNT_NAMES, amounts, strict=True))
+            inventories.setdefault(provider_id, {})[name] = record
+        roots = {row[0]: row[4] for row in contents.providers}
+        return cls(
+            {row[0]: row for row in contents.providers},
+            inventories,
+            _names(contents.traits),
+            _names(contents.aggregates),
+            _by_provider(tree_rows.allocations(tx, ids), roots) if allocations else None,
+        )
+
+    def tree(self, root_id: int, ids: Sequence[int]) -> list[dict[str, Any]]:
+        """Return the providers of one tree: parents before children, siblings by name."""
+        children: dict[int | None, list[int]] = {}
+        for provider_id in sorted(ids, key=lambda id_: self.rows[id_][5]):
+            parent_id = self.rows[provider_id][3] if provider_id != root_id else None
+            children.setdefault(parent_id, []).append(provider_id)
+        line, documents = [root_id], []
+        while line:
+            provider_id = line.pop()
+            documents.append(self.document(provider_id))
+            line += reversed(children.get(provider_id, ()))
+        return documents
+
+    def document(self, provider_id: int) -> dict[str, Any]:
+        """Return one provider."""
+        _, uuid, _, parent_id, _, name, generation, _ = self.rows[provider_id]
+        document = {
+            "uuid": uuid,
+            "name": name,
+            "parent": self.rows[parent_id][1] if parent_id in self.rows else None,
+            "generation": generation,
+            "inventories": self.inventories.get(provider_id, {}),
+            "traits": self.traits.get(provider_id, []),
+            "aggregates": self.aggregates.get(provider_id, []),
+        }
+        if self.allocations is not None:
+            document["allocations"] = self.allocations.get(provider_id, {})
+        return document
+
+
+AMOUNT_NAMES = (*InventoryRecord._fields, "used")
+
+
+def _names(pairs: Iterable[tuple[Any, ...]]) -> dict[int, list[str]]:
+    by_provider: dict[int, list[str]] = {}
+    for provider_id, name in sorted(pairs):
+        by_provider.setdefault(provider_id, []).append(name)
+    return by_provider
+
+
+def _by_provider(
+    rows: Sequence[HeldBy], roots: Mapping[int, int]
+) -> dict[int, dict[str, dict[str, Any]]]:
+    """Return the allocations by provider id and consumer, with the owners."""
+    in_tree = Counter((roots.get(row.provider_id), row.consumer_uuid) for row in rows)
+    held: dict[int, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        by_consumer = held.setdefault(row.provider_id, {})
+        entry = by_consumer.get(row.consumer_uuid)
+        if entry is None:
+            entry = by_consumer[row.consumer_uuid] = {
+                "resources": {},
+                "project": row.project,
+                "user": row.user,
+                "type": row.type or NO_TYPE,
+                "generation": row.generation,
+                "elsewhere": row.in_all > in_tree[roots.get(row.provider_id), row.consumer_uuid],
+            }
+        entry["resources"][row.class_name] = row.used
+    return held

@@ -1,0 +1,343 @@
+"""What changes would do, tried on a copy of the picture (specification 07 section 4)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placement.db import tree_rows
+from placement.db.database import Database, Snapshot
+from placement.db.tree_rows import HeldBy
+from placement.insight.packing import Packing, pack, record
+from placement.insight.remedies import Budget, Count, RelaxableRequest, Remedies, remedies
+from placement.inventory_record import InventoryRecord
+from placement.objects.allocation import NoAllocations
+from placement.objects.allocation_candidate import unknown_names_refused
+from placement.objects.inventory import (
+    UNKNOWN_CLASS,
+    UPDATE_CONFLICT,
+    InventoryClassMissing,
+    InventoryInUse,
+    check_capacity,
+)
+from placement.objects.picture import Picture
+from placement.objects.resource_provider import ProviderNotFound
+from placement.objects.trait import UnknownTraits
+from placement.search.cloud import Cloud
+from placement.search.records import UsedInventory
+from placement.search.request import CandidateRequest, Group, NameSets
+from placement.search.search import search
+from placement.search.structure import Sharing
+
+PLACEMENTS = 10
+"""Placements for each search of the work factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Place the consumers of a tree elsewhere, and nothing more in the tree."""
+
+    provider_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove all allocations of a consumer."""
+
+    consumer_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placements:
+    """Place a request so many times."""
+
+    request: CandidateRequest
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Replace inventories, traits or aggregates of a provider; None leaves them as they are."""
+
+    provider_uuid: str
+    inventories: Mapping[str, InventoryRecord] | None = None
+    traits: frozenset[str] | None = None
+    aggregates: frozenset[str] | None = None
+
+
+Change = Drain | Remove | Placements | Replace
+
+
+class Situation(NamedTuple):
+    """The candidates of a request, how often it fits, and what would help if there are none."""
+
+    candidates: Count
+    packing: Packing
+    remedies: Remedies | None
+
+
+class TrialOutcome(NamedTuple):
+    """Before and after; consumers without a place; for each ``Placements`` how many were asked and found."""
+
+    before: Situation
+    after: Situation
+    homeless: list["AffectedConsumer"]
+    placed: list[tuple[int, int]]
+    complete: bool
+
+
+@dataclass(slots=True)
+class AffectedConsumer:
+    """A consumer with its amounts by provider id; one that a change placed has no uuid."""
+
+    uuid: str | None
+    project: str | None
+    user: str | None
+    type: str | None
+    held: dict[int, dict[str, int]] = field(default_factory=dict)
+    lost: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+def try_out(
+    db: Database,
+    picture: Picture,
+    changes: Sequence[Change],
+    asked: RelaxableRequest,
+    work_factor: int,
+) -> TrialOutcome:
+    """Say what the changes would do to a request; neither the database nor the picture changes.
+
+    :param work_factor: the most searches before and after; up to ten times as many placements are tried.
+    :raises ProviderNotFound, NoAllocations, UnknownNameInQuery: a change names what is not there.
+    :raises UnknownTraits, InventoryClassMissing, InvalidCapacity, InventoryInUse: as the writes would.
+    """
+    cloud, known = _opened(picture, _names(changes, asked.request))
+    trial = _Trial(cloud.snapshot(), known, work_factor * PLACEMENTS)
+    db.snapshot(lambda tx: trial.read(tx, changes))
+    share = max(work_factor // 2, 1)
+    with unknown_names_refused():
+        before = _situation(cloud, known, asked, share)
+        for change in changes:
+            trial.apply(change)
+        after = _situation(trial.cloud, known, asked, share)
+    return TrialOutcome(before, after, trial.homeless, trial.placed, trial.left > 0)
+
+
+def _names(changes: Sequence[Change], request: CandidateRequest) -> NameSets:
+    traits, classes = set(request.names.traits), set(request.names.classes)
+    for change in changes:
+        if isinstance(change, Placements):
+            traits |= change.request.names.traits
+            classes |= change.request.names.classes
+        elif isinstance(change, Replace):
+            traits |= change.traits or set()
+            classes |= (change.inventories or {}).keys()
+    return NameSets(frozenset(traits), frozenset(classes))
+
+
+def _opened(picture: Picture, names: NameSets) -> tuple[Cloud, NameSets]:
+    """Return a copy of the picture, and those of the names that exist, in the picture or not."""
+
+    def work(cloud: Cloud, known: NameSets) -> tuple[Cloud, NameSets]:
+        traits = known.traits | {name for name in names.traits if cloud.has_trait(name)}
+        classes = known.classes | {name for name in names.classes if cloud.has_class(name)}
+        return cloud.snapshot(), NameSets(traits, classes)
+
+    return picture.read_knowing(names, work)
+
+
+def _situation(cloud: Cloud, known: NameSets, asked: RelaxableRequest, searches: int) -> Situation:
+    budget = Budget(known, searches)
+    count = budget.count(cloud, asked.request)
+    packing = pack(cloud, asked.request, known, searches)
+    return Situation(count, packing, None if count.count else remedies(cloud, asked, budget))
+
+
+# -- the copy that changes -----------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A copy of the cloud, and the consumers there; ``left``: placements that may still be tried."""
+
+    cloud: Cloud
+    known: NameSets
+    left: int
+    consumers: list[AffectedConsumer] = field(default_factory=list)
+    homeless: list[AffectedConsumer] = field(default_factory=list)
+    placed: list[tuple[int, int]] = field(default_factory=list)
+    drained: set[str] = field(default_factory=set)
+
+    def read(self, tx: Snapshot, changes: Sequence[Change]) -> None:
+        """Read the consumers of the trees to drain, and the allocations of the consumers to remove."""
+        ids: set[int] = set()
+        for change in changes:
+            if isinstance(change, Drain):
+                ids.update(self.cloud.ids[self._tree(change.provider_uuid)].tolist())
+        rows = tree_rows.allocations(tx, sorted(ids)) if ids else []
+        removed = {change.consumer_uuid for change in changes if isinstance(change, Remove)}
+        rows = [row for row in rows if row.consumer_uuid not in removed]
+        for uuid in sorted(removed):
+            rows += tree_rows.allocations_of(tx, uuid)
+        self.consumers = _consumers(rows)
+
+    def apply(self, change: Change) -> None:
+        """Make one change."""
+        match change:
+            case Drain():
+                self._drain(change)
+            case Remove():
+                self._remove(change)
+            case Placements():
+                self._place(change)
+            case Replace():
+                self._replace(change)
+
+    def _index(self, uuid: str) -> int:
+        index = self.cloud.index_of_uuid.get(uuid)
+        if index is None:
+            raise ProviderNotFound(uuid=uuid)
+        return index
+
+    def _tree(self, uuid: str) -> list[int]:
+        root = self.cloud.roots[self._index(uuid)]
+        return np.flatnonzero(self.cloud.roots == root).tolist()
+
+    # -- drain --
+
+    def _drain(self, change: Drain) -> None:
+        if change.provider_uuid in self.drained:
+            return
+        members = self._tree(change.provider_uuid)
+        uuid_of = {int(self.cloud.ids[index]): str(self.cloud.uuids[index]) for index in members}
+        self.drained |= set(uuid_of.values())
+        self.cloud.replace([], removed=uuid_of)
+        for consumer in list(self.consumers):
+            here = {id_: held for id_, held in consumer.held.items() if id_ in uuid_of}
+            if here:
+                self._move(consumer, here, uuid_of)
+
+    def _move(
+        self,
+        consumer: AffectedConsumer,
+        here: dict[int, dict[str, int]],
+        uuid_of: Mapping[int, str],
+    ) -> None:
+        """Place what a consumer has in a drained tree again: in one tree, a group per provider."""
+        groups = tuple(Group(f"_{n}", held) for n, held in enumerate(here.values(), 1))
+        request = CandidateRequest(groups, limit=1)
+        for provider_id in here:
+            del consumer.held[provider_id]
+        if self._take(request, consumer, alone=True):
+            return
+        consumer.lost |= {uuid_of[provider_id]: held for provider_id, held in here.items()}
+        if consumer not in self.homeless:
+            self.homeless.append(consumer)
+
+    def _take(
+        self, request: CandidateRequest, consumer: AffectedConsumer, *, alone: bool = False
+    ) -> bool:
+        """Give a consumer the first candidate, and tell whether there was one.
+
+        :param alone: in one tree, without sharing providers.
+        """
+        if self.left <= 0:
+            return False
+        self.left -= 1
+        cloud = _without_sharing(self.cloud) if alone else self.cloud
+        candidate = next(iter(search(cloud, request, None if alone else self.known)), None)
+        if candidate is None:
+            return False
+        for index, amounts in candidate.allocations.items():
+            self.cloud.use(index, amounts)
+            held = consumer.held.setdefault(int(self.cloud.ids[index]), {})
+            for name, amount in amounts.items():
+                held[name] = held.get(name, 0) + amount
+        return True
+
+    # -- the other changes --
+
+    def _remove(self, change: Remove) -> None:
+        mine = [each for each in self.consumers if each.uuid == change.consumer_uuid]
+        if not mine:
+            raise NoAllocations(uuid=change.consumer_uuid)
+        for consumer in mine:
+            for provider_id, held in consumer.held.items():
+                index = self.cloud.index_of.get(provider_id)
+                if index is not None:
+                    self.cloud.use(index, {name: -amount for name, amount in held.items()})
+            self.consumers.remove(consumer)
+            if consumer in self.homeless:
+                self.homeless.remove(consumer)
+
+    def _place(self, change: Placements) -> None:
+        request = replace(change.request, limit=1, seed=None)
+        number = 0
+        while number < change.times:
+            consumer = AffectedConsumer(None, None, None, None)
+            if not self._take(request, consumer):
+                break
+            self.consumers.append(consumer)
+            number += 1
+        self.placed.append((change.times, number))
+
+    def _replace(self, change: Replace) -> None:
+        if change.provider_uuid in self.drained:
+            return
+        index = self._index(change.provider_uuid)
+        old = record(self.cloud, index)
+        new = replace(
+            old,
+            traits=old.traits if change.traits is None else self._traits(change.traits),
+            aggregates=old.aggregates if change.aggregates is None else change.aggregates,
+        )
+        if change.inventories is not None:
+            new = replace(new, inventories=self._inventories(change, old.inventories))
+        self.cloud.replace([new])
+
+    def _traits(self, names: frozenset[str]) -> frozenset[str]:
+        unknown = [name for name in names if not self._exists(name, self.cloud.has_trait, "traits")]
+        if unknown:
+            raise UnknownTraits(names=", ".join(sorted(unknown)))
+        return names
+
+    def _exists(self, name: str, has: Callable[[str], bool], kind: str) -> bool:
+        return has(name) or name in getattr(self.known, kind)
+
+    def _inventories(self, change: Replace, old: Mapping[str, UsedInventory]) -> dict[str, UsedInventory]:
+        new = change.inventories or {}
+        uuid = change.provider_uuid
+        for name, given in new.items():
+            check_capacity("update", uuid, name, given, may_be_full=True)
+            if not self._exists(name, self.cloud.has_class, "classes"):
+                raise InventoryClassMissing(action=UNKNOWN_CLASS, provider_uuid=uuid, name=name)
+        in_use = sorted(name for name, held in old.items() if held.used and name not in new)
+        if in_use:
+            raise InventoryInUse(
+                cause=UPDATE_CONFLICT, names=", ".join(in_use), provider_uuid=uuid
+            )
+        return {
+            name: UsedInventory(given, used=old[name].used if name in old else 0)
+            for name, given in new.items()
+        }
+
+
+def _consumers(rows: Sequence[HeldBy]) -> list[AffectedConsumer]:
+    """Return the consumers in the order of their first allocations."""
+    consumers: dict[str, AffectedConsumer] = {}
+    for row in rows:
+        consumer = consumers.get(row.consumer_uuid)
+        if consumer is None:
+            consumer = AffectedConsumer(row.consumer_uuid, row.project, row.user, row.type)
+            consumers[row.consumer_uuid] = consumer
+        consumer.held.setdefault(row.provider_id, {})[row.class_name] = row.used
+    return list(consumers.values())
+
+
+def _without_sharing(cloud: Cloud) -> Cloud:
+    """Return the cloud as if no provider shared; it must not be changed."""
+    none: Any = np.zeros(0, np.int32)
+    return cloud.with_sharing(
+        Sharing(none, cloud.roots, cloud.aggregates.__getitem__, lambda _: none, cloud.keys)
+    )

@@ -1,0 +1,37 @@
+"""What a client sets of an inventory: the one list of its amounts, with the bounds of the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+MAX_INT = 2147483647
+"""The largest amount, and the largest ``max_unit``, that the columns hold on every database."""
+
+MAX_RATIO = 3.40282e38
+
+
+class InventoryRecord(NamedTuple):
+    """The amounts of one inventory record (specification 02 section 4.1), in the order of the columns."""
+
+    total: int
+    reserved: int = 0
+    min_unit: int = 1
+    max_unit: int = MAX_INT
+    step_size: int = 1
+    allocation_ratio: float = 1.0
+
+    @classmethod
+    def parse(cls, texts: Sequence[str]) -> InventoryRecord:
+        """Return the record of the texts of its amounts, in their order."""
+        *whole, ratio = texts
+        return cls._make([*map(int, whole), float(ratio)])
+
+    @property
+    def capacity(self) -> float:
+        """What may be used, not rounded (specification 03 section 8)."""
+        return (self.total - self.reserved) * self.allocation_ratio
+
+    def admits(self, amount: int) -> bool:
+        """Tell whether one allocation may have this amount, whatever is free."""
+        return self.min_unit <= amount <= self.max_unit and amount % self.step_size == 0

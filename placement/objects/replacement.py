@@ -1,0 +1,368 @@
+"""A replacement: what a request does to the ledger, worked out from one reading and checked. Pure.
+
+PUT, POST, DELETE and the reshaper all replace the sets of some consumers. Here are the rules: which
+generation a consumer must have (specification 03 section 7.2), which names must exist, and what fits
+(section 8). :mod:`placement.objects.ledger` writes it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from placement import errors
+from placement.db.inventory_rows import InventoryRow
+from placement.db.ledger_rows import AllocationRow, ConsumerRow, Reading
+from placement.db.ledger_writes import Owner
+from placement.db.owner_usage_rows import CONSUMERS, NO_TYPE, Account
+
+InventoryKey = tuple[int, int]
+"""(provider id, resource class id)."""
+
+
+class ProviderMissing(errors.BadRequest):
+    """An allocation names a provider that does not exist."""
+
+    text = "Allocation for resource provider '{uuid}' that does not exist."
+    uuid: str
+
+
+class ClassMissing(errors.BadRequest):
+    """An allocation, or an inventory of a reshape, is of a resource class that does not exist.
+
+    ``action``: what the request could not do, in the words of its operation.
+    """
+
+    text = "{action} No such resource class {name}"
+    action: str
+    name: str
+
+
+class ConsumerConflict(errors.ConcurrentUpdate):
+    """The consumer's generation is not the one the client sent (specification 03 section 7.2).
+
+    Clients decide by these words that repeating the request is of no use: no other error has them.
+    """
+
+    reason = "consumer_generation"
+    retry = errors.Retry.AFTER_READING
+    text = "consumer generation conflict - expected {expected} but got {given}"
+    expected: int | str
+    given: int | None
+
+
+class _Unprotected(Enum):
+    ANY = "any"
+
+
+ANY_GENERATION: Final = _Unprotected.ANY
+"""Sent by no client: below 1.28 requests carry no generation and overwrite whatever is there."""
+
+SentGeneration = int | _Unprotected | None
+
+Resources = Mapping[str, int]
+"""Amounts by resource class name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerChange:
+    """The new and whole set of allocations of one consumer; an empty one removes the consumer.
+
+    :param allocations: resources by provider uuid, in document order.
+    :param generation: the one the client read; None if it expects no consumer.
+    :param type: None leaves the type as it is (below 1.38).
+    """
+
+    uuid: str
+    allocations: Mapping[str, Resources]
+    project: str
+    user: str
+    generation: SentGeneration = ANY_GENERATION
+    type: str | None = None
+
+
+class DoesNotFit(errors.Conflict):
+    """The request is understood, and there is no room for it."""
+
+
+class NoInventory(DoesNotFit):
+    """A provider has no inventory of what is asked of it."""
+
+    reason = "no_inventory"
+    retry = errors.Retry.AFTER_READING
+    text = (
+        "Unable to allocate inventory: Inventory for '{classes}' on resource provider "
+        "'{providers}' invalid."
+    )
+    classes: str
+    providers: str
+
+
+class UnitsViolated(DoesNotFit):
+    """An amount is outside the units in which the inventory is given out."""
+
+    reason = "unit_violation"
+    text = (
+        "Unable to allocate inventory: Unable to create allocation for '{class_name}' on resource "
+        "provider '{provider}'. The requested amount would violate inventory constraints."
+    )
+    class_name: str
+    provider: str
+
+
+class CapacityExceeded(DoesNotFit):
+    """There is not as much left as is asked for."""
+
+    reason = "capacity_exceeded"
+    retry = errors.Retry.AFTER_READING
+    text = (
+        "Unable to allocate inventory: Unable to create allocation for '{class_name}' on resource "
+        "provider '{provider}'. The requested amount would exceed the capacity."
+    )
+    class_name: str
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerBefore:
+    """A consumer before the write: its record, if it has one, and its allocations.
+
+    Older software left allocations without a record and records without allocations
+    (specification 03 section 10); both are consumers here.
+    """
+
+    record: ConsumerRow | None
+    held: tuple[AllocationRow, ...]
+
+    @classmethod
+    def of(cls, uuid: str, reading: Reading) -> "ConsumerBefore":
+        """Return the consumer as it was read."""
+        return cls(reading.consumers.get(uuid), tuple(reading.allocations.get(uuid, ())))
+
+    def require(self, change: ConsumerChange) -> None:
+        """Check that the consumer is of the generation the client sent.
+
+        :raises ConsumerConflict: 409
+        """
+        given = change.generation
+        if given is ANY_GENERATION:
+            return
+        if self.record is None:
+            if given is not None:
+                raise ConsumerConflict(expected="null", given=given)
+        elif given is None:
+            # No listing shows a record without allocations, so no client can know its generation.
+            if self.held:
+                raise ConsumerConflict(expected=self.record.generation, given=None)
+        elif given != self.record.generation:
+            raise ConsumerConflict(expected=self.record.generation, given=given)
+
+
+@dataclass(frozen=True, slots=True)
+class NewAllocation:
+    """An allocation that a request adds, in ids for the check and names for the error."""
+
+    consumer_uuid: str
+    key: InventoryKey
+    provider_uuid: str
+    class_name: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What a request does to the ledger.
+
+    ``added``: the new allocations in document order; ``removed``: the old ones;
+    ``named`` and ``emptied``: ids of the providers whose generation the request steps, because it
+    names them or because a consumer that sends an empty set leaves them; ``left``: ids of those
+    that merely lose a consumer.
+    """
+
+    changes: Sequence[ConsumerChange]
+    consumers: Mapping[str, ConsumerBefore]
+    added: Sequence[NewAllocation]
+    removed: Sequence[AllocationRow]
+    freed: Mapping[InventoryKey, int]
+    named: frozenset[int]
+    emptied: frozenset[int]
+    left: frozenset[int]
+
+    @property
+    def provider_ids(self) -> frozenset[int]:
+        """Every provider whose usage the request may change."""
+        return self.named | self.emptied | self.left
+
+    def used_changes(self) -> dict[InventoryKey, int]:
+        """Return how much the usage of each place changes."""
+        changes = defaultdict(int, {place: -amount for place, amount in self.freed.items()})
+        for new in self.added:
+            changes[new.key] += new.amount
+        return changes
+
+
+def checked(changes: Sequence[ConsumerChange], reading: Reading, action: str) -> Replacement:
+    """Check generations and names, and work out what the changes do to the ledger.
+
+    :param action: for :class:`ClassMissing`.
+    :raises ConsumerConflict: 409, for the first consumer that is not of the generation sent
+    :raises ProviderMissing: 400, for the first provider that does not exist
+    :raises ClassMissing: 400, for the first class that does not exist
+    """
+    consumers = checked_consumers(changes, reading)
+    require_providers(changes, reading)
+    names = (name for each in changes for held in each.allocations.values() for name in held)
+    require_classes(names, reading, action)
+    return of(changes, consumers, reading)
+
+
+def checked_consumers(
+    changes: Sequence[ConsumerChange], reading: Reading
+) -> dict[str, ConsumerBefore]:
+    """Return the consumers, all of which are of the generation that was sent.
+
+    :raises ConsumerConflict: 409, for the first that is not
+    """
+    consumers = {change.uuid: ConsumerBefore.of(change.uuid, reading) for change in changes}
+    for change in changes:
+        consumers[change.uuid].require(change)
+    return consumers
+
+
+def require_providers(changes: Sequence[ConsumerChange], reading: Reading) -> None:
+    """Check that every provider named in the changes exists.
+
+    :raises ProviderMissing: 400, for the first that does not
+    """
+    for change in changes:
+        for uuid in change.allocations:
+            if uuid not in reading.providers:
+                raise ProviderMissing(uuid=uuid)
+
+
+def require_classes(names: Iterable[str], reading: Reading, action: str) -> None:
+    """Check that the resource classes exist.
+
+    :raises ClassMissing: 400, for the first that does not
+    """
+    for name in names:
+        if name not in reading.classes:
+            raise ClassMissing(action=action, name=name)
+
+
+def of(
+    changes: Sequence[ConsumerChange], consumers: Mapping[str, ConsumerBefore], reading: Reading
+) -> Replacement:
+    """Work out what the changes, whose names all exist, do to the ledger."""
+    added = [
+        NewAllocation(
+            change.uuid,
+            (reading.providers[provider_uuid], reading.classes[class_name]),
+            provider_uuid,
+            class_name,
+            amount,
+        )
+        for change in changes
+        for provider_uuid, resources in change.allocations.items()
+        for class_name, amount in resources.items()
+    ]
+    removed = [row for consumer in consumers.values() for row in consumer.held]
+    named = frozenset(new.key[0] for new in added)
+    emptied = frozenset(
+        row.provider_id
+        for change in changes
+        if not change.allocations
+        for row in consumers[change.uuid].held
+    )
+    held = frozenset(row.provider_id for row in removed)
+    freed: dict[InventoryKey, int] = defaultdict(int)
+    for row in removed:
+        freed[row.provider_id, row.class_id] += row.used
+    return Replacement(
+        changes, consumers, added, removed, freed, named, emptied, held - named - emptied
+    )
+
+
+def owner_usage_changes(replaced: Replacement, owners: Mapping[str, Owner]) -> dict[Account, int]:
+    """Return how much what owners use changes."""
+    changes: dict[Account, int] = defaultdict(int)
+    for consumer in replaced.consumers.values():
+        # Allocations without a record have no owner.
+        if consumer.record is not None and consumer.held:
+            before = owner_of(consumer.record)
+            changes[_account(before, CONSUMERS)] -= 1
+            for row in consumer.held:
+                changes[_account(before, row.class_id)] -= row.used
+    for owner in owners.values():
+        changes[_account(owner, CONSUMERS)] += 1
+    for new in replaced.added:
+        changes[_account(owners[new.consumer_uuid], new.key[1])] += new.amount
+    return changes
+
+
+def owner_of(record: ConsumerRow) -> Owner:
+    """Return the owner of a consumer as it was read."""
+    return Owner(record.project_id, record.user_id, record.type_id)
+
+
+def _account(owner: Owner, class_id: int) -> Account:
+    return Account(owner.project_id, owner.user_id, owner.type_id or NO_TYPE, class_id)
+
+
+def require_room(
+    added: Sequence[NewAllocation],
+    inventories: Mapping[InventoryKey, InventoryRow],
+    freed: Mapping[InventoryKey, int],
+) -> None:
+    """Check that all allocations fit at once; the first that does not, in order, is reported.
+
+    :param freed: what the consumers of the request hold now and give back, by place.
+    :raises DoesNotFit: 409, one of its kinds
+    """
+    _require_any_inventory(added, inventories)
+    wanted: dict[InventoryKey, int] = defaultdict(int)
+    for new in added:
+        wanted[new.key] += new.amount
+    for new in added:
+        inventory = inventories.get(new.key)
+        if inventory is None:
+            raise NoInventory(classes=new.class_name, providers=new.provider_uuid)
+        if not inventory.record.admits(new.amount):
+            raise UnitsViolated(class_name=new.class_name, provider=new.provider_uuid)
+        after = inventory.used - freed.get(new.key, 0) + wanted[new.key]
+        # An inventory may be shrunk below its usage; what does not add to it is let through then.
+        # `used` is positive where it is not below `after`, which the allocation made at least 1.
+        if after > inventory.record.capacity and after > inventory.used:
+            raise CapacityExceeded(class_name=new.class_name, provider=new.provider_uuid)
+
+
+def has_room(
+    added: Sequence[NewAllocation],
+    inventories: Mapping[InventoryKey, InventoryRow],
+    freed: Mapping[InventoryKey, int],
+) -> bool:
+    """All allocations fit at once, by the inventories that are known."""
+    try:
+        require_room(added, inventories, freed)
+    except DoesNotFit:
+        return False
+    return True
+
+
+def _require_any_inventory(
+    added: Sequence[NewAllocation], inventories: Mapping[InventoryKey, InventoryRow]
+) -> None:
+    """Each provider has at least one of the classes named anywhere in the request."""
+    providers = {new.key[0]: new.provider_uuid for new in added}
+    classes = {new.key[1]: new.class_name for new in added}
+    stocked = {provider_id for provider_id, class_id in inventories if class_id in classes}
+    bare = [uuid for provider_id, uuid in providers.items() if provider_id not in stocked]
+    if bare:
+        raise NoInventory(classes=", ".join(classes.values()), providers=", ".join(bare))
+
+
+
+def by_place(rows: Sequence[InventoryRow]) -> dict[InventoryKey, InventoryRow]:
+    """Return the inventory records by provider id and class id."""
+    return {(row.provider_id, row.class_id): row for row in rows}

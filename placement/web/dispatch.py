@@ -1,0 +1,165 @@
+"""The words in which the URL page is written, and how a request finds its line there."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from routes import Mapper
+from webob import Response
+
+from placement import telemetry
+from placement.web.authorization import Authorizer
+from placement.web.error_responses import (
+    MethodNotAllowed,
+    NotAcceptable,
+    NotFoundHere,
+    UnsupportedMediaType,
+    admits_json,
+)
+from placement.web.microversion import BESIDE_THE_API
+from placement.web.request import Request
+from placement.web.request_log import Environ
+
+JSON = "application/json"
+VARIABLE = re.compile(r"\{(\w+)\}")
+# The library's own pattern is not greedy: it matches the same, and takes half as long again.
+ONE_SEGMENT = r"{\1:[^/]+}"
+
+Handler = Callable[[Request], Response]
+Target = Callable[[Request], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What serves one method of one path within a window of microversions.
+
+    :param rule: the policy rule without ``placement:``; None where no rule is asked.
+    :param shows_json: the answer has a body, so Accept must admit JSON.
+    :param takes_json: the request must have a body of Content-Type ``application/json``.
+    :param media_types_first: these two are checked before the window.
+    :param below: status of an answer outside the window.
+    :param public: the word of ``[insight]/public`` that serves it without a token and a rule.
+    :param target: what the policy is asked about, if not the caller's own project and user.
+    """
+
+    handler: Handler
+    rule: str | None
+    since: int = 0
+    until: int | None = None
+    shows_json: bool = False
+    takes_json: bool = False
+    media_types_first: bool = False
+    below: int = 404
+    public: str | None = None
+    target: Target | None = None
+
+    def serves(self, minor: int) -> bool:
+        """The minor version lies in the window."""
+        return self.since <= minor and (self.until is None or minor <= self.until)
+
+    def check_media_types(self, request: Request) -> None:
+        """Refuse a client that does not take what is shown, or send what is taken (406, 415)."""
+        if self.shows_json and not admits_json(request.environ.get("HTTP_ACCEPT", JSON)):
+            raise NotAcceptable()
+        if self.takes_json:
+            given = request.environ.get("CONTENT_TYPE", "").split(";", 1)[0].strip()
+            if given != JSON:
+                raise UnsupportedMediaType(given=given or None)
+
+
+Actions = tuple[Action, ...]
+
+
+def acts(handler: Handler, rule: str | None, **more: Any) -> Actions:
+    """Neither read a body nor promise one."""
+    return (Action(handler, rule, **more),)
+
+
+shows = partial(acts, shows_json=True)
+"""Answer with a JSON body."""
+
+takes = partial(acts, takes_json=True)
+"""Read a JSON body."""
+
+
+class Dispatcher:
+    """Serves a request whose microversion is known.
+
+    The order of the checks is observable (specification 01 section 3.5): path 404, method 405, window
+    404 or 405, Accept 406, Content-Type 415, policy 403, and only then the handler.
+
+    :param authorizer: asked before every handler but that of the root.
+    :param public: what ``[insight]/public`` names.
+    """
+
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        routes: Mapping[str, Mapping[str, Actions]],
+        public: Collection[str] = (),
+    ) -> None:
+        self._authorizer = authorizer
+        self._routes = routes
+        self._public = public
+        self._beside = _mapper(each for each in routes if each.startswith(BESIDE_THE_API))
+        self._mapper = _mapper(each for each in routes if not each.startswith(BESIDE_THE_API))
+
+    def __call__(self, request: Request) -> Response:
+        """Return the handler's response."""
+        action = self._action(request)
+        action.check_media_types(request)
+        if action.rule is not None and action.public not in self._public:
+            target = action.target(request) if action.target else None
+            self._authorizer.check(action.rule, request.context, target)
+        return action.handler(request)
+
+    def _action(self, request: Request) -> Action:
+        template, request.path_args = self.match(request.environ)
+        telemetry.current().route = template or "/"
+        methods = self._routes[template]
+        actions = methods.get(request.environ["REQUEST_METHOD"])
+        if actions is None:
+            raise MethodNotAllowed(allow=", ".join(methods))
+        for action in actions:
+            if action.serves(request.version.minor):
+                return action
+        if actions[0].media_types_first:
+            actions[0].check_media_types(request)
+        raise NotFoundHere() if actions[0].below == 404 else MethodNotAllowed()
+
+    def match(self, environ: Environ) -> tuple[str, dict[str, str]]:
+        """Return the template on the page that PATH_INFO fits, and its variables.
+
+        Exact and case-sensitive; a variable stands for one or more characters other than ``/``
+        (specification 01 section 3.2). A variable written with a pattern, ``{path:.+}``, stands for what
+        the pattern says. Cost of a request: 4 to 11 microseconds, growing with the number of lines
+        above its own that have the same beginning.
+        """
+        path = _nameable(environ.get("PATH_INFO", ""))
+        mapper = self._beside if path.startswith(BESIDE_THE_API) else self._mapper
+        found = mapper.routematch(path, environ)
+        if found is None:
+            raise NotFoundHere()
+        variables, route = found
+        return route.name, variables
+
+
+def _mapper(templates: Iterable[str]) -> Mapper:
+    mapper = Mapper(controller_scan=None, register=False)
+    for template in templates:
+        mapper.connect(template, VARIABLE.sub(ONE_SEGMENT, template))
+    mapper.create_regs()
+    return mapper
+
+
+def _nameable(path: str) -> str:
+    """Replace what no stored name or uuid contains (not ASCII, control characters) by ``?``.
+
+    The result still names nothing, whatever the collation or the NUL handling of the database; and
+    no pattern meets the line break that its ``$`` would overlook.
+    """
+    if path.isascii() and path.isprintable():
+        return path
+    return "".join(c if c.isascii() and c.isprintable() else "?" for c in path)

@@ -1,0 +1,151 @@
+"""Outside all layers: what a client still sends when its request is answered (specification 01 section 7.5).
+
+Most servers see to it themselves and are left alone. Three do not:
+
+- uWSGI closes the connection. Apache, which is still sending, then says 503 instead of the answer.
+- gunicorn reads 64 KiB before it closes the connection. nginx then says 502 of larger bodies.
+- cheroot takes the rest of a body in chunks for the next request of the connection.
+
+Under these the rest is read after the answer was sent, within bounds. Nothing is read twice (PEP 3333).
+"""
+
+import errno
+import os
+import select
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from placement.web.request_log import Environ, WSGIApp
+
+SILENCE_S = 1.0
+"""How long the rest of a body may pause."""
+
+LONGEST_S = 10.0
+"""How long the rest of a body may take."""
+
+PIECE = 64 * 1024
+LONGEST_LENGTH = 18
+"""Digits of a Content-Length that is read at all."""
+
+
+class _Body:
+    """The input of a request. ``left``: the bytes not yet read. ``broken``: no more can be read."""
+
+    def __init__(self, stream: Any, length: int) -> None:
+        self._stream = stream
+        self.left = length
+        self.broken = False
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to ``size`` bytes; the rest if it is negative."""
+        try:
+            data: bytes = self._stream.read(size)
+        except BaseException:
+            self.broken = True
+            raise
+        ended = size < 0 or len(data) < size
+        self.left = 0 if ended else self.left - len(data)
+        return data
+
+
+class _ThenDiscarding:
+    """An answer after which the rest of the body is discarded."""
+
+    def __init__(self, pieces: Iterable[bytes], discard_rest: Callable[[], None]) -> None:
+        self._pieces = pieces
+        self._discard_rest = discard_rest
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._pieces
+        # uWSGI sends headers with the first piece, or not before it has closed the answer.
+        yield b""
+
+    def close(self) -> None:
+        """Discard the rest of the body. Servers call this when they have sent the answer."""
+        if hasattr(self._pieces, "close"):
+            self._pieces.close()
+        self._discard_rest()
+
+
+Discard = Callable[[Environ, _Body, int], None]
+
+
+def with_rest_read(application: WSGIApp, most: int) -> WSGIApp:
+    """Return ``application``, after whose answers up to ``most`` unread bytes of the body are read."""
+
+    def respond(environ: Environ, start_response: Any) -> Iterable[bytes]:
+        announced = _announced(environ)
+        if announced is None:
+            return application(environ, start_response)
+        length, discard = announced
+        body = environ["wsgi.input"] = _Body(environ["wsgi.input"], length)
+        answer = application(environ, start_response)
+        return (
+            _ThenDiscarding(answer, lambda: discard(environ, body, most)) if body.left else answer
+        )
+
+    return respond
+
+
+def _announced(environ: Environ) -> tuple[int, Discard] | None:
+    """Return the length of the body and what discards it; None if no layer of ours has to."""
+    text = environ.get("CONTENT_LENGTH")
+    if not text:
+        in_chunks = environ.get("wsgi.input_terminated")
+        if in_chunks and type(environ["wsgi.input"]).__module__ == "cheroot.server":
+            return sys.maxsize, _discard_under_cheroot
+        return None
+    length = int(text) if text.isdecimal() and len(text) <= LONGEST_LENGTH else 0
+    if length and "uwsgi.version" in environ:
+        return length, _discard_under_uwsgi
+    if length > PIECE and "gunicorn.socket" in environ:
+        return length, _discard_under_gunicorn
+    return None
+
+
+def _discard_under_uwsgi(_: Environ, body: _Body, most: int) -> None:
+    if not body.broken:
+        _discard_what_arrives(sys.modules["uwsgi"].connection_fd(), min(body.left, most))
+
+
+def _discard_under_gunicorn(environ: Environ, body: _Body, most: int) -> None:
+    """Discard the rest behind the back of gunicorn.
+
+    :raises ConnectionResetError: always. gunicorn closes the connection, and logs nothing.
+    """
+    # In HTTP/2 a connection carries more than one body.
+    if not body.broken and environ["SERVER_PROTOCOL"].startswith("HTTP/1"):
+        _discard_what_arrives(environ["gunicorn.socket"].fileno(), min(body.left, most))
+        raise ConnectionResetError(errno.ECONNRESET, "the request body was not read")
+
+
+def _discard_what_arrives(connection: int, left: int) -> None:
+    """Read from a connection that ends afterwards, and never wait longer than ``SILENCE_S``.
+
+    The server has read a part of it with the headers, so that less than ``left`` may arrive.
+    """
+    deadline = monotonic() + LONGEST_S
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    with suppress(OSError):
+        while left > 0 and monotonic() < deadline and poll.poll(SILENCE_S * 1000):
+            data = os.read(connection, PIECE)
+            if not data:
+                return
+            left -= len(data)
+
+
+def _discard_under_cheroot(_: Environ, body: _Body, most: int) -> None:
+    """Read to the end, as long as the server waits for it (``timeout``).
+
+    :raises ConnectionResetError: the end was not reached. cheroot closes the connection, and logs nothing.
+    """
+    deadline = monotonic() + LONGEST_S
+    with suppress(Exception):
+        while body.left and not body.broken and most > 0 and monotonic() < deadline:
+            most -= len(body.read(PIECE))
+    if body.left:
+        raise ConnectionResetError(errno.ECONNRESET, "the request body was not read")
