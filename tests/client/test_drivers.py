@@ -10,7 +10,7 @@ from oslo_config import cfg
 from placement.client import drivers
 from placement.client import exceptions as exc
 from placement.client.drivers.file import FileDriver
-from placement.client.drivers.split import Node, NumaDriver, Part, VgpuDriver, read_layout
+from placement.client.drivers.split import Node, NodePart, NumaDriver, VgpuDriver, read_layout
 from placement.client.report import ReportClient
 from placement.client.tracker import Driver, ResourceTracker
 from placement.client.tree_file import TreeFileError
@@ -46,8 +46,8 @@ def test_vgpus_move_to_their_physical_gpus(
     without = world.claim({root: {"VCPU": 1}})
     gpu = {"VGPU": {"total": 4, "max_unit": 4, "reserved": 0, "allocation_ratio": 1.0}}
     parts = {
-        "gpu0": Part(gpu, frozenset(["CUSTOM_NVIDIA_11"]), frozenset([known])),
-        "gpu1": Part(gpu),
+        "gpu0": NodePart(gpu, frozenset(["CUSTOM_NVIDIA_11"]), frozenset([known])),
+        "gpu1": NodePart(gpu),
     }
     driver = VgpuDriver({name: Node(root, parts)})
 
@@ -78,7 +78,7 @@ def test_vgpus_that_fit_nowhere_leave_everything_as_it_is(
     name = f"host-{root}"
     world.provider(name, None, {"VGPU": 8}, key=root)
     consumer = world.claim({root: {"VGPU": 5}})
-    gpu = Part({"VGPU": {"total": 4}})
+    gpu = NodePart({"VGPU": {"total": 4}})
     driver = VgpuDriver({name: Node(root, {"gpu0": gpu, "gpu1": gpu})})
     with pytest.raises(exc.ReshapeFailed, match=consumer):
         ResourceTracker(client, driver).update_node(None, name, startup=True)
@@ -97,7 +97,7 @@ def test_numa_cells_get_processors_memory_and_virtual_functions(
     normal = world.claim({root: {"VCPU": 4, "MEMORY_MB": 512, "SRIOV_NET_VF": 2}})
     small = world.claim({root: {"VCPU": 1, "MEMORY_MB": 64}})
     cell = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 1024}}
-    parts = {"cell0": Part({**cell, "SRIOV_NET_VF": {"total": 4}}), "cell1": Part(cell)}
+    parts = {"cell0": NodePart({**cell, "SRIOV_NET_VF": {"total": 4}}), "cell1": NodePart(cell)}
     driver = NumaDriver({name: Node(root, parts, {"DISK_GB": {"total": 100}})})
 
     ResourceTracker(client, driver).update_available_resource(None, startup=True)
@@ -120,7 +120,7 @@ def test_a_fresh_node_gets_its_parts_without_a_reshape(
     client: ReportClient, recorder: Recorder, world: World
 ) -> None:
     root = new_uuid()
-    driver = VgpuDriver({f"host-{root}": Node(root, {"gpu0": Part({"VGPU": {"total": 4}})})})
+    driver = VgpuDriver({f"host-{root}": Node(root, {"gpu0": NodePart({"VGPU": {"total": 4}})})})
     ResourceTracker(client, driver).update_available_resource(None)
     assert ("post", "/reshaper") not in recorder.writes()
     assert [world.totals(key) for key in children(world, root).values()] == [{"VGPU": 4}]
@@ -254,7 +254,7 @@ def test_declared_drivers_are_made_from_the_configuration(
         ("no.such.module:factory", "cannot be imported"),
         ("placement.client.drivers.file:nothing", "cannot be imported"),
         ("placement.client.drivers.file:from_conf", r"set \[tree_driver\]/tree_file"),
-        ("builtins:len", "which is no driver"),
+        ("builtins:len", "which is not a driver"),
         ("builtins:ord", "cannot be made"),
     ],
 )

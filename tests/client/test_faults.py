@@ -12,7 +12,7 @@ from keystoneauth1 import adapter, session
 from keystoneauth1 import exceptions as keystone_exceptions
 
 from placement.client import exceptions as exc
-from placement.client.drivers.split import Node, Part, VgpuDriver
+from placement.client.drivers.split import Node, NodePart, VgpuDriver
 from placement.client.provider_tree import ProviderTree
 from placement.client.report import ReportClient
 from placement.client.tracker import ResourceTracker
@@ -171,7 +171,7 @@ def host(world: World) -> Host:
     world.provider(name, None, {"VCPU": 8, "VGPU": 4}, key=root)
     consumer = world.claim({root: {"VCPU": 1, "VGPU": 2}})
     driver = VgpuDriver(
-        {name: Node(root, {"gpu0": Part({"VGPU": {"total": 4}}, frozenset(["CUSTOM_GPU"]))})}
+        {name: Node(root, {"gpu0": NodePart({"VGPU": {"total": 4}}, frozenset(["CUSTOM_GPU"]))})}
     )
     return driver, name, root, consumer
 
@@ -352,7 +352,7 @@ def test_whichever_request_breaks_the_next_start_completes_the_work(
         world.provider(name, None, {"VCPU": 8, "VGPU": 4}, key=root)
         consumer = world.claim({root: {"VCPU": 1, "VGPU": 2}})
         gone = world.provider(parent=root)
-        part = Part({"VGPU": {"total": 4}}, frozenset(["CUSTOM_GPU"]))
+        part = NodePart({"VGPU": {"total": 4}}, frozenset(["CUSTOM_GPU"]))
         driver = VgpuDriver({name: Node(root, {"gpu0": part})})
         edit = driver.update_provider_tree
 

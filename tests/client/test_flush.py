@@ -293,7 +293,7 @@ def test_nonsense_in_a_tree_is_refused_before_anything_is_sent(
     tree.new_child("new", root)
     spoil(tree, root)
     recorder.clear()
-    with pytest.raises(exc.ResourceProviderSyncFailed, match="no names"):
+    with pytest.raises(exc.ResourceProviderSyncFailed, match="names that are not text"):
         client.update_from_provider_tree(None, tree)
     assert recorder.requests == []
 

@@ -237,7 +237,7 @@ BAD = {
     "capacity": ("    inventories:\n      VCPU: {total: 1, reserved: 2}\n", 5, "more than total"),
     "rename": ("    uuid: {root}\n", 3, "renaming is not supported"),
     "other uuid": ("    uuid: 11111111-1111-4111-8111-111111111111\n", 3, "belongs to provider"),
-    "re-parenting": ("  - name: {child}\n", 4, "is no root in the service"),
+    "re-parenting": ("  - name: {child}\n", 4, "is not a root in the service"),
     "foreign name": ("    children:\n      - name: {other}\n", 5, "in another tree"),
     "cycle": ("    parent: {name}\n", 3, "its own ancestor"),
     "duplicate": ("  - name: {name}\n", 4, "is in line 3 already"),

@@ -48,11 +48,15 @@ class Daemons(Site):
     touched. At a graceful restart of Apache they are stopped together and may leave a 503."""
 
     def workers(self) -> set[int]:
-        return {
-            process
-            for process in super().workers()
-            if b"wsgi:placement" in Path(f"/proc/{process}/cmdline").read_bytes()
-        }
+        return {process for process in super().workers() if b"wsgi:placement" in _command(process)}
+
+
+def _command(process: int) -> bytes:
+    """Return the command line of a process; nothing if it has ended since it was listed."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def reload_under_load(site: Site, server: Site) -> None:

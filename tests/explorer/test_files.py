@@ -50,6 +50,7 @@ def test_address_without_its_slash_leads_to_the_page_under_the_prefix() -> None:
             "GET", "/-/explorer", x_auth_token=None, environ={"SCRIPT_NAME": "/placement"}
         )
     assert answer.status_int == 308
+    assert answer.content_type == "text/html"
     assert answer.headers["location"] == "http://localhost/placement/-/explorer/"
 
 

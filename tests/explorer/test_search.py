@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.explorer.stage import RACK, Stage, key
 from tests.support.browser import Visitor
 
 OPENSTACK = Path(sys.executable).with_name("openstack")
+PULSE_MS = 10_500
 
 
 def question(visitor: Visitor) -> list[tuple[str, str]]:
@@ -153,6 +155,27 @@ def test_why_not_this_host_from_its_menu(visitor: Visitor) -> None:
     expect(verdict).to_be_hidden()
     visitor.go(f"#/search?resources=VGPU:1&about={key('numa1')}")
     expect(page.locator(".verdict.could")).to_contain_text("numa1 could take this.")
+
+
+@pytest.mark.parametrize("more", ["", "&limit=2"])
+def test_refresh_with_the_same_candidates_draws_nothing_anew(
+    visitor: Visitor, stage: Stage, more: str
+) -> None:
+    """The service answers each time in another order, and under a limit other hosts."""
+    page = visitor.page
+    page.clock.install()
+    visitor.come(f"#/search?resources=MEMORY_MB:1024{more}")
+    expect(page.locator(".candidate").first).to_be_visible()
+    shown = page.locator(".candidates").inner_text()
+    for _ in range(6):
+        stage.asked.clear()
+        before = page.locator(".status").inner_text()
+        page.clock.fast_forward(PULSE_MS)
+        expect(page.locator(".status")).not_to_have_text(before)
+        visitor.settle()
+        assert stage.asked == [("GET", "/allocation_candidates", 200)]
+
+    assert page.locator(".candidates").inner_text() == shown
 
 
 def test_wrong_question_is_answered_in_the_words_of_the_service(visitor: Visitor) -> None:

@@ -250,11 +250,11 @@ class Campaign:
         ended = {
             each for actor in self.actors if isinstance(actor, Claimant) for each in actor.ended
         }
-        consumers = db.read(lambda c: c.scalars(select(models.consumers.c.uuid)).all())
+        consumers = db.read(lambda c: c.connection.scalars(select(models.consumers.c.uuid)).all())
         for uuid in ended.intersection(consumers):
             self.books.blame(f"consumer {uuid} had given everything back, and is there")
         providers = models.resource_providers
-        rows = db.read(lambda c: c.execute(select(providers.c.uuid, providers.c.generation)).all())
+        rows = db.read(lambda c: c.connection.execute(select(providers.c.uuid, providers.c.generation)).all())
         actual = dict(map(tuple, rows))
         for uuid, first in self.start_generations.items():
             known = first + self.books.steps[uuid]

@@ -16,7 +16,8 @@ class Proxy:
 
     ``delay_s``: before each chunk is passed on. ``refuses``: new connections are closed at once.
     ``traps``: for each COMMIT to come, when its connection is cut; taken from the end.
-    ``connections``: how many were passed on; ``last_words``: of each client that is gone.
+    ``connections``: how many were passed on; ``last_words``: of each client that is gone;
+    ``received``: unless it is None, what clients send is added to it.
     """
 
     def __init__(self, target: int) -> None:
@@ -27,6 +28,7 @@ class Proxy:
         self.cuts = 0
         self.connections = 0
         self.last_words: list[bytes] = []
+        self.received: bytearray | None = None
         self._flowing = threading.Event()
         self._flowing.set()
         self._lock = threading.Lock()
@@ -89,6 +91,8 @@ class Proxy:
                 if self.delay_s:
                     time.sleep(self.delay_s)
                 self._flowing.wait()
+                if from_client and self.received is not None:
+                    self.received += chunk
                 moment = self._trap() if from_client and COMMIT in chunk else None
                 if moment is not None:
                     self._spring(moment, pair, chunk)

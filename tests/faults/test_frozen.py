@@ -16,6 +16,7 @@ import requests
 from sqlalchemy import Connection, exc
 
 from placement import errors
+from placement.db.address import UnusableUrl
 from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
 from tests.deploy.conversation import HEADERS
@@ -89,7 +90,7 @@ def test_what_was_set_elsewhere_stands() -> None:
 
 @pytest.mark.parametrize("word", ["read_timeout=soon", "lock_timeout=1.5"])
 def test_a_deadline_that_is_no_number_is_named(word: str) -> None:
-    with pytest.raises(ValueError, match=word.partition("=")[0]):
+    with pytest.raises(UnusableUrl, match=word.partition("=")[0]):
         make_engine(f"postgresql://nobody@127.0.0.1/none?{word}")
 
 
@@ -103,10 +104,10 @@ def test_a_statement_that_takes_too_long_is_ended_and_not_repeated(url: str) -> 
     began = time.monotonic()
 
     with pytest.raises(errors.DatabaseBusy):
-        database.write(lambda tx: tx.exec_driver_sql(sleep[database.dialect]))
+        database.write(lambda tx: tx.connection.exec_driver_sql(sleep[database.dialect]))
 
     assert time.monotonic() - began < 3
-    assert database.read(lambda tx: tx.exec_driver_sql("SELECT 1").scalar()) == 1
+    assert database.read(lambda tx: tx.connection.exec_driver_sql("SELECT 1").scalar()) == 1
     database.dispose()
 
 
@@ -156,10 +157,10 @@ def test_a_worker_that_was_silent_for_too_long_begins_again(url: str) -> None:
     attempts = []
 
     def work(tx: Transaction) -> Any:
-        attempts.append(tx.exec_driver_sql("SELECT 1").scalar())
+        attempts.append(tx.connection.exec_driver_sql("SELECT 1").scalar())
         if len(attempts) == 1:
             time.sleep(2)
-        return tx.exec_driver_sql("SELECT 2").scalar()
+        return tx.connection.exec_driver_sql("SELECT 2").scalar()
 
     assert database.write(work) == 2
     assert len(attempts) == 2

@@ -77,7 +77,7 @@ def test_the_deadline_ends_the_attempts(url: str) -> None:
 
     def in_vain(tx: Any) -> None:
         begun.append(tx)
-        tx.exec_driver_sql("SELECT 1")
+        tx.connection.exec_driver_sql("SELECT 1")
         raise StaleRead
 
     with pytest.raises(errors.ConcurrentUpdate):

@@ -58,11 +58,44 @@ def test_bound(service: Service, strategy: str, bound: int, left: int) -> None:
     assert len(hosts(service, "&limit=2")) == min(left, 2)
 
 
-def test_same_order_without_randomising(service: Service) -> None:
+def test_same_order_without_a_limit(service: Service) -> None:
     """The same query on unchanged data has the same answer, byte for byte."""
     answers = {service.request("GET", PATH, version="1.39").body for _ in range(10)}
 
     assert len(answers) == 1
+
+
+@pytest.mark.parametrize("strategy", ["depth-first", "breadth-first"])
+@pytest.mark.parametrize(("more", "bound"), [("&limit=2", -1), ("&limit=2", 5), ("", 2)])
+def test_each_request_for_a_part_begins_at_another_host(
+    service: Service, strategy: str, more: str, bound: int
+) -> None:
+    """Schedulers do not all weigh the same hosts: fifty draws of two of seven miss none of them."""
+    set_option(service, "allocation_candidates_generation_strategy", strategy)
+    set_option(service, "max_allocation_candidates", bound)
+
+    answers = [hosts(service, more) for _ in range(50)]
+
+    assert all(len(set(answer)) == 2 for answer in answers)
+    assert len({tuple(answer) for answer in answers}) > 10
+    assert len({uuid for answer in answers for uuid in answer}) == HOSTS
+
+
+def test_a_limit_beyond_what_there_is_answers_everything(service: Service) -> None:
+    """Where the search begins decides about the order only."""
+    answers = [hosts(service, "&limit=1000") for _ in range(20)]
+
+    assert {frozenset(answer) for answer in answers} == {frozenset(hosts(service))}
+    assert {len(answer) for answer in answers} == {HOSTS}
+
+
+def test_the_same_start_has_the_same_answer(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but the number drawn for the request makes answers differ."""
+    monkeypatch.setattr(allocation_candidate.secrets, "randbits", lambda bits: 3**bits % 2**bits)
+
+    assert len({tuple(hosts(service, "&limit=3")) for _ in range(10)}) == 1
 
 
 def test_random_samples_and_random_order(service: Service) -> None:

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select, update
 
-from placement.db import closing, ledger_rows, models, schema, standard_names
+from placement.db import ledger_rows, ledger_writes, models, schema, standard_names
 from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
-from placement.db.inventory_rows import InventoryRow, Record
+from placement.db.inventory_rows import InventoryRow
 from placement.db.owner_usage_rows import CONSUMERS, Account
 from placement.errors import ObjectsChanged
-from placement.objects import allocation, capacity, claim, inventory, ledger, resource_provider
+from placement.inventory_record import InventoryRecord
+from placement.objects import allocation, inventory, ledger, replacement, resource_provider
 from placement.objects.allocation import AllocationChange
-from placement.objects.capacity import CapacityExceeded, Demand
-from placement.objects.consumer import ConsumerChange
+from placement.objects.replacement import CapacityExceeded, ConsumerChange, NewAllocation
 from tests.support.databases import KINDS, scratch_database
 from tests.support.recorder import recorded
 
 OWED = {Account(1, 1, 0, CONSUMERS): 1}
-RECORD = Record(total=10, reserved=0, min_unit=1, max_unit=10, step_size=1, allocation_ratio=1.0)
+RECORD = InventoryRecord(total=10, reserved=0, min_unit=1, max_unit=10, step_size=1, allocation_ratio=1.0)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -37,7 +37,7 @@ def db(request: pytest.FixtureRequest) -> Iterator[Database]:
         made.dispose()
 
 
-def host(db: Database, **records: Record) -> str:
+def host(db: Database, **records: InventoryRecord) -> str:
     """Make a provider with these inventories; return its uuid."""
     made = str(uuid.uuid4())
     resource_provider.create(db, uuid=made, name=made, parent_uuid=None)
@@ -60,10 +60,10 @@ def change(made: str, **amounts: int) -> AllocationChange:
     )
 
 
-def random_record(draw: random.Random) -> Record:
+def random_record(draw: random.Random) -> InventoryRecord:
     """Odd ones too: units that do not fit, ratios with long fractions."""
     total = draw.randint(1, 40)
-    return Record(
+    return InventoryRecord(
         total=total,
         reserved=draw.choice([0, 0, draw.randint(0, total)]),
         min_unit=draw.choice([1, 1, 3]),
@@ -84,13 +84,13 @@ def test_the_database_lets_in_what_has_room_and_nothing_else(db: Database) -> No
         before = stock(db, made)
         amounts = [draw.choice([1, 2, 3, draw.randint(1, 45)]) for _ in before]
         demands = [
-            Demand("c", (record.provider_id, record.class_id), made, "", amount)
+            NewAllocation("c", (record.provider_id, record.class_id), made, "", amount)
             for record, amount in zip(before, amounts, strict=True)
         ]
-        fits = capacity.has_room(demands, capacity.by_key(before), {})
+        fits = replacement.has_room(demands, replacement.by_place(before), {})
         taken = [(record.id, amount) for record, amount in zip(before, amounts, strict=True)]
         try:
-            db.write(lambda tx: closing.claim(tx, before[0].provider_id, taken, OWED))  # noqa: B023
+            db.write(lambda tx: ledger_writes.claim(tx, before[0].provider_id, taken, OWED))  # noqa: B023
         except ObjectsChanged:
             assert not fits, (before, amounts)
             assert stock(db, made) == before
@@ -117,10 +117,10 @@ def test_a_provider_whose_counters_are_not_right_is_not_written(db: Database) ->
     (record,) = before = stock(db, made)
     table = models.resource_providers
     foreign = update(table).where(table.c.uuid == made).values(generation=table.c.generation + 1)
-    db.write(lambda tx: tx.execute(foreign))
+    db.write(lambda tx: tx.connection.execute(foreign))
 
     with pytest.raises(ObjectsChanged):
-        db.write(lambda tx: closing.claim(tx, record.provider_id, [(record.id, 1)], OWED))
+        db.write(lambda tx: ledger_writes.claim(tx, record.provider_id, [(record.id, 1)], OWED))
     assert stock(db, made) == before
 
     allocation.replace_allocations(db, change(made, VCPU=1))
@@ -129,7 +129,7 @@ def test_a_provider_whose_counters_are_not_right_is_not_written(db: Database) ->
 
 def test_a_provider_that_is_gone_is_not_written(db: Database) -> None:
     with pytest.raises(ObjectsChanged):
-        db.write(lambda tx: closing.claim(tx, 10**9, [(10**9, 1)], OWED))
+        db.write(lambda tx: ledger_writes.claim(tx, 10**9, [(10**9, 1)], OWED))
 
 
 # SQLite has one writer at a time: nothing goes while another looks.
@@ -142,9 +142,9 @@ def test_room_that_goes_after_it_was_seen(
     made = host(db, VCPU=RECORD)
     mine, other = change(made, VCPU=2), change(made, VCPU=others)
     write = ledger.write_allocations
-    begun: list[ledger.Replacement] = []
+    begun: list[replacement.Replacement] = []
 
-    def be_late(tx: Transaction, replaced: ledger.Replacement) -> None:
+    def be_late(tx: Transaction, replaced: replacement.Replacement) -> None:
         begun.append(replaced)
         if len(begun) == 1:
             allocation.replace_allocations(db, other)
@@ -161,7 +161,7 @@ def test_room_that_goes_after_it_was_seen(
     held = select(models.allocations.c.used).where(
         models.allocations.c.consumer_id == mine.consumers[0].uuid
     )
-    assert sum(db.read(lambda reader: reader.scalars(held).all())) == used - others
+    assert sum(db.read(lambda reader: reader.connection.scalars(held).all())) == used - others
 
 
 def test_what_is_no_such_claim_locks_first(db: Database) -> None:
@@ -191,7 +191,7 @@ def test_only_the_first_attempt_goes_without_the_lock(db: Database) -> None:
     def look(tx: object) -> None:
         for attempt in (1, 2):
             tx.attempt = attempt  # type: ignore[attr-defined]
-            likely.append(claim.is_likely(tx, changes))  # type: ignore[arg-type]
+            likely.append(ledger.is_everyday(tx, changes))  # type: ignore[arg-type]
 
     db.write(look)
     assert likely == [True, False]

@@ -13,7 +13,9 @@ from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.handlers import candidate_answer
 from placement.objects.picture import Picture
-from placement.search import CandidateRequest, Cloud, Group, search
+from placement.search.cloud import Cloud
+from placement.search.request import CandidateRequest, Group
+from placement.search.search import search
 from tests.support import service
 
 PROVIDERS = 600
@@ -29,11 +31,11 @@ def db() -> Iterator[Database]:
     def fill(tx: Any) -> None:
         numbers = range(1, PROVIDERS + 1)
         ids = [{"id": n, "root_provider_id": n, "uuid": f"{n:036d}", "name": n} for n in numbers]
-        tx.execute(insert(models.resource_providers), ids)
+        tx.connection.execute(insert(models.resource_providers), ids)
         held = {"total": 8, "reserved": 0, "min_unit": 1, "max_unit": 8, "step_size": 1}
         held |= {"allocation_ratio": 1.0, "resource_class_id": 0}
         rows = [{"resource_provider_id": n, **held} for n in numbers]
-        tx.execute(insert(models.inventories), rows)
+        tx.connection.execute(insert(models.inventories), rows)
 
     made.write(fill)
     yield made
@@ -48,7 +50,7 @@ def answered(cloud: Cloud) -> "weakref.ref[Cloud]":
     """Use the cloud as a request does."""
     result = search(cloud, CandidateRequest((Group("_1", {"VCPU": 1}), Group("", {"VCPU": 1}))))
     assert len(result) == PROVIDERS
-    candidate_answer.render(cloud, result, {"VCPU"}, (1, 39))
+    candidate_answer.prepare(cloud, result, {"VCPU"}, (1, 39)).pieces()
     return weakref.ref(cloud)
 
 

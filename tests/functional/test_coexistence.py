@@ -339,10 +339,10 @@ def test_a_process_that_lives_through_a_repair_keeps_no_old_picture(both: Both) 
     elsewhere = Database(make_engine(both.db.engine.url))
 
     def spoil(words: str) -> None:
-        both.db.write(lambda tx: tx.execute(text(f"{words}, revision = revision + 1")))
+        both.db.write(lambda tx: tx.connection.execute(text(f"{words}, revision = revision + 1")))
 
     # As a fault would leave it, and seen by the process: then the repair must be seen as well.
-    both.db.write(lambda tx: tx.execute(text("UPDATE inventories SET used = 4")))
+    both.db.write(lambda tx: tx.connection.execute(text("UPDATE inventories SET used = 4")))
     spoil("UPDATE resource_providers SET root_provider_id = id")
     assert both.found("resources=VCPU:1") == set()
     assert both.found("resources=MEMORY_MB:1,PGPU:1") == set()
@@ -379,10 +379,8 @@ def test_what_is_used_is_told_from_the_ledger_not_from_a_stale_counter(both: Bot
     assert over.count == 1
     assert "used 4" in over.examples[0]
     coexistence.finish(both.db)
-    both.db.write(lambda tx: tx.execute(text("UPDATE owner_usages SET used = used + 1")))
-    checks = status.Checks(configure())
-    checks._opened = both.db
-    assert checks.usage_counters().code == upgradecheck.Code.WARNING
+    both.db.write(lambda tx: tx.connection.execute(text("UPDATE owner_usages SET used = used + 1")))
+    assert status.WRONG_COUNTERS.result(both.db).code == upgradecheck.Code.WARNING
 
 
 def test_a_new_database_is_our_own(both: Both) -> None:

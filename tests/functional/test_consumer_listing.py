@@ -11,8 +11,8 @@ from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.objects import allocation, inventory, resource_provider
 from placement.objects.allocation import AllocationChange
-from placement.objects.consumer import ConsumerChange
 from placement.objects.inventory import record_from
+from placement.objects.replacement import ConsumerChange
 from tests.support.databases import KINDS, scratch_database
 
 HOST = str(uuid.uuid4())
@@ -60,6 +60,6 @@ def test_a_consumer_whose_owner_is_gone_shows_nothing(db: Database, table: Table
     consumer = claim(db, f"gone-{table.name}", None)
     gone = table.c.external_id.endswith(f"gone-{table.name}")
 
-    db.write(lambda tx: tx.execute(table.delete().where(gone)))
+    db.write(lambda tx: tx.connection.execute(table.delete().where(gone)))
 
     assert allocation.consumer_allocations(db, consumer) == []

@@ -142,7 +142,7 @@ MORE_OLD_DATA = (
 def _write(database: Database, statements: tuple[str, ...]) -> None:
     def work(tx: Transaction) -> None:
         for statement in statements:
-            tx.execute(text(statement))
+            tx.connection.execute(text(statement))
 
     database.write(work)
 
@@ -150,7 +150,7 @@ def _write(database: Database, statements: tuple[str, ...]) -> None:
 def _used(database: Database) -> dict[int, int]:
     query = text("SELECT resource_provider_id, used FROM inventories")
     return {
-        row[0]: row[1] for row in database.read(lambda connection: connection.execute(query).all())
+        row[0]: row[1] for row in database.read(lambda connection: connection.connection.execute(query).all())
     }
 
 

@@ -4,7 +4,7 @@ import re
 from random import Random
 from typing import Any
 
-from placement.search import Cloud
+from placement.search.cloud import Cloud
 from tests.search import worlds
 from tests.search.builders import World, load
 from tests.support.fixed_picture import Asked, pairs_of, with_uuids

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from placement.objects import insight
-from placement.search import budget
+from placement.insight import questions, remedies
 from tests.support.service import Service, running
 
 HOST, OTHER = (f"1f000000-0000-4000-8000-00000000000{n}" for n in (1, 2))
@@ -55,13 +54,13 @@ def test_the_work_is_bounded_and_the_answer_says_so(
     place: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searches = []
-    search = budget.search
+    search = remedies.search
 
     def counted(*given: Any, **more: Any) -> Any:
         searches.append(given)
         return search(*given, **more)
 
-    monkeypatch.setattr(budget, "search", counted)
+    monkeypatch.setattr(remedies, "search", counted)
     told = explained(place)
 
     assert WORK_FACTOR / 2 < len(searches) <= WORK_FACTOR
@@ -78,7 +77,7 @@ def test_others_write_and_search_while_it_works(
     """What would help is sought on a snapshot: the picture goes on, and the answer stays one moment's."""
     assert candidates(place) == 1
     found = []
-    remedies = insight.remedies
+    remedies = questions.remedies
 
     def beside(*given: Any) -> Any:
         if not found:
@@ -90,7 +89,7 @@ def test_others_write_and_search_while_it_works(
         with ThreadPoolExecutor(1) as other:
             return other.submit(beside, *given).result(PATIENCE_S)
 
-    monkeypatch.setattr(insight, "remedies", watched)
+    monkeypatch.setattr(questions, "remedies", watched)
     told = explained(place)
 
     assert found == [2]

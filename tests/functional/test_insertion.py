@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from placement.db import insertion, models, schema
-from placement.db.database import Database
+from placement.db import models, schema, statements
+from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
 from tests.support.databases import KINDS, scratch_database
 
@@ -45,14 +45,16 @@ def row(name: str, created: datetime | None, updated: datetime | None) -> dict[s
 def test_rows_are_there_as_they_were_given(
     db: Database, rows: list[dict[str, Any]], is_later: bool
 ) -> None:
-    insert = insertion.insert_later if is_later else insertion.insert_all
     columns = [TRAITS.c[name] for name in rows[0]]
     named = {given["name"] for given in rows}
 
-    db.write(lambda tx: tx.execute(TRAITS.delete()))
-    db.write(lambda tx: insert(tx, TRAITS, rows))
+    db.write(lambda tx: tx.connection.execute(TRAITS.delete()))
+    def insert(tx: Transaction) -> None:
+        (tx.insert_later if is_later else tx.insert)(TRAITS, rows)
 
-    found = db.read(lambda reader: reader.execute(select(*columns)).all())
+    db.write(insert)
+
+    found = db.read(lambda reader: reader.connection.execute(select(*columns)).all())
     assert {one.name for one in found} == named
     assert sorted(map(tuple, found), key=str) == sorted((tuple(r.values()) for r in rows), key=str)
 
@@ -60,7 +62,7 @@ def test_rows_are_there_as_they_were_given(
 def test_a_value_that_all_rows_share_is_bound_once() -> None:
     rows = [row("CUSTOM_A", MOMENT, None), row("CUSTOM_B", MOMENT, None)]
 
-    _, parameters = insertion.inserting(TRAITS, rows)
+    _, parameters = statements.insert_of(TRAITS, rows)
 
     assert parameters == {
         "name_0": "CUSTOM_A",

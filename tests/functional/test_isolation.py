@@ -27,8 +27,8 @@ def test_writes_are_read_committed(kind: str, level: str) -> None:
     parameter = DEFAULT[kind].format(words).replace("'", "")
     with scratch_database(kind) as url:
         database = Database(make_engine(f"{url}?{parameter}"))
-        shown = database.write(lambda tx: tx.exec_driver_sql(SHOW[kind]).scalar_one())
-        by_default = database.read(lambda c: c.exec_driver_sql(SHOW[kind]).scalar_one())
+        shown = database.write(lambda tx: tx.connection.exec_driver_sql(SHOW[kind]).scalar_one())
+        by_default = database.read(lambda c: c.connection.exec_driver_sql(SHOW[kind]).scalar_one())
         database.dispose()
 
     assert shown.upper().replace("-", " ") == "READ COMMITTED"
@@ -49,11 +49,11 @@ def test_a_read_is_one_statement(database: Database) -> None:
     one = select(literal(1))
 
     def twice(reader: Reader) -> object:
-        reader.execute(one)
-        return reader.scalar(one)
+        reader.rows(one)
+        return reader.value(one)
 
-    assert database.read(lambda reader: reader.scalar(one)) == 1
-    assert database.read(lambda reader: list(reader.scalars(one))) == [1]
+    assert database.read(lambda reader: reader.value(one)) == 1
+    assert database.read(lambda reader: reader.column(one)) == [1]
     with pytest.raises(RuntimeError, match="one statement"):
         database.read(twice)
 

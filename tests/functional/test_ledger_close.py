@@ -1,16 +1,14 @@
 """The last writes of a change: the same rows on every database, in however few statements."""
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pytest
 from sqlalchemy import select
 
-from placement.db import closing as end
-from placement.db import in_list, ledger_rows, models, schema, standard_names
-from placement.db.closing import Closing
+from placement.db import ledger_rows, ledger_writes, models, schema, standard_names, statements
 from placement.db.database import Database, Snapshot, Transaction
 from placement.db.engine import make_engine
 from placement.db.inventory_rows import InventoryRow
@@ -23,7 +21,7 @@ from tests.support.databases import KINDS, scratch_database
 from tests.support.recorder import recorded
 
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
-MANY = in_list.SIZES[-1] + 1
+MANY = statements.SIZES[-1] + 1
 OWED = {Account(1, 1, 0, CONSUMERS): 1, Account(1, 1, 0, 0): 2}
 
 
@@ -38,9 +36,28 @@ class Host:
     def id(self) -> int:
         return self.provider.id
 
-    def moving(self, *changes: int) -> list[tuple[InventoryRow, int]]:
-        """Return the first records with these changes."""
-        return list(zip(self.records, changes, strict=False))
+    @property
+    def as_read(self) -> tuple[int, int]:
+        return self.provider.as_read
+
+    def moving(self, *changes: int) -> list[tuple[int, int]]:
+        """Return the ids of the first records with these changes."""
+        return list(zip([record.id for record in self.records], changes, strict=False))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What the last statements of a change write, as :func:`ledger_writes.finish` takes it."""
+
+    counters: Sequence[tuple[int, int]]
+    stepped: Mapping[int, Sequence[tuple[int, int]]]
+    touched: Sequence[int]
+    owner_usages: Mapping[Account, int]
+
+    def write(self, tx: Transaction) -> None:
+        ledger_writes.finish(
+            tx, self.counters, self.owner_usages, stepped=self.stepped, touched=self.touched
+        )
 
 
 class Ledger:
@@ -75,7 +92,7 @@ class Ledger:
     def sums(self) -> dict[int, int]:
         """Return what is owed by class."""
         table = models.owner_usages
-        rows = self.db.read(lambda c: c.execute(select(table.c.resource_class_id, table.c.used)))
+        rows = self.db.read(lambda c: c.connection.execute(select(table.c.resource_class_id, table.c.used)))
         found: dict[int, int] = {}
         for class_id, used in rows:
             found[class_id] = found.get(class_id, 0) + used
@@ -85,8 +102,8 @@ class Ledger:
 def _state(tx: Snapshot, host: Host) -> tuple[int, int, list[int]]:
     providers, inventories = models.resource_providers, models.inventories
     own = inventories.c.resource_provider_id == host.id
-    used = tx.scalars(select(inventories.c.used).where(own).order_by(inventories.c.id))
-    row = tx.execute(
+    used = tx.connection.scalars(select(inventories.c.used).where(own).order_by(inventories.c.id))
+    row = tx.connection.execute(
         select(providers.c.generation, providers.c.revision).where(providers.c.id == host.id)
     ).one()
     return row[0], row[1], list(used)
@@ -101,10 +118,10 @@ def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
         made.db.dispose()
 
 
-def close(ledger: Ledger, closing: Closing) -> int:
+def close(ledger: Ledger, ending: Ending) -> int:
     """Write it; return in how many statements."""
     with recorded(ledger.db) as statements:
-        ledger.db.write(lambda tx: end.close(tx, closing))
+        ledger.db.write(ending.write)
     return len(statements)
 
 
@@ -119,7 +136,7 @@ def test_counters_generations_and_sums_move(
     untouched = ledger.state([other])
     moved = [change for host in hosts for change in host.moving(*moves)]
 
-    close(ledger, Closing(moved, {1: [host.provider for host in hosts]}, (), OWED))
+    close(ledger, Ending(moved, {1: [host.as_read for host in hosts]}, (), OWED))
 
     padded = [*moves, 0, 0, 0][:3]
     assert ledger.state(hosts) == [
@@ -130,14 +147,14 @@ def test_counters_generations_and_sums_move(
     assert {key: after[key] - sums.get(key, 0) for key in after} == {CONSUMERS: 1, 0: 2}
 
 
-def test_who_is_only_touched_keeps_its_generation(ledger: Ledger) -> None:
+def test_a_provider_that_is_only_touched_keeps_its_generation(ledger: Ledger) -> None:
     """A deletion; a replacement that leaves one host for another."""
     left, entered = hosts = ledger.hosts(2)
     (old, seen, _), (next_old, next_seen, _) = ledger.state(hosts)
 
-    close(ledger, Closing(left.moving(9, 9, 9), {}, (left.id,), OWED))
+    close(ledger, Ending(left.moving(9, 9, 9), {}, (left.id,), OWED))
     back = left.moving(-9, -9, -8) + entered.moving(9, 9, 8)
-    close(ledger, Closing(back, {1: [entered.provider]}, (left.id,), {}))
+    close(ledger, Ending(back, {1: [entered.as_read]}, (left.id,), {}))
 
     assert ledger.state(hosts) == [
         (old, seen + 2, [0, 0, 1]),
@@ -150,7 +167,7 @@ def test_a_provider_of_which_nothing_moves_is_stepped_with_the_others(ledger: Le
     hosts = ledger.hosts(2)
     before = ledger.state(hosts)
 
-    close(ledger, Closing(hosts[0].moving(1), {1: [host.provider for host in hosts]}, (), OWED))
+    close(ledger, Ending(hosts[0].moving(1), {1: [host.as_read for host in hosts]}, (), OWED))
 
     assert ledger.state(hosts) == [
         (before[0][0] + 1, before[0][1] + 1, [1, 0, 0]),
@@ -168,15 +185,15 @@ def test_one_generation_that_is_not_the_one_that_was_read_refuses_all(
     hosts = ledger.hosts(count)
     before, sums = ledger.state(hosts), ledger.sums()
     moved = [change for host in hosts for change in host.moving(*moves)]
-    providers = [host.provider for host in hosts]
-    stale = LockedProvider(hosts[-1].id, hosts[-1].provider.uuid, before[-1][0] - 1)
-    closing = Closing(moved, {1: [*providers[:-1], stale]}, (), OWED)
+    providers = [host.as_read for host in hosts]
+    stale = (hosts[-1].id, before[-1][0] - 1)
+    ending = Ending(moved, {1: [*providers[:-1], stale]}, (), OWED)
 
     attempts: list[int] = []
 
     def once_more(tx: Transaction) -> None:
         attempts.append(tx.attempt)
-        end.close(tx, closing)
+        ending.write(tx)
 
     with recorded(ledger.db) if is_watched else nullcontext(), pytest.raises(ObjectsChanged):
         ledger.db.write(once_more)
@@ -187,5 +204,5 @@ def test_one_generation_that_is_not_the_one_that_was_read_refuses_all(
 
 
 def test_nothing_to_write_is_nothing_sent(ledger: Ledger) -> None:
-    """An empty set for a consumer that nobody knows."""
-    assert close(ledger, Closing((), {}, (), {})) == 0
+    """An empty set for a consumer that does not exist."""
+    assert close(ledger, Ending((), {}, (), {})) == 0

@@ -10,19 +10,21 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select, update
+from sqlalchemy import select, update
 
 from placement import errors
 from placement.db import invariants, models, schema, standard_names
 from placement.db.database import Database, StaleRead
 from placement.db.engine import make_engine
-from placement.db.inventory_rows import Record
-from placement.objects import allocation, inventory, reshaper, resource_provider
+from placement.db.transport import Message
+from placement.inventory_record import InventoryRecord
+from placement.objects import allocation, inventory, replacement, reshaper, resource_provider
 from placement.objects.allocation import AllocationChange, LedgerMoved
-from placement.objects.consumer import ConsumerChange, ConsumerConflict
 from placement.objects.inventory import record_from
+from placement.objects.replacement import ConsumerChange, ConsumerConflict
 from placement.objects.reshaper import InventoryChange, Reshape
-from tests.support.databases import KINDS, scratch_database
+from tests.support.databases import ROUTES, scratch_route
+from tests.support.recorder import Hook, observed
 
 
 class Ledger:
@@ -67,32 +69,30 @@ class Ledger:
 
     @contextmanager
     def before(self, words: str, act: Callable[[], Any], times: int = 1) -> Iterator[list[str]]:
-        """Act just before the next statements of the writer that contain ``words``.
+        """Act just before the next messages of the writer that contain ``words``.
 
-        Yields the list of the writer's statements, which grows.
+        Yields the list of the writer's messages, which grows.
         """
         left = [times]
         seen: list[str] = []
 
-        def listen(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        def look(_connection: Any, sent: Message) -> None:
+            statement = "; ".join(each.text for each in sent.statements)
             seen.append(statement)
             if words in statement and left[0]:
                 left[0] -= 1
                 act()
 
-        event.listen(self.db.engine, "before_cursor_execute", listen)
-        try:
+        with observed(self.db, Hook(look)):
             yield seen
-        finally:
-            event.remove(self.db.engine, "before_cursor_execute", listen)
         assert not left[0] or times > 100, f"no statement contains {words}"
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=ROUTES)
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """A ledger on each kind of database."""
-    with scratch_database(request.param) as url:
-        made = Ledger(url.replace("mysql+pymysql", "mysql"))
+    """A ledger by each route to a database."""
+    with scratch_route(request.param) as url:
+        made = Ledger(url)
         yield made
         made.db.dispose()
         made.other.dispose()
@@ -100,7 +100,7 @@ def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
 
 # On SQLite nobody else can write while a write is under way.
 interrupted = pytest.mark.parametrize(
-    "ledger", [kind for kind in KINDS if kind != "sqlite"], indirect=True
+    "ledger", [route for route in ROUTES if route != "sqlite"], indirect=True
 )
 
 
@@ -156,15 +156,12 @@ def test_a_write_repeated_at_any_statement_is_written_once(ledger: Ledger) -> No
         generation = ledger.generation(consumer)
         count = iter(range(1000))
 
-        def listen(*_: Any, count: Any = count, place: int = place) -> None:
+        def lose_here(*_: Any, count: Any = count, place: int = place) -> None:
             if next(count) == place:
                 lose()
 
-        event.listen(ledger.db.engine, "before_cursor_execute", listen)
-        try:
+        with observed(ledger.db, Hook(lose_here)):
             ledger.put(consumer, host, 2, generation=generation)
-        finally:
-            event.remove(ledger.db.engine, "before_cursor_execute", listen)
         assert next(count) > place
         assert ledger.generation(consumer) == generation + 1
         assert ledger.held(consumer) == {host: 2}
@@ -319,8 +316,8 @@ def test_a_reshape_is_not_repeated_over_a_moved_provider(ledger: Ledger) -> None
     assert shown.records[0].record.total == 10
 
 
-def _record(total: int) -> Record:
-    return Record(total, 0, 1, 2147483647, 1, 1.0)
+def _record(total: int) -> InventoryRecord:
+    return InventoryRecord(total)
 
 
 def test_a_lost_reshape_is_refused_as_a_conflict(ledger: Ledger) -> None:
@@ -349,10 +346,24 @@ def test_a_counter_is_the_sum_of_the_ledger_whoever_wrote_it(ledger: Ledger) -> 
         .where(models.resource_providers.c.uuid == host)
         .scalar_subquery()
     )
-    ledger.db.write(lambda tx: tx.execute(used.values(used=5)))
+    ledger.db.write(lambda tx: tx.connection.execute(used.values(used=5)))
     found = {each.invariant.name for each in invariants.violations(ledger.db)}
     assert found == {"usage counters equal the sums of the ledger"}
-    ledger.db.write(lambda tx: tx.execute(used.values(used=2)))
+    ledger.db.write(lambda tx: tx.connection.execute(used.values(used=2)))
+
+
+@pytest.mark.parametrize("size", [2, 32, 33, 40])
+def test_a_granted_write_of_many_consumers_stores_each(ledger: Ledger, size: int) -> None:
+    """More rows of a kind than one statement takes; new consumers, and then others of their sets."""
+    first, second = ledger.host(total=size), ledger.host(total=size)
+    consumers = [new() for _ in range(size)]
+    for host, generation in ((first, None), (second, 1)):
+        changes = [
+            ConsumerChange(consumer, {host: {"VCPU": 1}}, "project", "user", generation, "INSTANCE")
+            for consumer in consumers
+        ]
+        allocation.replace_allocations(ledger.db, AllocationChange(changes))
+        assert [ledger.held(consumer) for consumer in consumers] == [{host: 1}] * size
 
 
 def test_any_number_of_names_is_looked_up(ledger: Ledger) -> None:
@@ -362,7 +373,7 @@ def test_any_number_of_names_is_looked_up(ledger: Ledger) -> None:
     resources = {"VCPU": 1} | dict.fromkeys(names, 1)
     change = ConsumerChange(consumer, {host: resources}, project="p", user="u")
 
-    with pytest.raises(allocation.UnknownClass, match=r"CUSTOM_NO_0$"):
+    with pytest.raises(replacement.ClassMissing, match=r"CUSTOM_NO_0$"):
         allocation.replace_allocations(ledger.db, AllocationChange([change]))
 
     assert ledger.held(consumer) == {}

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from placement.db import schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from placement.db.writer_queue import PATIENT_WRITERS
+from placement.db.turns import PATIENT_WRITERS
 from placement.errors import DatabaseBusy
 from tests.support.service import Service, configure
 
@@ -70,17 +70,17 @@ def test_a_locked_file_leaves_threads_to_read_with(service: Service, tmp_path: P
 def test_writers_of_one_process_wait_for_one_another(tmp_path: Path) -> None:
     """However many they are: nobody is refused for contention alone."""
     database = Database(make_engine(f"sqlite:///{tmp_path}/p.sqlite"))
-    database.write(lambda tx: tx.execute(text("CREATE TABLE counts (n INTEGER)")))
-    database.write(lambda tx: tx.execute(text("INSERT INTO counts VALUES (0)")))
+    database.write(lambda tx: tx.connection.execute(text("CREATE TABLE counts (n INTEGER)")))
+    database.write(lambda tx: tx.connection.execute(text("INSERT INTO counts VALUES (0)")))
 
     def count(_: int) -> None:
-        database.write(lambda tx: tx.execute(text("UPDATE counts SET n = n + 1")))
+        database.write(lambda tx: tx.connection.execute(text("UPDATE counts SET n = n + 1")))
 
     with ThreadPoolExecutor(20) as writers:
         list(writers.map(count, range(400)))
 
     assert (
-        database.read(lambda reader: reader.execute(text("SELECT n FROM counts")).scalar()) == 400
+        database.read(lambda reader: reader.connection.execute(text("SELECT n FROM counts")).scalar()) == 400
     )
     database.dispose()
 
@@ -96,7 +96,7 @@ def write_for(path: Path, seconds: float) -> tuple[int, int]:
         while time.monotonic() < end:
             try:
                 # As many statements as a claim has.
-                database.write(lambda tx: [tx.execute(step) for _ in range(8)])
+                database.write(lambda tx: [tx.connection.execute(step) for _ in range(8)])
                 counts["written"] += 1
             except DatabaseBusy:
                 counts["refused"] += 1
@@ -111,14 +111,14 @@ def test_writers_of_several_processes_wait_for_one_another(tmp_path: Path) -> No
     """SQLite lets them poll for their turn, so that one may wait for a second and more."""
     path = tmp_path / "p.sqlite"
     database = Database(make_engine(f"sqlite:///{path}"))
-    database.write(lambda tx: tx.execute(text("CREATE TABLE counts (n INTEGER)")))
-    database.write(lambda tx: tx.execute(text("INSERT INTO counts VALUES (0)")))
+    database.write(lambda tx: tx.connection.execute(text("CREATE TABLE counts (n INTEGER)")))
+    database.write(lambda tx: tx.connection.execute(text("INSERT INTO counts VALUES (0)")))
     database.dispose()
 
     with multiprocessing.get_context("spawn").Pool(4) as processes:
         written, refused = zip(*processes.starmap(write_for, [(path, 6.0)] * 4), strict=True)
 
     database = Database(make_engine(f"sqlite:///{path}"))
-    counted = database.read(lambda reader: reader.execute(text("SELECT n FROM counts")).scalar())
+    counted = database.read(lambda reader: reader.connection.execute(text("SELECT n FROM counts")).scalar())
     assert (counted, sum(refused)) == (8 * sum(written), 0)
     database.dispose()

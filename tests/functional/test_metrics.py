@@ -204,7 +204,7 @@ def test_switched_off_nothing_is_there() -> None:
     script = (
         "import sys; from tests.support.service import running\n"
         "with running() as s: s.request('GET', '/resource_providers')\n"
-        "print([n for n in sys.modules if 'prometheus' in n or n == 'placement.web.metrics'])"
+        "print([n for n in sys.modules if 'prometheus' in n or n == 'placement.insight.metrics'])"
     )
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
@@ -227,7 +227,7 @@ def test_what_a_transaction_went_through_is_noted() -> None:
     try:
         assert db.write(work) == 7
         with pytest.raises(exc.OperationalError):
-            db.read(lambda reader: reader.execute(text("SELECT no_such_column")))
+            db.read(lambda reader: reader.connection.execute(text("SELECT no_such_column")))
     finally:
         telemetry.end()
     assert (trace.attempts, list(trace.repeats), trace.gave_up) == (3, ["stale", "stale"], 0)

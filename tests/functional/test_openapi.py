@@ -18,10 +18,12 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from sqlalchemy import event
+from sqlalchemy import Connection
 
 from docs import openapi
+from placement.db.transport import Message
 from tests.support import service
+from tests.support.recorder import Hook, observed
 
 DOCUMENT = Path(openapi.__file__).with_name("openapi.json")
 
@@ -52,17 +54,14 @@ def test_every_body_and_route_is_described() -> None:
 def busy(place: service.Service) -> Iterator[None]:
     """No transaction that writes can begin: somebody else always has the lock."""
 
-    def refuse(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if statement == "BEGIN IMMEDIATE":
+    def refuse(_connection: Connection, sent: Message) -> None:
+        if sent.text == "BEGIN IMMEDIATE":
             error = sqlite3.OperationalError("database is locked")
             error.sqlite_errorcode = sqlite3.SQLITE_BUSY
             raise error
 
-    event.listen(place.db.engine, "before_cursor_execute", refuse)
-    try:
+    with observed(place.db, Hook(refuse)):
         yield
-    finally:
-        event.remove(place.db.engine, "before_cursor_execute", refuse)
 
 
 WRITES = (

@@ -4,14 +4,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from placement.db.database import Database
 from placement.objects import allocation_candidate
-from placement.objects.allocation_candidate import NoSuchClass, NoSuchTrait
+from placement.objects.allocation_candidate import UnknownNameInQuery
 from placement.objects.picture import Picture
-from placement.search import CandidateRequest, Cloud, CloudRows, Group
-from placement.search.room import Room
+from placement.search.candidate import SizeLimit
+from placement.search.cloud import Cloud
+from placement.search.records import CloudRows
+from placement.search.request import CandidateRequest, Group
+from tests.support.recorder import Hook
 from tests.support.service import Service, empty, running
 
 HOST = "11111111-0000-4000-8000-000000000000"
@@ -47,14 +49,14 @@ def found(picture: Picture, group: Group) -> int:
     """Return the number of candidates."""
     question = CandidateRequest((group,))
     return allocation_candidate.find(
-        picture, question, 1000, Room(1000, lambda shape: 1), lambda cloud, result: len(result)
+        picture, question, 1000, SizeLimit(1000, lambda shape: 1), lambda cloud, result: len(result)
     )
 
 
 def recorded(db: Database, picture: Picture) -> list[bool]:
     """Return a list that gets an item for each statement: whether the picture was held."""
     held: list[bool] = []
-    event.listen(db.engine, "before_cursor_execute", lambda *_: held.append(picture._lock.locked()))
+    db.observers.append(Hook(lambda *_: held.append(picture._lock.locked())))
     return held
 
 
@@ -77,9 +79,9 @@ def test_unknown_names_are_told_by_kind(service: Service) -> None:
     """Each kind has an error of its own; what exists is no error."""
     picture = Picture(service.db)
     assert found(picture, Group("", {"VCPU": 1}, forbidden=frozenset([IDLE]))) == 1
-    with pytest.raises(NoSuchTrait, match=WRONG):
+    with pytest.raises(UnknownNameInQuery, match=f"trait.*{WRONG}"):
         found(picture, Group("", {"VCPU": 1}, forbidden=frozenset([IDLE, WRONG])))
-    with pytest.raises(NoSuchClass, match=WRONG):
+    with pytest.raises(UnknownNameInQuery, match=f"class {WRONG}"):
         found(picture, Group("", {"VCPU": 1, WRONG: 1}))
 
 
@@ -96,7 +98,7 @@ def test_a_trait_that_its_last_provider_lost_is_still_known(service: Service) ->
     assert found(picture, wanted) == 0
     wear(service, 4, [])
     done(service, "DELETE", f"/traits/{WORN}")
-    with pytest.raises(NoSuchTrait, match=WORN):
+    with pytest.raises(UnknownNameInQuery, match=f"trait.*{WORN}"):
         found(picture, wanted)
 
 
@@ -105,7 +107,9 @@ def test_no_transaction_lasts_while_a_picture_is_made(
 ) -> None:
     """Of a million providers that takes seconds; a server may have ended the transaction by then."""
     sent: list[str] = []
-    event.listen(service.db.engine, "before_cursor_execute", lambda *args: sent.append(args[2]))
+    service.db.observers.append(
+        Hook(lambda _connection, message: sent.extend(each.text for each in message.statements))
+    )
     load = Cloud.load
 
     def made(rows: CloudRows) -> Cloud:

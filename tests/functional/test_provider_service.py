@@ -61,7 +61,7 @@ class Client:
     def revisions(self) -> dict[str, int]:
         """Return the revisions of all providers by uuid."""
         table = models.resource_providers
-        rows = self.db.read(lambda c: c.execute(select(table.c.uuid, table.c.revision)).all())
+        rows = self.db.read(lambda c: c.connection.execute(select(table.c.uuid, table.c.revision)).all())
         return {row[0]: row[1] for row in rows}
 
     def moved(self, method: str, path: str, body: Any = None, version: str = "1.39") -> set[str]:
@@ -171,8 +171,8 @@ def test_statements_of_writes(client: Client) -> None:
     three = {"VCPU": RECORD, "DISK_GB": RECORD, "MEMORY_MB": RECORD}
     other = {"PCPU": RECORD, "VCPU": {"total": 9}, "DISK_GB": {"total": 8}}
     steps: list[tuple[int, str, str, Any]] = [
-        (4, "POST", "/resource_providers", root),
-        (6, "POST", "/resource_providers", below),
+        (5, "POST", "/resource_providers", root),
+        (7, "POST", "/resource_providers", below),
         (5, "PUT", host, {"name": "renamed"}),
         (8, "PUT", f"/resource_providers/{CHILD}", moved),
         (6, "PUT", f"{host}/inventories", inventories(0, **three)),
@@ -207,7 +207,7 @@ def test_statements_of_writes(client: Client) -> None:
 def test_a_thousand_providers_are_one_statement(client: Client) -> None:
     """With all their links."""
     rows = [{"uuid": f"{n:08x}-0000-4000-8000-000000000000", "name": f"n{n}"} for n in range(1000)]
-    client.db.write(lambda tx: tx.execute(models.resource_providers.insert().values(rows)))
+    client.db.write(lambda tx: tx.connection.execute(models.resource_providers.insert().values(rows)))
 
     # Once to read everything, once to see that nothing moves any more.
     for _ in range(2):
@@ -269,7 +269,7 @@ def age(client: Client, *tables: Any) -> None:
     """Let everything in the tables have happened long ago."""
     for table in tables:
         client.db.write(
-            lambda tx, table=table: tx.execute(
+            lambda tx, table=table: tx.connection.execute(
                 update(table).values(created_at=LONG_AGO, updated_at=None)
             )
         )
@@ -436,7 +436,7 @@ def test_rows_without_times_are_of_now(client: Client) -> None:
     for table in models.metadata.tables.values():
         if "updated_at" in table.c:
             never = update(table).values(created_at=None, updated_at=None)
-            client.db.write(lambda tx, never=never: tx.execute(never))
+            client.db.write(lambda tx, never=never: tx.connection.execute(never))
 
     before = models.now().replace(microsecond=0)
     for path in TIMED_READS:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from docs import search_examples as examples
-from placement.search import search
+from placement.search.search import search
 from placement.search.tally import Reason, Stop, Stopped
 from tests.search.builders import World, parse
 from tests.support.service import Service, running

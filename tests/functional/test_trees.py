@@ -74,7 +74,7 @@ def add_child(service: Service) -> None:
 
 def forget_consumer(service: Service) -> None:
     """Leave the allocations without a record of their consumer, as old releases did."""
-    service.db.write(lambda tx: tx.execute(models.consumers.delete()))
+    service.db.write(lambda tx: tx.connection.execute(models.consumers.delete()))
 
 
 def backfill(service: Service) -> None:

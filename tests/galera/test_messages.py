@@ -1,6 +1,6 @@
 """How statements travel to a node."""
 
-from placement.db import message
+from placement.db import transport
 from placement.db.engine import make_engine
 from tests.galera.arena import READ_YOUR_WRITES
 from tests.support.galera import Cluster
@@ -12,5 +12,5 @@ def test_each_statement_travels_alone(running_cluster: Cluster) -> None:
     for node in running_cluster.nodes:
         engine = make_engine(f"mysql+pymysql://root@127.0.0.1:{node.port}/?{READ_YOUR_WRITES}")
         with engine.connect() as connection:
-            assert connection.info[message.SEVERAL] is False
+            assert connection.info[transport.SEVERAL] is False
         engine.dispose()

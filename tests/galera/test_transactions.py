@@ -46,8 +46,8 @@ def connect(table: None) -> Iterator[Connect]:
 
 def add_one(tx: Transaction) -> None:
     """Lock, read, and write by compare-and-set, as the service does."""
-    n = tx.scalar(text("SELECT n FROM t WHERE id = 1 FOR UPDATE"))
-    done = tx.execute(text("UPDATE t SET n = n + 1 WHERE id = 1 AND n = :n"), {"n": n})
+    n = tx.connection.scalar(text("SELECT n FROM t WHERE id = 1 FOR UPDATE"))
+    done = tx.connection.execute(text("UPDATE t SET n = n + 1 WHERE id = 1 AND n = :n"), {"n": n})
     if done.rowcount != 1:
         raise StaleRead
 
@@ -99,7 +99,7 @@ def test_a_read_after_a_write_elsewhere_sees_it(cluster: Cluster, connect: Conne
     reader = connect([cluster.nodes[1]], READ_YOUR_WRITES)
     for turn in range(1, 101):
         writer.write(add_one)
-        assert reader.read(lambda c: c.scalar(text("SELECT n FROM t"))) == turn
+        assert reader.read(lambda c: c.connection.scalar(text("SELECT n FROM t"))) == turn
 
 
 def test_a_node_that_was_cut_off_is_left_for_another(cluster: Cluster, connect: Connect) -> None:
@@ -112,7 +112,7 @@ def test_a_node_that_was_cut_off_is_left_for_another(cluster: Cluster, connect: 
     lonely.cut_off()
     try:
         wait_until("it notices", lambda: lonely.status("wsrep_ready") == "OFF")
-        assert flexible.read(lambda c: c.scalar(text("SELECT n FROM t"))) == 2
+        assert flexible.read(lambda c: c.connection.scalar(text("SELECT n FROM t"))) == 2
         flexible.write(add_one)
         with pytest.raises(errors.DatabaseUnavailable):
             faithful.write(add_one)

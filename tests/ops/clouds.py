@@ -131,11 +131,11 @@ def load(database: Database, rows: Rows) -> None:
 
     def work(tx: Transaction) -> None:
         if tx.dialect == "mysql":
-            tx.exec_driver_sql("SET SESSION sql_mode = 'TRADITIONAL,NO_AUTO_VALUE_ON_ZERO'")
+            tx.connection.exec_driver_sql("SET SESSION sql_mode = 'TRADITIONAL,NO_AUTO_VALUE_ON_ZERO'")
         tables = reflect(tx.connection)
         for name, wanted in rows.items():
             columns = set(tables[name].c.keys())
-            tx.execute(
+            tx.connection.execute(
                 insert(tables[name]),
                 [
                     {key: value for key, value in row.items() if key in columns}
@@ -146,7 +146,7 @@ def load(database: Database, rows: Rows) -> None:
             if tx.dialect == "postgresql" and "id" in columns:
                 # As the dump of a database does.
                 sequence = f"pg_get_serial_sequence('{name}', 'id')"
-                tx.exec_driver_sql(f"SELECT setval({sequence}, MAX(id)) FROM {name}")
+                tx.connection.exec_driver_sql(f"SELECT setval({sequence}, MAX(id)) FROM {name}")
 
     database.write(work)
 
@@ -159,7 +159,9 @@ def dump(database: Database) -> Rows:
         return {
             name: [
                 dict(row)
-                for row in tx.execute(select(table).order_by(*table.primary_key.columns)).mappings()
+                for row in tx.connection.execute(
+                    select(table).order_by(*table.primary_key.columns)
+                ).mappings()
             ]
             for name, table in tables.items()
             if name != "alembic_version"

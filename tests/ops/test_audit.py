@@ -9,11 +9,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 
+from placement.cmd import audit
 from placement.db import models, schema, standard_names
 from placement.db.database import Database
-from placement.objects import allocation, audit
+from placement.objects import allocation
 from placement.objects.allocation import AllocationChange
-from placement.objects.consumer import ConsumerChange
+from placement.objects.replacement import ConsumerChange
 from tests.ops.conftest import Command
 from tests.support import ledger_data
 from tests.support.ledger_data import HOST, SECOND
@@ -36,7 +37,7 @@ def ledger(database: Database) -> Iterator[Database]:
         claim(database, consumer, held)
     old = models.now().replace(year=2020)
     database.write(
-        lambda tx: tx.execute(
+        lambda tx: tx.connection.execute(
             update(models.consumers)
             .where(models.consumers.c.uuid != YOUNG_LEAK)
             .values(created_at=old, updated_at=old)
@@ -128,7 +129,7 @@ def test_every_consumer_is_read_once(ledger: Database, monkeypatch: pytest.Monke
     [
         (("--consumers", "/nowhere/consumers"), "/nowhere/consumers", 1),
         ((), "one of the arguments --consumers --from-nova is required", 2),
-        (("--consumers", "-", "--older-than", "soon"), "is no time such as 90m", 2),
+        (("--consumers", "-", "--older-than", "soon"), "is not a time such as 90m", 2),
     ],
 )
 def test_what_cannot_be_done_is_said(

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from placement.client.comparison.meaning import Answer, canonical, difference
-from placement.client.comparison.question import Kind, Question
+from placement.client.comparison.meaning import SideAnswer, canonical, difference
+from placement.client.comparison.question import ComparedQuestion, QuestionKind
 from placement.client.comparison.searches import logged
 from tests.ops.conftest import Command
 from tests.support import deployment
@@ -106,7 +106,7 @@ def test_copies_answer_alike(command: Command, pair: Pair) -> None:
     status, kinds = compare(command, pair, "--searches", "60")
     assert [found["differences"] for found in kinds.values() if found["differences"]] == []
     assert status == 0
-    assert kinds.keys() == set(Kind)
+    assert kinds.keys() == set(QuestionKind)
     assert kinds["allocation candidates"]["asked"] > 30
     assert kinds["consumers"]["equal"] == 10
     assert kinds["usages of projects"]["asked"] == 3 + 2 + 3
@@ -165,30 +165,32 @@ def test_log_lines_name_each_search_once_with_its_microversion() -> None:
     line = '"GET /allocation_candidates?resources=VCPU:1" status: 200 len: 5 microversion: 1.29'
     found = list(logged([line, line, "/allocation_candidates?resources=VCPU:1", "noise", ""]))
     assert [(one.microversion, one.kind) for one in found] == [
-        ("1.29", Kind.SEARCHES),
-        ("1.39", Kind.SEARCHES),
+        ("1.29", QuestionKind.SEARCHES),
+        ("1.39", QuestionKind.SEARCHES),
     ]
 
 
-QUESTION = Question(Kind.SEARCHES, "/allocation_candidates?resources=VCPU:2&limit=1", "1.39")
+QUESTION = ComparedQuestion(
+    QuestionKind.SEARCHES, "/allocation_candidates?resources=VCPU:2&limit=1", "1.39"
+)
 
 
-def candidate(amount: int, free: int) -> Answer:
+def candidate(amount: int, free: int) -> SideAnswer:
     request = {"allocations": {LEFT: {"resources": {"VCPU": amount}}}, "mappings": {"": [LEFT]}}
     summary = {LEFT: {"resources": {"VCPU": {"capacity": free, "used": 0}}}}
     body = {"allocation_requests": [request], "provider_summaries": summary}
-    return Answer(200, body, 0.0)
+    return SideAnswer(200, body, 0.0)
 
 
 @pytest.mark.parametrize(
     ("new", "words"),
     [
         (candidate(2, 8), None),
-        (candidate(2, 1), "NEW offers what cannot be"),
-        (candidate(3, 8), "NEW offers what cannot be"),
+        (candidate(2, 1), "NEW offers an impossible candidate"),
+        (candidate(3, 8), "NEW offers an impossible candidate"),
     ],
 )
-def test_candidates_that_a_limit_cut_need_only_be_valid(new: Answer, words: str | None) -> None:
+def test_candidates_that_a_limit_cut_need_only_be_valid(new: SideAnswer, words: str | None) -> None:
     found = difference(QUESTION, candidate(2, 9), new)
     assert found is None if words is None else found is not None and words in found
 

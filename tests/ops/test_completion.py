@@ -1,6 +1,7 @@
 """Completion of the commands' words, in a real bash."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,4 +69,15 @@ def test_every_command_is_completed(script: Path) -> None:
 def test_each_command_of_the_library_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     """The option that oslo.config adds answered with an error: it does not find its templates."""
     assert status.run(["--shell_completion", "zsh"]) == 0
-    assert "bashcompinit\n_placement_api()" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed.startswith("autoload -U +X compinit && compinit\n#compdef placement-api\n")
+    for program in MODULES:
+        assert f" -N {program}\n" in printed
+
+
+def test_without_the_library_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert manage.run(["--shell_completion", "bash"]) == 1
+    assert "pip install 'placement[completion]'" in capsys.readouterr().err

@@ -139,6 +139,85 @@ def test_policy_files(check: Check, tmp_path: Path) -> None:
     assert check("[oslo_policy]\npolicy_file = rules.yaml\n", "--before", "start")[0] == 0
 
 
+BROKEN = """\
+"auditor": "role:auditor"
+"placement:resource_providers:list": "role:admin or"
+"placement:resource_provider:list": "rule:auditor"
+"""
+
+
+def test_broken_policy_is_neither_right_nor_started(
+    check: Check,
+    start: Starter,  # noqa: F811
+    command: Command,
+    tmp_path: Path,
+) -> None:
+    """A start, and a reload, would answer 403 to every caller; there is no traceback of a library."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(BROKEN)
+    faults = [
+        f"{policy}:2: the rule placement:resource_providers:list cannot be understood: "
+        "nothing stands after or.",
+        f"{policy}:3: there is no rule placement:resource_provider:list; did you mean "
+        "placement:resource_providers:list?",
+    ]
+
+    for before in ("start", "reload"):
+        assert check("", "--before", before) == (1, [f"error: {fault}" for fault in faults])
+    checked = command("placement-manage", "config", "check", OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
+    assert checked.stderr.splitlines() == [f"Checking {tmp_path / 'placement.conf'}"]
+    started = start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
+    assert started.returncode == 1
+    assert critical(started).endswith(" ".join(faults))
+
+
+@pytest.mark.parametrize(
+    ("section", "meant"),
+    [
+        ("insigth", "insight"),
+        ("placment_database", "placement_database"),
+        ("keystone_auth_token", "keystone_authtoken"),
+        ("default", "DEFAULT"),
+    ],
+)
+def test_misspelt_section_is_neither_right_nor_started(
+    check: Check,
+    start: Starter,  # noqa: F811
+    tmp_path: Path,
+    section: str,
+    meant: str,
+) -> None:
+    fault = (
+        f"{tmp_path / 'placement.conf'}:6: there is no section [{section}]; did you mean [{meant}]?"
+    )
+
+    more = f"# More\n[{section}]\nenabled = true\n"
+    assert check(more, "--before", "reload") == (1, [f"error: {fault}"])
+    if section == "insigth":
+        started = start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
+        assert started.returncode == 1
+        assert critical(started).endswith(fault)
+
+
+def test_sections_of_others_are_left_alone(
+    check: Check,
+    start: Starter,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """As deployment tools write them, and of other services that share the file."""
+    names = """
+        oslo_concurrency oslo_middleware oslo_policy oslo_policy_http oslo_limit oslo_reports cache
+        oslo_messaging_notifications oslo_messaging_rabbit oslo_versionedobjects profiler database
+        api_database placement_identity service_user keystone cors cors.subdomain nova neutron cinder
+        glance ironic cyborg barbican vault wsgi ssl privsep pci coordination audit_middleware_notifications
+        INSIGHT
+    """
+    more = "".join(f"[{name}]\n" for name in names.split())
+
+    assert check(more) == (0, [])
+    assert "STARTED 200" in start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path)).stdout
+
+
 def test_log_file_in_no_directory(check: Check, tmp_path: Path) -> None:
     missing = tmp_path / "nowhere"
     for option in (f"log_file = {missing}/placement.log", f"log_dir = {missing}"):
@@ -159,7 +238,7 @@ def test_metrics_directory_is_looked_at_and_not_made(check: Check, tmp_path: Pat
     directory.parent.write_text("")
     code, lines = check(settings, "--before", "start")
     assert code == 1
-    assert lines == [f"error: {directory.parent} of [insight]/metrics_directory is no directory."]
+    assert lines == [f"error: {directory.parent} of [insight]/metrics_directory is not a directory."]
 
 
 # The database

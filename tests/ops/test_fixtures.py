@@ -172,7 +172,7 @@ def test_defaults_are_put_back() -> None:
 
 
 def _class_names(reader: Reader) -> list[str]:
-    return list(reader.scalars(select(models.resource_classes.c.name)))
+    return list(reader.connection.scalars(select(models.resource_classes.c.name)))
 
 
 def test_database_alone() -> None:
@@ -203,7 +203,7 @@ def test_database_removes_everything(sqlite_url: str) -> None:
             assert schema.current(opened) == schema.HEAD
         assert schema.current(opened) is None
         tables = "SELECT COUNT(*) FROM sqlite_master"
-        assert opened.read(lambda c: c.exec_driver_sql(tables).scalar_one()) == 0
+        assert opened.read(lambda c: c.connection.exec_driver_sql(tables).scalar_one()) == 0
 
 
 def test_logs_are_captured_from_info_on() -> None:

@@ -76,7 +76,7 @@ def test_upgrade_keeps_every_row_and_computes_what_is_new(
 def test_upgrade_gives_every_provider_a_generation(database: Database) -> None:
     schema.sync(database, target=RELEASED[-1])
     clouds.load(database, clouds.complete())
-    database.write(lambda tx: tx.execute(text("UPDATE resource_providers SET generation = NULL")))
+    database.write(lambda tx: tx.connection.execute(text("UPDATE resource_providers SET generation = NULL")))
 
     schema.sync(database)
 
@@ -125,13 +125,13 @@ def test_inventories_without_a_class_are_taken_over(database: Database) -> None:
 def set_class(tx: Transaction, key: int, class_id: int) -> None:
     """Write the class of an inventory."""
     words = "UPDATE inventories SET resource_class_id = :class WHERE id = :id"
-    tx.execute(text(words), {"class": class_id, "id": key})
+    tx.connection.execute(text(words), {"class": class_id, "id": key})
 
 
 def set_ratio(tx: Transaction, key: int, ratio: float) -> None:
     """Write a ratio as any service does."""
     words = "UPDATE inventories SET allocation_ratio = :ratio WHERE id = :id"
-    tx.execute(text(words), {"ratio": ratio, "id": key})
+    tx.connection.execute(text(words), {"ratio": ratio, "id": key})
 
 
 def check_counters(rows: clouds.Rows) -> None:
@@ -271,12 +271,12 @@ def test_names_compare_byte_for_byte_on_mysql(database: Database) -> None:
 
     def work(tx: Any) -> int:
         for number, name in enumerate(("host", "Host", "host ", "hôst", "h\N{OX}")):
-            tx.execute(
+            tx.connection.execute(
                 text("INSERT INTO resource_providers (uuid, name) VALUES (:uuid, :name)"),
                 {"uuid": clouds.uuid(1, number), "name": name},
             )
         statement = "SELECT COUNT(*) FROM resource_providers WHERE name = 'host'"
-        return int(tx.scalar(text(statement)))
+        return int(tx.connection.scalar(text(statement)))
 
     assert database.write(work) == 1
 

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import create_engine, exc, make_url
+from sqlalchemy import create_engine, exc, make_url, text
 
 from placement.cmd import manage, status
-from placement.db.first_connection import connect, longest_attempt_s
+from placement.db.deadlines import connect, longest_attempt_s
+from tests.support.databases import opened, scratch_database
 
 # For everything but the waiting, on a machine with other work.
 SLACK_S = 5.0
@@ -89,6 +90,16 @@ def test_several_hosts(scheme: str, capfd: pytest.CaptureFixture[str]) -> None:
     with silent(socket.AF_INET, "127.0.0.1") as one, silent(socket.AF_INET, "127.0.0.2") as other:
         hosts = f"host=127.0.0.1:{one}&host=127.0.0.2:{other}&"
         gives_up("db version", f"{scheme}://p:s3cret@/placement?{hosts}", 2, capfd)
+
+
+def test_libpq_goes_on_from_a_silent_host_to_the_next() -> None:
+    """It does not where psycopg2 has a wait callback (:mod:`placement.db.deadlines`)."""
+    with scratch_database("postgresql") as made, silent(socket.AF_INET, "127.0.0.1") as port:
+        url = make_url(made)
+        hosts = [f"127.0.0.1:{port}", f"{url.host}:{url.port or 5432}"]
+        both = url.set(host=None, port=None).update_query_dict({"host": hosts})
+        with opened(f"{both.render_as_string(hide_password=False)}&connect_timeout=2") as database:
+            assert database.read(lambda reader: reader.value(text("SELECT 1"))) == 1
 
 
 def test_an_attempt_that_hangs_leaves_room_for_the_next() -> None:

@@ -226,9 +226,9 @@ def test_missing_names_are_added_and_others_stay(database: Database) -> None:
 
     def disturb(tx: Transaction) -> None:
         classes, traits = models.resource_classes, models.traits
-        tx.execute(classes.delete().where(classes.c.id.in_([0, 7])))
-        tx.execute(classes.insert().values(id=10000, name="CUSTOM_X"))
-        tx.execute(traits.delete().where(traits.c.name == "HW_CPU_X86_AVX"))
+        tx.connection.execute(classes.delete().where(classes.c.id.in_([0, 7])))
+        tx.connection.execute(classes.insert().values(id=10000, name="CUSTOM_X"))
+        tx.connection.execute(traits.delete().where(traits.c.name == "HW_CPU_X86_AVX"))
 
     database.write(disturb)
     standard_names.synchronise(database)
@@ -249,7 +249,7 @@ def test_session_mode_is_put_back(database: Database) -> None:
     standard_names.synchronise(database)
 
     mode = database.read(
-        lambda connection: connection.exec_driver_sql("SELECT @@SESSION.sql_mode").scalar_one()
+        lambda connection: connection.connection.exec_driver_sql("SELECT @@SESSION.sql_mode").scalar_one()
     )
     assert "TRADITIONAL" in mode
     assert "NO_AUTO_VALUE_ON_ZERO" not in mode
@@ -267,7 +267,7 @@ def test_workers_start_at_once_on_an_empty_database(
         assert "STARTED 200" in result.stdout, result.stderr
     assert differences(database) == []
     names = database.read(
-        lambda connection: sorted(connection.scalars(select(models.resource_classes.c.name)))
+        lambda connection: sorted(connection.connection.scalars(select(models.resource_classes.c.name)))
     )
     assert names == sorted(os_resource_classes.STANDARDS)
 
@@ -326,7 +326,7 @@ def test_options_of_the_database(sqlite_url: str) -> None:
     assert opened.engine.pool._timeout == 5
     assert opened.engine.pool._recycle == 6
     synchronous = opened.read(
-        lambda connection: connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
+        lambda connection: connection.connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
     )
     assert synchronous == 0
     opened.dispose()

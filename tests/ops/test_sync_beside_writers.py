@@ -217,7 +217,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(
 def scalar(database: Database, words: str) -> int:
     """Return one number; 0 while there is no such column or the file is locked."""
     with suppress(Exception):
-        return int(database.read(lambda reader: reader.scalar(text(words))) or 0)
+        return int(database.read(lambda reader: reader.connection.scalar(text(words))) or 0)
     return 0
 
 

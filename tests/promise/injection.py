@@ -1,8 +1,9 @@
-"""Errors as the three databases really give them, at one statement of a request.
+"""Errors as the three databases really give them, before, in or after one message of a request.
 
 PostgreSQL and MariaDB are made to raise each error themselves, on the connection in question and inside
 its transaction, so that driver, codes and the state of the transaction afterwards are real; connections
-are ended by the server. SQLite's errors carry the codes that its library sets.
+are ended by the server. In the middle of a message stands a statement that raises the error. SQLite's errors
+carry the codes that its library sets.
 """
 
 import contextlib
@@ -12,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import event
-
+from placement.db import transport
 from placement.db.database import Database
+from placement.db.transport import Message
 from tests.promise.stage import Stage, driver_id
+from tests.support.recorder import Execute, Hook, observed, replaced_driver
 
 GOODBYE_S = 10.0
 
@@ -68,84 +70,113 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
 }
 
 
+Texts = tuple[str, ...]
+"""A message as the text of its statements, without their parameters."""
+
+
 @dataclass
 class Injection:
-    """Where a fault strikes: at the ``place``-th statement, or at all with its text if ``always``.
+    """Where a fault strikes: in the message with this number, or in each with these texts if ``always``.
 
-    ``after``: the statement has taken effect.
+    ``at``: before which of its statements, those before which have taken effect; the number of statements:
+    after the last.
     """
 
     fault: Fault
-    place: int
-    text: str
-    after: bool = False
+    number: int
+    texts: Texts
+    at: int = 0
     always: bool = False
     seen: int = 0
     struck: int = 0
 
-    def strikes(self, statement: str) -> bool:
-        """Say whether it is this statement's turn; statements are counted as they come."""
-        here = statement == self.text if self.always else self.seen == self.place
+    @property
+    def is_after(self) -> bool:
+        """The whole message has taken effect."""
+        return self.at == len(self.texts)
+
+    def strikes(self, texts: Texts) -> bool:
+        """Count a message as it comes; say whether it is the one."""
+        here = texts == self.texts if self.always else self.seen == self.number
         self.seen += 1
         self.struck += here
         return here
 
 
+def texts_of(sent: Message) -> Texts:
+    """Return the texts of the statements of a message."""
+    return tuple(each.text for each in sent.statements)
+
+
 @contextlib.contextmanager
-def recorded(db: Database) -> Iterator[list[str]]:
-    """Yield a list that fills with the statements sent, with those around transactions."""
-    statements: list[str] = []
-
-    def record(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        statements.append(statement)
-
-    event.listen(db.engine, "before_cursor_execute", record)
-    try:
-        yield statements
-    finally:
-        event.remove(db.engine, "before_cursor_execute", record)
+def recorded(db: Database) -> Iterator[list[Texts]]:
+    """Yield a list that fills with the messages sent, with the statements around transactions."""
+    sent: list[Texts] = []
+    with observed(db, Hook(lambda _connection, message: sent.append(texts_of(message)))):
+        yield sent
 
 
 @contextlib.contextmanager
 def injected(place: Stage, db: Database, injection: Injection) -> Iterator[None]:
-    """Let the injection strike among the statements of ``db``."""
+    """Let the injection strike among the messages of ``db``."""
+    announced: list[Message] = []
 
-    def strike(connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if injection.strikes(statement):
-            _raise(place, connection, injection.fault)
+    def run(execute: Execute, cursor: Any, text: str | bytes, parameters: Any) -> None:
+        sent = announced.pop()
+        if not injection.strikes(texts_of(sent)):
+            execute(cursor, text, parameters)
+        elif injection.at == 0:
+            _fail_before(place, injection.fault, cursor)
+            # Only a connection that is lost leaves the error to the message.
+            execute(cursor, text, parameters)
+        elif injection.is_after:
+            execute(cursor, text, parameters)
+            transport.row_counts(db.engine.dialect.driver, cursor, sent.statements)
+            connection = cursor.connection
+            _fail_before(place, injection.fault, connection.cursor())
+            connection.cursor().execute("SELECT 1")
+        else:
+            statements = list(sent.statements)
+            failing = _failing(place.kind, injection.fault, cursor.connection)
+            statements.insert(injection.at, transport.QueuedStatement(failing))
+            execute(cursor, *transport.driver_message(db.engine.dialect.driver, cursor, statements))
 
-    name = "after_cursor_execute" if injection.after else "before_cursor_execute"
-    event.listen(db.engine, name, strike)
-    try:
+    with (
+        observed(db, Hook(lambda _connection, sent: announced.append(sent))),
+        replaced_driver(db, run),
+    ):
         yield
-    finally:
-        event.remove(db.engine, name, strike)
 
 
-def _raise(place: Stage, connection: Any, fault: Fault) -> None:
-    driver = connection.connection.dbapi_connection
+def _fail_before(place: Stage, fault: Fault, cursor: Any) -> None:
+    """Raise the fault, or lose the connection, before the next statement of a connection."""
     if place.kind == "sqlite":
-        _raise_sqlite(driver, fault)
+        _raise_sqlite(cursor.connection, fault)
     elif fault.meaning == "gone":
-        end(place, driver)
-        driver.cursor().execute("SELECT 1")
-    elif place.kind == "postgresql":
-        driver.cursor().execute(
-            f"DO $$ BEGIN RAISE EXCEPTION 'injected' USING ERRCODE = '{fault.code}'; END $$"
-        )
+        _end(place, cursor.connection)
     else:
-        cursor = driver.cursor()
-        if fault.ends:
-            cursor.execute("ROLLBACK")
-        cursor.execute(f"SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = {fault.code}")
+        cursor.execute(_failing(place.kind, fault, cursor.connection))
 
 
-def end(place: Stage, driver: Any) -> None:
+def _failing(kind: str, fault: Fault, driver: Any) -> str:
+    """Return one statement that fails like this on this connection of the driver."""
+    if kind == "postgresql":
+        if fault.meaning == "gone":
+            return "SELECT pg_terminate_backend(pg_backend_pid())"
+        return f"DO $$ BEGIN RAISE EXCEPTION 'injected' USING ERRCODE = '{fault.code}'; END $$"
+    if fault.meaning == "gone":
+        return f"KILL {driver_id(kind, driver)}"
+    rollback = "ROLLBACK; " if fault.ends else ""
+    signal = f"SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = {fault.code}"
+    return f"BEGIN NOT ATOMIC {rollback}{signal}; END"
+
+
+def _end(place: Stage, driver: Any) -> None:
     """Let the server end a connection of the driver, and wait until its last words are there."""
     number = driver_id(place.kind, driver)
     postgresql = place.kind == "postgresql"
     statement = f"SELECT pg_terminate_backend({number})" if postgresql else f"KILL {number}"
-    place.db.read(lambda c: c.exec_driver_sql(statement))
+    place.db.read(lambda c: c.connection.exec_driver_sql(statement))
     if postgresql:
         select.select([driver.fileno()], [], [], GOODBYE_S)
 

@@ -1,4 +1,4 @@
-"""What is there before, and the requests that meet: pairs, and triples, of writes that touch."""
+"""What is there before, and requests: every kind of write, and pairs and triples of writes that touch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -258,3 +258,75 @@ TRIPLES = (
         2,
     ),
 )
+
+PROVIDER = (provider(HOST),)
+MARKED = (*PROVIDER, TRAIT, traits(0, "CUSTOM_A", "HW_CPU_X86_VMX"))
+GROUPED = (*PROVIDER, aggregates(0, RED))
+FAMILY = (*TREE, provider(OTHER))
+RECORD = {"resource_class": "DISK_GB", "total": 5}
+
+REQUESTS = tuple(
+    Scene(name, before, (order,))
+    for name, before, order in (
+        ("create provider", (), provider(HOST)),
+        ("create child", PROVIDER, provider(CHILD, HOST)),
+        ("create provider twice", PROVIDER, provider(HOST)),
+        (
+            "rename provider",
+            PROVIDER,
+            Order("PUT", f"/resource_providers/{HOST}", {"name": "new"}),
+        ),
+        ("move provider", FAMILY, adopt(HOST, OTHER)),
+        ("delete provider", MARKED[:1], delete(HOST)),
+        ("delete provider in use", HELD, delete(HOST)),
+        ("add inventory", HELD, Order("POST", f"/resource_providers/{HOST}/inventories", RECORD)),
+        ("replace inventories", HELD, stock(HOST, 2, VCPU=8, MEMORY_MB=1)),
+        ("replace inventory", HELD, stock_one(HOST, 2, "VCPU", 3)),
+        ("replace inventory too late", HELD, stock_one(HOST, 1, "VCPU", 3)),
+        ("delete inventory", FREE, delete(HOST, "/inventories/VCPU")),
+        ("delete inventories", FREE, delete(HOST, "/inventories")),
+        ("aggregates", GROUPED, aggregates(1, BLUE)),
+        ("traits", MARKED, traits(1, "CUSTOM_A", "HW_GPU_API_VULKAN")),
+        ("delete traits", MARKED, delete(HOST, "/traits")),
+        ("create trait", (), TRAIT),
+        ("delete trait", (TRAIT,), NO_TRAIT),
+        ("create class", (), Order("POST", "/resource_classes", {"name": "CUSTOM_C"})),
+        ("ensure class", (), CLASS),
+        (
+            "rename class",
+            (CLASS,),
+            Order("PUT", "/resource_classes/CUSTOM_C", {"name": "CUSTOM_D"}, "1.6"),
+        ),
+        ("delete class", (CLASS,), NO_CLASS),
+        ("claim", HELD, claim(ANN, VCPU=1)),
+        ("claim too much", HELD, claim(ANN, VCPU=3)),
+        (
+            "claim for new owners",
+            HELD,
+            many({ANN: entry({HOST: {"VCPU": 1}}, project_id="new", consumer_type="NEW")}),
+        ),
+        ("replace claim", HELD, claim(HOLDER, generation=1, VCPU=4)),
+        ("move claim", (*HELD, provider(OTHER), stock(OTHER, 0, VCPU=4)), claim(HOLDER, OTHER, 1, VCPU=2)),
+        (
+            "claim of two hosts",
+            (*HELD, provider(OTHER), stock(OTHER, 0, VCPU=4)),
+            Order("PUT", f"/allocations/{ANN}", entry({HOST: {"VCPU": 1}, OTHER: {"VCPU": 1}})),
+        ),
+        ("empty claim", HELD, claim(HOLDER, generation=1)),
+        (
+            "claims of many",
+            HELD,
+            many(
+                {
+                    HOLDER: entry({}, 1),
+                    ANN: entry({HOST: {"VCPU": 2}}),
+                    BOB: entry({HOST: {"VCPU": 2}}),
+                }
+            ),
+        ),
+        ("release", HELD, release(HOLDER)),
+        ("reshape", TREE, reshape(2, 0, holder=(1, 2), ann=(None, 1))),
+        ("adopt a root", (*FAMILY, provider(NEW, OTHER)), adopt(OTHER, CHILD)),
+    )
+)
+"""Every kind of write alone, and some that are refused."""

@@ -1,11 +1,11 @@
-"""Requests as threads, of which exactly one proceeds at a time, from statement to statement.
+"""Requests as threads, of which exactly one proceeds at a time, from message to message.
 
-Every player has an engine of its own; a hook before each of its statements (BEGIN, COMMIT and ROLLBACK
-included) stops the thread until the conductor gives it the next turn. A statement that waits for a lock
-of another player is noticed by asking the database, and the turn goes on; the waiting one is let
-through to its next statement as soon as the database grants the lock.
+Every player has an engine of its own; an observer stops the thread before each of its messages (those with
+COMMIT and ROLLBACK included) until the conductor gives it the next turn. The database says which messages
+wait for a lock of another player. The turn of such a player ends; once the database has granted the lock, the
+player goes on to its next message.
 
-A run is named by its schedule: one letter per turn, of the player who had it.
+The schedule is the name of a run: one letter for each turn, that of the player.
 """
 
 import threading
@@ -14,9 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import Connection
 
+from placement.db.database import Database
+from placement.db.transport import Message
 from tests.promise.stage import Order, Stage, connection_id
+from tests.support.recorder import Hook
 
 LETTERS = "ABC"
 HANGS_S = 30.0
@@ -24,7 +27,7 @@ PATIENCE_S = 0.002
 """After this the database is asked whether a statement waits for a lock."""
 
 NO_TURN = ("BEGIN ISOLATION", "START TRANSACTION", "SET ")
-"""Statements that read and lock nothing: no turn of their own."""
+"""Statements that read and lock nothing: a message of these alone is no turn."""
 
 FREES = ("COMMIT", "ROLLBACK")
 
@@ -53,15 +56,15 @@ class Player:
 
 
 Choose = Callable[[Sequence[Player], Player, int], Player]
-"""From those who can go on, the one who had the last turn, and the number of the turn."""
+"""Chooses one of the players that can go on; given: these, the last player, and the number of the turn."""
 
 
 @dataclass(frozen=True)
 class Choice:
     """A turn that others could have had as well.
 
-    ``others``: their numbers. ``switch``: who had the turn before could go on; if not, because the
-    player waits or is done, to go on with any of the others is forced.
+    ``others``: their numbers. ``switch``: the player of the last turn could go on. If it waits or is done, a
+    switch is forced.
     """
 
     turn: int
@@ -89,7 +92,7 @@ class Conductor:
         self._choices: list[Choice] = []
 
     def run(self, choose: Choose, first: int = 0) -> Run:
-        """Play to the end; ``choose`` decides wherever the one who had the turn could go on."""
+        """Play to the end; ``choose`` decides wherever several players can go on."""
         hooks = [self._hook(player) for player in self._players]
         threads = [threading.Thread(target=self._play, args=(p,)) for p in self._players]
         try:
@@ -99,15 +102,14 @@ class Conductor:
             self._conduct(choose, self._players[first])
         finally:
             for player, hook in zip(self._players, hooks, strict=True):
-                event.remove(self._engine(player), "before_cursor_execute", hook)
+                self._database(player).observers.remove(hook)
                 player.go.set()
             for thread in threads:
                 thread.join(HANGS_S)
         return Run(self._schedule, self._choices, tuple(_outcome(p) for p in self._players))
 
     def _conduct(self, choose: Choose, current: Player) -> None:
-        while any(player.state != "done" for player in self._players):
-            able = self._able()
+        while able := self._able():
             turn, switch = len(self._schedule), current in able
             current = choose(able, current if switch else able[0], turn)
             others = tuple(player.number for player in able if player is not current)
@@ -116,17 +118,20 @@ class Conductor:
             self._turn(current)
 
     def _able(self) -> list[Player]:
-        """Return who can go on; wait for the database where all wait for it."""
+        """Return the players that can go on, none once all are done.
+
+        Where all wait for the database, wait with them. The last of them may end without another turn.
+        """
         deadline = time.monotonic() + HANGS_S
-        while True:
+        while any(player.state != "done" for player in self._players):
             able = [p for p in self._players if p.state == "waiting" and not self._locked_out(p)]
-            if able or time.monotonic() > deadline:
-                break
+            if able:
+                return able
+            if time.monotonic() > deadline:
+                states = [(p.letter, p.state, p.statement) for p in self._players]
+                raise Hang(f"no player can go on after {self._schedule}: {states}")
             self._settle()
-        if not able:
-            states = [(p.letter, p.state, p.statement) for p in self._players]
-            raise Hang(f"nobody can go on after {self._schedule}: {states}")
-        return able
+        return []
 
     def _locked_out(self, player: Player) -> bool:
         """SQLite has one writer; a second one would only poll."""
@@ -146,7 +151,7 @@ class Conductor:
             self._settle()
 
     def _await(self, player: Player) -> None:
-        """Return when the player has come to its next statement, or waits for a lock."""
+        """Return when the player has come to its next message, or waits for a lock."""
         deadline = time.monotonic() + HANGS_S
         while True:
             with self._changed:
@@ -161,7 +166,7 @@ class Conductor:
                 raise Hang(f"{player.letter} hangs after {self._schedule} in {player.statement}")
 
     def _settle(self) -> None:
-        """Let those who have got their lock come to their next statement."""
+        """Let the players that have got their lock come to their next message."""
         waiting = [player for player in self._players if player.state == "blocked"]
         if not waiting:
             return
@@ -173,13 +178,15 @@ class Conductor:
                         player.state = "playing"
                 self._await(player)
 
-    def _engine(self, player: Player) -> Any:
-        return self._stage.players[player.number].db.engine
+    def _database(self, player: Player) -> Database:
+        return self._stage.players[player.number].db
 
-    def _hook(self, player: Player) -> Any:
-        def stop(connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-            if statement.startswith(NO_TURN):
+    def _hook(self, player: Player) -> Hook:
+        def stop(connection: Connection, sent: Message) -> None:
+            texts = [each.text for each in sent.statements if not each.text.startswith(NO_TURN)]
+            if not texts:
                 return
+            statement = texts[-1] if texts[-1] in FREES else texts[0]
             writes = player.statement == "BEGIN IMMEDIATE" or player.connection < 0
             with self._changed:
                 player.statement = statement
@@ -190,12 +197,15 @@ class Conductor:
                 player.state = "waiting"
                 self._changed.notify_all()
             player.go.wait(HANGS_S)
-            if statement in FREES:
+
+        def pass_on(_connection: Connection, sent: Message) -> None:
+            if sent.statements[-1].text in FREES:
                 player.connection = 0
                 player.statement = ""
 
-        event.listen(self._engine(player), "before_cursor_execute", stop)
-        return stop
+        hook = Hook(stop, pass_on)
+        self._database(player).observers.append(hook)
+        return hook
 
     def _play(self, player: Player) -> None:
         try:
@@ -208,7 +218,7 @@ class Conductor:
 
 
 def _outcome(player: Player) -> tuple[int, str]:
-    """Return status and code; what is no answer of the service is raised."""
+    """Return status and code of the answer; raise what the player has raised instead."""
     if not hasattr(player.answer, "status_int"):
         raise AssertionError(f"{player.letter} did not answer") from player.answer
     answer = player.answer
@@ -217,7 +227,7 @@ def _outcome(player: Player) -> tuple[int, str]:
 
 
 def at_turns(players: Mapping[int, int]) -> Choose:
-    """Return the choice to go on with who had the last turn, but for these turns: player by turn."""
+    """Return the choice of the same player as before, but for these turns: player by turn."""
 
     def choose(able: Sequence[Player], current: Player, turn: int) -> Player:
         wanted = players.get(turn)
@@ -227,7 +237,7 @@ def at_turns(players: Mapping[int, int]) -> Choose:
 
 
 def by_chance(random: Any, often: float = 0.4) -> Choose:
-    """Return the choice that switches so often, to whom chance says."""
+    """Return the choice that switches so often, to a player by chance."""
 
     def choose(able: Sequence[Player], current: Player, _turn: int) -> Player:
         return random.choice(able) if random.random() < often else current

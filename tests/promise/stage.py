@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import webob
-from sqlalchemy import Column, Table, insert, select
+from sqlalchemy import Column, Table, bindparam, insert, select, text
 
 from placement.db import change_rows, database, invariants, models, schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from tests.support.databases import scratch_database
+from placement.db.statements import CompiledStatement
+from tests.support.databases import ROUTES, scratch_route
 from tests.support.service import Service, configure
 
 NAMED = (models.traits, models.resource_classes)
@@ -47,6 +48,7 @@ UNTOLD = {"id", "created_at", "updated_at", "slot"}
 """Columns in which two equal outcomes may differ."""
 
 QUICK_DEADLOCKS = "options=-c%20deadlock_timeout%3D10ms%20-c%20synchronous_commit%3Doff"
+ATTEMPTS = 10
 LOCK_WAIT = re.compile(r"LOCK WAIT.*?thread id (\d+),", re.DOTALL)
 
 Rows = Mapping[Table, Sequence[Mapping[str, Any]]]
@@ -74,20 +76,14 @@ class Stage:
     ``db`` is the director's own way to the database, which no hook sees.
     """
 
-    def __init__(self, kind: str, url: str, players: int) -> None:
-        self.kind = kind
-        self.url = url
-        self.db = self._database()
+    def __init__(self, route: str, url: str, players: int, attempts: int = ATTEMPTS) -> None:
+        self.route = route
+        self.kind, _ = ROUTES[route]
+        self.db = _database(url.replace("multi_statements=0", "multi_statements=1"))
         schema.sync(self.db)
         conf = configure("sqlite", placement_database__connection=url)
-        self.players = [Service(conf, self._database()) for _ in range(players)]
-        deletions = [_deletion(table) for table in reversed(_state_tables())]
-        # One journey where the driver takes several statements at once.
-        self._clear = ["; ".join(deletions)] if kind == "postgresql" else deletions
+        self.players = [Service(conf, _database(url, attempts)) for _ in range(players)]
         self._revisions: dict[str, int] = {}
-
-    def _database(self) -> Database:
-        return Database(make_engine(self.url, sqlite_synchronous=False))
 
     def prepare(self, orders: Sequence[Order]) -> Rows:
         """Begin empty, send the orders, which must all succeed, and return the rows there are."""
@@ -95,19 +91,19 @@ class Stage:
         for order in orders:
             answer = order.send(self.players[0])
             assert answer.status_int < 300, (order, answer.text)
-        return self.db.snapshot(lambda tx: {t: _rows(tx, t) for t in _state_tables()})
+        return self.db.snapshot(lambda tx: {t: _rows(tx, t) for t in _STATE})
 
     def put_back(self, rows: Rows) -> None:
-        """Make these the rows of the database."""
+        """Make these the rows of the database: one message, where the driver takes several statements."""
 
         def write(tx: Any) -> None:
             if self.kind == "mysql":
-                tx.exec_driver_sql("SET SESSION foreign_key_checks = 0")
-            for clear in self._clear:
-                tx.exec_driver_sql(clear)
+                tx.change_later(_UNCHECKED)
+            for table in reversed(_STATE):
+                tx.change_later(_STATE[table].delete)
             for table, kept in rows.items():
-                if kept:
-                    tx.execute(insert(table), kept)
+                for row in kept:
+                    tx.change_later(_STATE[table].insert, row)
             # Who has searched before must see it.
             change_rows.note_many(tx)
 
@@ -133,11 +129,11 @@ class Stage:
         """Return the connections (PostgreSQL: process ids) that wait for a lock of another."""
         if self.kind == "postgresql":
             statement = "SELECT pid FROM pg_locks WHERE NOT granted"
-            return set(self.db.read(lambda c: c.exec_driver_sql(statement).scalars().all()))
+            return set(self.db.read(lambda c: c.connection.exec_driver_sql(statement).scalars().all()))
         if self.kind == "mysql":
             # information_schema.innodb_trx is a tenth of a second old.
             show = "SHOW ENGINE INNODB STATUS"
-            text = self.db.read(lambda c: c.exec_driver_sql(show).one())[2]
+            text = self.db.read(lambda c: c.connection.exec_driver_sql(show).one())[2]
             found = map(LOCK_WAIT.search, text.split("---TRANSACTION"))
             return {int(match.group(1)) for match in found if match}
         return set()
@@ -160,15 +156,19 @@ def driver_id(kind: str, driver: Any) -> int:
     return int(driver.thread_id()) if kind == "mysql" else id(driver)
 
 
+def _database(url: str, attempts: int = ATTEMPTS) -> Database:
+    return Database(make_engine(url, sqlite_synchronous=False), attempts=lambda: attempts)
+
+
 @contextlib.contextmanager
-def stage(kind: str, players: int = 2) -> Iterator[Stage]:
-    """Make a database of this kind with a stage on it; retries do not pause there."""
+def stage(route: str, players: int = 2, attempts: int = ATTEMPTS) -> Iterator[Stage]:
+    """Make a database to which one of ``ROUTES`` leads, with a stage on it; retries do not pause there."""
     with contextlib.ExitStack() as stack:
-        url = stack.enter_context(scratch_database(kind)).replace("mysql+pymysql", "mysql")
-        if kind == "postgresql":
+        url = stack.enter_context(scratch_route(route))
+        if route.startswith("postgresql"):
             url += ("&" if "?" in url else "?") + QUICK_DEADLOCKS
         stack.enter_context(_no_pauses())
-        made = Stage(kind, url, players)
+        made = Stage(route, url, players, attempts)
         stack.callback(made.close)
         yield made
 
@@ -183,30 +183,38 @@ def _no_pauses() -> Iterator[None]:
         database.RETRY_WAIT_S = before
 
 
-def _state_tables() -> list[Table]:
-    # What the log of changes says is for searches alone.
-    return [table for table in models.metadata.sorted_tables if table is not models.provider_changes]
+class _Kept:
+    """The statements that read, empty and fill a table whose rows belong to the state."""
+
+    def __init__(self, table: Table) -> None:
+        self.names = table.columns.keys()
+        rows = select(table).order_by(*table.primary_key.columns)
+        deletion = f"DELETE FROM {table.name}"
+        if table in NAMED:
+            rows = rows.where(table.c.name.like("CUSTOM!_%", escape="!"))
+            deletion += " WHERE name LIKE 'CUSTOM!_%' ESCAPE '!'"
+        self.rows = CompiledStatement(rows)
+        self.delete = CompiledStatement(text(deletion))
+        given = {column: bindparam(column.name, type_=column.type) for column in table.columns}
+        self.insert = CompiledStatement(insert(table).values(given))
 
 
-def _is_state(table: Table) -> Any:
-    return table.c.name.like("CUSTOM!_%", escape="!") if table in NAMED else None
-
-
-def _deletion(table: Table) -> str:
-    condition = " WHERE name LIKE 'CUSTOM!_%%' ESCAPE '!'" if table in NAMED else ""
-    return f"DELETE FROM {table.name}{condition}"
+# What the log of changes says is for searches alone.
+_STATE = {
+    table: _Kept(table)
+    for table in models.metadata.sorted_tables
+    if table is not models.provider_changes
+}
+_UNCHECKED = CompiledStatement(text("SET SESSION foreign_key_checks = 0"))
 
 
 def _rows(tx: Any, table: Table) -> list[dict[str, Any]]:
-    statement = select(table).order_by(*table.primary_key.columns)
-    condition = _is_state(table)
-    if condition is not None:
-        statement = statement.where(condition)
-    return [dict(row) for row in tx.execute(statement).mappings()]
+    kept = _STATE[table]
+    return [dict(zip(kept.names, row, strict=True)) for row in tx.rows(kept.rows)]
 
 
 def _picture(tx: Any) -> dict[str, Any]:
-    rows = {table.name: _rows(tx, table) for table in _state_tables()}
+    rows = {table.name: _rows(tx, table) for table in _STATE}
     names = {
         table: {row["id"]: row[key.name] for row in rows[table]} for table, key in KEYS.items()
     }

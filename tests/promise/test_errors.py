@@ -1,143 +1,71 @@
-"""Every statement of every write fails in turn with every error; the answer and the state are right.
+"""Every message of every write fails in turn with every error; the answer and the state are right.
 
-PROMISE 4 to 7. Exhaustive: each request is recorded, then repeated once for each of its statements
-(BEGIN, COMMIT and ROLLBACK included), each error of the database, before and after the statement takes
-effect, once and at every attempt. What must come out is said by ``expected`` alone.
+PROMISE 4 to 7. Exhaustive: each request is recorded, then repeated once for each of its messages
+(those around transactions included) and each error of the database, which is raised before the message.
+Before each further statement in the message, after it, and at every attempt errors are raised once for each
+text of a message, whatever request sends it; in the long mode for each request. What must come out is said
+by ``expected`` alone.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from tests.promise import scenes
-from tests.promise.injection import FAULTS, Fault, Injection, injected, recorded
-from tests.promise.scenes import (
-    ANN,
-    BLUE,
-    BOB,
-    CHILD,
-    HELD,
-    HOLDER,
-    HOST,
-    NEW,
-    OTHER,
-    RED,
-    TREE,
-    Scene,
-    claim,
-    delete,
-    entry,
-    many,
-    provider,
-    release,
-    stock,
-    stock_one,
-)
-from tests.promise.stage import Order, Rows, Stage, stage
-from tests.support.databases import KINDS
+from tests.promise.injection import FAULTS, Fault, Injection, Texts, injected, recorded
+from tests.promise.scenes import REQUESTS, Scene
+from tests.promise.stage import Rows, Stage, stage
+from tests.support.databases import ROUTES
+
+LONG = bool(os.environ.get("PLACEMENT_TEST_LONG"))
+TOGETHER = ("postgresql", "pymysql", "mysqlclient")
+"""By these several statements are one message."""
 
 BEGIN = ("BEGIN", "START TRANSACTION")
 
-PROVIDER = (provider(HOST),)
-MARKED = (*PROVIDER, scenes.TRAIT, scenes.traits(0, "CUSTOM_A", "HW_CPU_X86_VMX"))
-GROUPED = (*PROVIDER, scenes.aggregates(0, RED))
-FAMILY = (*TREE, provider(OTHER))
-RECORD = {"resource_class": "DISK_GB", "total": 5}
-
-REQUESTS = tuple(
-    Scene(name, before, (order,))
-    for name, before, order in (
-        ("create provider", (), provider(HOST)),
-        ("create child", PROVIDER, provider(CHILD, HOST)),
-        ("create provider twice", PROVIDER, provider(HOST)),
-        (
-            "rename provider",
-            PROVIDER,
-            Order("PUT", f"/resource_providers/{HOST}", {"name": "new"}),
-        ),
-        ("move provider", FAMILY, scenes.adopt(HOST, OTHER)),
-        ("delete provider", MARKED[:1], delete(HOST)),
-        ("delete provider in use", HELD, delete(HOST)),
-        ("add inventory", HELD, Order("POST", f"/resource_providers/{HOST}/inventories", RECORD)),
-        ("replace inventories", HELD, stock(HOST, 2, VCPU=8, MEMORY_MB=1)),
-        ("replace inventory", HELD, stock_one(HOST, 2, "VCPU", 3)),
-        ("replace inventory too late", HELD, stock_one(HOST, 1, "VCPU", 3)),
-        ("delete inventory", scenes.FREE, delete(HOST, "/inventories/VCPU")),
-        ("delete inventories", scenes.FREE, delete(HOST, "/inventories")),
-        ("aggregates", GROUPED, scenes.aggregates(1, BLUE)),
-        ("traits", MARKED, scenes.traits(1, "CUSTOM_A", "HW_GPU_API_VULKAN")),
-        ("delete traits", MARKED, delete(HOST, "/traits")),
-        ("create trait", (), scenes.TRAIT),
-        ("delete trait", (scenes.TRAIT,), scenes.NO_TRAIT),
-        ("create class", (), Order("POST", "/resource_classes", {"name": "CUSTOM_C"})),
-        ("ensure class", (), scenes.CLASS),
-        (
-            "rename class",
-            (scenes.CLASS,),
-            Order("PUT", "/resource_classes/CUSTOM_C", {"name": "CUSTOM_D"}, "1.6"),
-        ),
-        ("delete class", (scenes.CLASS,), scenes.NO_CLASS),
-        ("claim", HELD, claim(ANN, VCPU=1)),
-        ("claim too much", HELD, claim(ANN, VCPU=3)),
-        (
-            "claim for new owners",
-            HELD,
-            many({ANN: entry({HOST: {"VCPU": 1}}, project_id="new", consumer_type="NEW")}),
-        ),
-        ("replace claim", HELD, claim(HOLDER, generation=1, VCPU=4)),
-        ("empty claim", HELD, claim(HOLDER, generation=1)),
-        (
-            "claims of many",
-            HELD,
-            many(
-                {
-                    HOLDER: entry({}, 1),
-                    ANN: entry({HOST: {"VCPU": 2}}),
-                    BOB: entry({HOST: {"VCPU": 2}}),
-                }
-            ),
-        ),
-        ("release", HELD, release(HOLDER)),
-        ("reshape", TREE, scenes.reshape(2, 0, holder=(1, 2), ann=(None, 1))),
-        ("adopt a root", (*FAMILY, provider(NEW, OTHER)), scenes.adopt(OTHER, CHILD)),
-    )
-)
-
-
 @dataclass(frozen=True)
 class Clean:
-    """What a request does undisturbed: statements, answer, state before and after."""
+    """What a request does undisturbed: messages, answer, state before and after."""
 
-    statements: list[str]
+    messages: list[Texts]
     status: int
     before: str
     after: str
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=ROUTES)
 def place(request: pytest.FixtureRequest) -> Iterator[Stage]:
-    with stage(request.param, players=1) as made:
+    # What fails at every attempt fails three times.
+    with stage(request.param, players=1, attempts=3) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def tried(place: Stage) -> set[Any]:
+    """Return the injections of earlier requests that are not repeated for later ones."""
+    return set()
 
 
 def expected(injection: Injection, clean: Clean) -> tuple[int, str]:
     """Return the status and the state that are right."""
-    fault, statement = injection.fault, injection.text
-    if statement == "ROLLBACK":
+    fault, texts = injection.fault, injection.texts
+    if texts == ("ROLLBACK",):
         return clean.status, clean.before
     if fault.meaning == "refused":
         return 503, clean.before
     if fault.meaning == "fatal":
         return 500, clean.before
-    if fault.meaning == "gone" and statement == "COMMIT":
-        return 503, clean.after if injection.after else clean.before
-    # Also where the next attempt does without this statement, as that of an everyday claim does.
+    if fault.meaning == "gone" and texts[-1] == "COMMIT":
+        return 503, clean.after if injection.is_after else clean.before
+    # Also where the next attempt does without this message, as that of an everyday claim does.
     if not injection.always or injection.struck == 1:
         return clean.status, clean.after
-    begins = next(n for n, text in enumerate(clean.statements) if text.startswith(BEGIN))
-    if fault.meaning == "gone" or clean.statements.index(statement) < begins:
+    begins = next(
+        n for n, message in enumerate(clean.messages) if any(each.startswith(BEGIN) for each in message)
+    )
+    if fault.meaning == "gone" or clean.messages.index(texts) < begins:
         # Before the transaction there is only reading.
         return 503, clean.before
     return 409, clean.before
@@ -147,22 +75,35 @@ def undisturbed(place: Stage, scene: Scene, rows: Rows) -> Clean:
     """Send the request once as it is."""
     place.put_back(rows)
     before = place.picture()
-    with recorded(place.players[0].db) as statements:
+    with recorded(place.players[0].db) as messages:
         answer = scene.orders[0].send(place.players[0])
     place.assert_sound()
-    return Clean(list(statements), answer.status_int, before, place.picture())
+    return Clean(list(messages), answer.status_int, before, place.picture())
 
 
-def injections(kind: str, clean: Clean) -> Iterator[Injection]:
-    """Yield everything that can go wrong."""
-    for number, statement in enumerate(clean.statements):
+def injections(kind: str, clean: Clean, tried: set[Any]) -> Iterator[Injection]:
+    """Yield everything that can go wrong, but for what was tried."""
+    for number, texts in enumerate(clean.messages):
         for fault in FAULTS[kind]:
-            yield Injection(fault, number, statement)
-            # Only a lost connection hides that a COMMIT took effect.
-            if statement != "COMMIT" or fault.meaning == "gone":
-                yield Injection(fault, number, statement, after=True)
-        for fault in _lasting(kind):
-            yield Injection(fault, number, statement, always=True)
+            yield Injection(fault, number, texts)
+        for injection in _rarer(kind, number, texts):
+            key = (injection.fault.name, texts, injection.at, injection.always)
+            if LONG or key not in tried:
+                tried.add(key)
+                yield injection
+
+
+def _rarer(kind: str, number: int, texts: Texts) -> Iterator[Injection]:
+    """Yield what goes wrong inside a message, after it, and at every attempt."""
+    size = len(texts)
+    for fault in FAULTS[kind]:
+        # Only a lost connection hides that a COMMIT took effect.
+        last = size - (texts[-1] == "COMMIT" and fault.meaning != "gone")
+        for at in range(1, last + 1):
+            yield Injection(fault, number, texts, at)
+    for fault in _lasting(kind):
+        for at in range(size):
+            yield Injection(fault, number, texts, at, always=True)
 
 
 def _lasting(kind: str) -> list[Fault]:
@@ -172,21 +113,28 @@ def _lasting(kind: str) -> list[Fault]:
 
 
 @pytest.mark.parametrize("scene", REQUESTS, ids=lambda scene: scene.name.replace(" ", "-"))
-def test_each_statement_fails_with_each_error(
-    place: Stage, scene: Scene, record_property: Any
+def test_each_message_fails_with_each_error(
+    place: Stage, tried: set[Any], scene: Scene, record_property: Any
 ) -> None:
     rows = place.prepare(scene.before)
     clean = undisturbed(place, scene, rows)
-    count = 0
-    for injection in injections(place.kind, clean):
-        place.put_back(rows)
+    assert (place.route in TOGETHER) == any(len(texts) > 1 for texts in clean.messages)
+    count, state = 0, clean.after
+    for injection in injections(place.kind, clean, tried):
+        if state != clean.before:
+            place.put_back(rows)
         with injected(place, place.players[0].db, injection):
             answer = scene.orders[0].send(place.players[0])
-        status, state = expected(injection, clean)
-        said = f"{scene.name} on {place.kind}, {injection}: {answer.text}"
+        status, right = expected(injection, clean)
+        state = place.picture()
+        said = f"{scene.name} on {place.route}, {injection}: {answer.text}"
         assert injection.struck, said
         assert answer.status_int == status, said
-        assert place.picture() == state, said
+        assert state == right, said
         count += 1
     record_property("runs", count)
-    print(f"{scene.name} on {place.kind}: {count} faults in {len(clean.statements)} statements")
+    statements = sum(map(len, clean.messages))
+    print(
+        f"{scene.name} on {place.route}: {count} faults in {statements} statements, "
+        f"{len(clean.messages)} messages"
+    )

@@ -1,8 +1,10 @@
 """Every interleaving of two writes with few switches does what one of the two orders does.
 
+The turns are messages, as production sends them: several statements, or one each (``-alone``).
+
 PROMISE 1, 3, 4 and 7. Of pairs all with at most ``PLACEMENT_SWITCHES`` are played: two, and three in the
 long mode. What is compared: the answers, and the whole state afterwards. A failure prints the schedule;
-``PLACEMENT_SCHEDULE=AABB... pytest -k '<scene> and <database>'`` plays it again. Of triples all with at
+``PLACEMENT_SCHEDULE=AABB... pytest -k '<scene> and <route>'`` plays it again. Of triples all with at
 most ``PLACEMENT_TRIPLE_SWITCHES`` (default 1: their number grows with its power) are played, and a
 sample of those with more; ``PLACEMENT_SEED`` repeats it, ``PLACEMENT_SAMPLES`` makes it larger, as the
 long mode does.
@@ -12,6 +14,8 @@ import itertools
 import os
 import random
 import re
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,17 +23,19 @@ import pytest
 from sqlalchemy import or_, select, update
 
 from placement.db import models, provider_rows
-from tests.promise.scenes import PAIRS, TRIPLES, Scene
+from tests.promise.scenes import ANN, FREE, HOST, PAIRS, TRIPLES, Scene, claim
 from tests.promise.scheduler import (
+    HANGS_S,
     Choose,
     Conductor,
     Run,
     as_written,
+    at_turns,
     by_chance,
     interleavings,
 )
 from tests.promise.stage import Rows, Stage, stage
-from tests.support.databases import KINDS
+from tests.support.databases import ROUTES
 
 LONG = bool(os.environ.get("PLACEMENT_TEST_LONG"))
 SWITCHES = int(os.environ.get("PLACEMENT_SWITCHES", "3" if LONG else "2"))
@@ -41,7 +47,7 @@ SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
 Outcome = tuple[tuple[tuple[int, str], ...], str]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=ROUTES)
 def place(request: pytest.FixtureRequest) -> Iterator[Stage]:
     with stage(request.param, players=3) as made:
         yield made
@@ -75,7 +81,7 @@ class Theatre:
         self.place.put_back(self.before)
         run = Conductor(self.place, self.scene.orders).run(choose, first)
         self.runs += 1
-        said = f"{self.scene.name} on {self.place.kind}, schedule {run.schedule}, seed {SEED}"
+        said = f"{self.scene.name} on {self.place.route}, schedule {run.schedule}, seed {SEED}"
         outcome = run.answers, self.place.picture()
         # What a serial outcome says of the state was sound when it was made.
         assert outcome in self.serial, f"{said}: {outcome} is none of {self.serial}"
@@ -97,7 +103,7 @@ def test_a_pair(place: Stage, scene: Scene, record_property: Any) -> None:
         return
     seen = {run.schedule for run in interleavings(theatre.play, SWITCHES)}
     record_property("runs", theatre.runs)
-    print(f"{scene.name} on {place.kind}: {theatre.runs} runs, {len(seen)} interleavings")
+    print(f"{scene.name} on {place.route}: {theatre.runs} runs, {len(seen)} interleavings")
     assert theatre.runs >= 2
 
 
@@ -113,13 +119,13 @@ def test_a_triple(place: Stage, scene: Scene, record_property: Any) -> None:
         seen.add(theatre.play(by_chance(chance), chance.randrange(3)).schedule)
     record_property("runs", theatre.runs)
     print(
-        f"{scene.name} on {place.kind}: {theatre.runs} runs, {len(seen)} interleavings, seed {SEED}"
+        f"{scene.name} on {place.route}: {theatre.runs} runs, {len(seen)} interleavings, seed {SEED}"
     )
 
 
 def _read_without_lock(tx: Any, uuids: Any, ids: Any = ()) -> Any:
     providers = models.resource_providers
-    rows = tx.execute(
+    rows = tx.connection.execute(
         select(providers.c.id, providers.c.uuid, providers.c.generation).where(
             or_(providers.c.uuid.in_(list(uuids)), providers.c.id.in_(list(ids)))
         )
@@ -136,11 +142,11 @@ def _blind_step(tx: Any, providers: Any, steps: int = 1) -> None:
         "own_generation": columns.own_generation + steps,
         "revision": columns.revision + 1,
     }
-    tx.execute(update(table).where(table.c.id.in_(ids)).values(**step))
+    tx.connection.execute(update(table).where(table.c.id.in_(ids)).values(**step))
 
 
-@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
-def test_a_service_without_locks_is_found_out(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("route", [route for route in ROUTES if route != "sqlite"])
+def test_a_service_without_locks_is_found_out(route: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The judge can find against: without lock and comparison both writers of one generation win.
 
     The schedule that it prints shows the same again.
@@ -148,7 +154,7 @@ def test_a_service_without_locks_is_found_out(kind: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(provider_rows, "lock", _read_without_lock)
     monkeypatch.setattr(provider_rows, "step", _blind_step)
     scene = next(scene for scene in PAIRS if scene.name == "stock-stock")
-    with stage(kind, players=2) as place:
+    with stage(route, players=2) as place:
         theatre = Theatre(place, scene)
         with pytest.raises(AssertionError, match="is none of") as failure:
             list(interleavings(theatre.play, SWITCHES))
@@ -156,3 +162,26 @@ def test_a_service_without_locks_is_found_out(kind: str, monkeypatch: pytest.Mon
         assert found is not None
         with pytest.raises(AssertionError, match="is none of"):
             theatre.play(as_written(found.group(1)), "AB".index(found.group(1)[0]))
+
+
+def test_a_run_ends_when_its_last_player_ends_without_another_turn() -> None:
+    """Its last message waits for a lock of a stranger, and is answered."""
+    with stage("postgresql", players=1) as place:
+        place.put_back(place.prepare(FREE))
+        held = threading.Event()
+
+        def hold(tx: Any) -> None:
+            provider_rows.lock(tx, [HOST])
+            held.set()
+            while not place.blocked():
+                time.sleep(0.01)
+            # The conductor looks each two milliseconds.
+            time.sleep(0.2)
+
+        stranger = threading.Thread(target=place.db.write, args=(hold,))
+        stranger.start()
+        assert held.wait(HANGS_S)
+        run = Conductor(place, (claim(ANN, VCPU=1),)).run(at_turns({}))
+        stranger.join()
+
+    assert run.answers == ((204, ""),)

@@ -17,15 +17,16 @@ from tests.property import test_http_fuzz as vocabulary
 
 def every_schema() -> dict[str, Schema]:
     found = {}
-    for info in pkgutil.iter_modules(schemas.__path__):
-        module = importlib.import_module(f"placement.schemas.{info.name}")
+    modules = [f"placement.schemas.{each.name}" for each in pkgutil.iter_modules(schemas.__path__)]
+    for module_name in [*modules, "placement.insight.schemas"]:
+        module = importlib.import_module(module_name)
         for name, value in vars(module).items():
             if isinstance(value, Schema):
-                found[f"{info.name}.{name}"] = value
+                found[f"{module_name}.{name}"] = value
             elif isinstance(value, Windows):
                 for minor in range(40):
                     try:
-                        found[f"{info.name}.{name}-{minor}"] = value.at(minor)
+                        found[f"{module_name}.{name}-{minor}"] = value.at(minor)
                     except LookupError:
                         continue
     return {name: schema for name, schema in found.items() if isinstance(schema, Schema)}

@@ -357,7 +357,7 @@ def ledger(place: Arena) -> dict[str, Stock]:
         .scalar_subquery()
         for column in (models.inventories.c.total, models.allocations.c.used)
     ]
-    rows = place.db.read(lambda tx: tx.execute(select(providers.c.uuid, *sums)).all())
+    rows = place.db.read(lambda tx: tx.connection.execute(select(providers.c.uuid, *sums)).all())
     return {uuid: Stock(int(total), int(used)) for uuid, total, used in rows}
 
 
@@ -448,7 +448,7 @@ def trees_of(place: Arena) -> dict[str, set[str]]:
     """Return all providers of each tree, by its root, as their parents have it."""
     columns = models.resource_providers.c
     rows = place.db.read(
-        lambda tx: tx.execute(select(columns.id, columns.uuid, columns.parent_provider_id)).all()
+        lambda tx: tx.connection.execute(select(columns.id, columns.uuid, columns.parent_provider_id)).all()
     )
     above = {key: parent for key, _, parent in rows}
     names = {key: uuid for key, uuid, _ in rows}

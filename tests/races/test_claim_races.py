@@ -196,7 +196,7 @@ def test_creators_of_the_same_owners_share_them(place: Arena, turn: int) -> None
         (models.consumer_types.c.name, owners["consumer_type"]),
     ):
         count = select(func.count()).select_from(column.table).where(column == value)
-        assert place.db.read(lambda c, count=count: c.scalar(count)) == 1
+        assert place.db.read(lambda c, count=count: c.connection.scalar(count)) == 1
 
 
 @rounds

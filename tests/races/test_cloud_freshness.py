@@ -262,7 +262,9 @@ def test_repair_behind_the_back_of_the_servers(writer: Writer, place: Arena) -> 
     writer.write("PUT", f"/allocations/{uuid.uuid4()}", claim_of(host, None, VCPU=2))
     query = f"resources=VCPU:1&in_tree={host}"
     place.db.write(
-        lambda tx: tx.execute(update(models.inventories).values(used=models.inventories.c.used + 1))
+        lambda tx: tx.connection.execute(
+            update(models.inventories).values(used=models.inventories.c.used + 1)
+        )
     )
     place.db.write(lambda tx: provider_rows.touch(tx, ids_of(tx, host)))
     assert writer.used(query, host, "VCPU") == [3] * 3
@@ -376,7 +378,7 @@ def hosts(writer: Writer) -> list[str]:
 
 def touch(tx: Transaction, host: str, slot: int = 5) -> None:
     """Move what searches see of a host, and name it in this slot."""
-    tx.lot = slot
+    tx.slot_seed = slot
     provider_rows.touch(tx, ids_of(tx, host))
 
 
@@ -424,7 +426,7 @@ def test_of_a_host_that_was_claimed_only_its_stock_is_read(
 
     providers = models.resource_providers
     by_hand = update(providers).where(providers.c.uuid == hosts[0])
-    db.write(lambda tx: tx.execute(by_hand.values(name="hand", revision=providers.c.revision + 1)))
+    db.write(lambda tx: tx.connection.execute(by_hand.values(name="hand", revision=providers.c.revision + 1)))
     writer.write("DELETE", consumer)
     assert looker.is_right()
     assert not looker.compared()
@@ -543,7 +545,7 @@ def test_rows_changed_by_hand_are_seen_at_the_next_comparison(
     looker, providers = Looker(writer.place.db), models.resource_providers
     by_hand = update(providers).where(providers.c.uuid == hosts[0])
     writer.place.db.write(
-        lambda tx: tx.execute(by_hand.values(name="by hand", revision=providers.c.revision + 1))
+        lambda tx: tx.connection.execute(by_hand.values(name="by hand", revision=providers.c.revision + 1))
     )
     assert looker.is_right()
     assert looker.compared()
@@ -554,7 +556,7 @@ def test_a_log_that_is_not_whole_costs_a_comparison_and_no_freshness(
 ) -> None:
     """Slots that somebody has deleted are missed by the check, and inserted by its repair."""
     db, looker = writer.place.db, Looker(writer.place.db)
-    db.write(lambda tx: tx.execute(delete(models.provider_changes)))
+    db.write(lambda tx: tx.connection.execute(delete(models.provider_changes)))
     for host in hosts:
         db.write(partial(touch, host=host))
         assert looker.is_right()
@@ -576,12 +578,12 @@ def test_a_coexistence_between_two_searches(writer: Writer, hosts: list[str]) ->
 
     def foreign(tx: Transaction) -> None:
         (gone,) = ids_of(tx, hosts[0])
-        tx.execute(
+        tx.connection.execute(
             delete(models.inventories).where(models.inventories.c.resource_provider_id == gone)
         )
-        tx.execute(update(providers).where(providers.c.id == gone).values(root_provider_id=None))
-        tx.execute(delete(providers).where(providers.c.id == gone))
-        new = tx.execute(insert(providers).values(uuid=made, name=made, revision=0))
+        tx.connection.execute(update(providers).where(providers.c.id == gone).values(root_provider_id=None))
+        tx.connection.execute(delete(providers).where(providers.c.id == gone))
+        new = tx.connection.execute(insert(providers).values(uuid=made, name=made, revision=0))
         assert new.inserted_primary_key is not None
 
     db.write(coexistence_rows.begin)

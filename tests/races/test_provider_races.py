@@ -17,7 +17,6 @@ from placement.db import invariants, models, schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.objects import (
-    aggregate,
     inventory,
     provider_search,
     resource_class,
@@ -75,7 +74,7 @@ class Arena:
         """Following the parents of any provider ends at the root it names."""
         table = models.resource_providers
         rows = self.db.read(
-            lambda c: c.execute(
+            lambda c: c.connection.execute(
                 select(table.c.id, table.c.parent_provider_id, table.c.root_provider_id)
             ).all()
         )
@@ -118,7 +117,7 @@ def test_one_of_the_writers_with_the_same_generation_wins(arena: Arena, turn: in
         lambda db: inventory.replace_all(db, host, {"VCPU": record}, may_be_full=True, **known),
         lambda db: inventory.replace(db, host, "VCPU", record, may_be_full=True, **known),
         lambda db: trait.replace_of_provider(db, host, ["HW_CPU_X86_AVX"], **known).generation,
-        lambda db: aggregate.replace(db, host, [host], **known),
+        lambda db: resource_provider.replace_aggregates(db, host, [host], **known),
     )
 
     assert of_type(outcomes, int) == [2]
@@ -290,14 +289,11 @@ def test_new_aggregates_are_shared(arena: Arena, turn: int) -> None:
     hosts = [arena.provider() for _ in range(RACERS)]
     new = [str(uuid.uuid4()) for _ in range(3)]
 
-    outcomes = arena.race(
-        *(
-            lambda db, host=host, turned=new[place % 3 :] + new[: place % 3]: aggregate.replace(
-                db, host, turned, generation=0
-            )
-            for place, host in enumerate(hosts)
-        )
-    )
+    def replaced(place: int, host: str) -> Callable[[Database], int]:
+        turned = new[place % 3 :] + new[: place % 3]
+        return lambda db: resource_provider.replace_aggregates(db, host, turned, generation=0)
+
+    outcomes = arena.race(*(replaced(place, host) for place, host in enumerate(hosts)))
 
     assert outcomes == [1] * RACERS
     query = provider_search.ProviderQuery(member_of=tuple(frozenset([each]) for each in new))
@@ -319,7 +315,7 @@ def test_a_class_is_deleted_or_in_an_inventory(arena: Arena, turn: int) -> None:
     )
 
     if deleted is None:
-        assert type(added) is inventory.UnknownClassToCreate
+        assert type(added) is inventory.InventoryClassMissing
     else:
         assert type(deleted) is resource_class.ClassInUse
         assert added == 1
@@ -363,5 +359,5 @@ def test_a_class_is_renamed_while_it_gets_into_inventories(arena: Arena, turn: i
     if added == 1:
         assert shown == [new]
     else:
-        assert type(added) is inventory.UnknownClassToCreate
+        assert type(added) is inventory.InventoryClassMissing
         assert shown == []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from keystoneauth1 import adapter, session
 
-from placement.client.drivers.split import Node, Part, VgpuDriver
+from placement.client.drivers.split import Node, NodePart, VgpuDriver
 from placement.client.report import ReportClient
 from placement.client.tracker import ResourceTracker
 from tests.support.racing import HANGS_S, Answer, Arena, Client, arena
@@ -94,7 +94,7 @@ def start(servers: Arena, root: str, ended: threading.Event) -> None:
         endpoint_override=f"http://127.0.0.1:{servers.ports[0]}",
         additional_headers={"X-Auth-Token": "admin", "X-Roles": "admin,service"},
     )
-    parts = {name: Part({"VGPU": {"total": ROOM["VGPU"]}}) for name in ("gpu0", "gpu1")}
+    parts = {name: NodePart({"VGPU": {"total": ROOM["VGPU"]}}) for name in ("gpu0", "gpu1")}
     driver = VgpuDriver({root: Node(root, parts)})
     try:
         tracker = ResourceTracker(ReportClient(connection), driver, reshape_timeout_s=HANGS_S / 2)

@@ -9,15 +9,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from placement.search import (
-    CandidateRequest,
-    Cloud,
-    CloudRows,
-    Group,
-    Inventory,
-    ProviderRecord,
-    SearchResult,
-)
+from placement.search.candidate import SearchResult
+from placement.search.cloud import Cloud
+from placement.search.records import CloudRows, ProviderRecord, UsedInventory
+from placement.search.request import CandidateRequest, Group
+from tests.search.worlds import stock
 
 PROVIDER = attrgetter(
     *("provider_id", "uuid", "revision", "parent_id", "root_id", "name", "generation", "modified")
@@ -25,7 +21,7 @@ PROVIDER = attrgetter(
 EXAMPLES = json.loads((Path(__file__).parent / "data" / "examples.json").read_text())
 
 
-Held = int | Inventory
+Held = int | UsedInventory
 Names = str | Iterable[str]
 
 
@@ -85,7 +81,7 @@ class World:
             parent_id=above.provider_id if above else None,
             root_id=above.root_id if above else number,
             inventories={
-                c: i if isinstance(i, Inventory) else Inventory(i) for c, i in inventories.items()
+                c: i if isinstance(i, UsedInventory) else stock(i) for c, i in inventories.items()
             },
             traits=frozenset(traits),
             aggregates=frozenset(aggregates),
@@ -105,7 +101,11 @@ def rows_of(records: Iterable[ProviderRecord]) -> CloudRows:
     aggregates = sorted({a for r in records for a in r.aggregates})
     return CloudRows(
         [PROVIDER(r) for r in records],
-        [(r.provider_id, classes.index(c), *i) for r in records for c, i in r.inventories.items()],
+        [
+            (r.provider_id, classes.index(c), *i.record, i.used)
+            for r in records
+            for c, i in r.inventories.items()
+        ],
         [(r.provider_id, traits.index(t)) for r in records for t in r.traits],
         [(r.provider_id, aggregates.index(a)) for r in records for a in r.aggregates],
         dict(enumerate(classes)),
@@ -246,7 +246,7 @@ def example_records(cloud: dict) -> list[ProviderRecord]:
             1,
             number[p["parent"]] if p["parent"] else None,
             number[root(p["uuid"])],
-            {c: Inventory(**i, used=p["used"].get(c, 0)) for c, i in p["inventories"].items()},
+            {c: stock(**i, used=p["used"].get(c, 0)) for c, i in p["inventories"].items()},
             frozenset(p["traits"]),
             frozenset(p["aggregates"]),
         )

@@ -44,14 +44,17 @@ class Oracle:
         inv = self.world[p].inventories.get(name)
         if inv is None:
             return False
-        cap = (inv.total - inv.reserved) * inv.allocation_ratio
-        return inv.used + n <= cap and inv.min_unit <= n <= inv.max_unit and n % inv.step_size == 0
+        terms = inv.record
+        cap = (terms.total - terms.reserved) * terms.allocation_ratio
+        in_units = terms.min_unit <= n <= terms.max_unit and n % terms.step_size == 0
+        return inv.used + n <= cap and in_units
 
     def holds(self, p: int, name: str, n: int) -> bool:
         """holds(p, c, n)"""
         inv = self.world[p].inventories[name]
-        icap = int((inv.total - inv.reserved) * inv.allocation_ratio)
-        return inv.used + n <= icap and n <= inv.max_unit
+        terms = inv.record
+        icap = int((terms.total - terms.reserved) * terms.allocation_ratio)
+        return inv.used + n <= icap and n <= terms.max_unit
 
     # 5.2
     def anchors(self, p: int) -> set[int]:

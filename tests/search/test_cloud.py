@@ -10,19 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placement.search import (
-    BLOCK,
-    Cloud,
-    Digest,
-    Inventory,
-    ProviderRecord,
-    inventory_table,
-    search,
-)
+from placement.search import structure
+from placement.search.cloud import BLOCK, BlockDigest, Cloud
 from placement.search.index_set import FEW, IndexSet
-from placement.search.records import Stock
+from placement.search.records import ProviderRecord, Stock
+from placement.search.search import search
 from tests.search.builders import World, ask, group, ids, load, summarised
-from tests.search.worlds import AGGREGATES, TRAITS, one_in, request, seeds, some
+from tests.search.worlds import AGGREGATES, TRAITS, one_in, request, seeds, some, stock
 from tests.search.worlds import cloud as random_cloud
 
 
@@ -48,13 +42,13 @@ def content(cloud: Cloud) -> Any:
     }
 
 
-def digests(records: Iterable[ProviderRecord]) -> dict[int, Digest]:
+def digests(records: Iterable[ProviderRecord]) -> dict[int, BlockDigest]:
     """Return the digest of each block, by the definition."""
     blocks: dict[int, list[ProviderRecord]] = {}
     for r in records:
         blocks.setdefault(r.provider_id // BLOCK, []).append(r)
     return {
-        block: Digest(len(rs), sum(r.provider_id for r in rs), sum(r.revision for r in rs))
+        block: BlockDigest(len(rs), sum(r.provider_id for r in rs), sum(r.revision for r in rs))
         for block, rs in blocks.items()
     }
 
@@ -174,7 +168,7 @@ def test_the_order_does_not_depend_on_the_history_of_the_cloud() -> None:
 def test_capacity_is_exact(
     total: int, reserved: int, ratio: float, used: int, amount: int, found: bool
 ) -> None:
-    held = Inventory(total, reserved, allocation_ratio=ratio, used=used)
+    held = stock(total, reserved=reserved, allocation_ratio=ratio, used=used)
     world = World().host("a", VCPU=held)
     copied = Cloud()
     copied.replace(world.records.values())
@@ -252,7 +246,7 @@ def test_a_snapshot_and_its_origin_do_not_see_each_others_changes(random):
     for _ in range(3):
         changed = dataclasses.replace(
             random.choice(records),
-            inventories={"VCPU": Inventory(random.randint(1, 9)), "NEW": Inventory(1)},
+            inventories={"VCPU": stock(random.randint(1, 9)), "NEW": stock(1)},
             traits=some(random, TRAITS, 2),
             aggregates=some(random, AGGREGATES, 2),
         )
@@ -271,9 +265,9 @@ def test_providers_that_have_the_same_share_one_object_and_no_others_do(
     """Rows are told apart by a number made of them, and by themselves where two come to the same one."""
     world = World().host("empty")
     for number in range(4):
-        world.host(f"host{number}", VCPU=8, MEMORY_MB=Inventory(64, used=number % 2))
-        world.device(f"one{number}", f"host{number}", VGPU=Inventory(1, allocation_ratio=1.5))
-        world.device(f"other{number}", f"host{number}", VGPU=Inventory(1, used=number))
+        world.host(f"host{number}", VCPU=8, MEMORY_MB=stock(64, used=number % 2))
+        world.device(f"one{number}", f"host{number}", VGPU=stock(1, allocation_ratio=1.5))
+        world.device(f"other{number}", f"host{number}", VGPU=stock(1, used=number))
     cloud = load(world.records.values())
     kept = {name: cloud.inventories[place] for place, name in enumerate(world.records)}
 
@@ -281,5 +275,5 @@ def test_providers_that_have_the_same_share_one_object_and_no_others_do(
     assert kept["empty"] == ()
     assert [kept[f"other{number}"][0][2] for number in range(4)] == [0, 1, 2, 3]
     assert [held[0] for held in kept["host1"]] == ["MEMORY_MB", "VCPU"]
-    monkeypatch.setattr(inventory_table, "_MIX", np.uint64(0))
+    monkeypatch.setattr(structure, "MIX", np.uint64(0))
     assert content(load(world.records.values())) == content(cloud)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from placement.search import search
+from placement.search.search import search
 from tests.search.builders import EXAMPLES, example_records, ids, load, parse, summarised
 from tests.search.oracle import Oracle
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from placement.search import Cloud, search
-from placement.search.obstacles import examples
+from placement.insight.obstacles import examples
+from placement.search.cloud import Cloud
+from placement.search.search import search
 from tests.search.builders import World, ask, group
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from placement.search import CandidateRequest, Group, ProviderRecord, search
+from placement.search.records import ProviderRecord
+from placement.search.request import CandidateRequest, Group
+from placement.search.search import search
 from tests.search.builders import ids, load
 from tests.search.worlds import (
     CLASSES,
@@ -69,7 +71,10 @@ def test_a_larger_amount_adds_no_candidates(random: Random) -> None:
     plain = [
         dataclasses.replace(
             r,
-            inventories={c: i._replace(min_unit=1, step_size=1) for c, i in r.inventories.items()},
+            inventories={
+                c: i._replace(record=i.record._replace(min_unit=1, step_size=1))
+                for c, i in r.inventories.items()
+            },
         )
         for r in records
     ]
@@ -158,7 +163,7 @@ def test_every_candidate_can_be_claimed(random: Random) -> None:
         for provider, name, amount in allocations:
             inventory = held[provider][name]
             assert inventory.used + amount <= inventory.capacity
-            assert amount <= inventory.max_unit
+            assert amount <= inventory.record.max_unit
 
 
 @seeds(200)
@@ -177,7 +182,7 @@ def test_more_inventory_removes_no_candidate(random: Random) -> None:
     records, request = question(random, options=False)
     number = random.randrange(len(records))
     more = {
-        c: i._replace(total=i.total + random.randint(0, 3))
+        c: i._replace(record=i.record._replace(total=i.record.total + random.randint(0, 3)))
         for c, i in records[number].inventories.items()
     }
     grown = [*records]

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from placement.search import CandidateRequest, Group, search
+from placement.search.assignment import Matching
 from placement.search.combine import Solutions, enough_in_all, enough_places
-from placement.search.matching import Matching
-from placement.search.problem import Place, Problem, Rules, Solution, Work
-from placement.search.request import Strategy
+from placement.search.problem import AssignmentProblem, ReachableProvider, Rules, Solution, Work
+from placement.search.request import CandidateRequest, Group, Strategy
+from placement.search.search import search
 from tests.search.builders import World, ask, group, ids, load
 from tests.search.worlds import seeds
 
@@ -202,7 +202,7 @@ def test_same_subtree_of_many_groups() -> None:
 # -- each prune against brute force ---------------------------------------------------------------
 
 
-def random_place(random: Random, rules: Rules, number: int) -> Place:
+def random_place(random: Random, rules: Rules, number: int) -> ReachableProvider:
     """A place that may serve some of the slots that fit into its rooms."""
     rooms = {name: random.randint(0, total) for name, total in rules.contested.items()}
     fitting = [
@@ -210,7 +210,7 @@ def random_place(random: Random, rules: Rules, number: int) -> Place:
         for slot, amounts in enumerate(rules.amounts)
         if all(amount <= rooms.get(name, amount) for name, amount in amounts.items())
     ]
-    return Place(
+    return ReachableProvider(
         sum(bit for bit in fitting if random.random() < 0.7),
         tuple(rooms.values()),
         random.randrange(4) & rules.demands,
@@ -219,7 +219,7 @@ def random_place(random: Random, rules: Rules, number: int) -> Place:
     )
 
 
-def random_problem(random: Random) -> Problem:
+def random_problem(random: Random) -> AssignmentProblem:
     """A problem of a few positions and slots that contest two classes."""
     slots = random.randint(1, 4)
     amounts = tuple(
@@ -238,10 +238,10 @@ def random_problem(random: Random) -> Problem:
     )
     places = [random_place(random, rules, number) for number in range(random.randint(1, 5))]
     own = random.randrange(1 << len(places)) if random.random() < 0.3 else 0
-    return Problem(rules, places, Work(10**6, 10**6), own=own)
+    return AssignmentProblem(rules, places, Work(10**6, 10**6), own=own)
 
 
-def keeps_all_rules(problem: Problem, solution: Solution) -> bool:
+def keeps_all_rules(problem: AssignmentProblem, solution: Solution) -> bool:
     """Tell whether a solution keeps every rule, one after the other."""
     rules, places = problem.rules, problem.places
     if problem.own and not any(problem.own >> p & 1 for p in solution):
@@ -274,7 +274,7 @@ def keeps_all_rules(problem: Problem, solution: Solution) -> bool:
     return not rules.one_provider_per_tree or len(set(trees)) == len(trees)
 
 
-def brute_force(problem: Problem) -> set[Solution]:
+def brute_force(problem: AssignmentProblem) -> set[Solution]:
     """Return all solutions by trying everything."""
     choices = [
         [p for p, place in enumerate(problem.places) if place.slots >> slot & 1]

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placement.search import (
+from placement.search.candidate import SearchResult
+from placement.search.request import (
     Group,
-    Names,
-    SearchResult,
-    UnknownClass,
+    NameSets,
+    UnknownClassName,
     UnknownName,
-    UnknownTrait,
-    search,
+    UnknownTraitName,
 )
+from placement.search.search import search
 from placement.search.tally import Reason, Stop, Stopped
 from tests.search.builders import World, ask, group
 
@@ -28,7 +28,7 @@ WORLD = (
 
 def answer(*groups: Group, **rules: Any) -> SearchResult:
     """Search a world in which no further name is known."""
-    return search(WORLD.cloud(), ask(*groups, **rules), known=Names())
+    return search(WORLD.cloud(), ask(*groups, **rules), known=NameSets())
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def test_a_group_without_choice_hides_unknown_names_behind_it(groups: list[Group
 @pytest.mark.parametrize(
     ("groups", "error"),
     [
-        ([group("1", NOSUCH=1), group(VCPU=999999)], UnknownClass),
-        ([group(VCPU=1, required=["NOSUCH"])], UnknownTrait),
-        ([group(VCPU=1, forbidden=["NOSUCH"])], UnknownTrait),
-        ([group(VCPU=1, in_tree="nobody", required=["NOSUCH"])], UnknownTrait),
-        ([group(VCPU=999999, required=["NOSUCH"])], UnknownTrait),
-        ([group(NOSUCH=1, required=["NOSUCH_EITHER"])], UnknownClass),
-        ([group(VCPU=1, DISK_GB=1, required=["T2"]), group("1", NOSUCH=1)], UnknownClass),
+        ([group("1", NOSUCH=1), group(VCPU=999999)], UnknownClassName),
+        ([group(VCPU=1, required=["NOSUCH"])], UnknownTraitName),
+        ([group(VCPU=1, forbidden=["NOSUCH"])], UnknownTraitName),
+        ([group(VCPU=1, in_tree="nobody", required=["NOSUCH"])], UnknownTraitName),
+        ([group(VCPU=999999, required=["NOSUCH"])], UnknownTraitName),
+        ([group(NOSUCH=1, required=["NOSUCH_EITHER"])], UnknownClassName),
+        ([group(VCPU=1, DISK_GB=1, required=["T2"]), group("1", NOSUCH=1)], UnknownClassName),
     ],
 )
 def test_an_unknown_name_that_is_reached_is_an_error(
@@ -74,16 +74,16 @@ def test_only_the_combination_tells_that_the_unsuffixed_group_has_no_choice() ->
     world.device("d0", "h", DISK_GB=1, traits=["T3"])
     both = group(VCPU=1, DISK_GB=1, required=["T1", "T2"])
     rest = group("1", NOSUCH=1)
-    assert len(search(world.cloud(), ask(both, rest), known=Names())) == 0
+    assert len(search(world.cloud(), ask(both, rest), known=NameSets())) == 0
     either = group(VCPU=1, DISK_GB=1, required=["T1", "T3"])
-    with pytest.raises(UnknownClass):
-        search(world.cloud(), ask(either, rest), known=Names())
+    with pytest.raises(UnknownClassName):
+        search(world.cloud(), ask(either, rest), known=NameSets())
 
 
 def test_unknown_traits_of_the_root_come_first() -> None:
-    with pytest.raises(UnknownTrait):
+    with pytest.raises(UnknownTraitName):
         answer(group(NOSUCH=1), root_required=frozenset(["NOSUCH_TRAIT"]))
-    with pytest.raises(UnknownTrait):
+    with pytest.raises(UnknownTraitName):
         answer(group(VCPU=1), root_forbidden=frozenset(["NOSUCH_TRAIT"]))
     assert len(answer(group(NOSUCH=1), root_required=frozenset(["T1", "T2"]))) == 0
 

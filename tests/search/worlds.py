@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from placement.search import CandidateRequest, Group, Inventory, ProviderRecord
+from placement.inventory_record import InventoryRecord
+from placement.search.records import ProviderRecord, UsedInventory
+from placement.search.request import CandidateRequest, Group
 
 Property = Callable[[Random], None]
 EXAMPLES = int(os.environ.get("PLACEMENT_EXAMPLES", "0"))
@@ -27,8 +29,8 @@ SUFFIXES = ("_A", "_B", "_C", "_D")
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
-def seeds(examples: int) -> Callable[[Property], Callable[[], None]]:
-    """Run the test, which takes a ``Random``, on many seeds; the failing one is reported."""
+def seeds(examples: int, *fixed: int) -> Callable[[Property], Callable[[], None]]:
+    """Run the test, which takes a ``Random``, on many seeds and some fixed; the failing one is reported."""
 
     def decorate(test: Property) -> Callable[[], None]:
         @given(seed=st.integers(0, 2**63))
@@ -43,6 +45,8 @@ def seeds(examples: int) -> Callable[[Property], Callable[[], None]]:
 
         on_seed.__name__ = test.__name__
         on_seed.__doc__ = test.__doc__
+        for seed in fixed:
+            on_seed = example(seed=seed)(on_seed)
         return on_seed
 
     return decorate
@@ -73,12 +77,17 @@ def some(random: Random, names: Sequence[str], most: int) -> frozenset[str]:
     return frozenset(random.choice(names) for _ in range(random.randint(0, most)))
 
 
-def inventory(random: Random) -> Inventory:
+def stock(total: int, used: int = 0, **terms: Any) -> UsedInventory:
+    """An inventory of this total, without reserves and limits but for what is given."""
+    return UsedInventory(InventoryRecord(total, **terms), used)
+
+
+def inventory(random: Random) -> UsedInventory:
     """A small record, odd in at most one way."""
     total = random.randint(1, 8)
     odd = random.randrange(10)
     low, high = (random.randint(1, 2), total) if odd == 5 else (1, 2**31 - 1)
-    return Inventory(
+    return stock(
         total=total,
         reserved=random.randint(0, total) if odd == 4 else 0,
         min_unit=low,
@@ -141,7 +150,7 @@ def group(random: Random, suffix: str, uuids: list[str], may_lack: bool) -> Grou
 def request(
     random: Random, records: list[ProviderRecord], most_groups: int = 3, options: bool = True
 ) -> CandidateRequest:
-    """A question for this cloud; with ``options`` also limits, bounds and seeds."""
+    """A question for this cloud; with ``options`` also limits, bounds, seeds and starts."""
     uuids = [*(r.uuid for r in records), "nobody"]
     suffixes = list(SUFFIXES[: random.randint(0, most_groups)])
     ties = [some(random, suffixes, 3) for _ in range(random.randrange(3))] if suffixes else []
@@ -157,6 +166,7 @@ def request(
             "maximum": random.choice([-1, -1, 0, 1, 2, 5, 20]),
             "strategy": random.choice(["depth-first", "breadth-first"]),
             "seed": random.choice([None, random.randrange(4)]),
+            "start": random.choice([None, random.getrandbits(64)]),
         }
     return CandidateRequest(
         tuple(asked),
@@ -185,7 +195,7 @@ def device_hosts(random: Random) -> tuple[list[ProviderRecord], CandidateRequest
         parent: ProviderRecord | None, amounts: dict[str, int], traits: Iterable[str] = ()
     ) -> ProviderRecord:
         number = len(records) + 1
-        held = {name: Inventory(total) for name, total in amounts.items() if total}
+        held = {name: stock(total) for name, total in amounts.items() if total}
         above, root = (parent.provider_id, parent.root_id) if parent else (None, number)
         wears = frozenset(traits)
         records.append(ProviderRecord(number, f"u{number}", 1, above, root, held, wears))

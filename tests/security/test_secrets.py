@@ -10,6 +10,7 @@ import pytest
 import webob
 from keystonemiddleware.fixture import AuthTokenFixture
 
+from placement.cmd import manage
 from tests.support.processes import free_port
 from tests.support.service import Service, running
 
@@ -31,27 +32,53 @@ password = {password}
 connection = {connection}
 connection_debug = 100
 max_retries = 0
+[tree_driver]
+tree_file = /no/such/file
 """
 COMMANDS = (
     ("placement-api", "--config-file", "{file}", "--port", "{port}"),
     ("placement-manage", "--config-file", "{file}", "--debug", "db", "sync"),
     ("placement-manage", "--config-file", "{file}", "db", "version"),
+    ("placement-manage", "--config-file", "{file}", "config", "check"),
+    ("placement-manage", "--config-file", "{file}", "audit", "--consumers", "-"),
     ("placement-status", "--config-file", "{file}", "upgrade", "check"),
+    ("placement-migrate-compute-inventory", "--config-file", "{file}", "--driver", "file"),
+    ("placement-tree", "--direct", "--config-file", "{file}", "export", "host"),
+    (sys.executable, "-c", "import placement.wsgi.api"),
+)
+UNREACHABLE = (
+    "postgresql://placement:{password}@127.0.0.1:{port}/placement",
+    "postgresql://127.0.0.1:{port}/placement?user=placement&password={password}",
+    "postgresql://placement@127.0.0.1:{port}/placement?sslpassword={password}",
+    "postgresql://placement@127.0.0.1:{port}/placement?pasword={password}",
+    "mysql+pymysql://placement:{password}@127.0.0.1:{port}/placement",
+    "mysql+pymysql://127.0.0.1:{port}/placement?user=placement&passwd={password}",
+    "mysql+pymysql://placement@127.0.0.1:{port}/placement?ssl_key_password={password}",
+)
+UNREADABLE = (
+    "postgresql+nosuchdriver://placement:{password}@127.0.0.1:{port}/placement",
+    "no://placement:{password}@127.0.0.1:{port}/placement",
+    "placement:{password}@127.0.0.1/placement",
+    # A password that is not escaped goes on behind its @, as host or as port; and behind its $.
+    "postgresql://placement:p@{password}@127.0.0.1:{port}/placement",
+    "postgresql://placement:p@ss:{password}@127.0.0.1:{port}/placement",
+    "postgresql://placement:p${password}@127.0.0.1:{port}/placement",
+    "postgresql://placement:{password}@127.0.0.1:port/placement",
+    "mysql+pymysql://placement@/placement?host=one:{password}",
+    "sqlite://placement:{password}@127.0.0.1/placement",
 )
 
 
+@pytest.mark.parametrize("url", [UNREACHABLE[1], UNREADABLE[-4]])
 @pytest.mark.parametrize(
-    "dialect", ["postgresql", "mysql+pymysql", "postgresql+nosuchdriver", "no"]
+    "command", COMMANDS, ids=lambda words: f"{Path(words[0]).name} {words[-1]}"
 )
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: f"{words[0]} {words[-1]}")
 def test_a_failed_start_tells_no_password(
-    command: tuple[str, ...], dialect: str, tmp_path: Path
+    command: tuple[str, ...], url: str, tmp_path: Path
 ) -> None:
-    """Whatever is wrong with the connection, and however much is logged."""
+    """Of no command, and however much is logged."""
     port = free_port()
-    connection = f"{dialect}://placement:{PASSWORD}@127.0.0.1:{port}/placement"
-    settings = tmp_path / "placement.conf"
-    settings.write_text(SETTINGS.format(port=port, password=PASSWORD, connection=connection))
+    settings = written(tmp_path, url, port)
     words = [word.format(file=settings, port=port) for word in command]
 
     done = subprocess.run(
@@ -60,11 +87,75 @@ def test_a_failed_start_tells_no_password(
         capture_output=True,
         text=True,
         timeout=60,
+        input="",
         env={**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(tmp_path)},
     )
 
+    told = done.stdout + done.stderr
     assert done.returncode != 0
-    assert done.stdout + done.stderr
+    assert "[placement_database]/connection" in told
+    assert "s3cret" not in told
+
+
+@pytest.mark.parametrize("url", UNREACHABLE + UNREADABLE)
+def test_no_fault_of_the_url_tells_a_password(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = written(tmp_path, url, free_port())
+
+    for command in (["db", "version"], ["config", "check"]):
+        code = manage.run(["--config-file", str(settings), *command], "placement-manage")
+
+        told = "".join(capsys.readouterr())
+        assert code == 1
+        assert "[placement_database]/connection" in told or "The database" in told
+        assert "s3cret" not in told
+
+
+def written(folder: Path, url: str, port: int) -> Path:
+    """Return a configuration with this URL, in which {password} and {port} are put."""
+    connection = url.format(port=port, password=PASSWORD)
+    settings = folder / "placement.conf"
+    settings.write_text(SETTINGS.format(port=port, password=PASSWORD, connection=connection))
+    return settings
+
+
+def test_the_line_of_a_start_tells_no_password(tmp_path: Path) -> None:
+    """Nor do parameters that are configured beside the URL, at DEBUG."""
+    url = f"sqlite:///{tmp_path}/placement.sqlite?password={PASSWORD}&sslmode=none"
+    settings = written(tmp_path, url, free_port())
+    text = settings.read_text().replace("strategy = keystone", "strategy = noauth2")
+    more = f"connection_parameters = passwd={PASSWORD}\nsync_on_startup = true\n"
+    settings.write_text(text.replace("max_retries = 0\n", more))
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "import placement.wsgi.api"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(tmp_path)},
+    )
+
+    (line,) = [line for line in done.stdout.splitlines() if " starts. " in line]
+    assert "placement.sqlite?passwd=***&password=***&sslmode=none" in line
+    assert PASSWORD not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("url", ["http://u:{}@127.0.0.1:9", "mysql://u:{}@127.0.0.1:9/placement"])
+def test_a_comparison_tells_no_password(url: str) -> None:
+    """Neither in what failed, nor in the commands that ask again."""
+    words = ["--os-auth-type", "none", url.format(PASSWORD), "http://127.0.0.1:9"]
+    done = subprocess.run(
+        [PROGRAMS / "placement-compare", *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 2
+    assert "OLD" in done.stdout + done.stderr
     assert PASSWORD not in done.stdout + done.stderr
 
 
@@ -99,11 +190,11 @@ def test_tokens_are_not_logged(strategy: str, caplog: pytest.LogCaptureFixture) 
 def test_an_unexpected_database_error_shows_no_statement(caplog: pytest.LogCaptureFixture) -> None:
     """The client learns the kind of the error; statement and values are for the log alone."""
     with running("sqlite") as made:
-        made.db.write(lambda tx: tx.exec_driver_sql("ALTER TABLE traits RENAME TO gone"))
+        made.db.write(lambda tx: tx.connection.exec_driver_sql("ALTER TABLE traits RENAME TO gone"))
         try:
             answer = made.request("GET", "/traits/CUSTOM_A", version="1.39")
         finally:
-            made.db.write(lambda tx: tx.exec_driver_sql("ALTER TABLE gone RENAME TO traits"))
+            made.db.write(lambda tx: tx.connection.exec_driver_sql("ALTER TABLE gone RENAME TO traits"))
 
     assert answer.status_int == 500
     for word in ("SELECT", "traits", "CUSTOM_A", "sqlite"):

@@ -7,6 +7,7 @@ answers on this machine without a password. Under CI=true both must be there.
 
 import contextlib
 import functools
+import importlib.util
 import os
 import tempfile
 import uuid
@@ -21,6 +22,17 @@ from placement.db.database import Database
 from placement.db.engine import make_engine
 
 KINDS = ("sqlite", "postgresql", "mysql")
+
+ROUTES = {
+    "sqlite": ("sqlite", "sqlite"),
+    "postgresql": ("postgresql", "postgresql+psycopg2"),
+    "postgresql-alone": ("postgresql", "postgresql+psycopg2"),
+    "pymysql": ("mysql", "mysql+pymysql"),
+    "mysqlclient": ("mysql", "mysql+mysqldb"),
+    "pymysql-alone": ("mysql", "mysql+pymysql"),
+}
+"""What is sent differs by these: kind of database and driver. ``-alone``: each statement is a message of its
+own, as for a node of Galera."""
 
 _LOCAL = {
     "postgresql": (
@@ -64,6 +76,21 @@ def require(kind: str) -> None:
     if os.environ.get("CI"):
         pytest.fail(f"CI needs a {kind} server: see {_VARIABLE[kind]}")
     pytest.skip(f"no {kind} server here: see {_VARIABLE[kind]}")
+
+
+@contextlib.contextmanager
+def scratch_route(route: str) -> Iterator[str]:
+    """Make an empty database, yield the URL that leads to it by one of ``ROUTES``, and drop it."""
+    kind, driver = ROUTES[route]
+    if route == "mysqlclient" and importlib.util.find_spec("MySQLdb") is None:
+        if os.environ.get("CI"):
+            pytest.fail("CI needs mysqlclient")
+        pytest.skip("mysqlclient is not installed")
+    with scratch_database(kind) as given:
+        url = sqlalchemy.make_url(given).set(drivername=driver)
+        if route.endswith("-alone"):
+            url = url.update_query_dict({"multi_statements": "0"})
+        yield url.render_as_string(hide_password=False)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.support.processes import Process, answers, free_port, require_program
 
@@ -130,18 +131,26 @@ def uwsgi(
 
 
 @contextlib.contextmanager
-def gunicorn(folder: Path, environment: dict[str, str], http: bool = False) -> Iterator[Site]:
-    """Serve with etc/gunicorn/gunicorn.conf.py, on its socket or directly over HTTP."""
+def gunicorn(
+    folder: Path, environment: dict[str, str], http: bool = False, workers: int = 2, **more: Any
+) -> Iterator[Site]:
+    """Serve with etc/gunicorn/gunicorn.conf.py, on its socket or directly over HTTP.
+
+    :param more: settings that are another than in that file.
+    """
     program = require_program("gunicorn", str(PROGRAMS))
     port = free_port()
-    text = shipped("gunicorn/gunicorn.conf.py", folder, **{"multiprocessing.cpu_count()": "2"})
+    text = shipped(
+        "gunicorn/gunicorn.conf.py", folder, **{"multiprocessing.cpu_count()": str(workers)}
+    )
+    text += "".join(f"{name} = {value!r}\n" for name, value in more.items())
     if http:
         text = text.replace(f"unix:{folder}/gunicorn.sock", f"127.0.0.1:{port}")
     (folder / "gunicorn.conf.py").write_text(text.replace("import multiprocessing\n", ""))
     command = [program, "--config", folder / "gunicorn.conf.py"]
     with Process("gunicorn", command, folder=folder, environment=environment) as master:
         site = Site(f"http://127.0.0.1:{port}", master, lambda: master.send(signal.SIGHUP))
-        master.wait_until("its workers run", lambda: len(site.workers()) == 2)
+        master.wait_until("its workers run", lambda: len(site.workers()) == workers)
         if http:
             master.wait_until("it answers", lambda: answers(site.url))
         yield site
@@ -249,6 +258,17 @@ def builtin(folder: Path, environment: dict[str, str], *more: str) -> Iterator[S
         *("--config-file", folder / "placement.conf", "--port", str(port), *more),
     ]
     with Process("placement-api", command, folder=folder, environment=environment) as master:
+        url = f"http://127.0.0.1:{port}"
+        master.wait_until("it answers", lambda: answers(url))
+        yield Site(url, master, lambda: None)
+
+
+@contextlib.contextmanager
+def library(folder: Path, environment: dict[str, str], name: str) -> Iterator[Site]:
+    """Serve with wsgiref, werkzeug or cheroot, as tests and trials do."""
+    port = free_port()
+    command = [sys.executable, Path(__file__).with_name("library_server.py"), name, str(port)]
+    with Process(name, command, folder=folder, environment=environment) as master:
         url = f"http://127.0.0.1:{port}"
         master.wait_until("it answers", lambda: answers(url))
         yield Site(url, master, lambda: None)

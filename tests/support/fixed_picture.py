@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 from placement import deploy
 from placement.objects.picture import Picture
-from placement.search import CandidateRequest, Cloud, Group, ProviderRecord
-from placement.search.request import Names
+from placement.search.cloud import Cloud
+from placement.search.records import ProviderRecord
+from placement.search.request import CandidateRequest, Group, NameSets
 from tests.support import service
 
 
@@ -23,9 +24,9 @@ class FixedPicture(Picture):
         """Return ``work(cloud)``."""
         return work(self.cloud)
 
-    def read_knowing(self, named: Names, work: Callable[[Cloud, Names], Any]) -> Any:
+    def read_knowing(self, named: NameSets, work: Callable[[Cloud, NameSets], Any]) -> Any:
         """Return ``work(cloud, known)``, where no other names are known."""
-        return work(self.cloud, Names())
+        return work(self.cloud, NameSets())
 
 
 class Asked(service.Service):

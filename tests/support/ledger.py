@@ -163,7 +163,7 @@ class Ledger:
             .where(providers.c.uuid.in_(self.hosts))
             .group_by(rows.c.consumer_id)
         )
-        return db.read(lambda c: c.execute(query).all())
+        return db.read(lambda c: c.connection.execute(query).all())
 
     def _logged_errors(self) -> set[str]:
         """Return what the services say about the errors that they did not expect."""

@@ -48,14 +48,14 @@ def add_cloud(db: Database) -> None:
 
 
 def _add_host(tx: Transaction, host: Host) -> None:
-    done = tx.execute(
+    done = tx.connection.execute(
         insert(models.resource_providers).values(
             uuid=host.uuid, name=host.uuid, generation=0, created_at=models.now()
         )
     )
     provider_id = done.inserted_primary_key[0]
     providers = models.resource_providers
-    tx.execute(
+    tx.connection.execute(
         update(providers)
         .where(providers.c.id == provider_id)
         .values(root_provider_id=provider_id, updated_at=None)
@@ -69,7 +69,7 @@ def _add_host(tx: Transaction, host: Host) -> None:
             "allocation_ratio": 1.0,
             **given,
         }
-        tx.execute(
+        tx.connection.execute(
             insert(models.inventories).values(
                 resource_provider_id=provider_id,
                 resource_class_id=class_id(tx, name),
@@ -82,7 +82,7 @@ def _add_host(tx: Transaction, host: Host) -> None:
 def class_id(tx: Transaction, name: str) -> int:
     """Return the id of a resource class."""
     classes = models.resource_classes
-    return tx.execute(select(classes.c.id).where(classes.c.name == name)).scalar_one()
+    return tx.connection.execute(select(classes.c.id).where(classes.c.name == name)).scalar_one()
 
 
 def add_consumers(db: Database, count: int = 9) -> None:
@@ -96,7 +96,7 @@ def add_consumers(db: Database, count: int = 9) -> None:
         user_id = _owner(tx, models.users, OLD_USER)
         for number in range(1, count + 1):
             for pattern in (WITHOUT_ALLOCATIONS, COMPLETE):
-                tx.execute(
+                tx.connection.execute(
                     insert(models.consumers).values(
                         uuid=pattern.format(number),
                         project_id=project_id,
@@ -112,15 +112,15 @@ def add_consumers(db: Database, count: int = 9) -> None:
 
 
 def _owner(tx: Transaction, table: Any, external_id: str) -> int:
-    done = tx.execute(insert(table).values(external_id=external_id))
+    done = tx.connection.execute(insert(table).values(external_id=external_id))
     return done.inserted_primary_key[0]
 
 
 def _allocate(tx: Transaction, consumer_uuid: str) -> None:
     providers, inventories = models.resource_providers, models.inventories
-    provider_id = tx.execute(select(providers.c.id).where(providers.c.uuid == SECOND)).scalar_one()
+    provider_id = tx.connection.execute(select(providers.c.id).where(providers.c.uuid == SECOND)).scalar_one()
     vcpu = class_id(tx, "VCPU")
-    tx.execute(
+    tx.connection.execute(
         insert(models.allocations).values(
             consumer_id=consumer_uuid,
             resource_provider_id=provider_id,
@@ -128,7 +128,7 @@ def _allocate(tx: Transaction, consumer_uuid: str) -> None:
             used=1,
         )
     )
-    tx.execute(
+    tx.connection.execute(
         update(inventories)
         .where(
             inventories.c.resource_provider_id == provider_id,

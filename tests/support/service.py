@@ -53,11 +53,11 @@ def empty(db: Database) -> None:
 
     def clear(tx: Any) -> None:
         links = {"root_provider_id": None, "parent_provider_id": None}
-        tx.execute(update(models.resource_providers).values(links))
+        tx.connection.execute(update(models.resource_providers).values(links))
         for table in reversed(models.metadata.sorted_tables):
             # Who has searched before must see this; the slots stay.
             if table is not models.provider_changes:
-                tx.execute(delete(table))
+                tx.connection.execute(delete(table))
         change_rows.note_many(tx)
 
     db.write(clear)

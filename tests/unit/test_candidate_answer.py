@@ -7,18 +7,24 @@ from typing import Any
 import pytest
 
 from placement.handlers import candidate_answer
-from placement.search import Cloud, search
-from placement.search.cloud import MOST_UNUSED_NAMES
-from placement.search.room import Room
+from placement.search.candidate import SizeLimit
+from placement.search.cloud import Cloud
+from placement.search.columns import MOST_UNUSED
+from placement.search.search import search
 from tests.search.builders import World, ask, group, load
 
 NEWEST = (1, 39)
 
 
+def rendered(*given: Any) -> bytes:
+    """Return the whole answer."""
+    return b"".join(candidate_answer.prepare(*given).pieces())
+
+
 def summaries(cloud: Cloud) -> dict[str, Any]:
     """Return what an answer for one VCPU says about each provider."""
     result = search(cloud, ask(group(VCPU=1)))
-    shown: dict[str, Any] = json.loads(candidate_answer.render(cloud, result, {"VCPU"}, NEWEST))
+    shown: dict[str, Any] = json.loads(rendered(cloud, result, {"VCPU"}, NEWEST))
     return shown["provider_summaries"]
 
 
@@ -43,7 +49,7 @@ def test_an_answer_is_of_its_moment_though_it_is_written_later() -> None:
     cloud.replace([replace(World().host("b", VCPU=4).records["b"], provider_id=9)], removed=[1])
 
     assert cloud.index_of_uuid == {"uuid-of-b": 0}
-    (candidate,) = json.loads(answer.body())["allocation_requests"]
+    (candidate,) = json.loads(b"".join(answer.pieces()))["allocation_requests"]
     assert list(candidate["allocations"]) == ["uuid-of-a"]
 
 
@@ -63,7 +69,7 @@ def test_a_new_provider_is_summarised_with_the_others() -> None:
 def test_traits_that_nobody_has_any_more_are_forgotten() -> None:
     """A provider whose traits change for ever does not fill the memory."""
     cloud = World().host("a", VCPU=4).cloud()
-    for number in range(MOST_UNUSED_NAMES + 50):
+    for number in range(MOST_UNUSED + 50):
         cloud.replace(World().host("a", [f"CUSTOM_{number}"], VCPU=4).records.values())
         assert summaries(cloud)["uuid-of-a"]["traits"] == [f"CUSTOM_{number}"]
 
@@ -88,15 +94,15 @@ def test_an_answer_has_no_more_bytes_than_allowed(version: tuple[int, int], most
     """Of requests and summaries together; and it uses what is allowed."""
     cloud = hosts_with_devices(hosts=50, devices=4)
     for groups in ([group(VCPU=1)], [group(suffix=f"_{n}", VGPU=1) for n in range(8)]):
-        room = Room(most, lambda shape: candidate_answer.size(shape, version))
-        result = search(cloud, ask(*groups), room=room)
-        answer = candidate_answer.prepare(cloud, result, {"VCPU", "VGPU"}, version, room)
-        body = answer.body()
+        size_limit = SizeLimit(most, lambda shape: candidate_answer.size(shape, version))
+        result = search(cloud, ask(*groups), size_limit=size_limit)
+        answer = candidate_answer.prepare(cloud, result, {"VCPU", "VGPU"}, version, size_limit)
+        body = b"".join(answer.pieces())
 
         every = search(cloud, replace(ask(*groups), limit=1000))
-        whole = candidate_answer.render(cloud, every, {"VCPU", "VGPU"}, version)
+        whole = rendered(cloud, every, {"VCPU", "VGPU"}, version)
         assert len(body) <= max(most + 100, len(json.loads(body)["allocation_requests"]) == 1)
-        assert room.used_up is (len(whole) > len(body))
+        assert size_limit.used_up is (len(whole) > len(body))
         assert len(body) > most / 3 or body == whole
 
 
@@ -104,7 +110,7 @@ def test_the_size_of_a_candidate_is_what_it_takes() -> None:
     cloud = hosts_with_devices(hosts=3, devices=4)
     for version in ((1, 10), (1, 12), NEWEST):
         result = search(cloud, replace(ask(group(suffix="1", VGPU=1), group(VCPU=1)), limit=7))
-        body = candidate_answer.render(cloud, result, {"VCPU", "VGPU"}, version)
+        body = rendered(cloud, result, {"VCPU", "VGPU"}, version)
         requests = body[: body.index(b'],"provider_summaries"')]
         sizes = [candidate_answer.size(c.combination.shape, version) for c in result]
         assert len(requests) == len('{"allocation_requests":[') + sum(sizes) - 1
@@ -115,11 +121,11 @@ def test_an_answer_is_written_without_the_cloud() -> None:
     cloud = hosts_with_devices(hosts=3, devices=0)
     result = search(cloud, ask(group(VCPU=1)))
     answer = candidate_answer.prepare(cloud, result, {"VCPU"}, NEWEST)
-    before = answer.body()
+    before = b"".join(answer.pieces())
 
     cloud.replace([], removed=[1, 2, 3])
 
-    assert answer.body() == before
+    assert b"".join(answer.pieces()) == before
 
 
 def test_a_large_answer_comes_in_pieces() -> None:

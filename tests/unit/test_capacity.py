@@ -6,8 +6,14 @@ from typing import Any
 import pytest
 
 from placement.db.inventory_rows import InventoryRow
-from placement.objects import capacity
-from placement.objects.capacity import CapacityExceeded, Demand, NoInventory, UnitsViolated
+from placement.inventory_record import InventoryRecord
+from placement.objects import replacement
+from placement.objects.replacement import (
+    CapacityExceeded,
+    NewAllocation,
+    NoInventory,
+    UnitsViolated,
+)
 
 HOST, OTHER = 1, 2
 VCPU, DISK = 0, 2
@@ -16,27 +22,20 @@ NAMES = {VCPU: "VCPU", DISK: "DISK_GB"}
 
 def inventory(used: int = 0, host: int = HOST, kind: int = VCPU, **given: Any) -> InventoryRow:
     """Return a record of ten units without limits but for what is given."""
-    values = {
-        "total": 10,
-        "reserved": 0,
-        "min_unit": 1,
-        "max_unit": 2147483647,
-        "step_size": 1,
-        "allocation_ratio": 1.0,
-    }
-    return InventoryRow(1, host, kind, NAMES[kind], **(values | given), used=used)
+    record = InventoryRecord(**{"total": 10, **given})
+    return InventoryRow(1, host, kind, NAMES[kind], record, used=used)
 
 
-def demand(amount: int, host: int = HOST, kind: int = VCPU, consumer: str = "a") -> Demand:
+def demand(amount: int, host: int = HOST, kind: int = VCPU, consumer: str = "a") -> NewAllocation:
     """Return one allocation of a request."""
-    return Demand(consumer, (host, kind), f"host-{host}", NAMES[kind], amount)
+    return NewAllocation(consumer, (host, kind), f"host-{host}", NAMES[kind], amount)
 
 
 def require(
-    *demands: Demand, stock: list[InventoryRow], freed: Mapping[tuple[int, int], int] | None = None
+    *demands: NewAllocation, stock: list[InventoryRow], freed: Mapping[tuple[int, int], int] | None = None
 ) -> None:
     """Check the demands against these records."""
-    capacity.require_room(demands, capacity.by_key(stock), freed or {})
+    replacement.require_room(demands, replacement.by_place(stock), freed or {})
 
 
 @pytest.mark.parametrize(

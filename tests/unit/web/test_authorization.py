@@ -161,6 +161,19 @@ def test_broken_file_keeps_the_last_good_rules(conf: cfg.ConfigOpts, tmp_path: P
     assert may(authorizer, caller(["b"]), OTHER)
 
 
+def test_broken_rule_keeps_the_last_good_rules(
+    conf: cfg.ConfigOpts, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line of the log names it, for each change of the file."""
+    authorizer, admin = Authorizer(conf), caller(["admin"])
+    write(tmp_path / "policy.yaml", '"placement:traits:list": "role:admin or"\n')
+    for _ in range(2):
+        assert may(authorizer, admin, OTHER)
+    (record,) = caplog.records
+    assert f"{tmp_path / 'policy.yaml'}:1: the rule placement:traits:list" in record.getMessage()
+    assert record.exc_info is None
+
+
 def test_broken_file_stops_the_start(conf: cfg.ConfigOpts, tmp_path: Path) -> None:
     write(tmp_path / "policy.yaml", '"placement:traits:list: [}\n')
     with pytest.raises(Exception, match=r"traits:list|scalar|YAML"):

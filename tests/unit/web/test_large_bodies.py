@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from placement.schemas import aggregate, allocation, inventory, reshaper, trait
+from placement.schemas import allocation, resource_provider
 from placement.web.validation import Schema
 
 GENERATION = {"resource_provider_generation": 0}
@@ -24,15 +24,18 @@ def claim(resources: Any) -> dict[str, Any]:
 
 
 WRONG: dict[str, tuple[Schema, Callable[[int], Any]]] = {
-    "every trait": (trait.PUT_OF_PROVIDER, lambda n: {**GENERATION, "traits": [1] * n}),
+    "every trait": (resource_provider.PUT_TRAITS, lambda n: {**GENERATION, "traits": [1] * n}),
     "the last trait": (
-        trait.PUT_OF_PROVIDER,
+        resource_provider.PUT_TRAITS,
         lambda n: {**GENERATION, "traits": ["A"] * n + [""]},
     ),
-    "members": (trait.PUT_OF_PROVIDER, lambda n: {str(number): 1 for number in range(n)}),
-    "a list": (trait.PUT_OF_PROVIDER, lambda n: [[1]] * n),
-    "aggregates": (aggregate.PUT.at(1), lambda n: [{"a": number} for number in range(n)]),
-    "equal aggregates": (aggregate.PUT.at(1), lambda n: [{}] * n),
+    "members": (resource_provider.PUT_TRAITS, lambda n: {str(number): 1 for number in range(n)}),
+    "a list": (resource_provider.PUT_TRAITS, lambda n: [[1]] * n),
+    "aggregates": (
+        resource_provider.PUT_AGGREGATES.at(1),
+        lambda n: [{"a": number} for number in range(n)],
+    ),
+    "equal aggregates": (resource_provider.PUT_AGGREGATES.at(1), lambda n: [{}] * n),
     "every amount": (allocation.PUT.at(38), lambda n: claim(dict.fromkeys(resources(n), 0))),
     "the last amount": (allocation.PUT.at(38), lambda n: claim(resources(n) | {"A": 0})),
     "the last class": (allocation.PUT.at(38), lambda n: claim(resources(n) | {"a": 1})),
@@ -50,11 +53,11 @@ WRONG: dict[str, tuple[Schema, Callable[[int], Any]]] = {
         lambda n: {**claim({"A": 1}), "mappings": {"a": ["x"] * n}},
     ),
     "inventories": (
-        inventory.PUT_ALL,
+        resource_provider.PUT_INVENTORIES,
         lambda n: {**GENERATION, "inventories": {name: {} for name in resources(n)}},
     ),
     "providers": (
-        reshaper.POST.at(38),
+        allocation.RESHAPE.at(38),
         lambda n: {"allocations": {}, "inventories": {f"{number:036}": {} for number in range(n)}},
     ),
 }
@@ -90,7 +93,7 @@ def test_a_body_of_twice_the_size_is_refused_for_the_same_work(name: str) -> Non
 
 
 def test_one_failure_among_very_many_elements_is_named() -> None:
-    failure = trait.PUT_OF_PROVIDER.failure({**GENERATION, "traits": ["A"] * LONG + [7]})
+    failure = resource_provider.PUT_TRAITS.failure({**GENERATION, "traits": ["A"] * LONG + [7]})
 
     assert failure is not None
     assert failure.startswith("7 is not of type 'string'")

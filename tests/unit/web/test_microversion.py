@@ -2,8 +2,9 @@
 
 import pytest
 
+from placement.errors import MalformedRequest
 from placement.web import microversion
-from placement.web.microversion import InvalidVersion, UnacceptableVersion, Version
+from placement.web.microversion import UnacceptableVersion, Version
 
 SELECTS = {
     (1, 0): ["", "placement", "1.5", "compute 2.1", "placement: 1.5", "placement,1.5"],
@@ -32,7 +33,7 @@ def test_header_selects(header: str, version: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("given", INVALID)
 def test_header_is_invalid(given: str) -> None:
-    with pytest.raises(InvalidVersion, match=f"^invalid version string: {given}$"):
+    with pytest.raises(MalformedRequest, match=f"^invalid version string: {given}$"):
         microversion.negotiate(f"placement {given}")
 
 

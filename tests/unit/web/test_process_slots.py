@@ -4,7 +4,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from placement.web.process_slots import ProcessSlots
+import prometheus_client
+import pytest
+from prometheus_client import multiprocess
+
+from placement.insight.metrics import Metrics, ProcessSlots
 
 
 def in_child(work: Callable[[], int]) -> int:
@@ -37,3 +41,27 @@ def test_numbers_of_the_dead_are_known(tmp_path: Path) -> None:
 
     assert slots.abandoned() == [1]
     assert in_child(slots.mine) == 1, "0 is still taken"
+
+
+def test_a_forked_child_counts_in_files_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From nothing; the child after it continues its files, so that no count is lost."""
+    monkeypatch.setattr("prometheus_client.values.ValueClass", None)
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "")
+    Metrics(tmp_path, ())
+    registry = prometheus_client.CollectorRegistry()
+    counter = prometheus_client.Counter("requests", "Requests.", registry=registry)
+    counter.inc(5)
+
+    def count() -> int:
+        counter.inc()
+        return 0
+
+    assert [in_child(count), in_child(count)] == [0, 0]
+
+    counter.inc()
+    assert {file.name for file in tmp_path.glob("counter_*")} == {"counter_0.db", "counter_1.db"}
+    shared = prometheus_client.CollectorRegistry()
+    multiprocess.MultiProcessCollector(shared, str(tmp_path))
+    assert shared.get_sample_value("requests_total") == 5 + 2 + 1

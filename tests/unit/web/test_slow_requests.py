@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from placement.web.slow_requests import shape
+from placement.web.observation import shape
 from tests.support.service import running
 
 
