@@ -1,4 +1,4 @@
-"""What the story of the API reference is made of: calls, operations, pages, and who is in it."""
+"""The parts of the story of the API reference: calls, operations, pages, and the uuids in them."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ AGGREGATE = "55555555-5555-4555-8555-555555555555"
 SERVER = "66666666-6666-4666-8666-666666666666"
 OTHER_SERVER = "77777777-7777-4777-8777-777777777777"
 OLD_SERVER = "88888888-8888-4888-8888-888888888888"
-NOBODY = "99999999-9999-4999-8999-999999999999"
+UNKNOWN = "99999999-9999-4999-8999-999999999999"
 PROJECT = "9f8e7d6c5b4a49389f8e7d6c5b4a4938"
 USER = "1a2b3c4d5e6f47081a2b3c4d5e6f4708"
 
@@ -21,10 +21,10 @@ class Call:
     """One request of the story.
 
     :param says: a sentence before it.
-    :param silent: made, but not shown.
+    :param silent: sent, but not shown.
     :param shorten: the list in the answer of which only the first entries are shown.
-    :param versions: asked at every microversion too: what its answer holds since when, and an example
-        of each shape that older ones have.
+    :param versions: sent at every microversion too: the page then says since when the answer has each
+        field, and shows an example of each older shape.
     """
 
     method: str

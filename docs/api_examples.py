@@ -1,12 +1,12 @@
 """Write the API reference: every operation, with requests and answers that were really made.
 
-The service runs in this process on an SQLite database in memory. :mod:`docs.api_story` says what
-is asked; this module asks it and writes the pages. Run it after a change of the API::
+The service runs in this process on an SQLite database in memory. :mod:`docs.api_story` has the
+requests; this module sends them and writes the pages. Run it after a change of the API::
 
     python -m docs.api_examples
 
-A test compares the pages with what this makes. Only what differs from run to run is replaced:
-dates and request ids.
+A test compares the pages with the output of this module. Only dates and request ids, which differ
+from run to run, are replaced.
 """
 
 import json
@@ -32,7 +32,8 @@ from placement.conf import library_defaults
 from placement.db import schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from placement.routes import ROUTES, Action
+from placement.routes import ROUTES
+from placement.web.dispatch import Action
 
 FOLDER = Path(__file__).parent / "api"
 WIDTH = 88
@@ -68,7 +69,7 @@ def application() -> Any:
 
 
 def ask(service: Any, call: Call) -> webob.Response:
-    """Send one call and check that its answer has the status the story expects."""
+    """Send one call and check that its answer has the status that the story expects."""
     headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": f"placement {call.version}"}
     if call.path == "/reshaper":
         headers["X-Roles"] = "admin,service"
@@ -91,11 +92,11 @@ class Exchange:
 
     @property
     def succeeded(self) -> bool:
-        """The answer is no error."""
+        """The answer is not an error."""
         return self.answer.status_code < 400
 
     def shown(self) -> Any:
-        """Return the body as it is printed, without what differs from run to run; None if empty."""
+        """Return the body as it is printed, with a fixed request id; None if empty."""
         if not self.answer.body:
             return None
         body = self.answer.json
@@ -108,7 +109,7 @@ class Exchange:
 
 @dataclass
 class Told:
-    """Everything that was asked and answered, by operation."""
+    """All requests and answers, by operation."""
 
     exchanges: dict[tuple[str, str], list[Exchange]] = field(default_factory=dict)
     answers: dict[str, dict[Field, list[Window]]] = field(default_factory=dict)
@@ -129,7 +130,7 @@ def tell() -> Told:
 
 
 def measure(service: Any, told: Told, operation: Operation, call: Call) -> None:
-    """Ask at every microversion, and note what the answers hold and each older shape."""
+    """Send a call at every microversion; record the fields of the answers and each older shape."""
     minors = range(api_fields.first_minor(operation.path, operation.method), NEWEST + 1)
     asked = {minor: replace(call, version=f"1.{minor}", says="") for minor in minors}
     answers = {minor: ask(service, each) for minor, each in asked.items()}
@@ -153,7 +154,7 @@ def component(operation: Operation) -> str | None:
 
 
 def pretty(value: Any, indent: int = 0) -> str:
-    """Return JSON in which everything that fits stays on one line."""
+    """Return JSON in which a value that fits on one line stays on one line."""
     flat = json.dumps(value, ensure_ascii=False)
     if len(flat) + indent <= WIDTH or not isinstance(value, dict | list) or not value:
         return flat
@@ -170,7 +171,7 @@ def pretty(value: Any, indent: int = 0) -> str:
 
 
 def request_text(call: Call) -> str:
-    """Return the request as it goes over the wire, without the headers of every client."""
+    """Return the request as it goes over the wire, without headers that depend on the client."""
     lines = [
         f"{call.method} {call.path} HTTP/1.1",
         f"OpenStack-API-Version: placement {call.version}",
@@ -233,7 +234,7 @@ def exchange_text(exchange: Exchange) -> list[str]:
 
 
 def tables(told: Told, operation: Operation) -> Iterator[str]:
-    """Yield a table each of parameters, fields of the body and fields of the answer."""
+    """Yield three tables: parameters, fields of the body, fields of the answer."""
     path, method = operation.path, operation.method
     first = api_fields.first_minor(path, method)
     parameters = api_fields.parameters(path, method)
@@ -248,7 +249,7 @@ def tables(told: Told, operation: Operation) -> Iterator[str]:
 def table(
     title: str, found: dict[Field, list[Window]], first: int, told_as_required: bool = True
 ) -> Iterator[str]:
-    """Yield a table of fields, with the versions between which there are."""
+    """Yield a table of fields, with the versions between which they exist."""
     if not found:
         return
     yield from (f".. list-table:: {title}", "   :header-rows: 1", "   :class: fields", "")

@@ -1,7 +1,7 @@
-"""Which fields and parameters there are from which microversion to which.
+"""The microversions from which, and to which, each field and each parameter exists.
 
 Those of requests come from the windows of the schemas that the handlers check with. Those of answers are
-measured: the service is asked the same at every microversion, and what its answers hold is compared.
+measured: the same request is sent at every microversion, and the answers are compared.
 """
 
 import re
@@ -45,9 +45,9 @@ class Field:
 
 
 def since_until(window: Window, first: int = 0) -> tuple[str, str]:
-    """Return the two ends as versions; empty where there is nothing to say.
+    """Return the two ends as versions; empty if an end is that of the operation.
 
-    :param first: the minor version since which there is the operation.
+    :param first: the minor version since which the operation exists.
     """
     since, until = window
     return (
@@ -57,7 +57,7 @@ def since_until(window: Window, first: int = 0) -> tuple[str, str]:
 
 
 def first_minor(path: str, method: str) -> int:
-    """Return the minor version since which there is an operation."""
+    """Return the minor version since which an operation exists."""
     return min(action.since for action in ALL_ROUTES[path][method])
 
 
@@ -164,7 +164,7 @@ def shown(value: Any) -> str:
 
 
 def shape_of(value: Any, path: str = "") -> Iterator[Field]:
-    """Yield the fields that an answer has; keys that are data stand for all of their kind."""
+    """Yield the fields of an answer; a key that is data stands for all keys of its kind."""
     if isinstance(value, dict):
         for name, part in value.items():
             place = f"{path}.{key_of(name, path)}".lstrip(".")
@@ -180,7 +180,7 @@ def shape_of(value: Any, path: str = "") -> Iterator[Field]:
 
 
 def key_of(name: str, path: str) -> str:
-    """Return the name of a member, or what it stands for where names are data."""
+    """Return the name of a member, or the word for its kind if the name is data."""
     if path.endswith("mappings"):
         return "{suffix}"
     if UUID.fullmatch(name):
@@ -209,7 +209,7 @@ def shapes(answers: dict[int, Any]) -> list[tuple[Window, Any]]:
     """Return the windows in which an answer has one shape, newest first, with an answer of each."""
     found: list[tuple[Window, Any, frozenset[Field]]] = []
     for minor, answer in sorted(answers.items(), reverse=True):
-        # Which links there are is no shape of its own, nor whether something is null.
+        # Answers that differ only in their links, or in a null, have the same shape.
         shape = frozenset(
             Field(field.path, "" if field.kind == "null" else field.kind)
             for field in shape_of(answer)
@@ -238,9 +238,9 @@ def joined(found: Iterable[tuple[Field, Window]]) -> dict[Field, list[Window]]:
 
 
 def sorted_fields(found: dict[Field, list[Window]]) -> list[tuple[Field, Window]]:
-    """Return the fields outer ones first, as the newest version has them, with one row per window.
+    """Return the fields, outer ones first, in the order of the newest version, with one row per window.
 
-    Left out are the objects in lists and maps, of which the fields say all.
+    Objects in lists and maps are left out: their fields describe them.
     """
     order: dict[str, int] = {}
     for field in found:
@@ -255,6 +255,6 @@ def sorted_fields(found: dict[Field, list[Window]]) -> list[tuple[Field, Window]
 
 
 def parents(path: str, order: dict[str, int]) -> list[int]:
-    """Return the places of a field and of those that it stands in."""
+    """Return the places of a field and of the fields around it."""
     ends = [found.start() for found in re.finditer(r"[.\[]", path)] + [len(path)]
     return [order.get(path[:end], 0) for end in ends if path[:end] in order]

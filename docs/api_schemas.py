@@ -1,4 +1,4 @@
-"""What the operations take and answer: the tables from which the reference and OpenAPI are written.
+"""The bodies, queries and answers of the operations, for the reference and the OpenAPI document.
 
 Request bodies and query strings are the schemas that the handlers check with. Answers at the newest
 microversion are described here; a test compares them with what the service answers.
@@ -7,21 +7,9 @@ microversion are described here; a test compares them with what the service answ
 from typing import Any
 
 from placement import deploy, errors
+from placement.insight import schemas as insight
 from placement.routes import INSIGHT, ROUTES
-from placement.schemas import (
-    aggregate,
-    allocation,
-    allocation_candidate,
-    insight,
-    inventory,
-    metrics,
-    reshaper,
-    resource_class,
-    resource_provider,
-    trait,
-    tree,
-    usage,
-)
+from placement.schemas import allocation, allocation_candidate, resource_provider
 from placement.schemas.windows import Windows
 from placement.search.tally import Reason, Stop
 from placement.web.microversion import MAXIMUM
@@ -36,42 +24,45 @@ Json = dict[str, Any]
 # -- what goes in ------------------------------------------------------------------------------
 
 BODIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
-    ("/resource_classes", "POST"): resource_class.CUSTOM_CLASS,
+    ("/resource_classes", "POST"): resource_provider.CUSTOM_CLASS,
     ("/resource_providers", "POST"): resource_provider.POST,
     ("/resource_providers/{uuid}", "PUT"): resource_provider.PUT,
-    ("/resource_providers/{uuid}/inventories", "POST"): inventory.POST,
-    ("/resource_providers/{uuid}/inventories", "PUT"): inventory.PUT_ALL,
-    ("/resource_providers/{uuid}/inventories/{resource_class}", "PUT"): inventory.PUT,
-    ("/resource_providers/{uuid}/aggregates", "PUT"): aggregate.PUT,
-    ("/resource_providers/{uuid}/traits", "PUT"): trait.PUT_OF_PROVIDER,
+    ("/resource_providers/{uuid}/inventories", "POST"): resource_provider.POST_INVENTORY,
+    ("/resource_providers/{uuid}/inventories", "PUT"): resource_provider.PUT_INVENTORIES,
+    (
+        "/resource_providers/{uuid}/inventories/{resource_class}",
+        "PUT",
+    ): resource_provider.PUT_INVENTORY,
+    ("/resource_providers/{uuid}/aggregates", "PUT"): resource_provider.PUT_AGGREGATES,
+    ("/resource_providers/{uuid}/traits", "PUT"): resource_provider.PUT_TRAITS,
     ("/allocations", "POST"): allocation.POST,
     ("/allocations/{consumer_uuid}", "PUT"): allocation.PUT,
-    ("/reshaper", "POST"): reshaper.POST,
+    ("/reshaper", "POST"): allocation.RESHAPE,
     ("/-/what-if", "POST"): insight.WHAT_IF,
 }
 
 QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
     ("/resource_providers", "GET"): resource_provider.GET_QUERY,
     ("/allocation_candidates", "GET"): allocation_candidate.GET,
-    ("/traits", "GET"): trait.GET_QUERY,
-    ("/usages", "GET"): usage.GET_QUERY,
+    ("/traits", "GET"): resource_provider.GET_TRAITS,
+    ("/usages", "GET"): allocation.USAGES_QUERY,
     ("/-/capacity", "GET"): insight.CAPACITY,
     ("/-/explain", "GET"): insight.EXPLAIN,
-    ("/-/metrics", "GET"): metrics.SHOW,
-    ("/-/trees", "GET"): tree.LIST,
-    ("/-/trees/{uuid}", "GET"): tree.SHOW,
+    ("/-/metrics", "GET"): insight.METRICS,
+    ("/-/trees", "GET"): insight.TREES,
+    ("/-/trees/{uuid}", "GET"): insight.TREE,
 }
 
 REPEATABLE = {"member_of", "required", "same_subtree"}
 REPEATABLE_HERE = {("/-/trees", "uuid")}
-"""Parameters all of whose values count."""
+"""Parameters of which every value counts."""
 
 NOTES = {
     "member_of": "; may be repeated since 1.24; ``!`` since 1.32",
     "required": "; ``!`` since 1.22; may be repeated, and ``in:``, since 1.39",
     "same_subtree": "; may be repeated",
 }
-"""What the values of parameters may be since when: more than the schemas say."""
+"""What the values of parameters may be, and since when, beyond what the schemas say."""
 
 
 # -- what comes out ----------------------------------------------------------------------------
@@ -92,7 +83,7 @@ def reference_to(name: str) -> Json:
 
 
 def _map_of(value: Json, key: str | None = None) -> Json:
-    # Generators of clients know additionalProperties, and lose what patternProperties describes.
+    # Generators of clients support additionalProperties, and ignore patternProperties.
     named = {"propertyNames": {"pattern": key}} if key else {}
     return {"type": "object", "additionalProperties": value, **named}
 
@@ -364,7 +355,7 @@ SCHEMAS: dict[str, Json] = {
 }
 
 PLAIN_TEXT = "text/plain"
-"""An answer that is no JSON."""
+"""An answer that is not JSON."""
 
 ANSWERS: dict[str, dict[int, str | None]] = {
     "get_versions": {200: "Versions"},

@@ -1,4 +1,4 @@
-"""The story that the API reference tells: a small cloud, in the order in which it is asked.
+"""The story of the API reference: the requests to a small cloud, in their order.
 
 Two hosts and a shared disk pool are built, searched, claimed from, reshaped and taken down again.
 Each step expects a status; :mod:`docs.api_examples` carries the steps out.
@@ -9,8 +9,8 @@ from docs.api_calls import (
     GPU,
     HOST1,
     HOST2,
-    NOBODY,
     POOL,
+    UNKNOWN,
     Call,
     Operation,
     Page,
@@ -30,7 +30,7 @@ ROOT = Page(
         Operation(
             "GET",
             "/",
-            "Show the microversions of the service. It answers without a token and without the "
+            "Show the microversions of the service. It needs no token and no "
             "database. The empty path is the same document.",
             (Call("GET", "/", versions=True),),
         ),
@@ -41,8 +41,8 @@ ROOT = Page(
 CLASSES = Page(
     "resource_classes",
     "Resource classes",
-    "What can be counted. The standard classes come with the service; names of others begin with "
-    "``CUSTOM_``.",
+    "A class is a kind of resource that is counted. The standard classes come with the service; the "
+    "names of custom classes begin with ``CUSTOM_``.",
     (
         Operation(
             "GET",
@@ -53,8 +53,8 @@ CLASSES = Page(
         Operation(
             "POST",
             "/resource_classes",
-            "Create a custom class. 409 if there is one of that name; ``PUT`` is the way for clients "
-            "that do not care.",
+            "Create a custom class. 409 if there is a class of that name. To create a class that may "
+            "exist already, use ``PUT``.",
             (Call("POST", "/resource_classes", {"name": "CUSTOM_BAREMETAL"}, 201),),
         ),
         Operation(
@@ -95,13 +95,14 @@ CLASSES = Page(
 PROVIDER_PAGE = Page(
     "resource_providers",
     "Resource providers",
-    "Whatever has something to give: a host, a NUMA node, a device, a storage pool.",
+    "A provider is a thing that has resources: a host, a NUMA node, a device, a storage pool.",
     (
         Operation(
             "POST",
             PROVIDERS,
-            "Create a provider. ``uuid`` is made up if it is not given; ``parent_provider_uuid`` (1.14) "
-            "puts it below another. Before 1.20 the answer is 201 without a body.",
+            "Create a provider. If ``uuid`` is missing, the service generates one; "
+            "``parent_provider_uuid`` (1.14) puts the provider below another. Before 1.20 the answer "
+            "is 201 without a body.",
             (
                 Call("POST", PROVIDERS, {"name": "host1", "uuid": HOST1}),
                 Call(
@@ -132,7 +133,8 @@ PROVIDER_PAGE = Page(
             "GET",
             PROVIDERS,
             "List providers. Filters are combined with *and*: ``name``, ``uuid``, ``member_of`` (1.3), "
-            "``resources`` (1.4: who could take this much now), ``in_tree`` (1.14), ``required`` (1.18).",
+            "``resources`` (1.4: providers that could take this much now), ``in_tree`` (1.14), "
+            "``required`` (1.18).",
             (
                 Call("GET", f"{PROVIDERS}?in_tree={HOST1}"),
                 Call("GET", f"{PROVIDERS}?name=host1", silent=True, versions=True),
@@ -144,10 +146,10 @@ PROVIDER_PAGE = Page(
             "Show one provider.",
             (
                 Call("GET", f"{PROVIDERS}/{GPU}", versions=True),
-                Call("GET", f"{PROVIDERS}/{NOBODY}", None, 404, says="There is none:"),
+                Call("GET", f"{PROVIDERS}/{UNKNOWN}", None, 404, says="A provider that does not exist:"),
                 Call(
                     "GET",
-                    f"{PROVIDERS}/{NOBODY}",
+                    f"{PROVIDERS}/{UNKNOWN}",
                     None,
                     404,
                     version="1.22",
@@ -160,7 +162,7 @@ PROVIDER_PAGE = Page(
             PROVIDER,
             "Rename a provider, or give it another parent. Without ``parent_provider_uuid`` the parent "
             "stays. Since 1.37 a parent may be changed and, with null, taken away; before, only a "
-            "root may be given one. No generation is asked for, and none steps.",
+            "root may be given one. No generation is sent, and none steps.",
             (
                 Call(
                     "PUT",
@@ -185,15 +187,15 @@ PROVIDER_PAGE = Page(
 INVENTORY_PAGE = Page(
     "inventories",
     "Inventories",
-    "How much of which class a provider has. Of a class ``(total - reserved) * allocation_ratio`` can "
-    "be used. Each allocation must be at least ``min_unit``, at most ``max_unit``, and a multiple of "
+    "An inventory says how much of a class a provider has. ``(total - reserved) * allocation_ratio`` "
+    "can be used. Each allocation must be at least ``min_unit``, at most ``max_unit``, and a multiple of "
     "``step_size``. Every write carries the generation of the provider that the client read.",
     (
         Operation(
             "PUT",
             INVENTORIES,
             "Replace all inventories. Records that are left out are removed: 409 "
-            "(``placement.inventory.inuse``) if one of them is in use.",
+            "(``placement.inventory.inuse``) if such a record is in use.",
             (
                 Call(
                     "PUT",
@@ -243,7 +245,7 @@ INVENTORY_PAGE = Page(
         Operation(
             "PUT",
             INVENTORY,
-            "Replace one record that is there. Fields that are left out get their defaults.",
+            "Replace one existing record. Fields that are left out get their defaults.",
             (
                 Call(
                     "PUT",
@@ -271,8 +273,8 @@ INVENTORY_PAGE = Page(
         Operation(
             "DELETE",
             INVENTORIES,
-            "Delete all records. Below 1.5 the answer is 405. 409 while one is in use. No "
-            "generation is sent: use ``PUT`` with an empty object where a race matters.",
+            "Delete all records. Below 1.5 the answer is 405. 409 while a record is in use. No "
+            "generation is sent: use ``PUT`` with an empty object if a race matters.",
             (
                 Call(
                     "POST",
@@ -298,8 +300,8 @@ INVENTORY_PAGE = Page(
 AGGREGATE_PAGE = Page(
     "aggregates",
     "Aggregates",
-    "Named groups of providers. A provider with the trait ``MISC_SHARES_VIA_AGGREGATE`` serves the "
-    "members of its aggregates.",
+    "An aggregate is a group of providers, known by a uuid. A provider with the trait "
+    "``MISC_SHARES_VIA_AGGREGATE`` serves the members of its aggregates.",
     (
         Operation(
             "PUT",
@@ -346,8 +348,8 @@ AGGREGATE_PAGE = Page(
 TRAIT_PAGE = Page(
     "traits",
     "Traits",
-    "What a provider is like, without a number. Standard traits come with the service; names of others "
-    "begin with ``CUSTOM_``.",
+    "A trait is a quality of a provider, without a number. Standard traits come with the service; the "
+    "names of custom traits begin with ``CUSTOM_``.",
     (
         Operation(
             "PUT",
@@ -362,13 +364,13 @@ TRAIT_PAGE = Page(
             "GET",
             "/traits",
             "List traits. ``name=startswith:PREFIX`` and ``name=in:A,B`` filter; ``associated=true`` lists "
-            "only those that some provider has, ``false`` the others.",
+            "only the traits that some provider has, ``false`` only the others.",
             (Call("GET", "/traits?name=startswith:CUSTOM_", versions=True),),
         ),
         Operation(
             "GET",
             "/traits/{name}",
-            "Tell whether a trait exists: 204 or 404.",
+            "Check whether a trait exists: 204 or 404.",
             (Call("GET", "/traits/CUSTOM_GOLD", None, 204),),
         ),
         Operation(

@@ -70,9 +70,9 @@ CANDIDATE_PAGE = Page(
 ALLOCATION_PAGE = Page(
     "allocations",
     "Allocations",
-    "What a consumer holds, of which providers. A write replaces the whole set of the consumer, all or "
-    "nothing. ``consumer_generation`` (1.28) is null for a consumer that must not exist yet, else "
-    "what the client read.",
+    "Allocations are what a consumer holds, and of which providers. A write replaces the whole set of "
+    "the consumer, all or nothing. ``consumer_generation`` (1.28) is null for a consumer that must "
+    "not exist yet, otherwise the generation that the client read.",
     (
         Operation(
             "PUT",
@@ -158,8 +158,8 @@ ALLOCATION_PAGE = Page(
         Operation(
             "GET",
             "/allocations/{consumer_uuid}",
-            "Show what a consumer holds. For one that holds nothing the answer is 200 with an empty "
-            "``allocations``.",
+            "Show what a consumer holds. For a consumer that holds nothing the answer is 200 with an "
+            "empty ``allocations``.",
             (Call("GET", f"/allocations/{SERVER}", versions=True),),
         ),
         Operation(
@@ -233,7 +233,7 @@ ALLOCATION_PAGE = Page(
             "DELETE",
             "/allocations/{consumer_uuid}",
             "Remove a consumer with all it holds. No generation is sent; ``PUT`` with an empty set is "
-            "the protected way. 404 if it holds nothing.",
+            "the protected way. 404 if the consumer holds nothing.",
             (
                 Call("DELETE", f"/allocations/{SERVER}", None, 204),
                 Call("DELETE", f"/allocations/{SERVER}", None, 404),
@@ -245,12 +245,12 @@ ALLOCATION_PAGE = Page(
 USAGE_PAGE = Page(
     "usages",
     "Usages",
-    "Sums over allocations.",
+    "Usages are sums over allocations.",
     (
         Operation(
             "GET",
             PROVIDER + "/usages",
-            "Show what is used of each class of a provider. Every class with inventory is listed.",
+            "Show the used amount of each class of a provider. Every class with inventory is listed.",
             (Call("GET", f"{PROVIDERS}/{HOST1}/usages", versions=True),),
         ),
         Operation(
@@ -258,7 +258,7 @@ USAGE_PAGE = Page(
             "/usages",
             "Show what the consumers of a project hold, of all providers. ``user_id`` narrows it. Since 1.38 "
             "the answer is grouped by consumer type, and ``consumer_type`` selects one, or ``all`` in "
-            "one sum. The only operation that a project's reader may use.",
+            "one sum. This is the only operation that a project's reader may use.",
             (Call("GET", f"/usages?project_id={PROJECT}", versions=True),),
         ),
     ),

@@ -3,7 +3,7 @@
 A citation reads "specification 02 section 3.4.1", "specification 05 part A" or "specification 04 sections
 5.1 to 5.7 and 6"; within the specification also "chapter 02 section 3.4.1", and "section 3.4.1" for the
 same chapter. Every numbered heading of a chapter is a target. ``tests/functional/test_citations.py``
-looks for what is cited anywhere and is not there.
+finds citations of sections that do not exist.
 """
 
 import re
@@ -46,7 +46,7 @@ def headings(text: str) -> Iterator[re.Match[str]]:
 
 
 def targets() -> set[Cited]:
-    """Return everything that may be cited."""
+    """Return all chapters and sections that may be cited."""
     found: set[Cited] = set()
     for chapter, path in chapters().items():
         found.add((chapter, None))
@@ -61,9 +61,9 @@ def label(cited: Cited) -> str:
 
 
 def citations(text: str, chapter: str | None = None) -> Iterator[tuple[int, int, Cited]]:
-    """Yield where each part of a citation begins and ends in the text, and what it cites.
+    """Yield start, end and target of each part of each citation in the text.
 
-    :param chapter: the chapter that the text stands in; elsewhere a bare "section 3" cites nothing.
+    :param chapter: the chapter of the text; in other texts a bare "section 3" is not a citation.
     """
     done = 0
     for found in CITATION.finditer(text):
@@ -102,7 +102,7 @@ def with_targets(_app: Sphinx, document: str, source: list[str]) -> None:
 
 
 def chapter_of(document: str) -> str | None:
-    """Return the number of the chapter that a document is; None for other pages."""
+    """Return the number of a document that is a chapter; None for other pages."""
     found = re.fullmatch(r"specification/(0\d)-.*", document)
     return found and found[1]
 
@@ -113,7 +113,7 @@ class Links(SphinxTransform):
     default_priority = 400
 
     def apply(self, **_: Any) -> None:
-        """Go through all text that is not code, a title or a link."""
+        """Replace the citations in all text that is not code, a title or a link."""
         chapter = chapter_of(self.env.docname)
         for element in list(self.document.findall(nodes.TextElement)):
             if not any(isinstance(each, UNLINKED) for each in (element, *above(element))):
@@ -132,7 +132,7 @@ def above(node: nodes.Node) -> Iterator[nodes.Node]:
 
 
 def joined(children: list[nodes.Node]) -> Iterator[nodes.Node]:
-    """Yield the nodes with neighbouring texts made one: Markdown has one for each line."""
+    """Yield the nodes with neighbouring texts joined: Markdown has a text for each line."""
     text = ""
     for child in children:
         if isinstance(child, nodes.Text):

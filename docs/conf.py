@@ -28,7 +28,7 @@ extensions = [
 exclude_patterns = ["_build"]
 templates_path: list[str] = []
 
-# Section 8 for what only the administrator of the machine may run.
+# Section 8 is for commands that only the administrator of the machine may run.
 COMMANDS = {
     "placement-api": ("serve the Placement API in one process", 8),
     "placement-manage": ("create, upgrade and check the database of the Placement service", 8),
@@ -50,7 +50,7 @@ html_theme_options = {"navigation_with_keys": True}
 html_copy_source = False
 html_show_sphinx = False
 
-# The button copies what is typed, neither prompts nor output.
+# The button copies commands, without prompts and output.
 copybutton_exclude = ".linenos, .gp, .go"
 
 autodoc_member_order = "bysource"

@@ -1,7 +1,7 @@
 """Draw the panels of the dashboard: ``python -m docs.dashboard_picture [record]``.
 
 With ``record``, which needs Debian's ``prometheus``, a service of its own works for three minutes under
-``examples/boot_cloud.py``, and what Prometheus answers to the queries of ``etc/grafana/placement.json`` is
+``examples/boot_cloud.py``, and Prometheus' answers to the queries of ``etc/grafana/placement.json`` are
 kept in ``docs/images/dashboard.json``. The picture ``docs/images/dashboard.png`` is drawn from that file.
 Needs the extra ``benchmarks``.
 """
@@ -75,7 +75,7 @@ def service(folder: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def prometheus(folder: str, target: str) -> Iterator[None]:
-    """Run Prometheus with our configuration, which it reads every second."""
+    """Run Prometheus with our configuration, scraping every second."""
     text = PROMETHEUS.read_text().replace("127.0.0.1:8778", target).replace(": 15s", ": 1s")
     Path(folder, "prometheus.yml").write_text(text)
     Path(folder, "placement.rules.yml").write_text(
@@ -95,7 +95,7 @@ def prometheus(folder: str, target: str) -> Iterator[None]:
 
 
 def load(url: str) -> None:
-    """Boot for as long as is recorded, ask for too much now and then, and shrink a host at last."""
+    """Boot during the whole recording, search for too much now and then, and shrink a host at last."""
     until = time.monotonic() + SECONDS
     boot = [sys.executable, str(ROOT / "examples" / "boot_cloud.py"), "--url", url]
     subprocess.run([*boot, "--consumers", "20"], check=True, stdout=subprocess.DEVNULL)
@@ -122,7 +122,7 @@ def load(url: str) -> None:
 
 
 def shrink_fullest(session: requests.Session, url: str) -> bool:
-    """Take away a part of what the first host with something in use has."""
+    """Make the inventory of the first host in use smaller than its use."""
     for provider in session.get(f"{url}/resource_providers").json()["resource_providers"]:
         path = f"{url}/resource_providers/{provider['uuid']}"
         used = session.get(f"{path}/usages").json()["usages"].get("VCPU", 0)
@@ -137,7 +137,7 @@ def shrink_fullest(session: requests.Session, url: str) -> bool:
 
 
 def record() -> None:
-    """Keep what Prometheus answers to each panel."""
+    """Write Prometheus' answers to the queries of each panel to the file."""
     with (
         tempfile.TemporaryDirectory() as folder,
         service(folder) as url,
@@ -157,7 +157,7 @@ def record() -> None:
 
 
 def ask(target: dict[str, Any], began: float) -> Series:
-    """Return the lines that a query of the dashboard gives, named by its legend."""
+    """Return the lines of a query of the dashboard, named by its legend."""
     query = target["expr"].replace("$job", "placement").replace("$__rate_interval", "20s")
     parameters = {
         "query": query,
@@ -189,7 +189,7 @@ def ask(target: dict[str, Any], began: float) -> Series:
 
 
 def draw() -> None:
-    """Draw all panels where the dashboard has them."""
+    """Draw all panels at their places in the dashboard."""
     recorded: dict[str, Series] = json.loads(RECORDED.read_text())
     shown = panels()
     rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in shown)
@@ -249,7 +249,7 @@ def lines(axes: Any, series: Series, panel: dict[str, Any]) -> None:
 
 
 def readable(value: float) -> str:
-    """Write a number as short as it can be read."""
+    """Return a number in a short readable form."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= size:
             return f"{value / (size if letter != 'k' else 1e3):g}{letter}"

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 CONSUMERS = 900
-# Two GPUs on one host, whole, next to the CPUs: the host must have a trait that no GPU host has.
+# Two whole GPUs on one host, next to the CPUs that use them.
 TWO_GPUS = (
     "resources_CPU=VCPU:8&resources_GPU0=VGPU:4&resources_GPU1=VGPU:4&group_policy=isolate"
     "&same_subtree=_CPU,_GPU0,_GPU1"

@@ -6,7 +6,7 @@ one shell with a service of its own on an empty database. What a block prints st
 
     python -m docs.live_pages          # write the output into the pages
 
-A test compares the pages with what this makes. The addresses that readers use
+A test compares the pages with the output of this module. The addresses that readers use
 (``http://127.0.0.1:8778``, ``/etc/placement``, ``/var/log/placement``) stand for those of the run, and the
 folder of the run has the ``.venv``, ``var`` and ``examples`` of a checkout after ``tools/serve``.
 """
@@ -120,7 +120,7 @@ def _dedented(lines: list[str]) -> str:
 
 
 def rewritten(text: str, shell: "Shell") -> str:
-    """Return a page in which every output is what its command has just printed.
+    """Return a page with each command's output replaced by what the command has just printed.
 
     :raises StoryFailed: a command prints something and no block follows it, or the reverse.
     """
@@ -200,7 +200,7 @@ class Shell:
 
 
 def settled(text: str) -> str:
-    """Return the output with fixed words for what differs from run to run."""
+    """Return the output with fixed words in place of values that differ from run to run."""
     for pattern, word in VOLATILE:
         text = re.sub(pattern, word, text)
     return text
@@ -269,7 +269,7 @@ def _server(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def two_machines() -> Iterator[Shell]:
-    """Run the OpenStack service, as tests play it, on two machines; yield a shell that reaches them."""
+    """Run the tests' stand-in for the OpenStack service on two machines; yield a shell that reaches them."""
     # Only here: the pages are also built where there are no tests.
     from tests.support import machines
 
@@ -280,7 +280,7 @@ def two_machines() -> Iterator[Shell]:
 
 
 STAGES = {SWITCH: two_machines}
-"""Stories that are not about one service on an empty database."""
+"""Stories that do not run on one service with an empty database."""
 
 
 def stage(story: tuple[str, ...]) -> AbstractContextManager[Shell]:

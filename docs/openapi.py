@@ -2,11 +2,11 @@
 
 Paths, methods and policy rules come from the route table, request bodies and query strings from the
 schemas that the handlers check with, words and examples from the story of the API reference; the answers
-are described in :mod:`docs.api_schemas`. Run it after a change of any::
+are described in :mod:`docs.api_schemas`. Run it after a change of any of these::
 
     python -m docs.openapi > docs/openapi.json
 
-A test compares the file with what this prints.
+A test compares the file with the output of this module.
 """
 
 import re
@@ -34,15 +34,17 @@ from docs.api_schemas import (
     reference_to,
 )
 from docs.api_story import PAGES
-from placement.routes import INSIGHT, Action
-from placement.schemas import tree
+from placement.insight import schemas as insight
+from placement.routes import INSIGHT
 from placement.schemas.windows import Windows
+from placement.search.filters import GROUP_PARAMETERS
 from placement.version import VERSION
+from placement.web.dispatch import Action
 from placement.web.microversion import MAXIMUM
 from placement.web.validation import Schema
 
 WRITES = {"POST", "PUT", "DELETE"}
-"""What may keep losing against other writers until it is refused with 409."""
+"""Methods whose requests may lose against other writers until they are refused with 409."""
 
 
 VERSION_HEADER: Json = {
@@ -52,33 +54,36 @@ VERSION_HEADER: Json = {
     "description": "The microversion; without this header the service answers as at 1.0.",
     "schema": {"type": "string", "default": f"placement {MAXIMUM}"},
 }
+*_FIRST, _LAST = (f"`{name}`" for name in GROUP_PARAMETERS)
+_LISTED = f"{', '.join(_FIRST)} and {_LAST}"
 GROUPS: Json = {
     "name": "groups",
     "in": "query",
     "required": False,
     "style": "form",
     "explode": True,
-    "description": "Groups of their own: `resources`, `required`, `member_of` and `in_tree` with a suffix "
-    "of `[a-zA-Z0-9_-]{1,64}`, as in `resources_NET1=SRIOV_NET_VF:1`. One provider serves all of "
-    "such a group. Since 1.33; since 1.25 with numbers as suffixes.",
+    "description": f"Granular groups: {_LISTED} with a suffix "
+    "of `[a-zA-Z0-9_-]{1,64}`, as in `resources_NET1=SRIOV_NET_VF:1`. One provider serves the whole "
+    "group. Since 1.33; since 1.25 with numbers as suffixes.",
     "schema": {
         "type": "object",
-        "propertyNames": {"pattern": "^(resources|required|member_of|in_tree)[a-zA-Z0-9_-]{1,64}$"},
+        "propertyNames": {"pattern": f"^({'|'.join(GROUP_PARAMETERS)})[a-zA-Z0-9_-]{{1,64}}$"},
         "additionalProperties": {"type": "string"},
     },
 }
 
 
 INSIGHT_TEXTS = {
-    "/-/trees": "List whole trees: those that have a provider which the filters find.",
+    "/-/trees": "List whole trees: every tree that has a provider which the filters find.",
     "/-/trees/{uuid}": "Show the whole tree of a provider.",
 }
-"""Where the docstring of the handler only names the path."""
+"""Used if the docstring of the handler only names the path."""
 
 INSIGHT_PAGE = Page(
     "insight",
     "Insight",
-    "What operators ask beside the compatible API. The service has it if ``[insight]/enabled``.",
+    "Requests for operators, beside the compatible API. The service answers them if "
+    "``[insight]/enabled`` is set.",
     tuple(
         Operation(
             method,
@@ -110,8 +115,8 @@ def document() -> Json:
         "info": {
             "title": "Placement",
             "version": VERSION,
-            "description": f"The API at microversion {MAXIMUM}. What is younger than its operation "
-            "says since when there is it.",
+            "description": f"The API at microversion {MAXIMUM}. Parameters and fields that are "
+            "younger than their operation say since which version they exist.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "tags": [
@@ -166,7 +171,7 @@ def _operation(page: Page, operation: Operation, action: Action, told: Told) -> 
 
 
 def plain(text: str) -> str:
-    """Return a text of the story without the marks of reStructuredText that Markdown does not know."""
+    """Return a text of the story in Markdown, without the marks of reStructuredText."""
     text = re.sub(r":doc:`/?([^`]*)`", r"\1", text)
     return text.replace("``", "`")
 
@@ -216,7 +221,7 @@ def _query_parameters(key: tuple[str, str]) -> Iterator[Json]:
 
 def _parameter_schema(path: str, name: str, schema: Json) -> Json:
     if name == "limit":
-        most = {"maximum": tree.LARGEST_LIMIT} if path == "/-/trees" else {}
+        most = {"maximum": insight.LARGEST_LIMIT} if path == "/-/trees" else {}
         return {"type": "integer", "minimum": 1, **most}
     if name in REPEATABLE or (path, name) in REPEATABLE_HERE:
         return {"type": "array", "items": schema}
@@ -224,7 +229,7 @@ def _parameter_schema(path: str, name: str, schema: Json) -> Json:
 
 
 def _told(since: int, first: int, note: str = "") -> Json:
-    """Return a description with the version, if there is anything to say."""
+    """Return a description with the version and the note; empty if there is neither."""
     words = [
         f"Since 1.{since}." if since > first else "",
         f"{note[:1].upper()}{note[1:]}." if note else "",
@@ -252,7 +257,7 @@ def _with_dates(schema: Json, found: dict[Field, list[Window]], key: tuple[str, 
 
 
 def _since(found: dict[Field, list[Window]]) -> dict[str, int]:
-    """Return since when each field is there, whatever its type."""
+    """Return the minor version since which each field exists, whatever its type."""
     result: dict[str, int] = {}
     for field, all_of_it in found.items():
         result[field.path] = min(result.get(field.path, NEWEST), all_of_it[0][0])
@@ -289,7 +294,7 @@ def _marked(schema: Json, since: dict[str, int], path: str, first: int) -> Json:
 
 
 def for_clients(schema: Json) -> Json:
-    """Return a schema whose maps are told as generators of clients understand them."""
+    """Return a schema with its maps in the form that generators of clients understand."""
     result: Json = {
         name: [for_clients(each) if isinstance(each, dict) else each for each in value]
         if isinstance(value, list)

@@ -1,4 +1,4 @@
-"""The OpenAPI document as a page of its own, by Swagger UI; nothing comes from another host."""
+"""The OpenAPI document as a page of its own, by Swagger UI; the page loads nothing from other hosts."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ SwaggerUIBundle({{
 
 
 def write_page(app: Sphinx, failure: Exception | None) -> None:
-    """Write the page and what it needs beside the others."""
+    """Write the page and the files that it needs, beside the other pages."""
     if failure is not None or app.builder.format != "html":
         return
     folder = Path(app.outdir) / FOLDER
@@ -64,6 +64,6 @@ def write_page(app: Sphinx, failure: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Write the page when all others are written."""
+    """Write the page when all other pages are written."""
     app.connect("build-finished", write_page)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from string import Formatter
 from typing import Any
 
@@ -172,7 +173,7 @@ def former(rule: Any) -> str:
 
 
 def operations(rule: Any) -> str:
-    """Return what the rule guards."""
+    """Return the operations that the rule guards."""
     return ", ".join(f"``{each['method']} {each['path']}``" for each in rule.operations)
 
 
@@ -180,7 +181,7 @@ def operations(rule: Any) -> str:
 
 
 class Command(Generated):
-    """What a command says about itself with ``--help``."""
+    """The ``--help`` of a command."""
 
     required_arguments = 1
     optional_arguments = 0
@@ -197,7 +198,7 @@ class Command(Generated):
 
 
 def help_of(program: str, words: list[str]) -> str:
-    """Return what ``program words --help`` prints, as it prints it under its own name."""
+    """Return the output of ``program words --help``, as printed under the program's own name."""
     code = (
         "import importlib, sys; sys.argv[0] = sys.argv.pop(1); "
         "sys.exit(importlib.import_module(sys.argv.pop(1)).main())"
@@ -209,7 +210,7 @@ def help_of(program: str, words: list[str]) -> str:
         text=True,
         check=True,
         env={**os.environ, "COLUMNS": HELP_WIDTH, "NO_COLOR": "1"},
-        cwd=conf.base.OPTIONS[1].default,
+        cwd=Path(__file__).resolve().parents[1],
     )
     return done.stdout.rstrip()
 
@@ -229,7 +230,7 @@ class Schema(Generated):
 
 
 def column_row(column: Column[Any]) -> tuple[str, str, str, str]:
-    """Return what the table of columns says about one."""
+    """Return the row of one column."""
     default = column.server_default
     return (
         f"``{column.name}``",
@@ -266,7 +267,12 @@ class Errors(Generated):
             yield from table(
                 [
                     ("code", "reason, retry", "text", "meaning"),
-                    *(error_row(error) for error in declared if error.status == status),
+                    *(
+                        row
+                        for error in declared
+                        if error.status == status
+                        for row in error_rows(error)
+                    ),
                 ],
                 "20 20 35 25",
             )
@@ -288,20 +294,25 @@ def below(kind: type[Any]) -> Iterator[type[Any]]:
 
 
 def specific(error: type[errors.PlacementError]) -> bool:
-    """Tell whether the class is raised as it is, and not only a parent of others."""
+    """Return whether the class itself is raised, rather than only its subclasses."""
     return not error.__subclasses__() and not error.__name__.startswith("_")
 
 
-def error_row(error: type[errors.PlacementError]) -> tuple[str, str, str, str]:
-    """Return what the table says about one error."""
-    code = "" if error.code == errors.UNDEFINED_CODE else f"``{error.code}``"
-    fields = {name: f"<{name}>" for _, name, _, _ in Formatter().parse(error.text) if name}
-    text = " ".join(error.text.format(**fields).split())
+def error_rows(error: type[errors.PlacementError]) -> Iterator[tuple[str, str, str, str]]:
+    """Return the row of one error, or of each text of one that has several."""
     meaning = " ".join((error.__doc__ or "").split("\n\n")[0].split())
-    # Some name the check of specification 04 section 3.5 that they come from.
+    # Some docstrings begin with the number of their check in specification 04 section 3.5.
     meaning = re.sub(r"^[A-Z]\d+(, [A-Z]\d+)*: ", "", meaning)
+    meaning = meaning[:1].upper() + meaning[1:]
     program = f"``{error.reason}``, ``{error.retry}``"
-    return code, program, f"``{text}``" if text else "", meaning[:1].upper() + meaning[1:]
+    malformed = issubclass(error, errors.Malformed)
+    texts = error.texts if malformed else {"": error.text}
+    for rule, text in texts.items():
+        given = error.codes.get(rule, error.code) if malformed else error.code
+        code = "" if given == errors.UNDEFINED_CODE else f"``{given}``"
+        fields = {name: f"<{name}>" for _, name, _, _ in Formatter().parse(text) if name}
+        shown = " ".join(text.format(**fields).split())
+        yield code, program, f"``{shown}``" if shown else "", meaning
 
 
 # -- windows -----------------------------------------------------------------------------------
@@ -328,7 +339,7 @@ class Windows(Generated):
 
 
 class SearchReasons(Generated):
-    """The tests of a search, and what can end one without a candidate, each with an example."""
+    """The tests of a search and the reasons for an empty answer, each with an example."""
 
     def lines(self) -> Lines:
         """Return the cloud of the examples and one table of each."""
@@ -342,7 +353,7 @@ class SearchReasons(Generated):
                 (f"``{each}``", f"{each.meaning}\n\n       ``{examples[each]}``")
                 for each in constants
             ]
-            yield from table([(title, "what was in the way, and an example"), *rows], "25 75")
+            yield from table([(title, "meaning, and an example"), *rows], "25 75")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""One small cloud, and for each constant of a search a query that meets it there.
+"""One small cloud, and for each constant of a search a query of that cloud which ends with it.
 
-The how-to about empty answers shows them; ``tests/functional/test_search_examples.py`` asks every one.
+The how-to about empty answers shows the queries; ``tests/functional/test_search_examples.py`` sends them all.
 """
 
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ HOST_1, HOST_2, HOST_3, GPU_0, GPU_1 = (
     f"{n * 8}-{n * 4}-4{n * 3}-8{n * 3}-{n * 12}" for n in "12345"
 )
 RACK = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
-NOBODY = "99999999-9999-4999-8999-999999999999"
+UNKNOWN = "99999999-9999-4999-8999-999999999999"
 TRAIT = "HW_CPU_X86_VMX"
 PUZZLE = (4, 4, 4, 4, 3)
-"""Less than there is in two GPUs of ten, and yet they do not fit."""
+"""Their sum is less than two GPUs of ten have, and yet they do not fit."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ STEPS: dict[Reason, str] = {
     Reason.NO_CHOICE: "resources=VCPU:1,MEMORY_MB:1024",
     Reason.OTHER_GROUPS: "resources_A=MEMORY_MB:1024&resources_B=VCPU:1&group_policy=none",
 }
-"""Each test removes a provider or a tree here, whether candidates are left or not."""
+"""In each example the test removes a provider or a tree, whether or not candidates are left."""
 
 ENDS: dict[Stop, str] = {
     Stop.NO_ROOT: "resources=VCPU:1&root_required=HW_GPU_API_VULKAN",
-    Stop.NO_MEMBER: f"resources=VCPU:1&member_of={NOBODY}",
-    Stop.NO_TREE: f"resources=VCPU:1&in_tree={NOBODY}",
+    Stop.NO_MEMBER: f"resources=VCPU:1&member_of={UNKNOWN}",
+    Stop.NO_TREE: f"resources=VCPU:1&in_tree={UNKNOWN}",
     Stop.NO_CAPACITY: "resources=VCPU:9",
     Stop.NO_CHOICE: "resources=MEMORY_MB:1024,DISK_GB:10",
     Stop.NO_COMMON_TREE: "resources_A=MEMORY_MB:1024&resources_B=DISK_GB:10&group_policy=none",
@@ -76,4 +76,4 @@ ENDS: dict[Stop, str] = {
 }
 
 FEW_PLACEMENTS = 5
-"""To meet ``WORK_LIMIT`` in so small a cloud. With the real bound the puzzle ends in NO_COMBINATION."""
+"""Makes so small a cloud reach ``WORK_LIMIT``. With the real bound the puzzle ends in NO_COMBINATION."""

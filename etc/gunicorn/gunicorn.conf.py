@@ -8,17 +8,17 @@ import multiprocessing
 import os
 
 wsgi_app = "placement.wsgi.api:application"
-# Only for nginx: a client that is slow to send its request would take a thread, without end.
+# Only behind nginx: otherwise a client that is slow to send its request occupies a thread, without end.
 bind = "unix:/run/placement/gunicorn.sock"
 workers = multiprocessing.cpu_count()
 
-# Threads wait for the database together.
+# The threads of a process wait for the database at the same time.
 worker_class = "gthread"
 threads = 8
 timeout = 120
 graceful_timeout = 30
 
-# Each worker imports the service for itself, so that a reload takes new code and configuration.
+# Each worker imports the service by itself, so that a reload takes new code and configuration.
 preload_app = False
 
 # Connections that a worker keeps beside the requests that it serves.
