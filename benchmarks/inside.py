@@ -241,7 +241,7 @@ def main() -> int:
     watches = Watches(
         driver,
         Stopwatch(allocation_candidate, "search"),
-        Stopwatch(candidate_answer.Answer, "pieces"),
+        Stopwatch(candidate_answer.CandidateAnswer, "pieces"),
     )
     headers = {
         "X-Auth-Token": "admin",

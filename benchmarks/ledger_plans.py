@@ -12,12 +12,13 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Engine, event, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from benchmarks.statements import Requests
 from placement.db import models, owner_usage_rows, schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
+from placement.db.transport import Message, Observer
 
 PER_CONSUMER = 3
 HOSTS = 10_000
@@ -51,7 +52,7 @@ def fill(db: Database, allocations: int) -> None:
             for number in range(HOSTS)
         ],
     )
-    db.write(lambda tx: tx.execute(update(providers).values(root_provider_id=providers.c.id)))
+    db.write(lambda tx: tx.connection.execute(update(providers).values(root_provider_id=providers.c.id)))
     host_ids = ids_of(db, providers)
     per_host = -(-consumers // HOSTS)
     insert_all(
@@ -126,28 +127,28 @@ def fill(db: Database, allocations: int) -> None:
 
 def ids_of(db: Database, table: Any) -> list[int]:
     """Return the ids of a table in order."""
-    return db.read(lambda c: list(c.scalars(select(table.c.id).order_by(table.c.id))))
+    return db.read(lambda c: list(c.connection.scalars(select(table.c.id).order_by(table.c.id))))
 
 
 def insert_all(db: Database, table: Any, rows: list[dict[str, Any]]) -> None:
     """Insert the rows in transactions of a moderate size."""
     for start in range(0, len(rows), BATCH):
         part = rows[start : start + BATCH]
-        db.write(lambda tx, part=part: tx.execute(insert(table), part))
+        db.write(lambda tx, part=part: tx.connection.execute(insert(table), part))
 
 
-class Captured:
-    """The statements that go to the driver while it listens."""
+class Captured(Observer):
+    """The statements that are sent from now on."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, db: Database) -> None:
         self.statements: list[tuple[str, Any]] = []
-        event.listen(engine, "before_cursor_execute", self._add)
+        db.observers.append(self)
 
-    def _add(
-        self, _connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any
-    ) -> None:
-        if statement.startswith(("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")):
-            self.statements.append((statement, parameters))
+    def before(self, connection: Connection, sent: Message) -> None:
+        """Keep what has a plan."""
+        for text, parameters, _ in sent.statements:
+            if text.startswith(("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")):
+                self.statements.append((text, parameters))
 
 
 def plan(db: Database, statement: str, parameters: Any) -> Iterator[str]:
@@ -181,14 +182,14 @@ def main() -> int:
     schema.sync(db)
     standard_names.synchronise(db)
     fill(db, options.allocations)
-    captured = Captured(db.engine)
+    captured = Captured(db)
     whole: list[str] = []
     explained: set[str] = set()
     requests = Requests(db)
     for name, send in requests.every():
         captured.statements.clear()
         send()
-        if requests.status >= 400 and not name.startswith(("refused", "delete of nobody")):
+        if requests.status >= 400 and not name.startswith(("refused", "delete of an unknown consumer")):
             raise SystemExit(f"{name}: {requests.status}")
         for statement, parameters in list(captured.statements):
             if statement in explained:

@@ -14,7 +14,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from placement.search import CandidateRequest, Cloud, CloudRows, Group, search
+from placement.search.cloud import Cloud
+from placement.search.records import CloudRows
+from placement.search.request import CandidateRequest, Group
+from placement.search.search import search
 
 CLASSES = {1: "VCPU", 2: "MEMORY_MB", 3: "DISK_GB", 4: "DEVICE", 5: "VF"}
 NUMBER = {name: number for number, name in CLASSES.items()}

@@ -15,7 +15,7 @@ from typing import Any
 
 import webob
 from oslo_config import cfg
-from sqlalchemy import Engine
+from sqlalchemy import Connection
 
 from benchmarks.databases import scratch
 from placement import conf as configuration
@@ -24,6 +24,7 @@ from placement.conf import library_defaults
 from placement.db import schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
+from placement.db.transport import Message, Observer
 
 HEADERS = {
     "X-Auth-Token": "admin",
@@ -147,7 +148,7 @@ class Requests:
             self._put(consumer, entry({host: THREE_CLASSES}))()
         yield "empty set (PUT)", self._put(first, entry({}, 1))
         yield "delete", lambda: self.send("DELETE", f"/allocations/{second}")
-        yield "delete of nobody", lambda: self.send("DELETE", f"/allocations/{second}")
+        yield "delete of an unknown consumer", lambda: self.send("DELETE", f"/allocations/{second}")
 
     def _exchanges(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         hosts = [self._host(), self._host()]
@@ -235,29 +236,32 @@ def entry(
     }
 
 
+class Messages(Observer):
+    """The texts of the statements that were sent, message by message."""
+
+    def __init__(self) -> None:
+        self.texts: list[list[str]] = []
+
+    def before(self, connection: Connection, sent: Message) -> None:
+        """Keep the texts."""
+        self.texts.append([each.text for each in sent.statements])
+
+
 def measure(db: Database) -> list[Row]:
     """Send every request and return what each sent to the database."""
-    seen: list[str] = []
-    engine: Engine = db.engine
-    run = engine.dialect.do_execute
-
-    def note(cursor: Any, text: str | bytes, *given: Any) -> None:
-        seen.append(text if isinstance(text, str) else text.decode())
-        run(cursor, text, *given)
-
-    # A listener would change how statements travel.
-    engine.dialect.do_execute = note  # type: ignore[method-assign]
+    seen = Messages()
+    db.observers.append(seen)
     try:
         requests = Requests(db)
         rows = []
         for name, send in requests.every():
-            seen.clear()
+            seen.texts.clear()
             send()
-            parts = tuple(part for message in seen for part in message.split("; "))
-            rows.append(Row(name, parts, len(seen), requests.status))
+            parts = tuple(text for message in seen.texts for text in message)
+            rows.append(Row(name, parts, len(seen.texts), requests.status))
         return rows
     finally:
-        engine.dialect.do_execute = run  # type: ignore[method-assign]
+        db.observers.remove(seen)
 
 
 def table(measured: Mapping[str, Sequence[Row]]) -> str:

@@ -25,6 +25,7 @@ from prettytable import PrettyTable
 from ruamel.yaml import YAML
 
 ASKS = 3
+CONSIDERED = 50
 NAMESPACE = uuid.UUID("5b1f4d5a-7d43-4a73-9c4e-0d2f6c8a1e10")
 PROJECTS = [f"project-{letter}" for letter in "abc"]
 
@@ -146,11 +147,13 @@ def fill(placement: Placement, key: str, provider: dict[str, Any]) -> None:
 def boot(placement: Placement, query: dict[str, str], choice: random.Random) -> bool:
     """Claim a candidate for a new consumer; return whether one was free."""
     for _ in range(ASKS):
-        path = "/allocation_candidates"
-        found = placement.call("GET", path, params={**query, "limit": 50}).json()
-        if not found["allocation_requests"]:
+        # With a limit, as compute services send it, each answer is of other hosts: one seed would
+        # make other clouds.
+        found = placement.call("GET", "/allocation_candidates", params=query).json()
+        candidates = found["allocation_requests"][:CONSIDERED]
+        if not candidates:
             return False
-        if claim_one(placement, found["allocation_requests"], choice):
+        if claim_one(placement, candidates, choice):
             return True
     return False
 
