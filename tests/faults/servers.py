@@ -214,6 +214,7 @@ class MariaDB(Server):
             "--skip-test-db",
             "--innodb-log-file-size=8M",
             f"--datadir={self.folder}/data",
+            f"--tmpdir={self.folder}",
         ]
         subprocess.run(command, check=True, capture_output=True, cwd=self.folder)
 
@@ -222,6 +223,8 @@ class MariaDB(Server):
             require_program("mariadbd"),
             "--no-defaults",
             f"--datadir={self.folder}/data",
+            # A server that starts removes temporary tables from this folder, those of other servers too.
+            f"--tmpdir={self.folder}",
             f"--socket={self.folder}/mysqld.sock",
             f"--pid-file={self.folder}/mysqld.pid",
             f"--port={self.port}",

@@ -122,6 +122,8 @@ def scratch_database(kind: str) -> Iterator[str]:
     engine = _admin_engine(url)
     with engine.connect() as connection:
         connection.exec_driver_sql(f"CREATE DATABASE {name}")
+        if kind == "postgresql":
+            connection.exec_driver_sql(f"ALTER DATABASE {name} SET synchronous_commit = off")
     try:
         made = sqlalchemy.make_url(url).set(database=name)
         yield made.render_as_string(hide_password=False)

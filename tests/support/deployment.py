@@ -21,11 +21,13 @@ ETC = ROOT / "etc"
 PROGRAMS = Path(sys.executable).parent
 APACHE_MODULES = Path("/usr/lib/apache2/modules")
 
+# A slow disk must not decide which of many writers to a file is refused: nothing here survives a power cut.
 SETTINGS = """\
 [api]
 auth_strategy = {auth}
 [placement_database]
 connection = {database}
+sqlite_synchronous = false
 [oslo_middleware]
 enable_proxy_headers_parsing = true
 """

@@ -101,6 +101,8 @@ class Node:
             require_program("mariadbd"),
             "--no-defaults",
             f"--datadir={self.data}",
+            # A server that starts removes temporary tables from this folder, those of other servers too.
+            f"--tmpdir={self.folder}",
             f"--socket={self.folder}/mysqld.sock",
             f"--pid-file={self.folder}/mysqld.pid",
             f"--port={self.port}",
@@ -134,6 +136,7 @@ class Node:
                 f"--extra-file={everywhere}",
                 "--innodb-log-file-size=16M",
                 f"--datadir={self.data}",
+                f"--tmpdir={self.folder}",
             ],
             check=True,
             capture_output=True,
