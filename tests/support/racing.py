@@ -25,6 +25,7 @@ SETTINGS = """\
 auth_strategy = noauth2
 [placement_database]
 connection = {connection}
+sqlite_synchronous = false
 sync_on_startup = true
 [placement]
 {options}
