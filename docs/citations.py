@@ -2,7 +2,7 @@
 
 A citation reads "specification 02 section 3.4.1", "specification 05 part A" or "specification 04 sections
 5.1 to 5.7 and 6"; within the specification also "chapter 02 section 3.4.1", and "section 3.4.1" for the
-same chapter. Every numbered heading of a chapter is a target. ``tests/functional/test_citations.py``
+same chapter. Every numbered heading of a chapter is a target. ``tests/docs/test_citations.py``
 finds citations of sections that do not exist.
 """
 

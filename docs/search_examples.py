@@ -1,6 +1,6 @@
 """One small cloud, and for each constant of a search a query of that cloud which ends with it.
 
-The how-to about empty answers shows the queries; ``tests/functional/test_search_examples.py`` sends them all.
+The how-to about empty answers shows the queries; ``tests/docs/test_search_examples.py`` sends them all.
 """
 
 from dataclasses import dataclass, field

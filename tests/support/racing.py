@@ -35,7 +35,7 @@ READ_COMMITTED = "init_command=SET SESSION TRANSACTION ISOLATION LEVEL READ COMM
 ARENAS = ("sqlite", "postgresql", "mysql", "mysql-read-committed")
 """What ``race_database`` takes. The two of MariaDB differ in what sessions begin with: the server's
 default, REPEATABLE READ, or what an operator has set. The service overrules both for its writes
-(tests/functional/test_isolation.py)."""
+(tests/db/test_isolation.py)."""
 
 
 @contextlib.contextmanager
