@@ -5,12 +5,13 @@ Specification 05 sections C7, C8.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from keystoneauth1 import exceptions as keystone_exceptions
+from keystoneauth1.exceptions import ClientException
 
 from placement.client import exceptions as exc
 from placement.client import patience
@@ -21,6 +22,19 @@ from placement.client.report import ReportClient
 LOG = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+
+WRITING = "The providers of the node were being written."
+"""The note of each error of a flush or a reshape: at start-up it is fatal, whatever its kind."""
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    """Mark every error inside as one that is fatal at start-up."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(WRITING)
+        raise
 
 
 class Driver:
@@ -79,11 +93,11 @@ class ResourceTracker:
         return dict(nodes)
 
     def update_available_resource(self, context: Any, startup: bool = False) -> None:
-        """Update every node; at start-up, failures are raised and must be fatal.
+        """Update every node; at start-up, what fails while a node is written is raised and must be fatal.
 
-        These are failures of the service and of the connection: an error inside the driver is
-        logged. Later all failures are logged, and the next period tries again; a failed reshape is
-        always raised.
+        Whatever fails before that, in the driver or in reading, is logged, so that an agent can start
+        before the service does. Later all failures are logged. In both cases the next period tries
+        again. A failed reshape is always raised.
         """
         for nodename in self.available_nodes():
             try:
@@ -93,12 +107,12 @@ class ResourceTracker:
                 raise
             except exc.ReshapeNeeded as error:
                 LOG.error("Node %s is left as it is. %s", nodename, error)
-            except (exc.PlacementClientError, keystone_exceptions.ClientException) as error:
-                if startup:
+            except Exception as error:
+                if startup and WRITING in getattr(error, "__notes__", ()):
                     raise
-                LOG.error("Node %s was not updated, next period again: %s", nodename, error)
-            except Exception:
-                LOG.exception("Node %s was not updated, the next period tries again", nodename)
+                expected = isinstance(error, exc.PlacementClientError | ClientException)
+                text = "Node %s was not updated, the next period tries again: %s"
+                LOG.error(text, nodename, error, exc_info=None if expected else error)
 
     def update_node(self, context: Any, nodename: str, startup: bool = False) -> None:
         """Bring one node to the state that the driver wants; conflicts start a new attempt.
@@ -118,9 +132,11 @@ class ResourceTracker:
         except exc.ReshapeNeeded:
             if not startup:
                 raise
-            self.reshape(context, nodename, uuid)
+            with _writing():
+                self.reshape(context, nodename, uuid)
         else:
-            self._client.update_from_provider_tree(context, wanted)
+            with _writing():
+                self._client.update_from_provider_tree(context, wanted)
 
     # ---- the parts, which the offline upgrade uses too
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import pytest
+import requests
 from keystoneauth1 import adapter, session
 from keystoneauth1 import exceptions as keystone_exceptions
 
@@ -225,21 +226,64 @@ def broken_adapter(how: str, url: str, proxy: FaultyProxy) -> adapter.Adapter:
     "how",
     ["a wrong token", "a wrong URL", "a dead service", "a connection lost before inventories"],
 )
-def test_what_keeps_the_service_away_is_fatal_at_start_up_only(
+def test_an_agent_starts_while_the_service_is_away(
     url: str, proxy: FaultyProxy, world: World, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
-    """Specification 05 C8: the agent must not start; a running one logs it and goes on."""
+    """Specification 05 C8: what fails before a node is written is logged, and a later period writes it."""
     root = world.provider(name := f"plain-{new_uuid()}")
     connection = broken_adapter(how, url, proxy)
-    tracker = ResourceTracker(
-        ReportClient(connection), VgpuDriver({name: Node(root, {}, {"VCPU": {"total": 1}})})
-    )
-    with pytest.raises((exc.PlacementClientError, keystone_exceptions.ClientException)):
+    driver = VgpuDriver({name: Node(root, {}, {"VCPU": {"total": 1}})})
+    tracker = ResourceTracker(ReportClient(connection), driver)
+    for startup in (True, False):
+        caplog.clear()
+        tracker.update_available_resource(None, startup=startup)
+        assert "the next period tries again" in caplog.text
+    assert world.totals(root) == {}
+    connection.session.session.close()
+    healthy = http_adapter(url)
+    ResourceTracker(ReportClient(healthy), driver).update_available_resource(None)
+    assert world.totals(root) == {"VCPU": 1}
+    healthy.session.session.close()
+
+
+class Acting:
+    """Acts like an adapter, and raises an error of its own at the first write."""
+
+    def __init__(self, connection: adapter.Adapter, error: Exception) -> None:
+        self._connection = connection
+        self._error = error
+
+    def get(self, *arguments: Any, **options: Any) -> Any:
+        return self._connection.get(*arguments, **options)
+
+    def put(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        keystone_exceptions.ConnectFailure("lost"),
+        ConnectionResetError("lost"),
+        TimeoutError("lost"),
+        requests.exceptions.ReadTimeout("lost"),
+        ZeroDivisionError("lost"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_goes_wrong_inside_the_flush_is_fatal_at_start_up_only(
+    url: str, world: World, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    """Seed 004: exceptions in update_from_provider_tree() are fatal on start-up only, of whatever kind."""
+    root = world.provider(name := f"plain-{new_uuid()}")
+    connection = http_adapter(url)
+    driver = VgpuDriver({name: Node(root, {}, {"VCPU": {"total": 1}})})
+    tracker = ResourceTracker(ReportClient(Acting(connection, error)), driver)
+    with pytest.raises(type(error), match="lost"):
         tracker.update_available_resource(None, startup=True)
     assert not caplog.records
     tracker.update_available_resource(None)
-    assert "next period again" in caplog.text
-    assert world.totals(root) == {}
+    assert "the next period tries again" in caplog.text
     connection.session.session.close()
 
 

@@ -199,7 +199,7 @@ def test_a_failed_update_is_fatal_at_start_up_only(
     driver.faults[names[0], False] = unknown_class
     tracker.update_available_resource(None)
     assert world.traits(driver.nodes[names[1]]) == {"CUSTOM_SEEN"}
-    assert "BANANAS" in caplog.text and "next period again" in caplog.text
+    assert "BANANAS" in caplog.text and "the next period tries again" in caplog.text
     world.set_traits(driver.nodes[names[1]], [])
     with pytest.raises(exc.ResourceProviderSyncFailed):
         tracker.update_available_resource(None, startup=True)
