@@ -179,6 +179,7 @@ class _ManageCommand(DatabaseCommand):
         except ValueError:
             print("Must supply a positive value for max_count")
             return BAD_COUNT
+        schema.require_examinable(self.database)
         ids = online_migrations.IncompleteIds(
             self.conf.placement.incomplete_consumer_project_id,
             self.conf.placement.incomplete_consumer_user_id,

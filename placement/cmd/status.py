@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 from oslo_upgradecheck import common_checks, upgradecheck
 from oslo_upgradecheck.upgradecheck import Code, Result
-from sqlalchemy import exists, func, inspect, select
+from sqlalchemy import exists, func, select
 
 from placement import conf as configuration
 from placement.cmd.database_command import DatabaseCommand
@@ -21,7 +21,6 @@ MIGRATE = 'Run the "placement-manage db online_data_migrations" command.'
 NOT_CHECKED = 255
 """The exit code of the library for checks that could not be made."""
 
-_EXAMINED = {"resource_providers", "resource_classes", "inventories", "allocations", "consumers"}
 _ROOTLESS = select(exists().where(models.resource_providers.c.root_provider_id.is_(None)))
 _INCOMPLETE = select(func.count()).select_from(UUIDS_WITHOUT_RECORD.subquery())
 
@@ -127,7 +126,7 @@ class _StatusCommand(DatabaseCommand, upgradecheck.UpgradeCommands):
 
     def act(self, argv: list[str], prog: str | None) -> int:
         configuration.read(self.conf, argv, prog=prog)
-        self._require_tables()
+        schema.require_examinable(self.database)
         upgradecheck.CONF = self.conf
         return int(upgradecheck.run(self.conf))
 
@@ -145,19 +144,6 @@ class _StatusCommand(DatabaseCommand, upgradecheck.UpgradeCommands):
             (title, lambda _, result=result: result) for title, result in rows
         )
         return super().check()
-
-    def _require_tables(self) -> None:
-        """Require the tables that the checks read, which are older than most revisions.
-
-        :raises SchemaError: a table is missing.
-        """
-        with self.database.engine.connect() as connection:
-            missing = _EXAMINED - set(inspect(connection).get_table_names())
-        if missing:
-            raise schema.SchemaError(
-                "The database has no schema of the placement service to check. Run the "
-                '"placement-manage db sync" command first.'
-            )
 
 
 def main() -> int:

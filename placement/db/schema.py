@@ -40,6 +40,10 @@ HEAD = REVISIONS[-1]
 BATCH = 500
 """Providers whose generations are noted in one transaction."""
 
+_EXAMINED = ("resource_providers", "resource_classes", "inventories", "allocations", "consumers")
+_OWNERS = ("projects", "users")
+"""With those, the tables that checks and data migrations read. Queens had them all."""
+
 LOCK_NAME = "placement.schema"
 LOCK_WAIT_S = 600
 ALREADY_DONE = frozenset({1050, 1060, 1061, 1062, 1091, 1826})
@@ -189,6 +193,33 @@ def _note_generations(database: Database, rows: Progress) -> None:
         rows("resource providers noted", done, max(done, total))
 
 
+def require_examinable(database: Database) -> None:
+    """Require the tables and columns that the checks and the data migrations read, older than most revisions.
+
+    :raises SchemaError: one is missing; with the commands that make it.
+    """
+    with database.engine.connect() as connection:
+        inspector = inspect(connection)
+        if _is_complete(inspector):
+            return
+        _require_empty(connection)
+    raise SchemaError(
+        "The database has no schema of the placement service to check, or one that is not complete. "
+        'Run the "placement-manage db sync" command first.'
+    )
+
+
+def _is_complete(inspector: Inspector) -> bool:
+    """Tell whether nothing is missing that was there in Queens, when consumers had no generation yet."""
+    return all(inspector.has_table(name) for name in (*_EXAMINED, *_OWNERS)) and _has_column(
+        inspector, "resource_providers", "root_provider_id"
+    )
+
+
+def _has_column(inspector: Inspector, table: str, name: str) -> bool:
+    return any(column["name"] == name for column in inspector.get_columns(table))
+
+
 def _require_empty(connection: Connection) -> None:
     """Refuse tables without a revision; an interrupted first migration, which left one, may go on."""
     inspector = inspect(connection)
@@ -202,12 +233,10 @@ def _require_empty(connection: Connection) -> None:
 
 def _steps_from(inspector: Inspector) -> tuple[str, ...]:
     """Return the commands that bring tables without a revision to head (specification 06 section 7.3)."""
-    if not all(inspector.has_table(name) for name in ("consumers", "projects", "users")):
-        # Older than owners of allocations: the first migration makes what is missing.
+    if not _is_complete(inspector):
+        # The first migration makes what is missing.
         return ("stamp base", "sync", "online_data_migrations", "sync")
-    generations = any(
-        column["name"] == "generation" for column in inspector.get_columns("consumers")
-    )
+    generations = _has_column(inspector, "consumers", "generation")
     revision = "b4ed3a175331" if generations else REVISIONS[0]
     return (f"stamp {revision}", "online_data_migrations", "sync")
 

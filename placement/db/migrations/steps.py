@@ -72,6 +72,11 @@ def index_names(table_name: str) -> set[str | None]:
     return {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table_name)}
 
 
+def has_table(name: str) -> bool:
+    """Return whether the table is there."""
+    return sa.inspect(op.get_bind()).has_table(name)
+
+
 def has_column(table_name: str, column: str) -> bool:
     """Return whether the table has the column already."""
     columns = sa.inspect(op.get_bind()).get_columns(table_name)
@@ -140,6 +145,11 @@ def drop_index(name: str, table_name: str) -> None:
     """Drop the index if it is there."""
     if name in index_names(table_name):
         op.drop_index(name, table_name=table_name)
+
+
+def is_sqlite() -> bool:
+    """Return whether this is SQLite."""
+    return dialects.kind(op.get_bind()) == "sqlite"
 
 
 def is_mysql() -> bool:

@@ -1,6 +1,7 @@
 """The schema before consumers had generations (Queens, in nova's API database).
 
-Older than the first release of this service. A copy of such tables is stamped with this revision.
+Older than the first release of this service. A copy of such tables is stamped with this revision. Tables that
+are older still get what they lack: Pike's providers have no parents, Ocata's allocations no owners.
 """
 
 from typing import Any
@@ -138,5 +139,10 @@ steps.table(
 
 
 def upgrade() -> None:
-    """Create the eleven tables."""
+    """Create those of the eleven tables that are missing, and the columns of the trees of providers."""
+    if steps.has_table("resource_providers"):
+        for name in ("root_provider_id", "parent_provider_id"):
+            # SQLite cannot add a reference, and enforces none.
+            references = [] if steps.is_sqlite() else [sa.ForeignKey("resource_providers.id")]
+            steps.add_column("resource_providers", sa.Column(name, sa.Integer, *references))
     steps.create_missing(metadata)
