@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
+from oslo_context.context import RequestContext, get_current
 from oslo_middleware import cors, http_proxy_to_wsgi
 from webob import Response
 
 from placement import db_api, errors, profiling
-from placement.context import RequestContext
 from placement.db import schema, standard_names
 from placement.db.database import Database
 from placement.objects.picture import Picture
@@ -84,9 +84,7 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     insight = conf.insight
     routes = ROUTES | INSIGHT | EXPLORER if insight.enabled else ROUTES
     metrics = _metrics(conf, database) if insight.enabled else None
-    serve = _content_guarded(Dispatcher(Authorizer(conf), routes, insight.public))
-    serve = _negotiated(serve)
-    serve = error_responses.guarded(serve)
+    serve = _negotiated(Dispatcher(Authorizer(conf), routes, insight.public))
     application = _identified(serve, conf, database, picture, metrics)
     application = authenticated(application, conf)
     application = _with_cors(application, conf)
@@ -138,9 +136,8 @@ def _with_request_line(application: WSGIApp) -> WSGIApp:
     """Refuse a request without method or path: uWSGI does not check the request line."""
 
     def refuse(environ: Environ, start_response: Any) -> Iterable[bytes]:
-        return error_responses.error_response(environ, errors.MalformedRequest.of("line"))(
-            environ, start_response
-        )
+        refusal = error_responses.error_response(environ, errors.MalformedRequest.of("line"))
+        return refusal(environ, start_response)
 
     logged_refusal = logged(refuse)
 
@@ -166,10 +163,10 @@ def _identified(
 
     def respond(environ: Environ, start_response: Any) -> Iterable[bytes]:
         if is_open(environ.get("PATH_INFO", "")):
-            # Identity headers of open paths are not checked.
-            context = RequestContext.anonymous(environ)
+            # Identity headers of open paths are not checked; the log's context has none.
+            context = get_current() or RequestContext()
         else:
-            context = RequestContext.of_request(environ)
+            context = RequestContext.from_environ(environ)
             if context.user_id is None:
                 error = error_responses.Unauthorized(detail="The request names no user.")
                 return error_responses.error_response(environ, error)(environ, start_response)
@@ -183,34 +180,35 @@ def _identified(
 
 
 def _negotiated(serve: Serve) -> Serve:
-    """Layer 7: find the microversion, and name it in every answer given under it."""
+    """Layers 6 to 8: find the microversion, name it in each answer given under it, word each error."""
 
     def respond(request: Request) -> Response:
-        request.version = microversion.requested(request.environ)
-        request.environ["placement.microversion"] = request.version
+        environ = request.environ
+        headers: list[tuple[str, str]] = []
         try:
+            version = environ["placement.microversion"] = microversion.requested(environ)
+            request.version = version
+            headers = [
+                (microversion.HEADER, f"placement {version}"),
+                ("vary", microversion.HEADER),
+            ]
+            _check_announcement(environ)
             response = serve(request)
         except errors.PlacementError as error:
-            response = error_responses.expected(request.environ, error)
-        response.headerlist += [
-            (microversion.HEADER, f"placement {request.version}"),
-            ("vary", microversion.HEADER),
-        ]
+            response = error_responses.expected(environ, error)
+        except Exception as error:
+            return error_responses.unexpected(environ, error)
+        response.headerlist += headers
         return response
 
     return respond
 
 
-def _content_guarded(serve: Serve) -> Serve:
-    """Layer 8: a body must announce its length and its type, on every path."""
-
-    def respond(request: Request) -> Response:
-        try:
-            length = int(request.environ.get("CONTENT_LENGTH") or 0)
-        except ValueError:
-            raise errors.MalformedRequest.of("content-length") from None
-        if length > 0 and not request.environ.get("CONTENT_TYPE"):
-            raise errors.MalformedRequest.of("content-type")
-        return serve(request)
-
-    return respond
+def _check_announcement(environ: Environ) -> None:
+    """Refuse a body that does not announce its length and its type, on every path."""
+    try:
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+    except ValueError:
+        raise errors.MalformedRequest.of("content-length") from None
+    if length > 0 and not environ.get("CONTENT_TYPE"):
+        raise errors.MalformedRequest.of("content-type")

@@ -3,8 +3,9 @@
 from typing import Any
 
 from placement.schemas import allocation_candidate, resource_provider
+from placement.schemas.allocation import UUID_KEY
 from placement.schemas.resource_provider import CLASS_NAME
-from placement.schemas.windows import Windows, closed
+from placement.schemas.windows import Windows, closed, keyed
 from placement.web.validation import Schema
 
 DEFAULT_EXAMPLES = 3
@@ -42,7 +43,7 @@ CAPACITY_OWN = {
 CAPACITY = _beside(CAPACITY_OWN, without=("limit",))
 
 _ALLOCATIONS = {"allocations": {"type": "string", "enum": ["true", "false"]}}
-TREE = Schema({"type": "object", "properties": _ALLOCATIONS, "additionalProperties": False})
+TREE = Schema(closed(_ALLOCATIONS))
 _PAGES = {
     "limit": {"type": "string", "pattern": "^([1-9][0-9]{0,3}|10000)$"},
     "after": {"type": "string", "format": "uuid"},
@@ -58,69 +59,16 @@ MOST_CHANGES = 100
 MOST_PLACEMENTS = 1_000_000
 
 _UUID = {"type": "string", "format": "uuid"}
-_RECORD = closed(resource_provider.RECORD, "total")
-
-
-def _change(required: str, **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [required],
-        "additionalProperties": False,
-    }
-
-
-def _by_provider(value: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "patternProperties": {"^[0-9a-fA-F-]{36}$": value},
-        "additionalProperties": False,
-    }
-
-
-def _names(value: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": value}
-
-
-WHAT_IF = Schema(
-    {
-        "type": "object",
-        "properties": {
-            "changes": {
-                "type": "array",
-                "maxItems": MOST_CHANGES,
-                "items": {
-                    "anyOf": [
-                        _change("drain", drain=_UUID),
-                        _change("remove", remove=_UUID),
-                        _change(
-                            "place",
-                            place={"type": "string"},
-                            times={"type": "integer", "minimum": 1, "maximum": MOST_PLACEMENTS},
-                        ),
-                        _change(
-                            "inventories",
-                            inventories=_by_provider(
-                                {
-                                    "type": "object",
-                                    "patternProperties": {CLASS_NAME: _RECORD},
-                                    "additionalProperties": False,
-                                }
-                            ),
-                        ),
-                        _change(
-                            "traits",
-                            traits=_by_provider(
-                                _names({"type": "string", "minLength": 1, "maxLength": 255})
-                            ),
-                        ),
-                        _change("aggregates", aggregates=_by_provider(_names(_UUID))),
-                    ]
-                },
-            },
-            "query": {"type": "string"},
-        },
-        "required": ["changes", "query"],
-        "additionalProperties": False,
-    }
+_TRAIT = {"type": "string", "minLength": 1, "maxLength": 255}
+_TIMES = {"type": "integer", "minimum": 1, "maximum": MOST_PLACEMENTS}
+_INVENTORIES = keyed(CLASS_NAME, closed(resource_provider.RECORD, "total"))
+_CHANGES = (
+    closed({"drain": _UUID}, "drain"),
+    closed({"remove": _UUID}, "remove"),
+    closed({"place": {"type": "string"}, "times": _TIMES}, "place"),
+    closed({"inventories": keyed(UUID_KEY, _INVENTORIES)}, "inventories"),
+    closed({"traits": keyed(UUID_KEY, {"type": "array", "items": _TRAIT})}, "traits"),
+    closed({"aggregates": keyed(UUID_KEY, {"type": "array", "items": _UUID})}, "aggregates"),
 )
+_LIST = {"type": "array", "maxItems": MOST_CHANGES, "items": {"anyOf": [*_CHANGES]}}
+WHAT_IF = Schema(closed({"changes": _LIST, "query": {"type": "string"}}, "changes", "query"))

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
+from oslo_context.context import RequestContext
 from oslo_policy import opts, policy
 
 from placement import errors, policies
 from placement.advice import NotConfigured
-from placement.context import RequestContext
 from placement.policies import PREFIX, files
 
 LOG = logging.getLogger(__name__)

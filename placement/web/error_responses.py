@@ -3,7 +3,6 @@
 import html
 import logging
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +13,6 @@ from webob.exc import status_map
 
 from placement import errors, telemetry
 from placement.web import microversion
-from placement.web.request import Request
 
 # The name that operators filter on (specification 06 section 5).
 LOG = logging.getLogger("placement.fault_wrap")
@@ -75,25 +73,6 @@ class UnsupportedMediaType(errors.PlacementError):
     given: str | None
 
 
-def guarded(serve: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """Return ``serve`` with every exception turned into a response.
-
-    An expected one (:class:`placement.errors.PlacementError`) says its status itself; any other is
-    logged with its traceback and answered 500.
-    """
-
-    def respond(request: Request) -> Response:
-        try:
-            return serve(request)
-        except errors.PlacementError as error:
-            return expected(request.environ, error)
-        except Exception as error:
-            LOG.exception("Placement API unexpected error: %s", error)
-            return error_response(request.environ, _Unexpected(detail=_harmless_text(error)))
-
-    return respond
-
-
 def expected(environ: dict[str, Any], error: errors.PlacementError) -> Response:
     """Return the response of a declared error; what went wrong inside is logged."""
     if error.status >= 500:
@@ -104,16 +83,17 @@ def expected(environ: dict[str, Any], error: errors.PlacementError) -> Response:
 
 
 class _Unexpected(errors.PlacementError):
-    status = 500
     text = "{detail}"
     detail: str
 
 
-def _harmless_text(error: Exception) -> str:
-    """Return the text of an exception unless it may hold SQL or its parameters."""
+def unexpected(environ: dict[str, Any], error: Exception) -> Response:
+    """Return 500 for an error that no one declared, without SQL or its parameters; log its traceback."""
+    LOG.exception("Placement API unexpected error: %s", error)
+    detail = str(error)
     if type(error).__module__.split(".")[0] in DATABASE_LIBRARIES:
-        return f"Unexpected database error: {type(error).__name__}"
-    return str(error)
+        detail = f"Unexpected database error: {type(error).__name__}"
+    return error_response(environ, _Unexpected(detail=detail))
 
 
 def error_response(environ: dict[str, Any], error: errors.PlacementError) -> Response:

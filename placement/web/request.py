@@ -10,10 +10,10 @@ from urllib.parse import unquote_to_bytes
 import orjson
 import webob
 from oslo_config import cfg
+from oslo_context.context import RequestContext
 from webob.multidict import MultiDict
 
 from placement import errors
-from placement.context import RequestContext
 from placement.db.database import Database
 from placement.errors import BadRequest, MalformedRequest
 from placement.objects import resource_provider

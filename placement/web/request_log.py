@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote
 
-from oslo_context.context import generate_request_id
+from oslo_context.context import RequestContext, generate_request_id
 
 from placement import telemetry
-from placement.context import RequestContext
 
 # The name that operators filter on (specification 06 section 5).
 LOG = logging.getLogger("placement.requestlog")
@@ -49,9 +48,11 @@ def _identify(environ: Environ) -> str:
     request_id: str = generate_request_id()
     environ["openstack.request_id"] = request_id
     claimed = environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")
-    if GLOBAL_ID.match(claimed):
-        environ["openstack.global_request_id"] = claimed
-    RequestContext.anonymous(environ)
+    global_id = claimed if GLOBAL_ID.match(claimed) else None
+    if global_id:
+        environ["openstack.global_request_id"] = global_id
+    # oslo.log takes the ids in log lines from the context that the thread made last.
+    RequestContext(request_id=request_id, global_request_id=global_id)
     return request_id
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from oslo_config import cfg
+from oslo_context.context import RequestContext
 
 from placement import errors
-from placement.context import RequestContext
 from placement.web.authorization import Authorizer
 from tests.support.service import configure
 
