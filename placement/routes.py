@@ -6,7 +6,6 @@ How a request finds its line on the page: :mod:`placement.web.dispatch`.
 """
 
 from placement.handlers import (
-    aggregate,
     allocation,
     allocation_candidate,
     inventory,
@@ -14,7 +13,6 @@ from placement.handlers import (
     resource_provider,
     root,
     trait,
-    usage,
 )
 from placement.insight import handlers as insight
 from placement.web.dispatch import Actions, acts, shows, takes
@@ -60,17 +58,17 @@ ROUTES: dict[str, dict[str, Actions]] = {
         "DELETE": acts(inventory.delete_inventory, "resource_providers:inventories:delete"),
     },
     PROVIDER + "/usages": {
-        "GET": shows(usage.show_provider_usages, "resource_providers:usages"),
+        "GET": shows(allocation.show_provider_usages, "resource_providers:usages"),
     },
     PROVIDER + "/aggregates": {
         "GET": shows(
-            aggregate.list_aggregates,
+            resource_provider.list_aggregates,
             "resource_providers:aggregates:list",
             since=1,
             media_types_first=True,
         ),
         "PUT": takes(
-            aggregate.replace_aggregates,
+            resource_provider.replace_aggregates,
             "resource_providers:aggregates:update",
             since=1,
             media_types_first=True,
@@ -104,7 +102,7 @@ ROUTES: dict[str, dict[str, Actions]] = {
         "DELETE": acts(trait.delete_trait, "traits:delete", since=6),
     },
     "/usages": {
-        "GET": shows(usage.show_usages, "usages", since=9, target=usage.policy_target),
+        "GET": shows(allocation.show_usages, "usages", since=9, target=allocation.policy_target),
     },
     "/reshaper": {
         "POST": takes(allocation.reshape, "reshaper:reshape", since=30),

@@ -1,4 +1,4 @@
-"""The ledger over HTTP: /allocations, /reshaper and the listings of consumers and providers."""
+"""The ledger over HTTP: /allocations, /usages, /reshaper and the listings of consumers and providers."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,24 +7,24 @@ from webob import Response
 
 from placement.errors import MalformedRequest
 from placement.inventory_record import MAX_RATIO
-from placement.objects import allocation, reshaper
+from placement.objects import allocation, inventory, reshaper, usage
 from placement.objects.allocation import (
     AllocationChange,
     ConsumerAllocation,
     ProviderAllocation,
 )
-from placement.objects.inventory import records_from
 from placement.objects.replacement import ANY_GENERATION, ConsumerChange
 from placement.objects.reshaper import InventoryChange, Reshape
 from placement.schemas import allocation as schemas
 from placement.web.request import Request
-from placement.web.response import empty_response, json_response, newest
+from placement.web.response import empty_response, json_response, newest, now
 from placement.web.validation import is_uuid_like, normalized_uuid
 
 OBJECT_FORM_SINCE = (1, 12)
 OWNERS_SHOWN_SINCE = (1, 12)
 GENERATIONS_SINCE = (1, 28)
 TYPES_SINCE = (1, 38)
+USAGES_BY_TYPE_SINCE = (1, 38)
 NO_TYPE = "unknown"
 
 SEEN_INVENTORIES = "Placement-Seen-Inventories"
@@ -147,6 +147,43 @@ def _inventory_change(provider_uuid: str, entry: Mapping[str, Any]) -> Inventory
     records = {
         # The schema bounds the ratio above only; below this the columns of MySQL end.
         name: record._replace(allocation_ratio=max(record.allocation_ratio, -MAX_RATIO))
-        for name, record in records_from(entry["inventories"]).items()
+        for name, record in inventory.records_from(entry["inventories"]).items()
     }
     return InventoryChange(provider_uuid, int(entry["resource_provider_generation"]), records)
+
+
+# -- usages (specification 02 section 9) ------------------------------------------------------------
+
+
+def show_provider_usages(request: Request) -> Response:
+    """GET /resource_providers/{uuid}/usages"""
+    found = inventory.of_provider(request.db, request.path_args["uuid"])
+    used = {record.class_name: record.used for record in found.records}
+    body = {"resource_provider_generation": found.generation, "usages": used}
+    return json_response(request, body, last_modified=now())
+
+
+def policy_target(request: Request) -> Mapping[str, Any]:
+    """Return what the policy of GET /usages is asked about: the project as it was sent.
+
+    A query without a project has an empty target, not a project called None.
+    """
+    project = request.query_value("project_id")
+    return {} if project is None else {"project_id": project}
+
+
+def show_usages(request: Request) -> Response:
+    """GET /usages"""
+    query = request.read_query(schemas.USAGES_QUERY.at(request.version.minor))
+    project, user = query["project_id"], query.get("user_id")
+    shown: Mapping[str, Any]
+    if request.version < USAGES_BY_TYPE_SINCE:
+        everything = usage.by_group(request.db, project, user, usage.ALL).get(usage.ALL)
+        shown = everything.used_by_class if everything else {}
+    else:
+        groups = usage.by_group(request.db, project, user, query.get("consumer_type"))
+        shown = {
+            name: {"consumer_count": group.consumer_count, **group.used_by_class}
+            for name, group in groups.items()
+        }
+    return json_response(request, {"usages": shown}, last_modified=now())

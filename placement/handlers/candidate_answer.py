@@ -1,13 +1,13 @@
 """The answer of GET /allocation_candidates, from prepared pieces (specification 04 section 4).
 
-A thousand candidates are a megabyte of text, nearly all of it the same from one answer to the next.
-So an allocation request is a template that takes uuids, one per shape of candidates, and a provider's
-summary is kept from answer to answer until one of its tree changes. No text needs escaping: uuids,
-class, trait and suffix names are letters, digits, dashes and underscores.
+An allocation request is a template that takes uuids, one for each shape of candidates; a tree's summaries
+are kept from answer to answer until one of its providers changes. No text needs escaping: uuids, class,
+trait and suffix names are letters, digits, dashes and underscores.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import os_traits
 
@@ -22,7 +22,6 @@ TRAITS_SINCE = (1, 17)
 ALL_CLASSES_SINCE = (1, 27)
 WHOLE_TREES_SINCE = (1, 29)
 MAPPINGS_SINCE = (1, 34)
-
 
 UUID_LENGTH = 36
 
@@ -99,9 +98,10 @@ def _shown_summaries(
     cloud: Cloud, result: SearchResult, requested: Collection[str], version: Version
 ) -> list[bytes]:
     if version >= WHOLE_TREES_SINCE:
-        return _summaries(cloud, result.trees(cloud))
-    shown = result.summarised(cloud, whole_trees=False)
-    return [",".join(_old_summaries(cloud, shown, requested, version)).encode()]
+        return _summaries(cloud, result.trees(cloud), version)
+    wanted = None if version >= ALL_CLASSES_SINCE else requested
+    shown = result.summarised(cloud, whole_trees=False).tolist()
+    return [",".join([_summary(cloud, index, version, wanted) for index in shown]).encode()]
 
 
 # -- allocation requests -----------------------------------------------------------------------
@@ -156,60 +156,44 @@ def _amounts(amounts: Mapping[str, int]) -> str:
 # -- provider summaries ------------------------------------------------------------------------
 
 
-def _summaries(cloud: Cloud, roots: Indexes) -> list[bytes]:
-    """Return a text for each tree: ``"<uuid>": {...}`` of its providers in the newest form.
+def _summaries(cloud: Cloud, roots: Indexes, version: Version) -> list[bytes]:
+    """Return a text for each tree, in the form since 1.29; together they are the summaries.
 
-    Together they are the summaries, commas included. A thousand trees of 16 are answered in 3.4 ms of
-    processor time, 6.3 among a million providers; with a text for each provider it took 7.9 and 11.4.
+    A thousand trees of 16 are answered in 3.4 ms of processor time, 6.3 among a million providers; with a
+    text for each provider it took 7.9 and 11.4.
     """
-    kept = KeptTexts.on(cloud, "candidate summaries")
-
-    def write_one(index: int) -> bytes:
-        names = cloud.traits[index]
-        traits = kept.once(names, lambda: f"{_list_of_traits(names)}}}".encode())
-        return _without_traits(cloud, index) + traits
 
     def write(root: int) -> bytes:
-        return b"".join(map(write_one, cloud.forest.tree(root).tolist()))
+        members = cloud.forest.tree(root).tolist()
+        return "".join([f",{_summary(cloud, index, version)}" for index in members]).encode()
 
-    texts = kept.of(roots, cloud.tree_stamps(roots), write)
+    texts = KeptTexts.on(cloud, "candidate summaries").of(roots, cloud.tree_stamps(roots), write)
     if texts:
         texts[0] = texts[0].removeprefix(b",")
     return texts
 
 
-def _old_summaries(
-    cloud: Cloud, shown: Indexes, requested: Collection[str], version: Version
-) -> Iterable[str]:
-    """Yield ``"<uuid>": {...}`` for each provider in the form before 1.29."""
-    wanted = None if version >= ALL_CLASSES_SINCE else requested
-    for index in shown.tolist():
-        text = f'"{cloud.uuids[index]}":{{{_resources(cloud, index, wanted)}'
-        if version >= TRAITS_SINCE:
-            text += f',"traits":{_list_of_traits(cloud.traits[index])}'
-        yield text + "}"
-
-
-def _without_traits(cloud: Cloud, index: int) -> bytes:
-    """Return a comma and a summary up to its list of traits."""
-    parent = int(cloud.parents[index])
-    parent_text = "null" if parent < 0 else f'"{cloud.uuids[parent]}"'
-    root = cloud.uuids[int(cloud.roots[index])]
-    return (
-        f',"{cloud.uuids[index]}":{{{_resources(cloud, index, None)},'
-        f'"parent_provider_uuid":{parent_text},"root_provider_uuid":"{root}","traits":'
-    ).encode()
-
-
-def _resources(cloud: Cloud, index: int, wanted: Collection[str] | None) -> str:
+def _summary(
+    cloud: Cloud, index: int, version: Version, wanted: Collection[str] | None = None
+) -> str:
+    """Return ``"<uuid>": {...}`` of a provider, with the ``wanted`` classes; None: all."""
     records = [
         f'"{name}":{{"capacity":{capacity},"used":{used}}}'
         for name, capacity, used, _ in cloud.inventories[index]
         if wanted is None or name in wanted
     ]
-    return f'"resources":{{{",".join(records)}}}'
+    text = f'"{cloud.uuids[index]}":{{"resources":{{{",".join(records)}}}'
+    if version >= WHOLE_TREES_SINCE:
+        parent = int(cloud.parents[index])
+        parent_text = "null" if parent < 0 else f'"{cloud.uuids[parent]}"'
+        root = cloud.uuids[int(cloud.roots[index])]
+        text += f',"parent_provider_uuid":{parent_text},"root_provider_uuid":"{root}"'
+    if version >= TRAITS_SINCE:
+        text += f',"traits":{_list_of_traits(cloud.traits[index])}'
+    return text + "}"
 
 
+@lru_cache(maxsize=4096)
 def _list_of_traits(names: tuple[str, ...]) -> str:
     ordered = sorted(names, key=os_traits.is_custom)
     return "[" + ",".join(f'"{name}"' for name in ordered) + "]"

@@ -121,11 +121,7 @@ def groups(query: MultiDict, version: Version, most: int) -> tuple[Group, ...]:
     return tuple(Group(suffix, **given) for suffix, given in fields.items())
 
 
-def _resources(values: list[str], version: Version, suffix: str) -> dict[str, Any]:
-    return {"amounts": [query_syntax.resources(value) for value in values][-1]}
-
-
-def _required(values: list[str], version: Version, suffix: str) -> dict[str, Any]:
+def _required(values: list[str], version: Version, _suffix: str) -> dict[str, Any]:
     traits = query_syntax.required(values, version)
     return {"required": traits.wanted, "forbidden": traits.forbidden}
 
@@ -135,17 +131,13 @@ def _member_of(values: list[str], version: Version, suffix: str) -> dict[str, An
     return {"member_of": aggregates.wanted, "forbidden_aggregates": aggregates.forbidden}
 
 
-def _in_tree(values: list[str], version: Version, suffix: str) -> dict[str, Any]:
-    return {"in_tree": [query_syntax.in_tree(value) for value in values][-1]}
-
-
 READERS: dict[str, Callable[[list[str], Version, str], dict[str, Any]]] = {
-    "resources": _resources,
+    "resources": lambda values, *_: {"amounts": [*map(query_syntax.resources, values)][-1]},
     "required": _required,
     "member_of": _member_of,
-    "in_tree": _in_tree,
+    "in_tree": lambda values, *_: {"in_tree": [*map(query_syntax.in_tree, values)][-1]},
 }
-"""By parameter, what its values set of a ``Group``."""
+"""By parameter, what its values set of a ``Group``. All values are checked, the last one counts."""
 
 
 def check_groups(

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement.search.cloud import Cloud
-from placement.search.columns import MOST_UNUSED
 from placement.search.index_set import Indexes
 
 
@@ -24,7 +23,6 @@ class KeptTexts:
         self.form = form
         self._stamps = np.full(0, -1, np.int64)
         self._texts = np.empty(0, np.object_)
-        self.shared: dict[Hashable, bytes] = {}
 
     @classmethod
     def on(cls, cloud: Cloud, answer: str, form: Hashable = None) -> KeptTexts:
@@ -50,12 +48,3 @@ class KeptTexts:
         self._stamps[shown] = stamps
         texts: list[bytes] = self._texts[shown].tolist()
         return texts
-
-    def once(self, key: Hashable, write: Callable[[], bytes]) -> bytes:
-        """Return a piece that many providers have: one object for all of them."""
-        text = self.shared.get(key)
-        if text is None:
-            if len(self.shared) > 2 * len(self._stamps) + MOST_UNUSED:
-                self.shared.clear()
-            text = self.shared[key] = write()
-        return text

@@ -1,11 +1,11 @@
-"""/resource_providers and /resource_providers/{uuid} (specification 02 section 3).
+"""/resource_providers, /resource_providers/{uuid} and …/aggregates (specification 02 sections 3 and 5).
 
-Ten thousand providers have seventy thousand links: these are one text with the uuid put in, not as
-many objects. What a search finds is shown from texts that are kept from answer to answer until the
-provider changes. A uuid needs no escaping, a name does.
+The links of a provider are one text with the uuid put in. What a search finds is shown from texts that are
+kept from answer to answer until the provider changes. A uuid needs no escaping, a name does.
 """
 
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -25,12 +25,13 @@ from placement.search.cloud import Cloud
 from placement.search.index_set import Indexes
 from placement.web.microversion import Version
 from placement.web.request import Request
-from placement.web.response import empty_response, json_response, link, newest
+from placement.web.response import empty_response, json_response, link, newest, now
 from placement.web.validation import normalized_uuid
 
 TREES_SHOWN_SINCE = (1, 14)
 CREATED_SHOWN_SINCE = (1, 20)
 MOVES_SINCE = (1, 37)
+GENERATION_SINCE = (1, 19)
 
 BEGIN, END = b'{"resource_providers":[', b"]}"
 UUID_HERE = "<uuid>"
@@ -125,6 +126,34 @@ def _shown(request: Request, provider: ProviderRow, location: str | None = None)
     body = document(provider, _form(request))
     modified_at = newest([provider.modified_at])
     return json_response(request, body, last_modified=modified_at, location=location)
+
+
+# -- their aggregates (section 5) ----------------------------------------------------------------
+
+
+def list_aggregates(request: Request) -> Response:
+    """GET /resource_providers/{uuid}/aggregates"""
+    found = resource_provider.aggregates(request.db, request.path_args["uuid"])
+    return _aggregates(request, found.uuids, found.generation)
+
+
+def replace_aggregates(request: Request) -> Response:
+    """PUT /resource_providers/{uuid}/aggregates"""
+    body = request.read_provider_body(schemas.PUT_AGGREGATES.at(request.version.minor))
+    uuids, known = body, None
+    if request.version >= GENERATION_SINCE:
+        uuids, known = body["aggregates"], int(body[schemas.GENERATION])
+    generation = resource_provider.replace_aggregates(
+        request.db, request.path_args["uuid"], uuids, generation=known
+    )
+    return _aggregates(request, uuids, generation)
+
+
+def _aggregates(request: Request, uuids: Sequence[str], generation: int) -> Response:
+    body: dict[str, object] = {"aggregates": uuids}
+    if request.version >= GENERATION_SINCE:
+        body[schemas.GENERATION] = generation
+    return json_response(request, body, last_modified=now())
 
 
 # -- providers in JSON (section 3.1) -------------------------------------------------------------

@@ -9,7 +9,6 @@ import pytest
 from placement.handlers import candidate_answer
 from placement.search.candidate import SizeLimit
 from placement.search.cloud import Cloud
-from placement.search.columns import MOST_UNUSED
 from placement.search.search import search
 from tests.search.builders import World, ask, group, load
 
@@ -64,16 +63,6 @@ def test_a_new_provider_is_summarised_with_the_others() -> None:
     whole = summaries(cloud)
     assert set(whole) == {"uuid-of-a", "uuid-of-b", "uuid-of-c", "uuid-of-d"}
     assert whole["uuid-of-d"]["root_provider_uuid"] == "uuid-of-c"
-
-
-def test_traits_that_nobody_has_any_more_are_forgotten() -> None:
-    """A provider whose traits change for ever does not fill the memory."""
-    cloud = World().host("a", VCPU=4).cloud()
-    for number in range(MOST_UNUSED + 50):
-        cloud.replace(World().host("a", [f"CUSTOM_{number}"], VCPU=4).records.values())
-        assert summaries(cloud)["uuid-of-a"]["traits"] == [f"CUSTOM_{number}"]
-
-    assert len(cloud.kept_texts["candidate summaries"].shared) < 100
 
 
 def hosts_with_devices(hosts: int, devices: int) -> Cloud:
