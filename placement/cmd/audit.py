@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -188,20 +189,13 @@ def holders(db: Database) -> Iterator[Holder]:
     """Yield every consumer that holds something. Two statements for each thousand of them."""
     last = 0
     while True:
-        rows, amounts = db.snapshot(partial(consumer_rows.holders_after, consumer_id=last, most=BATCH))
+        rows, amounts = db.snapshot(
+            partial(consumer_rows.holders_after, consumer_id=last, most=BATCH)
+        )
         held: dict[str, dict[str, dict[str, int]]] = {row.uuid: {} for row in rows}
         for consumer, provider, class_name, amount in amounts:
             held[consumer].setdefault(provider, {})[class_name] = amount
-        for row in rows:
-            yield Holder(
-                row.uuid,
-                row.generation,
-                row.type_name,
-                row.project,
-                row.user,
-                row.changed_at,
-                held[row.uuid],
-            )
+        yield from (Holder(*row[1:], held=held[row.uuid]) for row in rows)
         if len(rows) < BATCH:
             return
         last = rows[-1].id
@@ -232,10 +226,8 @@ def _order(holder: Holder) -> tuple[str, str, datetime, str]:
 def _print(report: Report, as_json: bool) -> None:
     leaks = sorted(report.leaks, key=_order)
     if as_json:
-        shown = [
-            asdict(leak) | {"age_s": age and int(age.total_seconds())}
-            for leak, age in ((leak, _age(leak)) for leak in leaks)
-        ]
+        ages = [age and int(age.total_seconds()) for age in map(_age, leaks)]
+        shown = [asdict(leak) | {"age_s": age} for leak, age in zip(leaks, ages, strict=True)]
         json.dump({"leaks": shown, "missing": report.missing}, sys.stdout, indent=2, default=str)
         print()
         return
@@ -252,10 +244,9 @@ def _table(leaks: list[Holder]) -> prettytable.PrettyTable:
     table.align = "l"
     for leak in leaks:
         age = _age(leak)
-        holds: dict[str, int] = {}
+        holds: Counter[str] = Counter()
         for resources in leak.held.values():
-            for name, amount in resources.items():
-                holds[name] = holds.get(name, 0) + amount
+            holds.update(resources)
         shown = ", ".join(f"{name}:{amount}" for name, amount in sorted(holds.items()))
         since = "unknown" if age is None else str(age).partition(".")[0]
         table.add_row([leak.type or "-", leak.project, since, leak.uuid, shown])
@@ -271,7 +262,8 @@ def _remove(database: Database, report: Report, arguments: Any) -> list[Holder]:
         leak for leak in report.leaks if (ages[leak.uuid] or timedelta.max) > arguments.older_than
     ]
     print(f"{len(old)} of {len(report.leaks)} are old enough to be removed.", file=say)
-    if not old or not (arguments.yes or _confirm(len(old))):
+    question = f"Remove {len(old)} consumers with all that they hold? [y/N] "
+    if not old or not (arguments.yes or input(question).lower() in ("y", "yes")):
         return report.leaks
     gone = {leak.uuid for leak in old if release(database, leak)}
     for leak in old:
@@ -279,10 +271,3 @@ def _remove(database: Database, report: Report, arguments: Any) -> list[Holder]:
             print(f"{leak.uuid} has changed meanwhile and stays as it is.", file=say)
     print(f"{len(gone)} removed.", file=say)
     return [leak for leak in report.leaks if leak.uuid not in gone]
-
-
-def _confirm(number: int) -> bool:
-    return input(f"Remove {number} consumers with all that they hold? [y/N] ").lower() in (
-        "y",
-        "yes",
-    )

@@ -147,9 +147,7 @@ class _ManageCommand(DatabaseCommand):
             schema.sync(database, progress=report, rows=rows)
             if self.conf.command.finish:
                 coexistence.finish(database, rows)
-        if self.conf.command.finish:
-            return 0
-        if database.read(coexistence_rows.is_under_way):
+        if not self.conf.command.finish and database.read(coexistence_rows.is_under_way):
             print(SHARED, file=sys.stderr)
         return 0
 
@@ -202,9 +200,7 @@ class _ManageCommand(DatabaseCommand):
         schema.require_head(database)
         findings = _checked(database)
         repaired = _repair(database, findings) if self.conf.command.repair else {}
-        print(_check_table(findings, repaired))
-        for found in findings:
-            _print_examples(found)
+        _print_findings(findings, repaired)
         return 1 if any(found.count and found.invariant.broken for found in findings) else 0
 
 
@@ -240,22 +236,17 @@ class _Batches:
         """Run one batch of ``count`` rows, or batches until nothing is left; return the code."""
         if count is None:
             print(f"Running batches of {BATCH} until complete")
-            done = self._until_complete()
-        else:
-            done = self._batch(count)
-        print(self._table())
+        with _bar(None, "rows") as bar:
+            while (done := self._batch(count or BATCH)) and count is None:
+                bar.update(done)
+        rows = [[name, found, migrated] for name, (found, migrated) in self.totals.items()]
+        table = prettytable.PrettyTable(["Migration", "Total Found", "Completed"])
+        table.add_rows(rows)
+        print(table)
         if self.raised and not (count and done):
             print("Some migrations failed unexpectedly. Check log for details.")
             return FAILED
         return MORE if count and done else COMPLETE
-
-    def _until_complete(self) -> int:
-        with _bar(None, "rows") as bar:
-            while True:
-                done = self._batch(BATCH)
-                bar.update(done)
-                if not done:
-                    return done
 
     def _batch(self, maximum: int) -> int:
         self.raised = False
@@ -284,12 +275,6 @@ class _Batches:
             print(f"{found} rows matched query {name}, {done} migrated")
         return found, done
 
-    def _table(self) -> prettytable.PrettyTable:
-        table = prettytable.PrettyTable(["Migration", "Total Found", "Completed"])
-        for name, (found, done) in self.totals.items():
-            table.add_row([name, found, done])
-        return table
-
 
 def _checked(database: Database) -> list[invariants.Finding]:
     """Check all invariants on one committed state, which takes a while on a large ledger."""
@@ -311,31 +296,25 @@ def _repair(database: Database, findings: list[invariants.Finding]) -> dict[str,
     repaired = {}
     for found in findings:
         if found.count and found.invariant.repair is not None:
+            invariant = found.invariant
             with _bar(found.count, "rows") as bar:
-                repaired[found.invariant.name] = invariants.repair(
-                    database, found.invariant, bar.update
-                )
+                repaired[invariant.name] = invariants.repair(database, invariant, bar.update)
     return repaired
 
 
-def _check_table(
-    findings: list[invariants.Finding], repaired: dict[str, int]
-) -> prettytable.PrettyTable:
+def _print_findings(findings: list[invariants.Finding], repaired: dict[str, int]) -> None:
     table = prettytable.PrettyTable(["Invariant", "Result", "Violations", "Repaired"])
     table.align = "l"
     for found in findings:
         result = "ok" if not found.count else "WRONG" if found.invariant.broken else "note"
-        table.add_row(
-            [found.invariant.name, result, found.count, repaired.get(found.invariant.name, 0)]
-        )
-    return table
-
-
-def _print_examples(found: invariants.Finding) -> None:
-    if found.count:
-        print(f"{found.invariant.name}: {found.invariant.advice}")
-        for example in found.examples:
-            print(f"  {example}")
+        name = found.invariant.name
+        table.add_row([name, result, found.count, repaired.get(name, 0)])
+    print(table)
+    for found in findings:
+        if found.count:
+            print(f"{found.invariant.name}: {found.invariant.advice}")
+            for example in found.examples:
+                print(f"  {example}")
 
 
 if __name__ == "__main__":

@@ -70,49 +70,34 @@ def _parser(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
         parents=[common],
     )
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
-    _add_export(commands)
-    _add_diff(commands)
-    _add_apply(commands)
-    return parser
-
-
-def _add_export(commands: Any) -> None:
-    parser = commands.add_parser("export", help="write trees as YAML")
-    parser.add_argument("subject", nargs="*", metavar="PROVIDER", help="name or UUID")
-    parser.add_argument("--all", action="store_true", help="every tree of the service")
-    parser.add_argument(
+    export = commands.add_parser("export", help="write trees as YAML")
+    export.add_argument("subject", nargs="*", metavar="PROVIDER", help="name or UUID")
+    export.add_argument("--all", action="store_true", help="every tree of the service")
+    export.add_argument(
         "-o", "--output", metavar="FILE", help="write to FILE, not to standard output"
     )
-
-
-def _add_diff(commands: Any) -> argparse.ArgumentParser:
-    return _add_file(commands.add_parser("diff", help="show what a file would change"))
-
-
-def _add_apply(commands: Any) -> None:
-    parser = _add_file(commands.add_parser("apply", help="change what differs from a file"))
-    parser.add_argument(
+    diff = commands.add_parser("diff", help="show what a file would change")
+    apply = commands.add_parser("apply", help="change what differs from a file")
+    for command in (diff, apply):
+        command.add_argument("file", metavar="FILE", help="- for standard input")
+        command.add_argument(
+            "--color", choices=("auto", "always", "never"), default="auto", help="default: auto"
+        )
+    apply.add_argument(
         "--allow-reshape", action="store_true", help="let allocations move as the file says"
     )
-    parser.add_argument(
+    apply.add_argument(
         "--one-by-one",
         action="store_true",
         help="write each inventory in a request of its own, which does not need the reshaper's role but"
         " may stop half way",
     )
-    parser.add_argument(
+    apply.add_argument(
         "--timeout",
         type=float,
         default=RESHAPE_TIMEOUT_S,
         metavar="SECONDS",
         help="how long to repeat a reshape that meets conflicts (%(default)g)",
-    )
-
-
-def _add_file(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("file", metavar="FILE", help="- for standard input")
-    parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="default: auto"
     )
     return parser
 
