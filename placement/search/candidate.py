@@ -1,7 +1,4 @@
-"""What a search returns, compact: provider indexes and shared pieces.
-
-Specification 04 sections 4.2 and 5.7.
-"""
+"""What a search returns, compact: provider indexes and shared pieces (04 sections 4.2 and 5.7)."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ class Shape:
     """What alike candidates have in common: all but the providers that serve.
 
     ``amounts``: by class, per provider that takes something. ``served``: (suffix, number of
-    providers) per group in query order. Equal shapes of one search are one object, so that a
-    renderer can keep a template for each.
+    providers) per group in query order. Equal shapes of one search are one object.
     """
 
     amounts: tuple[Mapping[str, int], ...]
@@ -33,9 +29,8 @@ class Shape:
 class Combination(NamedTuple):
     """A shape with positions for providers; alike candidates of alike trees share one object.
 
-    ``taking``: the position of each of ``shape.amounts``. ``serving``: the positions of each of
-    ``shape.served``, one group after another; it is the same object as ``taking`` where each group
-    has one provider, which serves no other group.
+    ``taking``: the position of each of ``shape.amounts``. ``serving``: of each of ``shape.served``, one group
+    after another; the same object as ``taking`` where each group has a provider of its own.
     """
 
     shape: Shape
@@ -45,10 +40,7 @@ class Combination(NamedTuple):
 
 @dataclass(slots=True)
 class Candidate:
-    """One allocation request: provider indexes (``members``) for the combination's positions.
-
-    The combination need not use every member's position.
-    """
+    """One allocation request: provider indexes for the combination's positions, perhaps not for all."""
 
     combination: Combination
     members: Sequence[int]
@@ -78,14 +70,12 @@ def takers(candidates: Iterable[Candidate]) -> Indexes:
 
 @dataclass(slots=True)
 class SearchResult:
-    """The answer. Indexes are valid only while the cloud does not change (see ``cloud``).
+    """The answer. Indexes are valid only while the cloud does not change.
 
-    If ``uniform`` is set, the candidates are all alike: each of these providers takes, alone,
-    what ``pattern`` says at its position 0. Otherwise they are in ``mixed``. ``complete`` is False
-    if the work limit stopped the search, so that candidates may be missing; ``work`` counts the
-    placements tried.
-    ``before_cut``: provider indexes of the candidates before ``limit`` was applied, recorded only
-    for requests with ``one_provider_per_tree`` (section 6.3).
+    If ``uniform`` is set, each of these providers takes, alone, what ``pattern`` says at its position 0;
+    otherwise the candidates are in ``mixed``. ``complete`` is False if the work limit stopped the search;
+    ``work`` counts the placements tried. ``before_cut``: the providers of the candidates before ``limit``
+    was applied, only for requests with ``one_provider_per_tree`` (section 6.3).
     """
 
     tally: Tally
@@ -138,8 +128,7 @@ class SearchResult:
 class SizeLimit:
     """What the candidates of one answer may take up together; a search stops when it is used up.
 
-    :param most: the sum of the sizes, in whatever ``size_of`` measures.
-    :param size_of: the size of each candidate of a shape.
+    :param size_of: the size of each candidate of a shape, in the unit of ``most``.
     """
 
     def __init__(self, most: int, size_of: Callable[[Shape], int]) -> None:

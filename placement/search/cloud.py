@@ -1,10 +1,7 @@
 """All providers as a search needs them, by columns over a dense provider index.
 
-Threads: a ``Cloud`` has no lock of its own. ``replace`` works in place, so the owner holds one lock
-around each of (refresh), and (search and everything that reads its result with this cloud, i.e.
-rendering). Provider indexes are reused after a removal: outside the lock an index means nothing.
-
-Names (classes, traits) and aggregate uuids are the keys; no database id but the provider's is kept.
+A ``Cloud`` has no lock of its own. ``replace`` works in place, so the owner holds one lock around a
+refresh, and around a search with all that reads its result. Provider indexes are reused after a removal.
 """
 
 from __future__ import annotations
@@ -43,15 +40,12 @@ class BlockDigest(NamedTuple):
 
 
 class Cloud:
-    """All providers. See the module's docstring for the locking rule.
+    """All providers, in columns over provider index 0..size-1.
 
-    Columns, all over provider index 0..size-1: ``ids`` (-1: free slot), ``revisions``, ``parents``
-    and ``roots`` (provider indexes, -1: none), ``keys`` (hash of the uuid: the stable order of trees and
-    of their members), ``stamps`` (grows whenever the provider is replaced: a cache of rendered pieces
-    compares it), ``generations``, ``modified`` (seconds since the epoch, 0: not known), ``uuids``, ``names``,
-    ``traits`` (sorted tuple of names, shared between providers), ``aggregates`` (likewise) and
-    ``inventories`` (tuple of ``Held``). ``kept_texts``: texts that renderers keep, each under its own
-    name, as long as the cloud lasts.
+    ``ids`` (-1: free slot), ``parents`` and ``roots`` (provider indexes, -1: none), ``keys`` (hash of the
+    uuid: the stable order of trees and of their members), ``stamps`` (grows whenever the provider is
+    replaced), ``modified`` (seconds since the epoch, 0: not known), and others by their names.
+    ``kept_texts``: texts that renderers keep, each under its own name, as long as the cloud lasts.
     """
 
     def __init__(self) -> None:
@@ -107,10 +101,7 @@ class Cloud:
         return self._stock.classes
 
     def tree_stamps(self, roots: Indexes) -> NDArray[np.int64]:
-        """Return for each of these trees a number that no other state of the tree had or will have.
-
-        A new or changed provider gets a larger stamp. A tree gets smaller only when a provider leaves it.
-        """
+        """Return for each of these trees a number that no other state of the tree had or will have."""
         if not self.forest.nested:
             return self.stamps[roots] << TREE_BITS | 1
         members, counts = self.forest.trees(roots)
@@ -158,10 +149,7 @@ class Cloud:
         return self.classes[name].room
 
     def lasting_uuids(self) -> Sequence[str | None]:
-        """Return the uuids by index as they are now, to be used after the lock was given back.
-
-        Costs nothing: later changes are written into a copy.
-        """
+        """Return the uuids as they are now: later changes are written into a copy."""
         self._uuids_are_lent = True
         return self.uuids
 
@@ -185,8 +173,8 @@ class Cloud:
     def snapshot(self) -> Cloud:
         """Return a cloud of the same content; later changes of either do not reach the other.
 
-        Both share everything until the first change of either. That change copies the columns over all
-        providers, and of classes, traits and aggregates those that it touches.
+        The first change of either copies the columns over all providers, and of classes, traits and
+        aggregates those that it touches.
         """
         twin = copy(self)
         self._is_lent = twin._is_lent = True
@@ -217,10 +205,7 @@ class Cloud:
     # -- change ------------------------------------------------------------------------------
 
     def use(self, index: int, amounts: Mapping[str, int]) -> None:
-        """Count so much more of one provider as used; less, if negative.
-
-        For copies that answer "what if": no revision moves. Classes without inventory are left out.
-        """
+        """Count so much more of one provider as used, less if negative; no revision moves."""
         self._take_back()
         self._stock.use(index, amounts)
 
@@ -235,10 +220,9 @@ class Cloud:
         self._stock.own_class(name).room[indexes] = rooms
 
     def replace(self, records: Iterable[ProviderRecord], removed: Iterable[int] = ()) -> None:
-        """Remove providers by id, then store the given ones whole, new or not.
+        """Remove providers by id, then store the given ones whole, new or not. Some 20 us a record.
 
-        Costs some 20 us a record. A parent or root must be in the cloud or among the records.
-        Searches must not run meanwhile (see the module's docstring).
+        A parent or root must be in the cloud or among the records.
         """
         self._take_back()
         self._stamp += 1
@@ -252,10 +236,7 @@ class Cloud:
             self._store(index, record)
 
     def restock(self, stocks: Iterable[Stock]) -> None:
-        """Store inventories and usage of providers of which nothing else has changed.
-
-        Costs some 10 us each. See ``replace``.
-        """
+        """Store inventories and usage of providers of which nothing else has changed. Some 10 us each."""
         self._take_back()
         self._stamp += 1
         for stock in stocks:
@@ -265,7 +246,7 @@ class Cloud:
 
     @classmethod
     def load(cls, rows: CloudRows) -> Cloud:
-        """Build a cloud from database rows in bulk (section "Search" of the architecture)."""
+        """Build a cloud from database rows in bulk."""
         cloud = cls()
         cloud._load_providers(rows)
         if cloud.size:

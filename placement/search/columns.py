@@ -61,10 +61,8 @@ class Interned(Generic[Value]):
 class ClassColumn:
     """One resource class over all providers.
 
-    ``room[p]`` is min(icap - used, max_unit), at least 0, and 0 without inventory: the largest
-    amount that p can still take. Amounts are whole numbers, so "used + n <= the real capacity" and
-    "used + n <= its integer part" say the same (section 5.1) and one column serves both.
-    ``units`` has (min_unit, step_size) of those providers where they are not (1, 1).
+    ``room[p]``: the largest amount that p can still take, min(integer capacity - used, max_unit), at least
+    0. ``units``: (min_unit, step_size) of those providers where they are not (1, 1).
     """
 
     __slots__ = ("_unit_columns", "members", "owner", "room", "units")
@@ -122,10 +120,7 @@ class InventoryColumns:
         self._interned: Interned[Terms] = Interned()
 
     def copy(self, owner: object) -> InventoryColumns:
-        """Return columns of the same content that this owner may change.
-
-        Those of classes are copied when they change.
-        """
+        """Return columns of the same content that this owner may change; classes are copied when changed."""
         copied = InventoryColumns(owner)
         copied.held, copied.classes = self.held.copy(), self.classes.copy()
         copied._interned = self._interned
@@ -208,8 +203,7 @@ class InventoryColumns:
     ) -> None:
         """Give each provider its tuple of ``Held``; rows that say the same become one object.
 
-        Most do: of a million providers, hosts with 15 devices each, a sixth of the time of the first picture
-        and of its memory.
+        That saves a sixth of time and memory of the first picture of a million providers.
         """
         first, kind = _distinct(table)
         held = self._held_of(table[first], names)
@@ -274,10 +268,7 @@ class NameColumn:
         self._interned: Interned[tuple[str, ...]] = Interned()
 
     def copy(self, owner: object) -> NameColumn:
-        """Return a column of the same content that this owner may change.
-
-        Its sets of providers are copied when they change.
-        """
+        """Return a column of the same content that this owner may change; sets are copied when changed."""
         copied = NameColumn(owner)
         copied.lists, copied._by_name = self.lists.copy(), self._by_name.copy()
         copied._interned = self._interned
@@ -323,10 +314,7 @@ class NameColumn:
     def load(
         self, providers: NDArray[np.int64], numbers: NDArray[np.int64], words: Mapping[int, str]
     ) -> None:
-        """Store pairs of provider index and name into an empty column; those of index -1 are ignored.
-
-        :param words: the names by their numbers.
-        """
+        """Store pairs of provider index and number of a word; those of index -1 are ignored."""
         used_numbers, places = np.unique(numbers, return_inverse=True)
         names = [words[number] for number in used_numbers.tolist()]
         ranks = np.argsort(np.argsort(names))

@@ -44,8 +44,8 @@ class Nothing(Exception):
 class Slot:
     """One choice to make: a granular group, or one class of the unsuffixed group.
 
-    ``local``: the providers that may serve at the anchor of their own tree. ``away``: the sharing
-    providers that may serve at other anchors, None if there are none.
+    ``local``: the providers that may serve in their own tree. ``away``: the sharing providers that may
+    serve at other anchors, None if there are none.
     """
 
     suffix: str
@@ -58,10 +58,9 @@ class Slot:
 class Feasible:
     """The slots, the anchors at which each of them has a choice, and the trait demands left.
 
-    ``demands``: for each any-of set of the unsuffixed group's ``required`` the providers that meet it.
-    The providers of all classes must meet them together, so only a combination can tell.
-    ``untested``: pairs of local and away providers, of which each anchor needs one. They are left to be
-    tested tree by tree; until then there are more anchors than have a choice.
+    ``demands``: the providers that meet each any-of set of the unsuffixed group's ``required``; whether those
+    of all classes meet them together, only a combination can tell. ``untested``: pairs of local and away
+    providers of which each anchor needs one, left to be tested tree by tree.
     """
 
     anchors: Mask
@@ -96,14 +95,12 @@ def feasible(
 ) -> Feasible:
     """Run all tests in the order of section 5.8.
 
-    With ``tree_by_tree`` the caller tests which trees have a choice for each slot: for all trees that
-    test costs more than all others, and most answers need few trees. Then ``Nothing`` and errors for
-    unknown names may be missing.
-
-    Raises ``Nothing`` for an empty answer and ``UnknownTraitName`` / ``UnknownClassName`` exactly where
-    that section says so, for names that no provider has and that are not ``known``; None: all names
-    exist. ``has_choice`` tells whether a smaller request has any candidate; it is
-    asked only before an unknown name is reported behind an unsuffixed group with trait demands.
+    :param known: names that exist although no provider has them; None: all names exist.
+    :param has_choice: tells whether a smaller request has any candidate.
+    :param tree_by_tree: the caller tests which trees have a choice for each slot: for all trees that costs
+        more than all other tests. ``Nothing`` and errors for unknown names may then be missing.
+    :raises Nothing: the answer is empty.
+    :raises UnknownName:
     """
     anchors = _anchors(cloud, request, known, tally)
     found = Feasible(anchors.copy())
@@ -355,8 +352,7 @@ def _settle_demands(
 ) -> None:
     """Before an unknown name is reported, make sure that F(a) of section 5.5 is not empty.
 
-    The masks only say that each trait demand alone can be met; whether one f meets them all takes
-    a small search, worth it only here, where it decides between an error and an empty answer.
+    Masks say that each trait demand alone can be met; whether all can at once takes a small search.
     """
     for group in request.groups[:position]:
         if not group.suffix and group.required and len(group.amounts) > 1:

@@ -24,11 +24,7 @@ Asker = TypeVar("Asker", Group, CandidateRequest)
 
 
 class Scope(Enum):
-    """Which providers of the unsuffixed group must meet a condition (section 5.5).
-
-    A suffixed group has one provider, which meets every condition. The unsuffixed group's steps come
-    in this order.
-    """
+    """Which providers of the unsuffixed group must meet a condition (section 5.5), in the order of steps."""
 
     EACH = "each provider"
     EACH_AND_ROOT = "each provider and the root"
@@ -53,12 +49,11 @@ class Attribute:
 class Filter(Generic[Asker]):
     """One kind of condition that a query can set.
 
-    ``parameter``: its name in the query, without suffix. ``asked``: the conditions, each a set of names
-    of which a provider must have one (``wanted``) or none. ``sign`` stands before them in the query.
-    ``unmet``: why a tree cannot serve, with {names}, {suffix} and {where}. ``example``: what was in the way
-    of one provider; takes the step's subject, all names asked, and the names that the provider has.
-    ``one_by_one``: each condition is a step of its own. ``stop``: ends the search at once where no
-    provider meets the conditions.
+    ``parameter``: without suffix. ``asked``: the conditions, each a set of names of which a provider must
+    have one (``wanted``) or none. ``sign`` stands before them in the query. ``unmet``: why a tree cannot
+    serve, with {names}, {suffix} and {where}. ``example``: what was in the way of one provider, given the
+    step's subject, all names asked, and those it has. ``one_by_one``: each condition is a step of its own.
+    ``stop``: why the search ends at once where no provider meets the conditions.
     """
 
     parameter: str

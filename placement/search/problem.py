@@ -36,10 +36,10 @@ def bit_set(numbers: Iterable[int]) -> BitSet:
 
 @dataclass(slots=True)
 class Work:
-    """Counts the tried placements of one request, over all its problems.
+    """Counts the tried placements of one request.
 
-    ``limit`` bounds them all, ``patience`` those in one problem since its last solution: a hard tree is
-    given up before it spends the share of the others. ``cut_short``: a bound was reached.
+    ``limit`` bounds those of all its problems, ``patience`` those in one problem since its last solution.
+    ``cut_short``: a bound was reached.
     """
 
     limit: int
@@ -52,9 +52,9 @@ class Work:
 class Rules:
     """What is the same at every anchor of a request.
 
-    ``amounts[s]`` maps a class to the amount that slot s takes. ``granular``: the slots that are
-    suffixed groups; the others are the classes of the unsuffixed group. ``subtrees``: sets of
-    slots. ``demands``: bit set of the trait demands that the unsuffixed slots meet together.
+    ``amounts``: by slot. ``granular``: the slots that are suffixed groups; the others are the classes of
+    the unsuffixed group. ``subtrees``: sets of slots. ``demands``: bit set of the trait demands that the
+    unsuffixed slots meet together.
     """
 
     amounts: tuple[Mapping[str, int], ...]
@@ -78,10 +78,9 @@ class Rules:
 class ReachableProvider:
     """One provider as seen from an anchor.
 
-    ``slots``: bit set of the slots that it may serve, each of which fits by itself. ``rooms``: room
-    per contested class, cut to the total asked. ``meets``: bit set of the trait demands.
-    ``shared``: a sharing provider. ``tree``: equal for places of one tree. ``parent``: position of
-    the nearest ancestor among the places, which comes before this one, or -1.
+    ``slots``: bit set of the slots that fit by themselves. ``rooms``: per contested class, cut to the total
+    asked. ``meets``: bit set of the trait demands. ``tree``: equal for places of one tree. ``parent``:
+    position of the nearest ancestor among the places, which comes before this one, or -1.
     """
 
     slots: BitSet
@@ -96,8 +95,7 @@ class ReachableProvider:
 class AssignmentProblem:
     """One kind of anchor's question: which slot goes to which place, named by its position.
 
-    ``domains``: by slot the bit set of the positions that may take it. ``own``: bit set of the
-    positions in the anchor's own tree if at least one slot must be there, else 0. ``idle``:
+    ``own``: the positions in the anchor's own tree if at least one slot must be there, else 0. ``idle``:
     placements tried since the last solution.
     """
 
@@ -135,8 +133,7 @@ class AssignmentProblem:
     def sharers_may_serve_all(self) -> bool:
         """Tell whether sharing providers alone can serve every slot.
 
-        Only such a candidate can be found from two anchors: any other provider ties it to its
-        own root (section 5.2).
+        Only such a candidate can be found from two anchors (section 5.2).
         """
         shared = bit_set(p for p, place in enumerate(self.places) if place.shared)
         if self.own and not self.own & shared:

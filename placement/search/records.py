@@ -59,12 +59,11 @@ class Stock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CloudRows:
-    """A whole cloud as database rows; each sequence may come in any order.
+    """A whole cloud as database rows, in any order; rows of unknown providers are ignored.
 
     ``providers``: (id, uuid, revision, parent id or None, root id, name, generation, modified).
     ``inventories``: (provider id, class id, the fields of ``InventoryRecord``, used).
-    ``traits``: (provider id, trait id). ``aggregates``: (provider id, aggregate id).
-    The three mappings name the ids. Rows of unknown providers are ignored.
+    ``traits``, ``aggregates``: (provider id, id).
     """
 
     providers: Sequence[Sequence[Any]]

@@ -47,8 +47,8 @@ class UnknownClassName(UnknownName):
 class Group:
     """One request group; the suffix "" is the unsuffixed group, all others are granular.
 
-    ``required`` and ``member_of`` are conjunctions of any-of sets: a plain required trait is a set
-    of one. ``in_tree`` is the uuid of any provider of the wanted tree.
+    ``required`` and ``member_of`` are conjunctions of any-of sets. ``in_tree`` is the uuid of any provider
+    of the wanted tree.
     """
 
     suffix: str
@@ -64,11 +64,10 @@ class Group:
 class CandidateRequest:
     """Groups in query order and the rules that bind them all.
 
-    ``maximum`` below zero means no bound, 0 acts as 1. A ``seed`` asks for a random selection and
-    order. ``start``, any number drawn from 64 bits, says where in the order of the trees the search
-    begins and with which stride it goes on; None: at the first, one after another; a seed overrides it.
-    ``one_provider_per_tree`` is the rule for microversions before 1.29 (section 5.7).
-    ``anchor``: uuid of the only root at which candidates are looked for, None for all.
+    ``maximum`` below zero means no bound, 0 acts as 1. A ``seed`` asks for a random selection and order.
+    ``start``, any number of 64 bits, says where in the order of the trees the search begins and with which
+    stride it goes on; None: at the first, one after another; a seed overrides it. ``one_provider_per_tree``:
+    the rule before 1.29 (section 5.7). ``anchor``: uuid of the only root to search, None for all.
     """
 
     groups: tuple[Group, ...]

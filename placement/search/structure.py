@@ -1,8 +1,4 @@
-"""What changes rarely in a cloud: the order of its trees, and which providers share with which trees.
-
-Both are derived from a ``Cloud`` and thrown away when its shape changes. Claims change only used
-amounts, and keep them.
-"""
+"""What changes rarely in a cloud: the order of its trees, and which providers share with which trees."""
 
 from __future__ import annotations
 
@@ -43,10 +39,9 @@ def ranges(starts: Indexes, counts: Indexes) -> NDArray[np.int64]:
 class Forest:
     """The trees in their stable order (section 6.4): by a hash of the provider's uuid.
 
-    ``roots``: root providers in order. ``members``: all providers, tree by tree in the order of
-    ``roots``, within a tree by hash; the tree of ``roots[i]`` is ``members[start[i]:start[i] +
-    count[i]]``. ``place[r]`` is that i for a root r. ``nested``: some provider is not a root.
-    ``alive``: the slots that hold a provider.
+    ``members``: all providers, tree by tree in the order of ``roots``, within a tree by hash; the tree of
+    ``roots[i]`` is ``members[start[i]:start[i] + count[i]]``. ``place[r]`` is that i for a root r.
+    ``nested``: some provider is not a root. ``alive``: the slots that hold a provider.
     """
 
     def __init__(self, root: Indexes, keys: Keys) -> None:
@@ -87,8 +82,7 @@ class Forest:
 class Sharing:
     """Which sharing providers (``sharers``) are reached from which trees (section 5.2).
 
-    ``anchors(p)`` for many p at once is ``reached``; ``reach(a)`` without tree(a) is ``away``.
-    Size is bounded by the number of memberships, not by providers times trees.
+    Its size is bounded by the number of memberships.
     """
 
     def __init__(
