@@ -1,7 +1,4 @@
-"""The application from an already filled configuration: start-up, and the pipeline from the outside in.
-
-Specification 06 sections 1 and 2; 01 section 1.
-"""
+"""The application from a filled configuration: start-up and pipeline (06 sections 1 and 2, 01 section 1)."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -43,8 +40,7 @@ def loadapp(
     """Return a new WSGI application; steps 5 to 9 of the start-up.
 
     :param project_name: ignored; older callers give it.
-    :param database: what the application works on; the process's database
-        (:func:`placement.db_api.configure`) if not given.
+    :param database: the process's (:func:`placement.db_api.configure`) if not given.
     :raises placement.db.schema.SchemaError: the schema is absent, too old or too new.
     """
     database = database or db_api.database(config)

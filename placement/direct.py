@@ -1,7 +1,4 @@
-"""The whole HTTP interface in this process: no running service and no sockets.
-
-For offline use against the database (specification 05 part B).
-"""
+"""The whole HTTP interface in this process, for offline use of the database (specification 05 part B)."""
 
 from __future__ import annotations
 
@@ -24,11 +21,7 @@ DEFAULT_ROLES = "admin,service"
 
 
 def _identified(application: WSGIApp) -> WSGIApp:
-    """Let a request without a token act as ``admin``, as WSGI middleware.
-
-    It has the role ``service`` too, which the reshaper needs: offline reshaping is what this client is
-    for. A request with a token or roles of its own gets plain noauth2.
-    """
+    """Let a request without a token act as ``admin`` with the role ``service``, which the reshaper needs."""
 
     def respond(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if "HTTP_X_AUTH_TOKEN" not in environ:

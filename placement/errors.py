@@ -1,8 +1,6 @@
 """Every error the service answers with, declared once.
 
-A subclass of :class:`PlacementError` says its HTTP status, its ``code`` (specification 01 section 9.4),
-its wording, and the fields that the wording needs. The domain raises it;
-``placement.web.error_responses`` alone turns it into a response. Errors that belong to one noun live
+``placement.web.error_responses`` alone turns them into responses. Errors that belong to one noun live
 beside that noun in ``placement.objects``; only what several rooms share is here.
 """
 
@@ -55,10 +53,7 @@ class BadRequest(PlacementError):
 
 
 class Malformed(BadRequest):
-    """A request that breaks one of the rules in ``texts``, of which each has its frozen wording.
-
-    One class for errors that differ in nothing but the wording, and some of them in the code.
-    """
+    """A request that breaks one of the rules in ``texts``, of which each has its frozen wording."""
 
     texts: ClassVar[Mapping[str, str]] = {}
     codes: ClassVar[Mapping[str, str]] = {}
@@ -164,10 +159,7 @@ class DatabaseBusy(Unavailable):
 
 
 class OutcomeUnknown(Unavailable):
-    """The connection broke while the transaction was being committed.
-
-    The write happened as a whole or not at all; only reading again tells which.
-    """
+    """The connection broke during COMMIT: the write happened as a whole or not at all."""
 
     reason = "outcome_unknown"
     retry = Retry.AFTER_READING

@@ -1,9 +1,7 @@
-"""What happens while a request is served, for metrics and the log of slow requests (specification 07
-section 6).
+"""What happens while a request is served, for metrics and the log of slow requests (07 section 6).
 
-Modules of every floor note what happens in one line each, in the :class:`Trace` of the thread. The layer of
-:mod:`placement.web.observation` begins one and reads it at the end, if metrics or the log of slow requests
-are configured.
+Modules of every floor note it in the :class:`Trace` of the thread; :mod:`placement.web.observation` begins
+one and reads it at the end.
 """
 
 import threading
@@ -31,16 +29,14 @@ class Found:
 
 
 class Trace:
-    """What was noted of one request. It is cheap to make, since most requests set few attributes.
+    """What was noted of one request. Most requests set few attributes.
 
-    ``eventful``: more was noted than route, status and statements, which every request has. ``stages``:
-    seconds by stage of a search: freshness, filter, combine, render. ``refreshes``: how the picture was
-    refreshed (nothing, part or whole), how many providers were read for it, and how many it has.
-    ``repeats``: why transactions were repeated. ``held_s``: seconds for which each transaction kept
-    providers locked. ``waits`` and ``waited_s``: the number of waits for a connection, and their seconds.
-    ``conflict``: the class of the error that was answered with 409. ``database_errors``: each one of
-    :data:`placement.db.driver_errors.KINDS`. ``gave_up``: writes refused after too many conflicts.
-    ``foreign_writes``: the writes of another service that have not been counted in yet.
+    ``eventful``: more was noted than every request has. ``stages``: seconds by stage of a search: freshness,
+    filter, combine, render. ``refreshes``: how the picture was refreshed (nothing, part or whole), how many
+    providers were read for it, and how many it has. ``repeats``: why transactions were repeated. ``held_s``:
+    seconds for which each transaction kept providers locked. ``waits``: for a connection. ``conflict``: the
+    class of the error that was answered with 409. ``database_errors``: of ``driver_errors.KINDS``.
+    ``gave_up``: writes refused after too many conflicts. ``foreign_writes``: those not counted in yet.
     """
 
     route = "none"

@@ -21,11 +21,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register every option of the service on ``conf``, those of its libraries that it reads too.
-
-    May be called again. Must be called before ``conf`` parses a command line, because the options
-    of the log library are also command line options.
-    """
+    """Register every option of the service and its libraries, before ``conf`` parses a command line."""
     for group, options in list_opts():
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
     log.register_options(conf)
@@ -35,8 +31,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 def default_config_files(prog: str | None = None) -> list[str]:
     """Return the files the web application reads, most important last.
 
-    ``$OS_PLACEMENT_CONFIG_DIR/placement.conf`` alone when that variable is set and not blank,
-    whether or not the file exists; what the default search finds otherwise.
+    If ``OS_PLACEMENT_CONFIG_DIR`` is set, the file there alone, whether or not it exists.
     """
     directory = os.environ.get("OS_PLACEMENT_CONFIG_DIR", "").strip()
     if directory:
@@ -48,9 +43,7 @@ def load(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> None:
     """Read the configuration of the web application; the server's command line is never parsed.
 
     :param config_files: read these and nothing else instead of searching.
-    :raises oslo_config.cfg.ConfigFilesNotFoundError: a file of ``config_files`` is missing, or
-        ``OS_PLACEMENT_CONFIG_DIR`` names a directory without ``placement.conf``.
-    :raises oslo_config.cfg.RequiredOptError: ``[placement_database]/connection`` is missing.
+    :raises oslo_config.cfg.Error: one is missing, or ``[placement_database]/connection``.
     """
     directories: list[str] | None = None
     if config_files or os.environ.get("OS_PLACEMENT_CONFIG_DIR", "").strip():
@@ -66,8 +59,7 @@ def load(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> None:
 def read(conf: cfg.ConfigOpts, argv: Sequence[str], **more: Any) -> None:
     """Let ``conf`` parse a command line and its files.
 
-    :raises oslo_config.cfg.Error: what oslo.config raises, but for one message: it repeats what stands
-        behind a dollar sign, which may be in a password.
+    :raises oslo_config.cfg.Error: the library's, but that what stands behind a dollar sign is not repeated.
     """
     try:
         conf(argv, project=PROJECT, **more)

@@ -38,12 +38,7 @@ Options = dict[str, set[str]]
 
 
 def unknown_options(conf: cfg.ConfigOpts) -> list[str]:
-    """Return a sentence for each unknown option that is given in a group of the service.
-
-    Groups of others are left alone: a file may be shared. Environment variables count like files.
-
-    :param conf: has parsed its files.
-    """
+    """Return a sentence for each unknown option that is given in a group of the service."""
     known = _known(conf)
     unknown = []
     for place, group, name in [*_in_files(conf), *_in_environment(known)]:
@@ -55,12 +50,7 @@ def unknown_options(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
-    """Return a sentence for each section of a file whose name is almost one of the service.
-
-    Other sections are left alone: a file may be shared, and deployment tools write those of libraries.
-
-    :param conf: has parsed its files.
-    """
+    """Return a sentence for each section of a file whose name is almost one of the service."""
     known = {name.lower(): name for name in _known(conf)}
     foreign = {conf[IDENTITY].auth_section} | set(conf)
     misspelt = []

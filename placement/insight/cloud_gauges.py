@@ -46,10 +46,7 @@ class CloudGauges:
         self._shown = NOTHING
 
     def of(self, picture: Picture) -> CloudFigures:
-        """Return the gauges; while a thread makes new ones, the others get the old ones.
-
-        Cost, once in 15 s: to read the picture, and some milliseconds for a thousand providers.
-        """
+        """Return the gauges; while a thread makes new ones, the others get the old ones."""
         if self._lock.acquire(blocking=False):
             try:
                 if time.monotonic() >= self._next_s:
@@ -74,10 +71,7 @@ def _made(picture: Picture) -> tuple[CloudFigures, float]:
 
 
 def _totals(cloud: Cloud) -> tuple[dict[str, Counter[str]], int]:
-    """Add up the cloud by class, and count the providers that are over capacity.
-
-    2 ms for a thousand providers.
-    """
+    """Add up the cloud by class, and count the providers that are over capacity."""
     by_class: dict[str, Counter[str]] = {}
     over = 0
     # Many hosts have equal inventories: each set is added up once, times the number of hosts that have it.

@@ -33,10 +33,7 @@ OPERATION = ("method", "route")
 
 
 class Family(NamedTuple):
-    """A counter, or with ``buckets`` a histogram; ``at_zero``: series that are shown before they count.
-
-    What begins at 1 has never increased.
-    """
+    """A counter, or with ``buckets`` a histogram; ``at_zero``: series that are shown before they count."""
 
     name: str
     text: str
@@ -140,7 +137,7 @@ class Metrics:
         self._registry = prometheus.CollectorRegistry()
         self._families = {family.name: self._made(family) for family in FAMILIES}
         for operation in writes:
-            self._families["contention_refusals"].labels(*operation)
+            self._series("contention_refusals", *operation)
         self._gauges: dict[str, prometheus.Gauge] = {}
         self._cloud = CloudGauges()
         self._database: Database | None = None
@@ -160,13 +157,9 @@ class Metrics:
             made.labels(label)
         return made
 
-    def _observe(self, name: str, value: float, *labels: str) -> None:
+    def _series(self, name: str, *labels: str) -> Any:
         family = self._families[name]
-        (family.labels(*labels) if labels else family).observe(value)
-
-    def _count(self, name: str, amount: float, *labels: str) -> None:
-        family = self._families[name]
-        (family.labels(*labels) if labels else family).inc(amount)
+        return family.labels(*labels) if labels else family
 
     def _show(self, name: str, value: float) -> None:
         """Set a gauge, made when it is first set: before that it would show 0."""
@@ -184,7 +177,7 @@ class Metrics:
         if self._process != os.getpid():
             self._forget_states()
         method = method_of(environ)
-        self._observe("request_seconds", seconds, method, trace.route, trace.status)
+        self._series("request_seconds", method, trace.route, trace.status).observe(seconds)
         if self._database is not None and len(self._database.in_use) != self._shown_in_use:
             self._record_pool(self._database)
         if trace.eventful:
@@ -192,38 +185,38 @@ class Metrics:
 
     def _record_events(self, operation: tuple[str, str], trace: Trace) -> None:
         if trace.attempts:
-            self._count("write_attempts", trace.attempts, *operation)
+            self._series("write_attempts", *operation).inc(trace.attempts)
         for held_s in trace.held_s:
-            self._observe("providers_held_seconds", held_s, *operation)
+            self._series("providers_held_seconds", *operation).observe(held_s)
         if trace.found is not None:
             self._record_search(trace, trace.found)
         for kind, read, providers in trace.refreshes:
-            self._count("picture_refreshes", 1, kind)
+            self._series("picture_refreshes", kind).inc()
             if read:
-                self._count("picture_providers_read", read)
+                self._series("picture_providers_read").inc(read)
             self._record_picture(providers)
         if trace.waits:
-            self._count("pool_waits", trace.waits)
-            self._count("pool_wait_seconds", trace.waited_s)
+            self._series("pool_waits").inc(trace.waits)
+            self._series("pool_wait_seconds").inc(trace.waited_s)
         if trace.gave_up:
-            self._count("contention_refusals", trace.gave_up, *operation)
+            self._series("contention_refusals", *operation).inc(trace.gave_up)
         if trace.conflict is not None:
-            self._count("conflicts", 1, *operation, trace.conflict)
+            self._series("conflicts", *operation, trace.conflict).inc()
         for cause in trace.repeats:
-            self._count("repeats", 1, *operation, cause)
+            self._series("repeats", *operation, cause).inc()
         for kind in trace.database_errors:
-            self._count("database_errors", 1, kind)
+            self._series("database_errors", kind).inc()
         if trace.foreign_writes is not None:
             self._show("foreign_writes", trace.foreign_writes)
 
     def _record_search(self, trace: Trace, found: Found) -> None:
         for stage, seconds in trace.stages.items():
-            self._observe("search_stage_seconds", seconds, stage)
-        self._observe("search_candidates", found.candidates)
+            self._series("search_stage_seconds", stage).observe(seconds)
+        self._series("search_candidates").observe(found.candidates)
         if found.stopped is not None:
-            self._count("searches_empty", 1, found.stopped)
+            self._series("searches_empty", found.stopped).inc()
         for bound in found.cut:
-            self._count("searches_cut", 1, bound)
+            self._series("searches_cut", bound).inc()
 
     def watch_pool(self, database: Database) -> None:
         """Count the connections of this database that are in use; one in memory has no pool."""
@@ -278,10 +271,8 @@ class Metrics:
 class ProcessSlots:
     """Numbers from 0 in one directory; two living processes never have the same.
 
-    A number is a lock on a file, which the kernel releases when the process ends, however it ends. The next
-    process continues the files of a dead one: there are never more of them than processes at once, counters
-    never fall, and the lock says whether the owner of a number lives. With process ids, the default of
-    prometheus-client, each worker that ends would leave its files for ever.
+    A number is a lock on a file, which the kernel releases when the process ends. The next process continues
+    the files of a dead one: they are never more than processes at once, and counters never fall.
 
     :param taken: called with each number that this process takes.
     """
@@ -303,12 +294,9 @@ class ProcessSlots:
 
     def abandoned(self) -> list[int]:
         """Return the numbers that no process has at the moment."""
-        return [
-            number
-            for number in map(int, (path.stem for path in self._directory.glob("*.lock")))
-            # To close a second descriptor of its own file would release the lock of this process.
-            if number != self.mine() and not self._is_locked(number)
-        ]
+        numbers = map(int, (path.stem for path in self._directory.glob("*.lock")))
+        # To close a second descriptor of its own file would release the lock of this process.
+        return [each for each in numbers if each != self.mine() and not self._is_locked(each)]
 
     def _take(self) -> int:
         for number in itertools.count():
@@ -326,10 +314,7 @@ class ProcessSlots:
         return file is None
 
     def _locked(self, number: int) -> int | None:
-        """Lock the number without waiting; return its open file, or None if another process has it.
-
-        A lock of fcntl: a forked child does not inherit it.
-        """
+        """Lock the number without waiting; return its open file, or None if another process has it."""
         file = os.open(
             self._directory / f"{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )

@@ -119,8 +119,9 @@ def verdict(cloud: Cloud, request: CandidateRequest, provider: int, has_candidat
     name = cloud.names[provider]
     if has_candidate:
         return f"{name} could take this."
-    reasons = list(_reasons(cloud, request, int(cloud.roots[provider])))
-    return f"{name} cannot take this: {'; '.join(reasons)}."
+    reasons = "; ".join(_reasons(cloud, request, int(cloud.roots[provider])))
+    together = "it meets each demand by itself, but not all of them together"
+    return f"{name} cannot take this: {reasons or together}."
 
 
 def _reasons(cloud: Cloud, request: CandidateRequest, root: int) -> Iterator[str]:
@@ -128,17 +129,11 @@ def _reasons(cloud: Cloud, request: CandidateRequest, root: int) -> Iterator[str
     reach = np.zeros(cloud.size, np.bool_)
     reach[cloud.roots == root] = True
     reach[list(cloud.sharing.away(root))] = True
-    found = False
     for each, names in conditions(ROOT_FILTERS, request):
         if not each.met(cloud, names)[root]:
-            found = True
             yield each.unmet.format(names=words(names))
     for group in request.groups:
-        for reason in _of_group(cloud, group, root, reach):
-            found = True
-            yield reason
-    if not found:
-        yield "it meets each demand by itself, but not all of them together"
+        yield from _of_group(cloud, group, root, reach)
 
 
 def _of_group(cloud: Cloud, group: Group, root: int, reach: Mask) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """What operators ask about a request: why nothing, how many more (specification 07 sections 2 and 3).
 
-A question is answered on a snapshot of the picture, outside its lock: it delays other searches of the worker
-by one search at most.
+A question is answered on a snapshot of the picture, outside its lock.
 """
 
 from dataclasses import dataclass, replace
@@ -61,8 +60,6 @@ def explain(
 
     :param about: uuid or name of a provider.
     :param work_factor: the most searches that this may cost; each answer costs at least one.
-    :raises UnknownHost:
-    :raises UnknownNameInQuery:
     """
     request = asked.request
     opened = open_on(picture, one_more(request))
@@ -146,10 +143,7 @@ class Capacity:
 def capacity(
     picture: Picture, request: CandidateRequest, *, by_aggregate: bool, top: int, work_factor: int
 ) -> Capacity:
-    """Return how often a request fits, one placement after the other, and the ``top`` places for it.
-
-    :raises UnknownNameInQuery:
-    """
+    """Return how often a request fits, one placement after the other, and the ``top`` places for it."""
     opened = open_on(picture, replace(request, limit=1))
     packing = pack(opened.cloud, request, opened.known, work_factor)
     places = _by_aggregate if by_aggregate else _by_tree

@@ -1,8 +1,4 @@
-"""What would help a request without candidates, found by searching again (specification 07 section 2).
-
-No rule of the search is repeated here: to drop a demand, the query is searched without it; to try a smaller
-amount, the query is searched with it.
-"""
+"""What would help a request without candidates, found by searching again (specification 07 section 2)."""
 
 from __future__ import annotations
 
@@ -40,7 +36,7 @@ class Count:
 class Budget:
     """The searches that one question has left, and the placements that they may try.
 
-    ``known``: names that exist although no provider has them.
+    Searches raise :class:`Spent`. ``known``: names that exist although no provider has them.
     """
 
     known: NameSets
@@ -49,10 +45,7 @@ class Budget:
     complete: bool = True
 
     def search(self, cloud: Cloud, request: CandidateRequest) -> SearchResult:
-        """Return the result of one search.
-
-        :raises Spent:
-        """
+        """Return the result of one search."""
         if self.searches <= 0 or self.work <= 0:
             self.complete = False
             raise Spent
@@ -63,10 +56,7 @@ class Budget:
         return result
 
     def count(self, cloud: Cloud, request: CandidateRequest) -> Count:
-        """Return the number of allocation requests that the compatible API answers to this request.
-
-        :raises Spent:
-        """
+        """Return the number of allocation requests that the compatible API answers to this request."""
         limit = request.limit or COUNTED
         return self.counted(cloud, request, self.search(cloud, one_more(request)), limit)
 
@@ -83,10 +73,7 @@ class Budget:
         return Count(count, complete)
 
     def has_candidate(self, cloud: Cloud, request: CandidateRequest) -> bool:
-        """Tell whether there is any candidate.
-
-        :raises Spent:
-        """
+        """Tell whether there is any candidate."""
         result = self.search(cloud, replace(request, limit=1))
         self.complete &= result.complete or len(result) > 0
         return len(result) > 0
@@ -142,8 +129,7 @@ class LargestAmount:
 class Remedies:
     """What would help: relaxations, helpful ones first, and smaller amounts.
 
-    ``pairs``: to drop one demand did not help, and pairs were tried. ``complete`` is False if the budget did
-    not suffice for all.
+    ``pairs``: pairs of demands were tried, since to drop one did not help. ``complete``: the budget sufficed.
     """
 
     relaxations: list[Relaxation]
@@ -155,21 +141,15 @@ class Remedies:
 def remedies(
     cloud: Cloud, asked: RelaxableRequest, budget: Budget, anchor: str | None = None
 ) -> Remedies:
-    """Return what would help a request that has no candidate.
-
-    :param anchor: uuid of the only root to search; None for all.
-    """
+    """Return what would help a request that has no candidate; ``anchor`` as in :class:`CandidateRequest`."""
     numbers = range(len(asked.demands))
     found = list(_dropped(cloud, asked, budget, [(number,) for number in numbers], anchor))
     smaller = largest(cloud, replace(asked.request, anchor=anchor), budget)
     pairs = not any(relaxation.candidates.count for relaxation in found)
     if pairs:
         found += _dropped(cloud, asked, budget, combinations(numbers, 2), anchor)
-    return Remedies(_helpful_first(found), smaller, pairs, budget.complete)
-
-
-def _helpful_first(found: list[Relaxation]) -> list[Relaxation]:
-    return sorted(found, key=lambda each: (each.candidates.count == 0, len(each.drop)))
+    found.sort(key=lambda each: (each.candidates.count == 0, len(each.drop)))
+    return Remedies(found, smaller, pairs, budget.complete)
 
 
 def _dropped(
@@ -225,9 +205,8 @@ class _Amounts:
     def largest_below(self, asked: int) -> int | None:
         """Return the largest amount below ``asked`` with which there is a candidate.
 
-        A smaller amount may have no candidate where a larger one has: units (``min_unit``, ``step_size``)
-        leave gaps. Without units there are no gaps. So an upper bound is found by halving on a copy without
-        the units of this class; from there downwards only amounts that some provider's units admit are tried.
+        Units (``min_unit``, ``step_size``) leave gaps. So an upper bound is found by halving on a copy
+        without them; from there downwards only amounts that some provider's units admit are tried.
         """
         column = self.cloud.classes.get(self.name)
         if column is None:

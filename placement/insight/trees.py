@@ -1,8 +1,7 @@
 """Whole trees in one answer, with a tag that changes whenever the answer would (specification 07 5).
 
 The tag of a tree is made of the ids, revisions and generations of its providers. Every committed
-change to what a tree shows moves one of them. So do changes of consumers: each write of a consumer writes
-its allocations, and these move the revisions of their providers.
+change to what a tree shows, consumers too, moves one of them.
 """
 
 from collections import Counter
@@ -90,10 +89,6 @@ def find(db: Database, picture: Picture, query: TreesQuery, *, known: frozenset[
     """Return a page of the trees that the query selects, in the order of the ids of their roots.
 
     One statement if ``known`` has its tag and no provider changed. What is shown is read in one snapshot.
-
-    :raises UnknownMarker:
-    :raises UnknownNameInQuery:
-    :raises UnknownClassRequested:
     """
     chosen = provider_search.search(
         picture, query.providers, lambda cloud, found: _choose(cloud, found, query)

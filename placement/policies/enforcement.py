@@ -10,11 +10,9 @@ from placement import policies
 
 
 def get_enforcer() -> policy.Enforcer:
-    """Return an enforcer with the defaults and the operator's files.
+    """Return an enforcer with the defaults and the operator's files; entry point ``oslo.policy.enforcer``.
 
-    Entry point ``oslo.policy.enforcer``; ``oslopolicy-list-redundant`` and
-    ``oslopolicy-policy-generator`` call it, and keep their ``--config-file`` and ``--config-dir`` to
-    themselves. Without these, configuration is looked for in the default places.
+    ``oslopolicy-list-redundant`` and ``oslopolicy-policy-generator`` keep ``--config-file`` to themselves.
     """
     conf = cfg.ConfigOpts()
     opts.set_defaults(conf)

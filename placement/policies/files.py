@@ -1,7 +1,6 @@
 """What is wrong with the operator's policy files (specification 01 section 14.4).
 
-oslo.policy reads a check that it cannot parse as "never", and takes an unknown name for another
-service's. The first sign of a misspelt rule would be a caller that is refused.
+oslo.policy reads a check that it cannot parse as "never", and takes an unknown name for another service's.
 """
 
 import difflib

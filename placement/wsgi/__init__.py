@@ -26,11 +26,7 @@ M_ARENA_MAX = -8
 
 
 def init_application() -> Callable[..., Any]:
-    """Return a new application made from the configuration found on this machine.
-
-    Specification 06 sections 2 and 3: the order of the steps and where the configuration is looked for.
-    Any failure is fatal.
-    """
+    """Return a new application made from the configuration found on this machine (06 sections 2 and 3)."""
     conf = cfg.ConfigOpts()
     try:
         return start(conf)
@@ -43,10 +39,7 @@ def init_application() -> Callable[..., Any]:
 
 
 def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callable[..., Any]:
-    """Fill an empty ``conf`` and return a new application made from it.
-
-    :param config_files: read these and nothing else instead of searching.
-    """
+    """Fill an empty ``conf`` and return a new application made from it."""
     configuration.register_opts(conf)
     library_defaults.set_for(conf)
     configuration.load(conf, config_files)
@@ -72,8 +65,7 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
 def _share_memory_pools() -> None:
     """Let all threads allocate from the same pools, where the C library has one for each thread.
 
-    Memory that one thread frees is then available to the others: 20 threads that answer 12 MiB each
-    need 375 MiB at the most, not 930. Threads of Python do not contend for the pools.
+    20 threads that answer 12 MiB each then need 375 MiB at the most, not 930.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None and "MALLOC_ARENA_MAX" not in os.environ:
@@ -107,9 +99,7 @@ def _workers() -> str:
 def _settle() -> None:
     """Hide the objects that live as long as the process from the garbage collector.
 
-    A full collection visits every container while all requests wait. Nearly all of them belong to
-    imported modules: 130,000, for 80 ms. A cloud of 10,000 hosts has 3,000, for 1 ms. Only for processes
-    of the service: a frozen cycle that becomes garbage is freed when the next application starts here.
+    A full collection visits 130,000 objects of imported modules, for 80 ms in which all requests wait.
     """
     gc.unfreeze()
     gc.collect()
