@@ -48,10 +48,7 @@ class CandidateAnswer:
     version: Version
 
     def pieces(self) -> list[bytes]:
-        """Return the JSON body in pieces, of which a small answer has one.
-
-        No more than one piece is in memory twice.
-        """
+        """Return the JSON body in pieces, of which no more than one is in memory twice."""
         texts = _allocation_requests(self.uuids, self.result, self.version)
         together = max(1, PIECE // len(texts[0])) if texts else 1
         requests = [
@@ -78,8 +75,8 @@ def prepare(
 ) -> CandidateAnswer:
     """Return the answer, yet to be written, that has no more candidates than ``size_limit`` lets in.
 
-    The caller holds the lock of the picture; writing the answer needs no lock. The allocation requests
-    fit already, since the search keeps to the limit; the summaries of their providers come on top.
+    The caller holds the lock of the picture; writing the answer needs no lock. The search kept the
+    allocation requests within the limit; the summaries come on top.
 
     :param requested: the classes that some group asks for.
     """

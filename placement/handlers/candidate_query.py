@@ -43,8 +43,6 @@ def parsed(
 ) -> CandidateRequest:
     """Return what is asked; the checks come in the order of 3.5 B, C, G or H, K1, K2.
 
-    The limit is that of the query, if it has one, as far as an answer may go. The seed is not set.
-
     :param options: those of ``[placement]``.
     """
     required, forbidden = root_traits(query, version)

@@ -14,9 +14,8 @@ from placement.search.index_set import Indexes
 class KeptTexts:
     """The texts of one cloud's providers, or of its trees, for one kind of answer, each as of a stamp.
 
-    An array of objects, since an answer picks thousands at once. ``form``: what else the texts depend on;
-    only the last form is kept, since nearly all requests have the same. The caller holds the lock of the
-    picture.
+    ``form``: what else the texts depend on; only those of the last form are kept. The caller holds the lock
+    of the picture.
     """
 
     def __init__(self, form: Hashable) -> None:

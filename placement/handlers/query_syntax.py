@@ -1,7 +1,6 @@
 """The small languages of query parameters: resources, required, member_of, in_tree.
 
-One grammar for the list of providers (specification 02 section 3.4) and for the allocation candidates
-(specification 04 sections 3.3 to 3.5, whose letters name the checks).
+Specification 02 section 3.4 and 04 sections 3.3 to 3.5, whose letters name the checks.
 """
 
 import re
@@ -87,10 +86,7 @@ class SetFilter(NamedTuple):
 
 
 def resources(value: str) -> dict[str, int]:
-    """Return the amounts by class of ``CLASS:AMOUNT,…``; of a class given twice the last.
-
-    Amounts that no inventory can have come back as a number that fits nowhere.
-    """
+    """Return the amounts by class of ``CLASS:AMOUNT,…``; of a class given twice the last."""
     if not value.strip():
         raise MalformedQuery.of("C1", given="empty string")
     amounts = {}
@@ -115,10 +111,7 @@ def _amount(name: str, text: str) -> int:
 
 
 def required(values: Sequence[str], version: tuple[int, int]) -> SetFilter:
-    """Return the traits that the values of one ``required`` parameter ask for.
-
-    Before 1.39 only the last value counts, and the others are not looked at.
-    """
+    """Return the traits that the values of a ``required`` ask for; before 1.39 the last value alone."""
     if version < ANY_TRAITS_SINCE:
         values = values[-1:]
     demands: list[frozenset[str]] = []
@@ -143,10 +136,7 @@ def _any_of(value: str) -> frozenset[str]:
 
 
 def plain_traits(value: str, version: tuple[int, int]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the traits that are wanted and those that are not in ``T1,!T2,…``.
-
-    The any-of form is refused, in the words for a version without it.
-    """
+    """Return the traits that are wanted and those that are not in ``T1,!T2,…``, without any-of form."""
     if value.startswith(ANY_PREFIX):
         raise MalformedQuery.of("C5", given=value)
     items = [item.strip() for item in value.split(",")]
@@ -161,10 +151,7 @@ def plain_traits(value: str, version: tuple[int, int]) -> tuple[frozenset[str], 
 
 
 def member_of(values: Sequence[str], version: tuple[int, int], suffix: str = "") -> SetFilter:
-    """Return the aggregates that the values of one ``member_of`` parameter ask for.
-
-    :param suffix: of the parameter's name, for the messages.
-    """
+    """Return the aggregates that the values of a ``member_of`` with this suffix ask for."""
     if len(values) > 1 and version < REPEATED_AGGREGATES_SINCE:
         raise MalformedQuery.of("C9", suffix=suffix)
     wanted: list[frozenset[str]] = []

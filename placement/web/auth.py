@@ -17,13 +17,11 @@ from placement.web.request_log import Environ, WSGIApp
 
 LOG = logging.getLogger(__name__)
 
-# Also the routes of the root document. The same string decides here and in the dispatcher, so that
-# no spelling of another path passes here and reaches more than the root there.
+# The same string decides here and in the dispatcher: no spelling of another path reaches more than the root.
 OPEN_PATHS = frozenset({"", "/"})
 
 PUBLIC_PATHS = {"metrics": "/-/metrics", "explorer": "/-/explorer"}
-"""By word of ``[insight]/public`` where the paths begin that it opens. Behind each is a whole path or
-a folder of static files, and no route that asks for a policy rule lets an anonymous caller in."""
+"""By word of ``[insight]/public`` where the paths begin that it opens."""
 
 
 class IdentityUnavailable(errors.Unavailable):
@@ -42,8 +40,6 @@ def open_to_all(conf: cfg.ConfigOpts) -> Callable[[str], bool]:
 
 def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
     """Check that the service can ask the identity service about tokens at all.
-
-    Not a part of :func:`authenticated`: tests of others validate tokens without an identity service.
 
     :raises NotConfigured: it would answer every token with an error.
     """
@@ -89,7 +85,7 @@ def authenticated(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
 
 
 def _keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
-    """Validate tokens with the identity service; identity headers of the client are removed.
+    """Validate tokens with the identity service.
 
     An error inside the middleware (a catalogue without the endpoint, an answer that is not a token)
     leaves one line in the log, not a traceback of the web server.

@@ -46,8 +46,7 @@ class WrongScope(errors.Forbidden):
 class Authorizer:
     """Answers policy questions from the defaults and the operator's files.
 
-    The rules are built anew, aside, whenever an option or a file they depend on has changed, and
-    never changed afterwards: a request sees the old rules or the new ones.
+    The rules are built anew whenever an option or a file they depend on has changed.
 
     :raises NotConfigured: the files cannot be read, or something is wrong with a rule in them.
     """

@@ -82,10 +82,8 @@ takes = partial(acts, takes_json=True)
 class Dispatcher:
     """Serves a request whose microversion is known.
 
-    The order of the checks is observable (specification 01 section 3.5): path 404, method 405, window
-    404 or 405, Accept 406, Content-Type 415, policy 403, and only then the handler.
+    The order of the checks is observable (specification 01 section 3.5).
 
-    :param authorizer: asked before every handler but that of the root.
     :param public: what ``[insight]/public`` names.
     """
 
@@ -142,8 +140,7 @@ class Dispatcher:
 def _nameable(path: str) -> str:
     """Replace what no stored name or uuid contains (not ASCII, control characters) by ``?``.
 
-    The result still names nothing, whatever the collation or the NUL handling of the database; and
-    no pattern meets the line break that its ``$`` would overlook.
+    The result still names nothing, whatever the collation or the NUL handling of the database.
     """
     if path.isascii() and path.isprintable():
         return path

@@ -1,8 +1,4 @@
-"""The health check of oslo.middleware, which here also asks the database; off unless configured.
-
-It stands outside all layers of specification 01: its clients have no token, and ask often. Requests that it
-does not answer (another path, a client that may not ask) reach the application unchanged.
-"""
+"""The health check of oslo.middleware, outside all layers of specification 01; it asks the database too."""
 
 import threading
 from collections.abc import Iterable
@@ -30,10 +26,7 @@ NOT_SET = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
 
 def with_health_check(application: WSGIApp, conf: cfg.ConfigOpts, database: Database) -> WSGIApp:
-    """Return ``application`` with the check at ``[healthcheck]/path`` before it.
-
-    ``application`` itself if no option of ``[healthcheck]`` is set. Cost of a check: one statement.
-    """
+    """Return ``application`` with the check before it, or itself if no option of ``[healthcheck]`` is set."""
     conf.register_opts(opts.HEALTHCHECK_OPTS, group=GROUP)
     options = (*HEALTHCHECK, *opts.HEALTHCHECK_OPTS)
     places = (conf.get_location(option.dest, GROUP) for option in options)
@@ -53,8 +46,8 @@ def with_health_check(application: WSGIApp, conf: cfg.ConfigOpts, database: Data
 class _Settings(base.ConfigurableMiddleware):
     """Passes the configuration to the back ends, with values that are not options.
 
-    The library takes either options, which hold no database, or a dictionary, and with that the
-    options of the whole process. It stands between the library's class and that one's base.
+    The library takes either options, or a dictionary, and with that the options of the whole process. It
+    stands between the library's class and that one's base.
     """
 
     def __init__(self, application: WSGIApp, conf: dict[str, Any]) -> None:
@@ -78,10 +71,7 @@ class _HealthCheck(healthcheck.Healthcheck, _Settings):
 
 
 class DatabaseCheck:
-    """Pings the database, once at a time however many checks wait.
-
-    The ping has a thread of its own: a check may stop waiting, and a later one takes the late answer.
-    """
+    """Pings the database in a thread of its own, once at a time however many checks wait."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

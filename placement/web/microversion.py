@@ -38,10 +38,7 @@ class UnacceptableVersion(errors.PlacementError):
 
 
 def requested(environ: dict[str, str]) -> Version:
-    """Return the version in force for the request of a WSGI environment.
-
-    Outside the compatible API it is the newest version unless the header names one.
-    """
+    """Return the version in force: the header's; without one the newest, in the compatible API the oldest."""
     beside = environ.get("PATH_INFO", "").startswith(BESIDE_THE_API)
     header = environ.get("HTTP_OPENSTACK_API_VERSION", "")
     return negotiate(header, MAXIMUM if beside else MINIMUM)

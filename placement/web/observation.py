@@ -1,7 +1,4 @@
-"""Layer 1b: watch requests for metrics and for the line of slow ones (specification 07 section 6).
-
-It measures the time that a client waits. Requests of the health check are left out: they are too many.
-"""
+"""Layer 1b: watch requests for metrics and for the line of slow ones (specification 07 section 6)."""
 
 import logging
 import re
@@ -42,10 +39,7 @@ def method_of(environ: Environ) -> str:
 
 
 def observed(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIApp:
-    """Return ``application`` with watchers; ``application`` itself if there are none.
-
-    The time ends when the answer begins: the bodies of this service are whole by then.
-    """
+    """Return ``application`` with watchers; ``application`` itself if there are none."""
     if not watchers:
         return application
 
@@ -68,11 +62,12 @@ def slow_request_watcher(threshold_s: float) -> Watcher:
 
     def tell(environ: Environ, trace: telemetry.Trace, seconds: float) -> None:
         if seconds > threshold_s:
+            query = environ.get("QUERY_STRING", "")
             LOG.warning(
                 "Slow request: %s %s %s took %.3f s, status %s; %s%d statements, %d repeats%s",
                 environ.get("openstack.request_id", "-"),
                 method_of(environ),
-                _with_shape(trace.route, environ.get("QUERY_STRING", "")),
+                trace.route + (f"?{shape(query)}" if query else ""),
                 seconds,
                 trace.status,
                 "".join(f"{stage} {taken:.3f} s, " for stage, taken in trace.stages.items()),
@@ -82,10 +77,6 @@ def slow_request_watcher(threshold_s: float) -> Watcher:
             )
 
     return tell
-
-
-def _with_shape(route: str, query: str) -> str:
-    return f"{route}?{shape(query)}" if query else route
 
 
 def shape(query: str) -> str:

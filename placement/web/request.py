@@ -47,11 +47,7 @@ class QueryTooLong(errors.PlacementError):
 
 
 class Request(webob.BaseRequest):
-    """One request, after authentication and microversion negotiation.
-
-    ``path_args`` holds the variables of the route (``uuid``, ``resource_class``, ``name``,
-    ``consumer_uuid``); a character that no name may contain arrives in them as ``?``.
-    """
+    """One request, after authentication and negotiation; ``path_args``: the variables of the route."""
 
     version: Version = MINIMUM
     db: Database
@@ -64,10 +60,7 @@ class Request(webob.BaseRequest):
     path_args: dict[str, str]
 
     def read_json(self, schema: Schema) -> Any:
-        """Return the body as Python values, valid under ``schema``.
-
-        Integral floats (``10.0``, an integer to JSON Schema) stay floats.
-        """
+        """Return the body as Python values, valid under ``schema``, to which 10.0 is an integer."""
         body = _parse(self.read_body())
         failure = schema.failure(body)
         if failure is not None:
@@ -75,10 +68,7 @@ class Request(webob.BaseRequest):
         return body
 
     def read_provider_body(self, schema: Schema) -> Any:
-        """Return a valid body about a provider; a missing provider is reported before a bad body.
-
-        A good body costs no statement: the write itself finds out whether the provider is there.
-        """
+        """Return a valid body about a provider; a missing provider is reported before a bad body."""
         try:
             return self.read_json(schema)
         except BadRequest:
@@ -172,10 +162,7 @@ def _decoded(text: str) -> str:
 
 
 def _parse(body: bytes) -> Any:
-    """Return the values of a JSON text (specification 01 section 7.3).
-
-    orjson refuses what would hurt later: NaN, lone surrogates, invalid UTF-8, endless nesting.
-    """
+    """Return the values of a JSON text (specification 01 section 7.3)."""
     try:
         values = orjson.loads(body)
         if LONG_NUMBER.search(body):

@@ -31,8 +31,7 @@ def json_response(
     """Return a response with a JSON body.
 
     :param body: an object for orjson, or ready bytes, perhaps in pieces.
-    :param last_modified: UTC, with or without zone; gives the cache headers from 1.15 on. None: the
-        ``cache-control`` alone. Not given: neither.
+    :param last_modified: UTC, for the cache headers since 1.15. None: ``cache-control`` alone.
     :param location: a path as :func:`link` returns it; sent as an absolute URL.
     """
     if isinstance(body, Pieces):
@@ -69,10 +68,7 @@ def empty_response(
 
 
 def newest(moments: Iterable[datetime | None]) -> datetime:
-    """Return the newest moment that is known, or now (specification 01 section 10).
-
-    Rows of databases that are taken over need not say when they were written.
-    """
+    """Return the newest moment that is known, or now: rows need not say when they were written."""
     return max((moment for moment in moments if moment), default=now())
 
 

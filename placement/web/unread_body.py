@@ -1,12 +1,8 @@
 """Outside all layers: what a client still sends when its request is answered (specification 01 section 7.5).
 
-Most servers see to it themselves and are left alone. Three do not:
-
-- uWSGI closes the connection. Apache, which is still sending, then says 503 instead of the answer.
-- gunicorn reads 64 KiB before it closes the connection. nginx then says 502 of larger bodies.
-- cheroot takes the rest of a body in chunks for the next request of the connection.
-
-Under these the rest is read after the answer was sent, within bounds. Nothing is read twice (PEP 3333).
+Three servers do not see to it: uWSGI closes the connection, and Apache, still sending, answers 503; gunicorn
+reads 64 KiB before it closes, and nginx answers 502 to larger bodies; cheroot takes the rest of a body in
+chunks for the next request. Under these the rest is read after the answer, within bounds.
 """
 
 import errno
@@ -112,10 +108,7 @@ def _discard_under_uwsgi(_: Environ, body: _Body, most: int) -> None:
 
 
 def _discard_under_gunicorn(environ: Environ, body: _Body, most: int) -> None:
-    """Discard the rest behind the back of gunicorn.
-
-    :raises ConnectionResetError: always. gunicorn closes the connection, and logs nothing.
-    """
+    """Discard the rest behind the back of gunicorn; at the error it closes the connection silently."""
     # In HTTP/2 a connection carries more than one body.
     if not body.broken and environ["SERVER_PROTOCOL"].startswith("HTTP/1"):
         _discard_what_arrives(environ["gunicorn.socket"].fileno(), min(body.left, most))
@@ -123,10 +116,7 @@ def _discard_under_gunicorn(environ: Environ, body: _Body, most: int) -> None:
 
 
 def _discard_what_arrives(connection: int, left: int) -> None:
-    """Read from a connection that ends afterwards, and never wait longer than ``SILENCE_S``.
-
-    The server has read a part of it with the headers, so that less than ``left`` may arrive.
-    """
+    """Read from a connection that ends afterwards. Less may arrive: the server has read a part already."""
     deadline = monotonic() + LONGEST_S
     poll = select.poll()
     poll.register(connection, select.POLLIN)
@@ -139,10 +129,7 @@ def _discard_what_arrives(connection: int, left: int) -> None:
 
 
 def _discard_under_cheroot(_: Environ, body: _Body, most: int) -> None:
-    """Read to the end, as long as the server waits for it (``timeout``).
-
-    :raises ConnectionResetError: the end was not reached. cheroot closes the connection, and logs nothing.
-    """
+    """Read to the end, or raise what makes cheroot close the connection silently."""
     deadline = monotonic() + LONGEST_S
     with suppress(Exception):
         while body.left and not body.broken and most > 0 and monotonic() < deadline:
