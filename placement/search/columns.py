@@ -5,9 +5,10 @@ One object serves for equal values: of a million providers most are alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import chain, pairwise
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,28 +35,10 @@ Plain tuples: unlike named ones, the garbage collector stops visiting them.
 """
 
 
-Value = TypeVar("Value", bound=Hashable)
-
-MOST_UNUSED = 1000
-"""Values kept beyond two for each provider."""
-
-
-class Interned(Generic[Value]):
-    """The values in use, each once. Copies of a cloud share it."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self) -> None:
-        self._values: dict[Value, Value] = {}
-
-    def shared(self, value: Value) -> Value:
-        """Return the one object that is equal to the value."""
-        return self._values.setdefault(value, value)
-
-    def forget_unused(self, size: int, used: Callable[[], Iterable[Value]]) -> None:
-        """Forget the values that none of ``size`` providers has any more, if they are many."""
-        if len(self._values) > 2 * size + MOST_UNUSED:
-            self._values = {value: value for value in used()}
+@lru_cache(maxsize=2**16)
+def _one_object(value: Any) -> Any:
+    """Return one object for equal values, as long as no 65,536 others were asked for since."""
+    return value
 
 
 class ClassColumn:
@@ -111,19 +94,17 @@ class ClassColumn:
 class InventoryColumns:
     """``held[p]``: the inventories of provider p. ``classes``: by name those that some provider has."""
 
-    __slots__ = ("_interned", "_owner", "classes", "held")
+    __slots__ = ("_owner", "classes", "held")
 
     def __init__(self, owner: object) -> None:
         self.held: list[tuple[Held, ...]] = []
         self.classes: dict[str, ClassColumn] = {}
         self._owner = owner
-        self._interned: Interned[Terms] = Interned()
 
     def copy(self, owner: object) -> InventoryColumns:
         """Return columns of the same content that this owner may change; classes are copied when changed."""
         copied = InventoryColumns(owner)
         copied.held, copied.classes = self.held.copy(), self.classes.copy()
-        copied._interned = self._interned
         return copied
 
     def grow(self, spare: int) -> None:
@@ -153,16 +134,13 @@ class InventoryColumns:
             if not column.members:
                 del self.classes[name]
         held: list[Held] = []
-        self._interned.forget_unused(
-            len(self.held), lambda: (held[3] for held in chain.from_iterable(self.held))
-        )
         for name, inventory in sorted(inventories.items()):
             record, capacity = inventory.record, inventory.capacity
             column = self.own_class(name)
             column.members += name not in before
             column.set_free(index, capacity - inventory.used, record.max_unit)
             column.set_units(index, record.min_unit, record.step_size)
-            held.append((name, capacity, inventory.used, self._interned.shared(tuple(record))))
+            held.append((name, capacity, inventory.used, _one_object(tuple(record))))
         self.held[index] = tuple(held)
 
     def use(self, index: int, amounts: Mapping[str, int]) -> None:
@@ -227,7 +205,7 @@ class InventoryColumns:
             strict=True,
         )
         return [
-            (names[number], int(capacity), used, self._interned.shared(terms))
+            (names[number], int(capacity), used, _one_object(terms))
             for number, capacity, used, terms in parts
         ]
 
@@ -259,19 +237,17 @@ def _distinct(table: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 class NameColumn:
     """``lists[p]``: the sorted names of provider p; equal ones are one tuple."""
 
-    __slots__ = ("_by_name", "_interned", "_owner", "lists")
+    __slots__ = ("_by_name", "_owner", "lists")
 
     def __init__(self, owner: object) -> None:
         self.lists: list[tuple[str, ...]] = []
         self._owner = owner
         self._by_name: dict[str, IndexSet] = {}
-        self._interned: Interned[tuple[str, ...]] = Interned()
 
     def copy(self, owner: object) -> NameColumn:
         """Return a column of the same content that this owner may change; sets are copied when changed."""
         copied = NameColumn(owner)
         copied.lists, copied._by_name = self.lists.copy(), self._by_name.copy()
-        copied._interned = self._interned
         return copied
 
     def __contains__(self, name: str) -> bool:
@@ -290,8 +266,7 @@ class NameColumn:
         new, old = tuple(sorted(names)), self.lists[index]
         if new == old:
             return set()
-        self._interned.forget_unused(len(self.lists), lambda: self.lists)
-        self.lists[index] = self._interned.shared(new)
+        self.lists[index] = _one_object(new)
         for name in set(old).difference(new):
             members = self._own(name)
             members.discard(index)
@@ -341,5 +316,5 @@ class NameColumn:
             found = known.get(key)
             if found is None:
                 ranks = np.frombuffer(key, ranked.dtype).tolist()
-                found = known[key] = self._interned.shared(tuple([names[rank] for rank in ranks]))
+                found = known[key] = _one_object(tuple([names[rank] for rank in ranks]))
             self.lists[index] = found
