@@ -29,20 +29,19 @@ class Found:
 
 
 class Trace:
-    """What was noted of one request. Most requests set few attributes.
+    """What was noted of one request.
 
-    ``eventful``: more was noted than every request has. ``stages``: seconds by stage of a search: freshness,
-    filter, combine, render. ``refreshes``: how the picture was refreshed (nothing, part or whole), how many
-    providers were read for it, and how many it has. ``repeats``: why transactions were repeated. ``held_s``:
-    seconds for which each transaction kept providers locked. ``waits``: for a connection. ``conflict``: the
-    class of the error that was answered with 409. ``database_errors``: of ``driver_errors.KINDS``.
-    ``gave_up``: writes refused after too many conflicts. ``foreign_writes``: those not counted in yet.
+    ``stages``: seconds by stage of a search: freshness, filter, combine, render. ``refreshes``: how the
+    picture was refreshed (nothing, part or whole), how many providers were read for it, and how many it has.
+    ``repeats``: why transactions were repeated. ``held_s``: seconds for which each transaction kept providers
+    locked. ``waits``: for a connection. ``conflict``: the class of the error that was answered with 409.
+    ``database_errors``: of ``driver_errors.KINDS``. ``gave_up``: writes refused after too many conflicts.
+    ``foreign_writes``: those of another service that are not counted in yet.
     """
 
     route = "none"
     status = "500"
     statements = 0
-    eventful = False
     attempts = 0
     gave_up = 0
     waits = 0
@@ -78,15 +77,8 @@ def end() -> None:
 
 
 def current() -> Trace:
-    """Return the trace of this thread, or one that is dropped; for what every request has."""
+    """Return the trace of this thread, or one that is dropped."""
     return _current.trace or Trace()
-
-
-def eventful() -> Trace:
-    """Return the same, and say that more was noted than every request has."""
-    trace = current()
-    trace.eventful = True
-    return trace
 
 
 def stages_begin() -> None:
@@ -120,6 +112,6 @@ def transaction_ended() -> None:
 def waited_for_connection(seconds: float) -> None:
     """Note how long it took to get a connection, if that is long enough to count."""
     if seconds > WAITED_S:
-        trace = eventful()
+        trace = current()
         trace.waits += 1
         trace.waited_s += seconds

@@ -382,7 +382,7 @@ class Database:
         attempts = itertools.count(1)
 
         def attempt(tx: Transaction) -> T:
-            telemetry.eventful().attempts += 1
+            telemetry.current().attempts += 1
             tx.attempt = next(attempts)
             return work(tx)
 
@@ -392,11 +392,11 @@ class Database:
                 self._write_retry, self._run, Transaction, attempt, begin, self._writers
             )
         except StaleRead as stale:
-            telemetry.eventful().gave_up += 1
+            telemetry.current().gave_up += 1
             raise on_conflict() from stale
         except exc.DBAPIError as error:
             if driver_errors.is_conflict(error):
-                telemetry.eventful().gave_up += 1
+                telemetry.current().gave_up += 1
                 raise on_conflict() from error
             raise
 
@@ -429,7 +429,7 @@ class Database:
                 finally:
                     self.in_use.remove(access)
         except (exc.SQLAlchemyError, errors.OutcomeUnknown) as error:
-            telemetry.eventful().database_errors += (driver_errors.kind(error),)
+            telemetry.current().database_errors += (driver_errors.kind(error),)
             raise
 
     def _connected(self) -> Connection:
@@ -487,7 +487,7 @@ def _ask(reader: Reader) -> None:
 def _note_repeat(state: tenacity.RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome else None
     stale = isinstance(error, StaleRead)
-    telemetry.eventful().repeats += ("stale" if stale or error is None else driver_errors.kind(error),)
+    telemetry.current().repeats += ("stale" if stale or error is None else driver_errors.kind(error),)
 
 
 def _may_repeat_write(error: BaseException) -> bool:

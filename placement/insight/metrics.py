@@ -141,8 +141,6 @@ class Metrics:
         self._gauges: dict[str, prometheus.Gauge] = {}
         self._cloud = CloudGauges()
         self._database: Database | None = None
-        self._shown_picture = (-1, 0)
-        self._forget_states()
 
     def _made(self, family: Family) -> Any:
         name, registry = f"placement_{family.name}", self._registry
@@ -174,14 +172,11 @@ class Metrics:
 
     def record(self, environ: Environ, trace: Trace, seconds: float) -> None:
         """Count a request that has ended."""
-        if self._process != os.getpid():
-            self._forget_states()
-        method = method_of(environ)
-        self._series("request_seconds", method, trace.route, trace.status).observe(seconds)
-        if self._database is not None and len(self._database.in_use) != self._shown_in_use:
+        operation = method_of(environ), trace.route
+        self._series("request_seconds", *operation, trace.status).observe(seconds)
+        if self._database is not None:
             self._record_pool(self._database)
-        if trace.eventful:
-            self._record_events((method, trace.route), trace)
+        self._record_events(operation, trace)
 
     def _record_events(self, operation: tuple[str, str], trace: Trace) -> None:
         if trace.attempts:
@@ -194,7 +189,8 @@ class Metrics:
             self._series("picture_refreshes", kind).inc()
             if read:
                 self._series("picture_providers_read").inc(read)
-            self._record_picture(providers)
+            self._show("picture_providers", providers)
+            self._show("picture_checked_timestamp_seconds", int(time.time()))
         if trace.waits:
             self._series("pool_waits").inc(trace.waits)
             self._series("pool_wait_seconds").inc(trace.waited_s)
@@ -225,31 +221,15 @@ class Metrics:
 
     def _record_pool(self, database: Database) -> None:
         """Show how many connections are in use at this moment, as the request ends."""
-        self._shown_in_use = len(database.in_use)
         pool = database.engine.pool
         assert isinstance(pool, QueuePool)
         self._show("pool_size", pool.size())
-        self._show("pool_in_use", self._shown_in_use)
-
-    def _record_picture(self, providers: int) -> None:
-        """Say what there is in it; the time in whole seconds, since searches are many."""
-        state = providers, int(time.time())
-        if state != self._shown_picture:
-            self._shown_picture = state
-            self._show("picture_providers", providers)
-            self._show("picture_checked_timestamp_seconds", state[1])
-
-    def _forget_states(self) -> None:
-        """Set all gauges again at the next occasion: a forked child has not set its own yet."""
-        self._process, self._shown_in_use = os.getpid(), -1
-        self._shown_picture = (-1, 0)
+        self._show("pool_in_use", len(database.in_use))
 
     # -- showing ---------------------------------------------------------------------------------
 
     def exposition(self, picture: Picture) -> bytes:
         """Return everything in Prometheus' text format."""
-        if self._process != os.getpid():
-            self._forget_states()
         cloud = self._cloud.of(picture)
         if cloud.memory is not None:
             self._show("picture_memory_bytes", cloud.memory)

@@ -79,7 +79,7 @@ def _report(result: SearchResult, most: int, size_limit: SizeLimit) -> None:
         ("candidates", len(result) >= most),
         ("bytes", size_limit.used_up),
     )
-    telemetry.eventful().found = telemetry.Found(
+    telemetry.current().found = telemetry.Found(
         len(result),
         stopped.why.value if stopped and not len(result) else None,
         cut=tuple(bound for bound, reached in cuts if reached),

@@ -46,7 +46,7 @@ def report(db: Database) -> coexistence_rows.ForeignWrites:
     :returns: what was found.
     """
     found = db.read(coexistence_rows.foreign_writes)
-    telemetry.eventful().foreign_writes = found.writes
+    telemetry.current().foreign_writes = found.writes
     if found.since is not None:
         if found.writes:
             LOG.warning(

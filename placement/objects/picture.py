@@ -192,7 +192,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _note(kind: str, read: int, providers: int) -> None:
-    telemetry.eventful().refreshes += ((kind, read, providers),)
+    telemetry.current().refreshes += ((kind, read, providers),)
 
 
 def _everything(tx: Snapshot) -> CloudRows:
