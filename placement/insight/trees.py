@@ -5,7 +5,7 @@ change to what a tree shows, consumers too, moves one of them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import numpy as np
 
 from placement import errors
 from placement.db import tree_rows
+from placement.db.cloud_rows import Contents
 from placement.db.database import Database, Snapshot
 from placement.db.tree_rows import HeldBy, Member
 from placement.inventory_record import InventoryRecord
@@ -146,107 +147,85 @@ def _is_known(tag: str, known: frozenset[str]) -> bool:
 # -- what is shown -----------------------------------------------------------------------------
 
 
-def _documents(tx: Snapshot, members: Sequence[Member], allocations: bool) -> list[dict[str, Any]]:
+AMOUNT_NAMES = (*InventoryRecord._fields, "used")
+
+Document = dict[str, Any]
+
+
+def _documents(tx: Snapshot, members: Sequence[Member], allocations: bool) -> list[Document]:
     """Return the trees in the order of the ids of their roots."""
-    trees: dict[int, list[Member]] = {}
-    for member in sorted(members):
-        trees.setdefault(member.root_id, []).append(member)
     ids = [member.id for member in members]
-    shown = _TreeContents.of(tx, ids, allocations)
+    contents = tree_rows.contents(tx, ids)
+    shown = _providers(contents)
+    if allocations:
+        _add_allocations(shown, contents, tree_rows.allocations(tx, ids))
+    children: dict[int, list[int]] = {}
+    for row in sorted(contents.providers, key=lambda row: row[5]):
+        children.setdefault(row[3], []).append(row[0])
+    trees: dict[int, list[Member]] = {}
+    for member in members:
+        trees.setdefault(member.root_id, []).append(member)
     return [
         {
-            "root": shown.rows[root_id][1],
+            "root": shown[root_id]["uuid"],
             "etag": _tag(mine, allocations),
-            "providers": shown.tree(root_id, [member.id for member in mine]),
+            "providers": [shown[each] for each in _in_order(root_id, children)],
         }
         for root_id, mine in sorted(trees.items())
-        if root_id in shown.rows
+        if root_id in shown
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _TreeContents:
-    """The content of some providers, by provider id; ``rows`` as ``cloud_rows.Contents.providers``."""
+def _in_order(root_id: int, children: Mapping[int, list[int]]) -> Iterator[int]:
+    """Yield the providers of a tree: parents before children, siblings by name."""
+    line = [root_id]
+    while line:
+        provider_id = line.pop()
+        yield provider_id
+        line += reversed(children.get(provider_id, ()))
 
-    rows: Mapping[int, Sequence[Any]]
-    inventories: Mapping[int, dict[str, dict[str, Any]]]
-    traits: Mapping[int, list[str]]
-    aggregates: Mapping[int, list[str]]
-    allocations: Mapping[int, dict[str, dict[str, Any]]] | None
 
-    @classmethod
-    def of(cls, tx: Snapshot, ids: Sequence[int], allocations: bool) -> "_TreeContents":
-        contents = tree_rows.contents(tx, ids)
-        inventories: dict[int, dict[str, dict[str, Any]]] = {}
-        for provider_id, name, *amounts in sorted(contents.inventories):
-            record = dict(zip(AMOUNT_NAMES, amounts, strict=True))
-            inventories.setdefault(provider_id, {})[name] = record
-        roots = {row[0]: row[4] for row in contents.providers}
-        return cls(
-            {row[0]: row for row in contents.providers},
-            inventories,
-            _names(contents.traits),
-            _names(contents.aggregates),
-            _by_provider(tree_rows.allocations(tx, ids), roots) if allocations else None,
-        )
-
-    def tree(self, root_id: int, ids: Sequence[int]) -> list[dict[str, Any]]:
-        """Return the providers of one tree: parents before children, siblings by name."""
-        children: dict[int | None, list[int]] = {}
-        for provider_id in sorted(ids, key=lambda id_: self.rows[id_][5]):
-            parent_id = self.rows[provider_id][3] if provider_id != root_id else None
-            children.setdefault(parent_id, []).append(provider_id)
-        line, documents = [root_id], []
-        while line:
-            provider_id = line.pop()
-            documents.append(self.document(provider_id))
-            line += reversed(children.get(provider_id, ()))
-        return documents
-
-    def document(self, provider_id: int) -> dict[str, Any]:
-        """Return one provider."""
-        _, uuid, _, parent_id, _, name, generation, _ = self.rows[provider_id]
-        document = {
+def _providers(contents: Contents) -> dict[int, Document]:
+    """Return the providers by id, without allocations."""
+    uuids = {row[0]: row[1] for row in contents.providers}
+    shown: dict[int, Document] = {
+        provider_id: {
             "uuid": uuid,
             "name": name,
-            "parent": self.rows[parent_id][1] if parent_id in self.rows else None,
+            "parent": uuids.get(parent_id),
             "generation": generation,
-            "inventories": self.inventories.get(provider_id, {}),
-            "traits": self.traits.get(provider_id, []),
-            "aggregates": self.aggregates.get(provider_id, []),
+            "inventories": {},
+            "traits": [],
+            "aggregates": [],
         }
-        if self.allocations is not None:
-            document["allocations"] = self.allocations.get(provider_id, {})
-        return document
+        for provider_id, uuid, _, parent_id, _, name, generation, _ in contents.providers
+    }
+    for provider_id, name, *amounts in sorted(contents.inventories):
+        record = dict(zip(AMOUNT_NAMES, amounts, strict=True))
+        shown[provider_id]["inventories"][name] = record
+    for kind, pairs in (("traits", contents.traits), ("aggregates", contents.aggregates)):
+        for provider_id, name in sorted(pairs):
+            shown[provider_id][kind].append(name)
+    return shown
 
 
-AMOUNT_NAMES = (*InventoryRecord._fields, "used")
-
-
-def _names(pairs: Iterable[tuple[Any, ...]]) -> dict[int, list[str]]:
-    by_provider: dict[int, list[str]] = {}
-    for provider_id, name in sorted(pairs):
-        by_provider.setdefault(provider_id, []).append(name)
-    return by_provider
-
-
-def _by_provider(
-    rows: Sequence[HeldBy], roots: Mapping[int, int]
-) -> dict[int, dict[str, dict[str, Any]]]:
-    """Return the allocations by provider id and consumer, with the owners."""
-    in_tree = Counter((roots.get(row.provider_id), row.consumer_uuid) for row in rows)
-    held: dict[int, dict[str, dict[str, Any]]] = {}
+def _add_allocations(
+    shown: Mapping[int, Document], contents: Contents, rows: Sequence[HeldBy]
+) -> None:
+    """Add to each provider its allocations by consumer, with the owners."""
+    roots = {row[0]: row[4] for row in contents.providers}
+    in_tree = Counter((roots[row.provider_id], row.consumer_uuid) for row in rows)
+    for document in shown.values():
+        document["allocations"] = {}
     for row in rows:
-        by_consumer = held.setdefault(row.provider_id, {})
-        entry = by_consumer.get(row.consumer_uuid)
-        if entry is None:
-            entry = by_consumer[row.consumer_uuid] = {
+        held = shown[row.provider_id]["allocations"]
+        if row.consumer_uuid not in held:
+            held[row.consumer_uuid] = {
                 "resources": {},
                 "project": row.project,
                 "user": row.user,
                 "type": row.type or NO_TYPE,
                 "generation": row.generation,
-                "elsewhere": row.in_all > in_tree[roots.get(row.provider_id), row.consumer_uuid],
+                "elsewhere": row.in_all > in_tree[roots[row.provider_id], row.consumer_uuid],
             }
-        entry["resources"][row.class_name] = row.used
-    return held
+        held[row.consumer_uuid]["resources"][row.class_name] = row.used
