@@ -192,7 +192,8 @@ DATABASE = (
     cfg.StrOpt(
         "mysql_sql_mode",
         default="TRADITIONAL",
-        help="SQL mode of MySQL and MariaDB sessions; empty keeps the server's.",
+        help="SQL mode of MySQL and MariaDB sessions; empty keeps the server's. Modes that change what a "
+        "statement means, such as ANSI_QUOTES and ORACLE, are left out.",
     ),
     cfg.IntOpt(
         "connection_recycle_time",

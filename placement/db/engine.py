@@ -21,6 +21,24 @@ SQLITE_BUSY_TIMEOUT_MS = 30_000
 MULTI_STATEMENTS = 1 << 16
 """Of the MySQL protocol: several statements may come as one message."""
 
+MODES_OF_VALUES = frozenset(
+    {
+        "ALLOW_INVALID_DATES",
+        "ERROR_FOR_DIVISION_BY_ZERO",
+        "NO_AUTO_CREATE_USER",
+        "NO_ENGINE_SUBSTITUTION",
+        "NO_ZERO_DATE",
+        "NO_ZERO_IN_DATE",
+        "STRICT_ALL_TABLES",
+        "STRICT_TRANS_TABLES",
+        "TRADITIONAL",
+    }
+)
+"""Modes of MySQL that say which values are refused. The others change what a statement means."""
+
+IDS_FROM_ZERO = "NO_AUTO_VALUE_ON_ZERO"
+"""An id of 0, that of the first standard class, is stored and not taken for "give me one"."""
+
 MYSQL_PORT = 3306
 NODE_NOT_READY = 1047
 
@@ -40,7 +58,8 @@ def make_engine(
     """Return an engine for the SQLAlchemy URL ``connection``.
 
     :param sqlite_synchronous: false trades the last transactions of a power cut for speed.
-    :param mysql_sql_mode: session mode; empty or None keeps the server's.
+    :param mysql_sql_mode: session mode; empty or None keeps the server's. Of either only the
+        :data:`MODES_OF_VALUES`.
     :param pool: further keyword arguments of ``create_engine`` (``pool_size``, ``max_overflow``,
         ``pool_timeout``, ``pool_recycle``); unused by an in-memory SQLite database.
     :param patient: statements have no deadline (:mod:`placement.db.deadlines`).
@@ -164,11 +183,16 @@ def _is_in_cluster(connection: Any) -> bool:
 
 
 def _set_up_mysql(engine: Engine, sql_mode: str | None, nodes: list[tuple[str, int]]) -> None:
-    @event.listens_for(engine, "connect")
+    # Before SQLAlchemy looks how this server quotes names, at the first connection.
+    @event.listens_for(engine, "connect", insert=True)
     def prepare(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
         if sql_mode:
             cursor.execute("SET SESSION sql_mode = %s", (sql_mode,))
+        cursor.execute("SELECT @@SESSION.sql_mode")
+        given = cursor.fetchone()[0].split(",")
+        mode = ",".join([*(each for each in given if each in MODES_OF_VALUES), IDS_FROM_ZERO])
+        cursor.execute("SET SESSION sql_mode = %s", (mode,))
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         cursor.close()
 

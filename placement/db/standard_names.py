@@ -5,7 +5,7 @@ from typing import Any
 
 import os_resource_classes
 import os_traits
-from sqlalchemy import Table, exc, select, text
+from sqlalchemy import Table, exc, select
 
 from placement.db import models
 from placement.db.database import Access, Database, StaleRead, Transaction
@@ -34,15 +34,7 @@ def _missing(access: Access, table: Table) -> list[dict[str, Any]]:
 def _insert(tx: Transaction, table: Table) -> None:
     created_at = models.now()
     rows = [row | {"created_at": created_at} for row in _missing(tx, table)]
-    has_zero = tx.dialect == "mysql" and table is models.resource_classes
-    if has_zero:
-        # MySQL takes an id of 0 for "give me one" unless told otherwise.
-        mode = tx.value(text("SELECT @@SESSION.sql_mode"))
-        tx.change(text("SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_AUTO_VALUE_ON_ZERO')"))
     try:
         tx.insert(table, rows)
     except exc.IntegrityError as duplicate:
         raise StaleRead(f"another process filled {table.name}") from duplicate
-    finally:
-        if has_zero:
-            tx.change(text("SET SESSION sql_mode = :mode"), {"mode": mode})

@@ -241,20 +241,6 @@ def test_missing_names_are_added_and_others_stay(database: Database) -> None:
     assert len(after["traits"]) == len(before["traits"])
 
 
-@pytest.mark.mysql
-@pytest.mark.parametrize("url", ["mysql"], indirect=True)
-def test_session_mode_is_put_back(database: Database) -> None:
-    schema.sync(database)
-
-    standard_names.synchronise(database)
-
-    mode = database.read(
-        lambda connection: connection.connection.exec_driver_sql("SELECT @@SESSION.sql_mode").scalar_one()
-    )
-    assert "TRADITIONAL" in mode
-    assert "NO_AUTO_VALUE_ON_ZERO" not in mode
-
-
 # Several at once
 
 
