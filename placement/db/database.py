@@ -450,7 +450,8 @@ class Database:
         try:
             tx.commit()
         except exc.DBAPIError as error:
-            if driver_errors.is_disconnect(error):
+            # A snapshot has no outcome to be unsure of: it is repeated like any read.
+            if isinstance(tx, Transaction) and driver_errors.is_disconnect(error):
                 raise errors.OutcomeUnknown() from error
             tx.roll_back()
             raise
