@@ -4,7 +4,6 @@ from oslo_config import cfg
 from oslo_log.log import LogConfigError
 from sqlalchemy import exc
 
-from placement import errors
 from placement.db import address, driver_errors
 from placement.db.migrations import MigrationBlocked
 from placement.db.schema import SchemaError
@@ -44,8 +43,7 @@ def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
             f"{error.filename} cannot be opened: {error.strerror}. Check that its directory exists, "
             "and that this user may read or write it."
         )
-    if isinstance(error, (errors.DatabaseUnavailable, errors.DatabaseReadOnly)):
-        error = error.__cause__ or error
+    error = driver_errors.cause(error)
     return _database(error, conf) if isinstance(error, exc.DBAPIError) else None
 
 

@@ -4,16 +4,20 @@ import logging
 import threading
 import time
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 from sqlalchemy import exc
 
+from placement import errors
 from placement.db import address, deadlines, driver_errors
 from placement.db.database import Database
 from placement.db.engine import make_engine
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _lock = threading.Lock()
 _database: Database | None = None
@@ -98,27 +102,31 @@ def open_database(conf: cfg.ConfigOpts, *, patient: bool = False) -> Database:
     return opened
 
 
-def wait_until_reachable(conf: cfg.ConfigOpts, target: Database) -> None:
-    """Connect once; try again as ``max_retries`` and ``retry_interval`` say.
+def when_reachable(conf: cfg.ConfigOpts, target: Database, work: Callable[[], T]) -> T:
+    """Connect, and return ``work()``; try both again as ``max_retries`` and ``retry_interval`` say.
 
-    All attempts together take no longer than the retries with their intervals and one attempt more.
+    All attempts together take no longer than the retries with their intervals and one attempt more. A
+    connection that is lost by ``work`` costs one of the retries, and the time counts anew.
 
     An error that another attempt cannot mend (wrong credentials, no such database, a file that may not
     be written) is raised at once.
 
-    :raises sqlalchemy.exc.DBAPIError: no connection could be made.
+    :param work: may run several times.
+    :raises sqlalchemy.exc.DBAPIError: no connection could be made, or the last one was lost.
+    :raises errors.Unavailable: the last one was lost.
     """
     options = conf.placement_database
     interval_s, longest_s = options.retry_interval, _longest_attempt_s(options)
-    left = end = float("inf")
-    if options.max_retries >= 0:
-        left = options.max_retries
-        end = time.monotonic() + left * interval_s + longest_s
+    left = options.max_retries if options.max_retries >= 0 else float("inf")
+    end = time.monotonic() + left * interval_s + longest_s
     while True:
         try:
             deadlines.connect(target.engine, min(longest_s, end - time.monotonic()))
-            return
-        except exc.DBAPIError as error:
+            try:
+                return work()
+            finally:
+                end = time.monotonic() + left * interval_s + longest_s
+        except (exc.DBAPIError, errors.Unavailable) as error:
             if left < 1 or time.monotonic() + interval_s >= end or not may_become_reachable(error):
                 raise
             _report(error, left, interval_s, end)
@@ -126,15 +134,16 @@ def wait_until_reachable(conf: cfg.ConfigOpts, target: Database) -> None:
         time.sleep(interval_s)
 
 
-def _report(error: exc.DBAPIError, left: float, interval_s: int, end: float) -> None:
+def _report(error: Exception, left: float, interval_s: int, end: float) -> None:
     """Log a failed attempt, and how many more may follow until ``end``."""
     endless = left == float("inf")
+    cause = driver_errors.cause(error)
     LOG.warning(
         "The database cannot be reached. %s attempts left, %s s apart%s. (%s)",
         "any number of" if endless else int(left),
         interval_s,
         "" if endless else f", for {end - time.monotonic():.0f} s more at the most",
-        " ".join(str(error.orig or error).split()),
+        " ".join(str(getattr(cause, "orig", None) or cause).split()),
     )
 
 
@@ -153,11 +162,9 @@ def _longest_attempt_s(options: Any) -> float:
 
 def may_become_reachable(error: BaseException) -> bool:
     """Tell whether another attempt to connect may succeed."""
-    return (
-        isinstance(error, exc.DBAPIError)
-        and driver_errors.is_disconnect(error)
-        and not driver_errors.is_refused(error)
-        and not driver_errors.is_read_only(error)
+    cause = driver_errors.cause(error)
+    return driver_errors.is_disconnect(cause) and not (
+        driver_errors.is_refused(cause) or driver_errors.is_read_only(cause)
     )
 
 

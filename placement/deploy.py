@@ -52,14 +52,16 @@ def loadapp(
 
 def update_database(config: cfg.ConfigOpts, database: Database) -> None:
     """Bring schema (if ``sync_on_startup``) and standard names up to date, once per process."""
-    if database.synchronised:
-        return
-    db_api.wait_until_reachable(config, database)
+    if not database.synchronised:
+        db_api.when_reachable(config, database, partial(_update_database, config, database))
+        database.synchronised = True
+
+
+def _update_database(config: cfg.ConfigOpts, database: Database) -> None:
     if config.placement_database.sync_on_startup:
         _upgrade(config, database)
     schema.require_head(database)
     standard_names.synchronise(database)
-    database.synchronised = True
 
 
 def _upgrade(config: cfg.ConfigOpts, database: Database) -> None:
@@ -67,12 +69,14 @@ def _upgrade(config: cfg.ConfigOpts, database: Database) -> None:
     # has none, and may be in the memory of this one.
     is_file = database.dialect == "sqlite"
     patient = database if is_file else db_api.open_database(config, patient=True)
-    schema.sync(
-        patient,
-        progress=lambda revision: LOG.info("Upgraded the database schema to %s", revision),
-    )
-    if patient is not database:
-        patient.dispose()
+    try:
+        schema.sync(
+            patient,
+            progress=lambda revision: LOG.info("Upgraded the database schema to %s", revision),
+        )
+    finally:
+        if patient is not database:
+            patient.dispose()
 
 
 def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGIApp:

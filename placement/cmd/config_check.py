@@ -179,8 +179,7 @@ def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFindin
     try:
         db_api.connect_once(conf, database)
     except Exception as error:
-        passing = db_api.may_become_reachable(error)
-        yield Severity.TRANSIENT if passing else Severity.FATAL, _text(error, conf)
+        yield _severity(error), _text(error, conf)
         return
     try:
         current = schema.current(database)
@@ -190,12 +189,14 @@ def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFindin
             schema.require_rights(database)
     except Exception as error:
         # A standby answers reads.
-        yield (
-            Severity.NOTE if driver_errors.is_read_only(error) else Severity.FATAL,
-            _text(error, conf),
-        )
+        is_standby = driver_errors.is_read_only(driver_errors.cause(error))
+        yield Severity.NOTE if is_standby else _severity(error), _text(error, conf)
     finally:
         database.dispose()
+
+
+def _severity(error: Exception) -> Severity:
+    return Severity.TRANSIENT if db_api.may_become_reachable(error) else Severity.FATAL
 
 
 def _identity(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:

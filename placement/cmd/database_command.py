@@ -27,8 +27,7 @@ class DatabaseCommand:
     def database(self) -> Database:
         """The configured database; its statements have no time limit."""
         opened = db_api.open_database(self.conf, patient=True)
-        db_api.wait_until_reachable(self.conf, opened)
-        return opened
+        return db_api.when_reachable(self.conf, opened, lambda: opened)
 
     def add_parsers(self, subparsers: Any) -> None:
         """Add the sub-commands to the parser of oslo.config."""

@@ -213,7 +213,8 @@ DATABASE = (
         min=-1,
         help="How often a failed connection is tried again when the service or a command starts; -1 for "
         "ever. All attempts together take no longer than max_retries times retry_interval, and once the "
-        "time of a connection.",
+        "time of a connection. A connection that is lost later in the start counts as one, and the time "
+        "begins anew.",
     ),
     cfg.IntOpt(
         "retry_interval",

@@ -82,6 +82,11 @@ def _codes(error: BaseException) -> tuple[str | None, int | None, int | None]:
     return sqlstate, number, extended & 0xFF if extended is not None else None
 
 
+def cause(error: BaseException) -> BaseException:
+    """Return the driver's error that made the database unavailable, or the error itself."""
+    return (error.__cause__ or error) if isinstance(error, errors.Unavailable) else error
+
+
 def is_disconnect(error: BaseException) -> bool:
     """The connection is gone, or none could be made."""
     if not isinstance(error, exc.DBAPIError):

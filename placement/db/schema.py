@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Inspector, exc, false, func, inspect, select,
 
 from placement.db import coexistence_rows, dialects, driver_errors, models
 from placement.db.database import Database
-from placement.db.migrations import Progress
+from placement.db.migrations import Progress, afterwards
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -322,10 +322,8 @@ def _exclusive(database: Database) -> Iterator[Connection]:
                 f"Another process has been changing the schema for {LOCK_WAIT_S} seconds. See what "
                 "it is doing (SHOW PROCESSLIST) and try again."
             )
-        try:
+        with afterwards(connection, f"DO RELEASE_LOCK('{name}')"):
             yield connection
-        finally:
-            connection.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": name})
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from oslo_config import cfg
@@ -16,6 +17,7 @@ from placement import conf as configuration
 from placement.conf import library_defaults
 from placement.conf.unknown import files_read, misspelt_sections, unknown_options
 from placement.db import address, schema
+from placement.db.database import Database
 from placement.version import VERSION
 from placement.web import auth
 
@@ -53,13 +55,23 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
         raise advice.NotConfigured(*misspelt)
     auth.require_way_to_log_in(conf)
     application = deploy.loadapp(conf)
-    schema.require_rights(db_api.database(conf))
+    database = db_api.database(conf)
+    revision = db_api.when_reachable(conf, database, partial(examine, database))
     for warning in unknown_options(conf):
         LOG.warning("%s", warning)
-    LOG.info("%s", _announcement(conf))
-    db_api.database(conf).prepare_to_fork()
+    LOG.info("%s", _announcement(conf, revision))
+    database.prepare_to_fork()
     _settle()
     return application
+
+
+def examine(database: Database) -> str | None:
+    """Return the revision of a database that the service may use.
+
+    :raises placement.db.schema.SchemaError: its user lacks rights.
+    """
+    schema.require_rights(database)
+    return schema.current(database)
 
 
 def _share_memory_pools() -> None:
@@ -72,14 +84,13 @@ def _share_memory_pools() -> None:
         set_option(M_ARENA_MAX, 2)
 
 
-def _announcement(conf: cfg.ConfigOpts) -> str:
+def _announcement(conf: cfg.ConfigOpts, revision: str | None) -> str:
     """Describe in one line what starts, with which configuration and database."""
-    database = db_api.database(conf)
     files = ", ".join(files_read(conf)) or "none, the environment alone"
-    where = address.shown(database.engine.url)
+    where = address.shown(db_api.database(conf).engine.url)
     return (
         f"Placement {VERSION} starts. Configuration: {files}. Database: {where}, at revision "
-        f"{schema.current(database)}. Authentication: {conf.api.auth_strategy}.{_workers()}"
+        f"{revision}. Authentication: {conf.api.auth_strategy}.{_workers()}"
     )
 
 

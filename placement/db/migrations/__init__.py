@@ -4,7 +4,10 @@ Every step looks before it acts, because MySQL and MariaDB keep what an interrup
 done so far: running it again finishes it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection
 
 Progress = Callable[[str, int, int], object]
 """Called with what is being done, how many rows of it are done, and how many there are."""
@@ -12,3 +15,13 @@ Progress = Callable[[str, int, int], object]
 
 class MigrationBlocked(Exception):
     """The data is not ready for this revision; the message says what to do."""
+
+
+@contextmanager
+def afterwards(connection: Connection, statement: str) -> Iterator[None]:
+    """Run a statement at the end of the block. The end of a connection that was lost does the same."""
+    try:
+        yield
+    finally:
+        if not connection.invalidated:
+            connection.exec_driver_sql(statement)

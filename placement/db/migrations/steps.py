@@ -12,7 +12,7 @@ from alembic import op
 from sqlalchemy import Connection, exc
 
 from placement.db import dialects, driver_errors
-from placement.db.migrations import Progress
+from placement.db.migrations import Progress, afterwards
 
 BATCH = 2000
 """Ids whose rows are updated in one statement."""
@@ -170,10 +170,8 @@ def all_tables(connection: Connection) -> Iterator[None]:
     if not is_mysql() or not _lock(connection):
         yield
         return
-    try:
+    with afterwards(connection, "UNLOCK TABLES"):
         yield
-    finally:
-        connection.exec_driver_sql("UNLOCK TABLES")
 
 
 def _lock(connection: Connection) -> bool:

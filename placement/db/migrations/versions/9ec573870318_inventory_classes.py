@@ -11,7 +11,7 @@ not checked here, and ``placement-manage db check`` reports them.
 import sqlalchemy as sa
 from alembic import op
 
-from placement.db.migrations import steps
+from placement.db.migrations import afterwards, steps
 
 revision = "9ec573870318"
 down_revision = "c3f7a5e81d62"
@@ -27,11 +27,10 @@ def upgrade() -> None:
     if steps.is_mysql():
         # Also what makes it a change in place: with the check, MySQL copies the table.
         op.execute("SET SESSION foreign_key_checks = 0")
-        try:
-            with steps.all_tables(op.get_bind()):
-                _refer()
-        finally:
-            op.execute("SET SESSION foreign_key_checks = DEFAULT")
+        connection = op.get_bind()
+        checked = afterwards(connection, "SET SESSION foreign_key_checks = DEFAULT")
+        with checked, steps.all_tables(connection):
+            _refer()
     else:
         _refer()
 
