@@ -11,7 +11,8 @@ from oslo_config import cfg
 from placement import deploy
 from placement.direct import PlacementDirect
 from placement.web.request_log import WSGIApp
-from tests.client.world import World, new_uuid
+from tests.client.world import World
+from tests.support.world import new_uuid
 
 
 def test_it_is_an_adapter_for_placement(conf: cfg.ConfigOpts) -> None:

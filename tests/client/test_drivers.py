@@ -14,7 +14,8 @@ from placement.client.drivers.split import Node, NodePart, NumaDriver, VgpuDrive
 from placement.client.report import ReportClient
 from placement.client.tracker import Driver, ResourceTracker
 from placement.client.tree_file import TreeFileError
-from tests.client.world import Recorder, World, new_uuid
+from tests.client.world import Recorder, World
+from tests.support.world import new_uuid
 
 ROOT = Path(__file__).parents[2]
 

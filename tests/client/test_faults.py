@@ -21,8 +21,9 @@ from placement.client.tree_file import parse
 from placement.client.tree_plan import apply_file
 from tests.client.conftest import http_adapter
 from tests.client.proxy import FaultyProxy
-from tests.client.world import World, new_uuid
+from tests.client.world import World
 from tests.support.processes import free_port
+from tests.support.world import new_uuid
 
 Host = tuple[VgpuDriver, str, str, str]
 """Driver, name, root, consumer."""

@@ -12,7 +12,8 @@ from requests import Response
 from placement.client import exceptions as exc
 from placement.client.provider_tree import ProviderTree, inventory_differs
 from placement.client.report import ReportClient
-from tests.client.world import Recorder, World, new_uuid
+from tests.client.world import Recorder, World
+from tests.support.world import new_uuid
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -160,7 +161,7 @@ def test_a_second_writer_makes_a_conflict_and_the_next_call_wins(
         world.set_traits(child, ["HW_CPU_X86_SSE"])
         tree.add_traits(child, "HW_CPU_X86_MMX")
     elif aspect == "aggregates":
-        world.set_aspect(child, "aggregates", [new_uuid()])
+        world.replace(child, "aggregates", [new_uuid()])
         tree.add_aggregates(child, new_uuid())
     else:
         world.set_inventory(child, {"VCPU": 1})
@@ -346,7 +347,7 @@ def test_a_provider_deleted_by_somebody_else_counts_as_deleted(
     child = world.provider(parent=root)
     tree = client.get_provider_tree_and_ensure_root(None, root)
     tree.remove(child)
-    world.call("delete", f"/resource_providers/{child}")
+    world.call("DELETE", f"/resource_providers/{child}")
     client.update_from_provider_tree(None, tree)
     assert not client.cached_tree.exists(child)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from placement.client.exceptions import ReshapeFailed
 from placement.client.provider_tree import ProviderTree
 from placement.client.relocation import Relocation, Takeover
-from tests.client.world import Inventory
+from tests.support.bodies import Stock
 
 
-def tree_of(**inventories: Inventory) -> ProviderTree:
+def tree_of(**inventories: Stock) -> ProviderTree:
     """A host, whose children have what is given: name to inventory."""
     tree = ProviderTree()
     tree.new_root("host", "host")
@@ -113,7 +113,7 @@ def test_what_is_too_large_for_one_is_divided_only_if_allowed() -> None:
         {"total": 8, "allocation_ratio": 0.4},
     ],
 )
-def test_units_and_capacity_of_the_target_count(inventory: Inventory) -> None:
+def test_units_and_capacity_of_the_target_count(inventory: Stock) -> None:
     records = {"a": record(host={"VGPU": 4})}
     with pytest.raises(ReshapeFailed, match="no provider that takes over has room"):
         Relocation(tree_of(g0={"VGPU": inventory}), records, takeovers("g0")).run()

@@ -10,7 +10,8 @@ import pytest
 from placement.client import exceptions as exc
 from placement.client.provider_tree import ProviderTree
 from placement.client.report import ReportClient
-from tests.client.world import Recorder, World, new_uuid
+from tests.client.world import Recorder, World
+from tests.support.world import new_uuid
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -252,12 +253,10 @@ def test_a_consumer_deleted_between_the_two_reads_is_left_out(
 
 def test_the_type_of_a_consumer_survives(client: ReportClient, world: World, host: Host) -> None:
     """C11 19."""
-    consumer = world.claim(
-        {host.one: {"VCPU": 1}}, microversion="1.38", consumer_type="INSTANCE_OF_X"
-    )
+    consumer = world.claim({host.one: {"VCPU": 1}}, version="1.38", consumer_type="INSTANCE_OF_X")
     tree, allocations = read(client, host.root)
     client.update_from_provider_tree(None, tree, allocations)
-    shown = world.get(f"/allocations/{consumer}", microversion="1.38")
+    shown = world.get(f"/allocations/{consumer}", version="1.38")
     assert shown["consumer_type"] == "INSTANCE_OF_X"
     assert shown["consumer_generation"] == 2
 
@@ -299,7 +298,7 @@ def test_removed_providers_take_part_so_that_nobody_gets_in(
             "user_id": "u",
             "consumer_generation": None,
         }
-        refused.append(world.call("put", f"/allocations/{new_uuid()}", body, expect=(409,)))
+        refused.append(world.call("PUT", f"/allocations/{new_uuid()}", body, expect=(409,)))
 
     recorder.before("delete", host.one, claim_late)
     client.update_from_provider_tree(None, tree, allocations)

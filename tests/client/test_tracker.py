@@ -16,7 +16,8 @@ from placement.client.provider_tree import ProviderTree
 from placement.client.report import ReportClient
 from placement.client.tracker import Driver, ResourceTracker
 from placement.cmd import migrate_inventory
-from tests.client.world import Recorder, World, new_uuid
+from tests.client.world import Recorder, World
+from tests.support.world import new_uuid
 
 Fault = Callable[[ProviderTree, Any], object]
 """What a driver does to the tree and the allocations instead of its work."""

@@ -23,7 +23,8 @@ from placement.client.tree_file import parse
 from placement.cmd import tree as command
 from placement.direct import PlacementDirect
 from tests.client.conftest import http_adapter, make_conf, serving
-from tests.client.world import World, new_uuid
+from tests.client.world import World
+from tests.support.world import new_uuid
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "provider-trees"
 
@@ -129,7 +130,7 @@ def test_everything_exported_and_applied_changes_nothing(
         keys.append(
             world.provider("nfs", None, {"DISK_GB": 9}, ["MISC_SHARES_VIA_AGGREGATE"], [shared])
         )
-        world.set_aspect(keys[0], "aggregates", [shared])
+        world.replace(keys[0], "aggregates", [shared])
         before, path = world.state(*keys), tmp_path / "all.yaml"
         how = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
         assert command.main([*how, "export", "--all", "-o", str(path)]) == 0

@@ -6,7 +6,8 @@ import pytest
 
 from placement.client.report import ReportClient
 from tests.client.conftest import http_adapter
-from tests.client.world import Recorder, World, new_uuid
+from tests.client.world import Recorder, World
+from tests.support.world import new_uuid
 
 PROVIDERS = 20
 
@@ -84,8 +85,8 @@ def test_consumers_come_with_the_tree(recorder: Recorder) -> None:
     assert found[both]["allocations"][other]["resources"] == {"VCPU": 2}
     assert found[here] == {
         "allocations": {root: {"generation": world.generation(root), "resources": {"VCPU": 1}}},
-        "project_id": "project",
-        "user_id": "user",
+        "project_id": "red",
+        "user_id": "ann",
         "consumer_generation": 1,
     }
     assert [url for _, url in recorder.requests] == [

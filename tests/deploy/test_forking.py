@@ -1,15 +1,15 @@
 """A server that loads the service once and forks it: uWSGI does, unless told otherwise, and tells nobody."""
 
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.deploy import conversation
-from tests.support import deployment
+from tests.support import bodies, deployment
 from tests.support.databases import KINDS, scratch_database
 from tests.support.processes import wait_until
+from tests.support.world import World, new_uuid
 
 pytestmark = pytest.mark.deploy
 
@@ -29,15 +29,16 @@ def test_workers_share_nothing_of_the_process_that_loaded_the_service(
             folder, environment, http=True, processes=WORKERS, forks_loaded=True
         ) as site:
             wait_until("all workers are there", lambda: len(site.workers()) == WORKERS)
-            host = conversation.create_provider(site, "host", VCPU=CLAIMS)["uuid"]
+            host = World(site).host(VCPU=CLAIMS)
 
             def claim_and_read(consumer: str) -> tuple[int, list[str]]:
-                status = conversation.claim(site, host, consumer).status_code
-                held = conversation.call(site, "GET", f"/allocations/{consumer}").json()
+                body = bodies.entry({host: {"VCPU": 1}})
+                status = site.send("PUT", f"/allocations/{consumer}", body).status
+                held = site.send("GET", f"/allocations/{consumer}").json
                 return status, list(held["allocations"])
 
             with ThreadPoolExecutor(16) as clients:
-                seen = list(clients.map(claim_and_read, (str(uuid.uuid4()) for _ in range(CLAIMS))))
+                seen = list(clients.map(claim_and_read, (new_uuid() for _ in range(CLAIMS))))
 
             assert seen == [(204, [host])] * CLAIMS
             assert conversation.counted_claims(site) == CLAIMS

@@ -1,7 +1,6 @@
 """Debian's Prometheus with the files that we ship, against the service under uWSGI with four workers."""
 
 import contextlib
-import http.client
 import json
 import os
 import signal
@@ -15,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import deployment
+from tests.support import bodies, deployment
 from tests.support.databases import scratch_database
 from tests.support.processes import Process, free_port, require_program, wait_until
+from tests.support.world import World
 
 pytestmark = pytest.mark.deploy
 
@@ -88,59 +88,26 @@ def site(tmp_path: Path) -> Iterator[deployment.Site]:
             yield running
 
 
-def send(site: deployment.Site, method: str, path: str, body: Any = None) -> int:
-    """Send a request on a connection of its own, and return the status."""
-    address = urllib.parse.urlsplit(site.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
-    headers = {
-        "x-auth-token": "admin",
-        "openstack-api-version": "placement 1.39",
-        "content-type": "application/json",
-    }
-    with contextlib.closing(connection):
-        connection.request(method, path, json.dumps(body) if body is not None else None, headers)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-
-
-def stock(site: deployment.Site, generation: int, total: int) -> None:
-    body = {"resource_provider_generation": generation, "total": total}
-    path = f"/resource_providers/{HOST}/inventories"
-    if generation:
-        assert send(site, "PUT", f"{path}/VCPU", body) == 200
-    else:
-        inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": total}}}
-        assert send(site, "PUT", path, inventories) == 200
-
-
 def test_what_prometheus_reads_back_is_what_the_load_did(
     site: deployment.Site, tmp_path: Path
 ) -> None:
     """Counts are those of all workers together, also when one is killed; an over-full host is red."""
-    assert send(site, "POST", "/resource_providers", {"name": "host", "uuid": HOST}) == 200
-    stock(site, 0, total=8)
-    allocations = {
-        "allocations": {HOST: {"resources": {"VCPU": 6}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_type": "INSTANCE",
-        "consumer_generation": None,
-    }
-    assert (
-        send(site, "PUT", "/allocations/ca000000-0000-4000-8000-000000000001", allocations) == 204
-    )
+    # Reads of the host are counted below, so nothing may read it here.
+    world = World(site)
+    world.call("POST", "/resource_providers", {"name": "host", "uuid": HOST})
+    world.call("PUT", f"/resource_providers/{HOST}/inventories", bodies.stock(0, {"VCPU": 8}))
+    world.claim({HOST: {"VCPU": 6}})
     reads = 'placement_request_seconds_count{method="GET",route="/resource_providers/{uuid}"}'
     folder = tmp_path / "prometheus"
     folder.mkdir()
 
     with prometheus(folder, urllib.parse.urlsplit(site.url).netloc) as asked:
         read = f"/resource_providers/{HOST}"
-        assert send(site, "GET", read) == 200
+        assert site.send("GET", read).status == 200
         wait_until("the first read is seen", lambda: asked.value(f"sum({reads})") == 1, PATIENCE_S)
 
         with ThreadPoolExecutor(8) as clients:
-            statuses = list(clients.map(lambda _: send(site, "GET", read), range(READS)))
+            statuses = list(clients.map(lambda _: site.send("GET", read).status, range(READS)))
         assert set(statuses) == {200}
         wait_until(
             "all reads are seen", lambda: asked.value(f"sum({reads})") == READS + 1, PATIENCE_S
@@ -166,12 +133,13 @@ def test_what_prometheus_reads_back_is_what_the_load_did(
         site.master.wait_until(
             "it is ready", lambda: site.master.log.read_text().count("ready in") > WORKERS, 60
         )
-        assert send(site, "GET", read) == 200
+        assert site.send("GET", read).status == 200
         wait_until(
             "nothing is forgotten", lambda: asked.value(f"sum({reads})") == READS + 2, PATIENCE_S
         )
         assert asked.value(f"sum(resets({reads}[5m]))") == 0
         assert {path.name for path in (tmp_path / "metrics").glob("histogram_*.db")} == files
 
-        stock(site, 2, total=4)
+        body = bodies.stock(2, {"VCPU": 4})
+        world.call("PUT", f"/resource_providers/{HOST}/inventories", body)
         wait_until("red", lambda: asked.firing() == {"PlacementOverCapacity"}, PATIENCE_S)

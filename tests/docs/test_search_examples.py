@@ -9,31 +9,21 @@ from docs import search_examples as examples
 from placement.search.search import search
 from placement.search.tally import Reason, Stop, Stopped
 from tests.search.builders import World, parse
+from tests.support import world
 from tests.support.service import Service, running
 
 UUIDS = {each.name: each.uuid for each in examples.CLOUD}
 
 
 def add(service: Service, provider: examples.Provider) -> None:
-    path = f"/resource_providers/{provider.uuid}"
-    made = {
-        "name": provider.name,
-        "uuid": provider.uuid,
-        "parent_provider_uuid": provider.parent and UUIDS[provider.parent],
-    }
-    sets: tuple[tuple[str, Any], ...] = (
-        ("inventories", {name: {"total": total} for name, total in provider.totals.items()}),
-        ("traits", provider.traits),
-        ("aggregates", provider.aggregates),
+    world.World(service).provider(
+        provider.name,
+        provider.parent and UUIDS[provider.parent],
+        provider.totals,
+        provider.traits,
+        provider.aggregates,
+        key=provider.uuid,
     )
-    assert (
-        service.request("POST", "/resource_providers", version="1.39", json=made).status_int == 200
-    )
-    for name, value in sets:
-        now = service.request("GET", path, version="1.39").json["generation"]
-        body = {name: value, "resource_provider_generation": now}
-        answer = service.request("PUT", f"{path}/{name}", version="1.39", json=body)
-        assert answer.status_int == 200, answer.text
 
 
 @pytest.fixture(scope="module")

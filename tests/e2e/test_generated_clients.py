@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 
 from tests.support import deployment
 from tests.support.deployment import ROOT, Site
 from tests.support.processes import lacking, public_folder, require_program
+from tests.support.world import World
 
 pytestmark = [pytest.mark.deploy, pytest.mark.xdist_group("generated clients")]
 
 DOCUMENT = ROOT / "docs/openapi.json"
 CLIENTS = ROOT / "examples/clients"
 NODE_MODULES = CLIENTS / "node_modules"
-HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 HOST = "11111111-1111-4111-8111-111111111111"
 RECORDS = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 4096}}
 PRINTED = ["204", "1 [{'MEMORY_MB': 1024, 'VCPU': 2}]", "409 placement.concurrent_update"]
@@ -35,12 +34,7 @@ def site() -> Iterator[Site]:
     with public_folder("placement-clients-") as folder:
         environment = deployment.prepare(folder, f"sqlite:///{folder}/placement.sqlite")
         with deployment.builtin(folder, environment) as site:
-            host = {"name": "host", "uuid": HOST}
-            inventory = {"resource_provider_generation": 0, "inventories": RECORDS}
-            url = f"{site.url}/resource_providers"
-            assert requests.post(url, json=host, headers=HEADERS, timeout=30).ok
-            url = f"{url}/{HOST}/inventories"
-            assert requests.put(url, json=inventory, headers=HEADERS, timeout=30).ok
+            World(site).provider("host", key=HOST, inventory=RECORDS)
             yield site
 
 

@@ -10,6 +10,7 @@ import waitress.server
 from waitress import wasyncore
 
 from tests.support.service import Service, running
+from tests.support.world import World
 
 NAMESPACE = uuid.UUID("0d3a3f3e-8a55-4f0a-8d5e-6f2f0a1b7c11")
 RACK = str(uuid.uuid5(NAMESPACE, "rack"))
@@ -30,6 +31,7 @@ class Stage:
 
     def __init__(self, service: Service, prefix: str = "") -> None:
         self.service = service
+        self.world = World(service)
         self._prefix = prefix
         self.refuse: int | None = None
         self.asked: list[tuple[str, str, int]] = []
@@ -69,41 +71,20 @@ class Stage:
         return self.service.application(environ, noted)
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
-        """Ask the service itself, at the newest microversion; return the JSON of the answer, if any."""
-        answer = self.service.request(method, path, version="1.39", json=body)
-        assert answer.status_int < 300, answer.text
-        return answer.json if answer.body else None
+        """Ask the service itself; return the JSON of the answer, if any."""
+        return self.world.call(method, path, body).json
 
     def provider(self, name: str, parent: str | None = None) -> None:
-        body = {"name": name, "uuid": key(name)}
-        if parent:
-            body["parent_provider_uuid"] = key(parent)
-        self.send("POST", "/resource_providers", body)
+        self.world.provider(name, parent and key(parent), key=key(name))
 
     def replace(self, name: str, part: str, value: Any) -> None:
         """Replace inventories, traits or aggregates of a provider."""
-        path = f"/resource_providers/{key(name)}"
-        generation = self.send("GET", path)["generation"]
-        body = {part: value, "resource_provider_generation": generation}
-        self.send("PUT", f"{path}/{part}", body)
+        self.world.replace(key(name), part, value)
 
     def claim(self, consumer: str, project: str, **amounts: dict[str, int]) -> None:
         """Give a consumer ``amounts`` by class of each provider named (dashes are underscores)."""
-        allocations = {
-            key(name.replace("_", "-")): {"resources": resources}
-            for name, resources in amounts.items()
-        }
-        self.send(
-            "PUT",
-            f"/allocations/{key(consumer)}",
-            {
-                "allocations": allocations,
-                "project_id": project,
-                "user_id": "ann",
-                "consumer_generation": None,
-                "consumer_type": "INSTANCE",
-            },
-        )
+        sets = {key(name.replace("_", "-")): held for name, held in amounts.items()}
+        self.world.claim(sets, key(consumer), project_id=project)
 
 
 def fill(stage: Stage) -> None:

@@ -17,17 +17,20 @@ from sqlalchemy import select
 from placement.db import invariants, models
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from tests.faults.clients import CAPACITY, Actor, Answer, Caller, Claimant, crew, entry
-from tests.faults.history import Books
+from tests.faults.clients import CAPACITY, crew, servers
 from tests.faults.proxy import Proxy
 from tests.faults.servers import MariaDB, PostgreSQL, Server, SQLite, server
+from tests.support.book import Book
+from tests.support.load import Actor, Caller, Claimant, acting
 from tests.support.processes import Process, answers, free_ports, public_folder, wait_until
 from tests.support.resources import Gauge
+from tests.support.world import World
 
 WORKERS = 3
 HOSTS = 6
 FAULT_S = 1.5
 PAUSE_S = 0.7
+CLIENT_ENDS_S = 60.0
 RECOVERS_S = 20.0
 """After the fault is over (and a killed database answers again) a write succeeds within this time."""
 
@@ -101,7 +104,7 @@ class Report:
     seed: int
     faults: dict[str, int] = field(default_factory=dict)
     recovery_s: dict[str, float] = field(default_factory=dict)
-    books: Books = field(default_factory=Books)
+    book: Book = field(default_factory=Book)
     left_out: list[str] = field(default_factory=list)
     seconds: float = 0.0
     gauge: Gauge = field(default_factory=Gauge)
@@ -109,11 +112,11 @@ class Report:
     @property
     def violations(self) -> list[str]:
         """The promises that were broken."""
-        return self.books.violations
+        return self.book.violations
 
     def lines(self) -> Iterator[str]:
         """Yield the report for a person."""
-        counts = self.books.counts
+        counts = self.book.counts
         written = sum(n for what, n in counts.items() if what.split()[-1] in ("204", "200", "201"))
         yield f"{self.kind}, seed {self.seed}: {self.seconds:.0f} s, {written} requests acknowledged"
         for name, times in sorted(self.faults.items()):
@@ -135,11 +138,11 @@ class Campaign:
         self.workers = workers
         self.random = random.Random(seed)
         self.report = Report(database.kind, seed)
-        self.books = self.report.books
+        self.book = self.report.book
         # Errors before the campaign are failures; the probe's are expected.
-        self.caller = Caller(workers.ports, self.books)
+        self.caller = Caller(servers(workers.ports), self.book)
         self.start_generations: dict[str, int] = {}
-        self.actors: list[Actor] = crew(workers.ports, self.books, seed, self._world())
+        self.actors: list[Actor] = crew(workers.ports, self.book, seed, self._world())
 
     def _world(self) -> dict[str, list[str]]:
         """Make hosts with room for ``CAPACITY`` of each class, and what the others need."""
@@ -151,31 +154,19 @@ class Campaign:
             "moved": ["50000000-0000-4000-8000-000000000000"],
             "partners": [f"60000000-0000-4000-8000-{n:012}" for n in range(2)],
         }
-        for each in (u for group in ("hosts", "pair", "exchange", "probe") for u in uuids[group]):
-            self._must("POST", "/resource_providers", {"uuid": each, "name": each})
-        both = {"VCPU": {"total": CAPACITY}, "MEMORY_MB": {"total": CAPACITY}}
+        world = World(self.caller)
+        both = {"VCPU": CAPACITY, "MEMORY_MB": CAPACITY}
         for each in uuids["hosts"]:
-            self._stock(each, both)
+            world.host(each, **both)
         for each in (uuids["pair"][0], uuids["exchange"][0], uuids["probe"][0]):
-            self._stock(each, {"VCPU": both["VCPU"]})
-        self._claim(uuids["moved"][0], {uuids["pair"][0]: {"VCPU": 2}})
+            world.host(each, VCPU=CAPACITY)
+        world.host(uuids["pair"][1])
+        world.claim({uuids["pair"][0]: {"VCPU": 2}}, uuids["moved"][0])
         for each in uuids["partners"]:
-            self._claim(each, {uuids["exchange"][0]: {"VCPU": CAPACITY // 2}})
+            world.claim({uuids["exchange"][0]: {"VCPU": CAPACITY // 2}}, each)
         self.probe = uuids["probe"][0]
         self.start_generations = dict.fromkeys(uuids["hosts"], 1)
         return uuids
-
-    def _must(self, method: str, path: str, body: Any) -> Answer:
-        answer = self.caller.send(method, path, body)
-        assert 200 <= answer.status < 300, answer
-        return answer
-
-    def _stock(self, uuid: str, records: Any) -> None:
-        body = {"resource_provider_generation": 0, "inventories": records}
-        self._must("PUT", f"/resource_providers/{uuid}/inventories", body)
-
-    def _claim(self, uuid: str, sets: Any) -> None:
-        self._must("PUT", f"/allocations/{uuid}", entry(sets, None))
 
     def run(self, seconds: float) -> Report:
         """Play faults for so long, each of them once at least, then settle and compare."""
@@ -183,16 +174,15 @@ class Campaign:
         faults = self.faults()
         self.report.faults = dict.fromkeys(faults, 0)
         queue: list[str] = []
-        for actor in self.actors:
-            actor.start()
-        while not self.books.violations and (
-            time.monotonic() - began < seconds or not all(self.report.faults.values())
-        ):
-            # Each fault once before any comes twice.
-            queue = queue or self.random.sample(sorted(faults), len(faults))
-            self._one(queue[-1], faults[queue.pop()])
-            if not queue:
-                self._look()
+        with acting(self.actors, CLIENT_ENDS_S):
+            while not self.book.violations and (
+                time.monotonic() - began < seconds or not all(self.report.faults.values())
+            ):
+                # Each fault once before any comes twice.
+                queue = queue or self.random.sample(sorted(faults), len(faults))
+                self._one(queue[-1], faults[queue.pop()])
+                if not queue:
+                    self._look()
         self._finish()
         self.report.seconds = time.monotonic() - began
         return self.report
@@ -211,7 +201,7 @@ class Campaign:
             began = time.monotonic()
             wait_until(f"a write succeeds after {name}", works, RECOVERS_S)
         except AssertionError as failure:
-            self.books.blame(f"{name}: {failure}")
+            self.book.blame(f"{name}: {failure}")
         took = time.monotonic() - began
         self.report.faults[name] += 1
         self.report.recovery_s[name] = max(took, self.report.recovery_s.get(name, 0.0))
@@ -224,12 +214,6 @@ class Campaign:
         print("\n".join(self.report.gauge.lines()), flush=True)
 
     def _finish(self) -> None:
-        for actor in self.actors:
-            actor.stopping.set()
-        for actor in self.actors:
-            actor.join(60)
-            if actor.is_alive():
-                self.books.blame(f"{actor.name} hangs")
         # What a frozen or slow worker still has in hand happens now or never.
         self.workers.stop()
         for port in self.workers.ports:
@@ -238,7 +222,7 @@ class Campaign:
             try:
                 actor.settle()
             except AssertionError as violation:
-                self.books.blame(f"{actor.name}: {violation}")
+                self.book.blame(f"{actor.name}: {violation}")
         self._compare()
 
     def _compare(self) -> None:
@@ -246,20 +230,22 @@ class Campaign:
         for found in invariants.check(db):
             # Nobody makes an inventory smaller here: nothing may be over.
             if found.count:
-                self.books.blame(f"{found.invariant.name}: {found.count}, {found.examples}")
+                self.book.blame(f"{found.invariant.name}: {found.count}, {found.examples}")
         ended = {
             each for actor in self.actors if isinstance(actor, Claimant) for each in actor.ended
         }
         consumers = db.read(lambda c: c.connection.scalars(select(models.consumers.c.uuid)).all())
         for uuid in ended.intersection(consumers):
-            self.books.blame(f"consumer {uuid} had given everything back, and is there")
+            self.book.blame(f"consumer {uuid} had given everything back, and is there")
         providers = models.resource_providers
-        rows = db.read(lambda c: c.connection.execute(select(providers.c.uuid, providers.c.generation)).all())
+        rows = db.read(
+            lambda c: c.connection.execute(select(providers.c.uuid, providers.c.generation)).all()
+        )
         actual = dict(map(tuple, rows))
         for uuid, first in self.start_generations.items():
-            known = first + self.books.steps[uuid]
+            known = first + self.book.steps[uuid]
             if actual[uuid] != known:
-                self.books.blame(f"generation of {uuid} is {actual[uuid]}, by the books {known}")
+                self.book.blame(f"generation of {uuid} is {actual[uuid]}, by the books {known}")
         db.dispose()
 
     # Faults

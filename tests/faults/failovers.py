@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.deploy.conversation import create_provider
 from tests.faults.standby import Member, pair, url_of
 from tests.support import deployment
 from tests.support.days import Lived, Soak, soak
 from tests.support.deployment import Site
-from tests.support.ledger import RECOVERS_S, Ledger
+from tests.support.ledger import RECOVERS_S, Ledger, some_hosts
 from tests.support.processes import PATIENCE, public_folder
 
 SHORT = "&statement_timeout=2&read_timeout=6"
@@ -31,14 +30,6 @@ def sites(url: str, count: int = 2) -> Iterator[list[Site]]:
             environment = deployment.prepare(folder, url)
             made.append(stack.enter_context(deployment.builtin(folder, environment)))
         yield made
-
-
-def some_hosts(site: Site, name: str) -> list[str]:
-    """Make five hosts with room for all claims."""
-    return [
-        create_provider(site, f"{name}-{n}", VCPU=100_000, MEMORY_MB=10**7)["uuid"]
-        for n in range(5)
-    ]
 
 
 def promote(ledger: Ledger, new: Member) -> float:
@@ -139,7 +130,7 @@ def live(running: Pair, day: str, seed: int) -> Lived:
 
     :raises AssertionError: a promise was broken, or refusals did not end in time.
     """
-    hosts = some_hosts(running.sites[0], f"{day} {seed}")
+    hosts = some_hosts(running.sites[0])
     began = time.monotonic()
     with Ledger(running.sites, hosts, seed) as ledger:
         ledger.wait_for_progress()

@@ -28,8 +28,8 @@ def test_faults_break_no_promise(kind: str) -> None:
     report = campaign.run(kind, SECONDS, SEED)
 
     print("\n".join(report.lines()))
-    assert not report.books.violations, "\n".join(report.lines())
-    written = report.books.counts["PUT 204"]
+    assert not report.book.violations, "\n".join(report.lines())
+    written = report.book.counts["PUT 204"]
     assert written > 100, f"only {written} writes got through"
     assert len(report.faults) >= FAULTS[kind] - ("disk full" in " ".join(report.left_out))
     assert all(report.faults.values()), report.faults

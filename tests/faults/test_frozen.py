@@ -19,9 +19,9 @@ from placement import errors
 from placement.db.address import UnusableUrl
 from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
-from tests.deploy.conversation import HEADERS
 from tests.faults.servers import Server, server
 from tests.support import deployment
+from tests.support.client import headers
 from tests.support.databases import scratch_database
 from tests.support.deployment import Site
 from tests.support.processes import public_folder, wait_until
@@ -197,7 +197,7 @@ def frozen(request: pytest.FixtureRequest) -> Iterator[tuple[Site, Server]]:
 def ask(site: Site, number: int) -> tuple[requests.Response, float]:
     began = time.monotonic()
     method, path = (("GET", "/traits"), ("PUT", f"/traits/CUSTOM_{number}"))[number % 2]
-    answer = requests.request(method, site.url + path, headers=HEADERS, timeout=120)
+    answer = requests.request(method, site.url + path, headers=headers(), timeout=120)
     return answer, time.monotonic() - began
 
 

@@ -11,22 +11,21 @@ import threading
 import psycopg2
 import pytest
 
-from tests.deploy.conversation import call
-from tests.faults.failovers import SHORT, fail_over, promote, sites, some_hosts
+from tests.faults.failovers import SHORT, fail_over, promote, sites
 from tests.faults.standby import Member, pair, url_of
 from tests.support.deployment import Site
-from tests.support.ledger import RECOVERS_S, Ledger
+from tests.support.ledger import RECOVERS_S, Ledger, some_hosts
 from tests.support.processes import wait_until
 
 
 def check_what_no_standby_has(site: Site, standby: Member) -> None:
     """It is not acknowledged; a COMMIT that waits is not ended by the deadline of the statement."""
     standby.freeze()
-    answer = call(site, "PUT", "/traits/CUSTOM_A")
-    assert answer.status_code == 503
-    assert answer.json()["errors"][0]["reason"] == "outcome_unknown"
+    answer = site.send("PUT", "/traits/CUSTOM_A")
+    assert answer.status == 503
+    assert answer.json["errors"][0]["reason"] == "outcome_unknown"
     standby.thaw()
-    assert call(site, "PUT", "/traits/CUSTOM_B").status_code == 201
+    assert site.send("PUT", "/traits/CUSTOM_B").status == 201
 
 
 def check_who_wakes_up(frozen: Member) -> None:
@@ -58,7 +57,7 @@ def test_a_standby_is_promoted_under_load() -> None:
     seed = random.randrange(10**9)
     print(f"seed {seed}")
     with pair() as (one, two), sites(url_of(one, two, more=SHORT)) as served:
-        with Ledger(served, some_hosts(served[0], "asynchronous"), seed) as ledger:
+        with Ledger(served, some_hosts(served[0]), seed) as ledger:
             ledger.wait_for_progress()
             # What is acknowledged from here on never leaves the primary.
             two.kill()
@@ -76,7 +75,7 @@ def test_a_standby_is_promoted_under_load() -> None:
         one.rewind(two)
         two.require_standby()
         check_what_no_standby_has(served[0], one)
-        with Ledger(served, some_hosts(served[0], "synchronous"), seed) as ledger:
+        with Ledger(served, some_hosts(served[0]), seed) as ledger:
             ledger.wait_for_progress()
             two.freeze()
             refused_s = promote(ledger, one)

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.client import headers
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "bin" / "placement-api"
 STOP_S = 20
-HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement latest"}
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def server(settings: dict[str, str]) -> Iterator[tuple[subprocess.Popen[str], in
 
 def get(port: int, path: str) -> tuple[int, bytes]:
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
-        connection.request("GET", path, headers=HEADERS)
+        connection.request("GET", path, headers=headers())
         with connection.getresponse() as response:
             return response.status, response.read()
 
@@ -81,7 +82,7 @@ def test_request_under_way_is_answered_before_it_stops(
     waiting = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     with closing(database), closing(waiting):
         database.execute("BEGIN IMMEDIATE")
-        waiting.request("PUT", "/traits/CUSTOM_A", headers=HEADERS)
+        waiting.request("PUT", "/traits/CUSTOM_A", headers=headers())
         # Sent later and answered: so the server has read the first one.
         assert get(port, "/traits/HW_CPU_X86_VMX")[0] == 204
         process.send_signal(signal.SIGTERM)

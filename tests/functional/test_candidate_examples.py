@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import bodies
 from tests.support.candidate_data import fine, load
 from tests.support.service import Service, running
 
@@ -73,8 +74,7 @@ def test_every_candidate_can_be_claimed(world: tuple[dict[str, Any], Service]) -
         path = f"/allocation_candidates?{case['query']}"
         answer = fine(service.request("GET", path, version="1.39")).json
         for candidate in answer["allocation_requests"]:
-            owner = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
-            claim = candidate | owner | {"consumer_generation": None}
+            claim = bodies.entry({}) | candidate
             consumer = f"/allocations/{uuid.uuid4()}"
             fine(service.request("PUT", consumer, version="1.39", json=claim))
             fine(service.request("DELETE", consumer, version="1.39"))

@@ -12,6 +12,7 @@ import pytest
 
 from placement.insight import questions, remedies
 from tests.support.service import Service, running
+from tests.support.world import World
 
 HOST, OTHER = (f"1f000000-0000-4000-8000-00000000000{n}" for n in (1, 2))
 WORK_FACTOR = 100
@@ -25,17 +26,8 @@ HOSTILE = "&".join(
 @pytest.fixture
 def place() -> Iterator[Service]:
     with running(insight__enabled=True, insight__work_factor=WORK_FACTOR) as service:
-        add_host(service, HOST)
+        World(service).host(HOST, VCPU=8)
         yield service
-
-
-def add_host(service: Service, uuid: str) -> None:
-    made = {"name": uuid, "uuid": uuid}
-    stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
-    path = f"/resource_providers/{uuid}/inventories"
-    for method, target, body in (("POST", "/resource_providers", made), ("PUT", path, stock)):
-        answer = service.request(method, target, version="1.39", json=body)
-        assert answer.status_int == 200, answer.text
 
 
 def candidates(service: Service) -> int:
@@ -81,7 +73,7 @@ def test_others_write_and_search_while_it_works(
 
     def beside(*given: Any) -> Any:
         if not found:
-            add_host(place, OTHER)
+            World(place).host(OTHER, VCPU=8)
             found.append(candidates(place))
         return remedies(*given)
 

@@ -12,8 +12,9 @@ from sqlalchemy import exc, text
 from placement import errors, telemetry
 from placement.db.database import StaleRead, Transaction
 from placement.routes import INSIGHT, ROUTES
-from tests.support import databases
+from tests.support import bodies, databases
 from tests.support.service import Service, database, running
+from tests.support.world import World
 
 HOST = "1f000000-0000-4000-8000-000000000001"
 CONSUMER = "ca000000-0000-4000-8000-00000000000{}"
@@ -24,32 +25,14 @@ def place(request: pytest.FixtureRequest) -> Iterator[Service]:
     """A host of eight VCPU."""
     databases.require(request.param)
     with running(request.param, insight__enabled=True) as service:
-        body = {"name": "host", "uuid": HOST}
-        assert (
-            service.request("POST", "/resource_providers", version="1.39", json=body).status_int
-            == 200
-        )
-        stock(service, 0, total=8, reserved=1, allocation_ratio=2.0)
+        record = {"total": 8, "reserved": 1, "allocation_ratio": 2.0}
+        World(service).provider("host", key=HOST, inventory={"VCPU": record})
         yield service
 
 
-def stock(service: Service, generation: int, **record: object) -> None:
-    body = {"resource_provider_generation": generation, "inventories": {"VCPU": record}}
-    path = f"/resource_providers/{HOST}/inventories"
-    assert service.request("PUT", path, version="1.39", json=body).status_int == 200
-
-
 def claim(service: Service, number: int, amount: int) -> int:
-    body = {
-        "allocations": {HOST: {"resources": {"VCPU": amount}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_type": "INSTANCE",
-        "consumer_generation": None,
-    }
-    path = f"/allocations/{CONSUMER.format(number)}"
-    status: int = service.request("PUT", path, version="1.39", json=body).status_int
-    return status
+    body = bodies.entry({HOST: {"VCPU": amount}})
+    return service.send("PUT", f"/allocations/{CONSUMER.format(number)}", body).status
 
 
 def search(service: Service, query: str) -> None:
@@ -109,13 +92,8 @@ def test_searches_are_counted_by_stage_and_by_what_stopped_them(place: Service) 
 def test_a_cut_answer_is_counted() -> None:
     """By the bound that cut it."""
     with running(insight__enabled=True, placement__max_answered_candidates=1) as service:
-        for name in ("a", "b"):
-            made = service.request(
-                "POST", "/resource_providers", version="1.39", json={"name": name}
-            )
-            path = f"/resource_providers/{made.json['uuid']}/inventories"
-            body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 1}}}
-            service.request("PUT", path, version="1.39", json=body)
+        for _ in range(2):
+            World(service).host(VCPU=1)
         search(service, "resources=VCPU:1")
         assert read(service)["placement_searches_cut_total", "candidates"] == 1
 
@@ -156,7 +134,8 @@ def test_writes_count_attempts_and_conflicts(place: Service) -> None:
 def test_the_cloud_is_shown_by_class(place: Service) -> None:
     """Amounts, and who has given out more than there is."""
     assert claim(place, 1, 10) == 204
-    stock(place, 2, total=4, reserved=1, allocation_ratio=2.0)
+    record = {"total": 4, "reserved": 1, "allocation_ratio": 2.0}
+    World(place).set_inventory(HOST, {"VCPU": record})
 
     seen = read(place)
 

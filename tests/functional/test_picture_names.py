@@ -15,6 +15,7 @@ from placement.search.records import CloudRows
 from placement.search.request import CandidateRequest, Group
 from tests.support.recorder import Hook
 from tests.support.service import Service, empty, running
+from tests.support.world import World
 
 HOST = "11111111-0000-4000-8000-000000000000"
 WORN, IDLE, WRONG = "CUSTOM_WORN", "CUSTOM_IDLE", "CUSTOM_WRONG"
@@ -25,12 +26,10 @@ def service() -> Iterator[Service]:
     """One host with a trait; another trait and a class exist and nobody has them."""
     with running("sqlite") as made:
         empty(made.db)
-        for kind, name in (("traits", WORN), ("traits", IDLE), ("resource_classes", IDLE)):
-            done(made, "PUT", f"/{kind}/{name}")
-        done(made, "POST", "/resource_providers", {"name": "host", "uuid": HOST})
-        stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
-        done(made, "PUT", f"/resource_providers/{HOST}/inventories", stock)
-        wear(made, 1, [WORN])
+        world = World(made)
+        for kind, name in (("traits", IDLE), ("resource_classes", IDLE)):
+            world.call("PUT", f"/{kind}/{name}")
+        world.provider(key=HOST, inventory={"VCPU": 4}, traits=[WORN])
         yield made
 
 

@@ -11,6 +11,7 @@ import webob
 from sqlalchemy import select, update
 
 from placement.db import models
+from tests.support import bodies
 from tests.support.databases import KINDS, require
 from tests.support.recorder import recorded
 from tests.support.service import Service, running
@@ -61,7 +62,9 @@ class Client:
     def revisions(self) -> dict[str, int]:
         """Return the revisions of all providers by uuid."""
         table = models.resource_providers
-        rows = self.db.read(lambda c: c.connection.execute(select(table.c.uuid, table.c.revision)).all())
+        rows = self.db.read(
+            lambda c: c.connection.execute(select(table.c.uuid, table.c.revision)).all()
+        )
         return {row[0]: row[1] for row in rows}
 
     def moved(self, method: str, path: str, body: Any = None, version: str = "1.39") -> set[str]:
@@ -207,7 +210,9 @@ def test_statements_of_writes(client: Client) -> None:
 def test_a_thousand_providers_are_one_statement(client: Client) -> None:
     """With all their links."""
     rows = [{"uuid": f"{n:08x}-0000-4000-8000-000000000000", "name": f"n{n}"} for n in range(1000)]
-    client.db.write(lambda tx: tx.connection.execute(models.resource_providers.insert().values(rows)))
+    client.db.write(
+        lambda tx: tx.connection.execute(models.resource_providers.insert().values(rows))
+    )
 
     # Once to read everything, once to see that nothing moves any more.
     for _ in range(2):
@@ -320,14 +325,7 @@ def test_times_of_inventories_traits_and_classes(client: Client) -> None:
     assert last_modified(client.done("GET", "/resource_classes")) == LONG_AGO
     assert last_modified(client.done("GET", "/resource_classes/VCPU")) == LONG_AGO
     assert is_recent(client.done("GET", "/traits?name=in:CUSTOM_NO"))
-    claim = {
-        "allocations": {HOST: {"resources": {"VCPU": 1}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
-    client.done("PUT", f"/allocations/{OTHER}", claim)
+    client.done("PUT", f"/allocations/{OTHER}", bodies.entry({HOST: {"VCPU": 1}}))
     assert last_modified(client.done("GET", f"{host}/inventories")) == LONG_AGO
     one = {"total": 5, "resource_provider_generation": 3}
     assert is_recent(client.done("PUT", f"{host}/inventories/VCPU", one))

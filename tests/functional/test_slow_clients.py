@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.client import headers
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "bin" / "placement-api"
 SLOW = 500
@@ -46,7 +48,7 @@ def read(port: int) -> int:
     with contextlib.closing(
         http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     ) as connection:
-        connection.request("GET", "/traits/HW_CPU_X86_VMX", headers={"X-Auth-Token": "admin"} | NEW)
+        connection.request("GET", "/traits/HW_CPU_X86_VMX", headers=headers())
         with connection.getresponse() as response:
             return response.status
 

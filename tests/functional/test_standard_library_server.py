@@ -15,6 +15,7 @@ import pytest
 
 from placement.routes import EXPLORER, INSIGHT, PROVIDER, ROUTES
 from placement.web.dispatch import Actions
+from tests.support import bodies
 from tests.support.service import running
 
 TABLE: dict[str, dict[str, Actions]] = ROUTES | INSIGHT | EXPLORER
@@ -28,20 +29,12 @@ DISK = f"{HOST} DISK_GB"
 
 def held(amount: int, **more: Any) -> dict[str, Any]:
     """Return what CONSUMER has of HOST, as microversion 1.39 writes it."""
-    return {
-        "allocations": {HOST: {"resources": {"VCPU": amount}}} if amount else {},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_type": "INSTANCE",
-        "consumer_generation": None,
-        **more,
-    }
+    return bodies.entry({HOST: {"VCPU": amount}} if amount else {}, **more)
 
 
 def stocked(generation: int, **totals: int) -> dict[str, Any]:
     """Return inventories as they are replaced."""
-    inventories = {name: {"total": total} for name, total in totals.items()}
-    return {"resource_provider_generation": generation, "inventories": inventories}
+    return bodies.stock(generation, totals)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from placement.db import models, online_migrations
 from placement.db.online_migrations import IncompleteIds
 from tests.support import databases, recorder
 from tests.support.service import Service, running
+from tests.support.world import World
 
 HOST, CELL, OTHER = (f"1f000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
 SERVER, VOLUME = (f"ca000000-0000-4000-8000-00000000000{n}" for n in (1, 2))
@@ -21,8 +22,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Service]:
     databases.require(request.param)
     with running(request.param, insight__enabled=True) as service:
         for uuid, name, parent in ((HOST, "host", None), (CELL, "cell", HOST), (OTHER, "o", None)):
-            body = {"name": name, "uuid": uuid, "parent_provider_uuid": parent}
-            put(service, "/resource_providers", body, "POST")
+            World(service).provider(name, parent, key=uuid)
         for uuid in (CELL, OTHER):
             stock(service, uuid, total=8)
         claim(service, SERVER, generation=None)
@@ -34,42 +34,22 @@ def put(service: Service, path: str, body: Any, method: str = "PUT") -> None:
     assert answer.status_int < 300, answer.text
 
 
-def generation(service: Service, uuid: str) -> int:
-    got: int = service.request("GET", f"/resource_providers/{uuid}", version="1.39").json[
-        "generation"
-    ]
-    return got
-
-
 def stock(service: Service, uuid: str, **record: Any) -> None:
-    body = {
-        "resource_provider_generation": generation(service, uuid),
-        "inventories": {"VCPU": record},
-    }
-    put(service, f"/resource_providers/{uuid}/inventories", body)
+    World(service).replace(uuid, "inventories", {"VCPU": record})
 
 
-def claim(service: Service, consumer: str, **changes: Any) -> None:
-    wanted = {"generation": 1, "amount": 2, "project": "p1", "user": "u1", "type": "INSTANCE"}
-    wanted |= changes
-    body = {
-        "allocations": {CELL: {"resources": {"VCPU": wanted["amount"]}}},
-        "project_id": wanted["project"],
-        "user_id": wanted["user"],
-        "consumer_type": wanted["type"],
-        "consumer_generation": wanted["generation"],
-    }
-    put(service, f"/allocations/{consumer}", body)
+def claim(
+    service: Service, consumer: str, generation: int | None = 1, amount: int = 2, **more: str
+) -> None:
+    World(service).claim({CELL: {"VCPU": amount}}, consumer, generation, **more)
 
 
 def links(service: Service, relation: str, values: list[str]) -> None:
-    body = {"resource_provider_generation": generation(service, CELL), relation: values}
-    put(service, f"/resource_providers/{CELL}/{relation}", body)
+    World(service).replace(CELL, relation, values)
 
 
 def add_child(service: Service) -> None:
-    body = {"name": "child", "parent_provider_uuid": CELL}
-    put(service, "/resource_providers", body, "POST")
+    World(service).provider("child", CELL)
 
 
 def forget_consumer(service: Service) -> None:
@@ -98,9 +78,9 @@ CHANGES: dict[str, Callable[[Service], None]] = {
     "another consumer": lambda s: claim(s, VOLUME, generation=None),
     "amount": lambda s: claim(s, SERVER, amount=3),
     "consumer generation": lambda s: claim(s, SERVER),
-    "project": lambda s: claim(s, SERVER, project="p2"),
-    "user": lambda s: claim(s, SERVER, user="u2"),
-    "type": lambda s: claim(s, SERVER, type="MIGRATION"),
+    "project": lambda s: claim(s, SERVER, project_id="p2"),
+    "user": lambda s: claim(s, SERVER, user_id="u2"),
+    "type": lambda s: claim(s, SERVER, consumer_type="MIGRATION"),
     "consumer gone": lambda s: put(s, f"/allocations/{SERVER}", None, "DELETE"),
     "backfilled consumer": backfill,
 }

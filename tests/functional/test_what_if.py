@@ -11,34 +11,21 @@ from tests.search import worlds
 from tests.search.test_cloud import columns_of
 from tests.support import recorder
 from tests.support.service import Service, running
+from tests.support.world import World
 
 A, B, NODE = (f"1f000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
 SMALL, LARGE = (f"ca000000-0000-4000-8000-00000000000{n}" for n in (1, 2))
-
-
-def send(service: Service, method: str, path: str, body: Any) -> None:
-    answer = service.request(method, path, version="1.39", json=body)
-    assert answer.status_int < 300, answer.text
 
 
 @pytest.fixture
 def place() -> Iterator[Service]:
     """Two hosts of 8, the first with a node; on the first two servers, one of which fits elsewhere."""
     with running(insight__enabled=True) as service:
+        world = World(service)
         for uuid, name, parent, total in ((A, "a", None, 8), (B, "b", None, 8), (NODE, "n", A, 4)):
-            body = {"name": name, "uuid": uuid, "parent_provider_uuid": parent}
-            send(service, "POST", "/resource_providers", body)
-            stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": total}}}
-            send(service, "PUT", f"/resource_providers/{uuid}/inventories", stock)
-        for uuid, held in ((SMALL, {A: 2, NODE: 1}), (LARGE, {A: 6})):
-            body = {
-                "allocations": {p: {"resources": {"VCPU": n}} for p, n in held.items()},
-                "project_id": "p",
-                "user_id": "u",
-                "consumer_type": "INSTANCE",
-                "consumer_generation": None,
-            }
-            send(service, "PUT", f"/allocations/{uuid}", body)
+            world.provider(name, parent, {"VCPU": total}, key=uuid)
+        world.claim({A: {"VCPU": 2}, NODE: {"VCPU": 1}}, SMALL)
+        world.claim({A: {"VCPU": 6}}, LARGE)
         yield service
 
 
@@ -120,10 +107,7 @@ def test_more_than_a_hundred_changes_are_too_many(place: Service) -> None:
 
 def test_placements_end_at_the_bound() -> None:
     with running(insight__enabled=True, insight__work_factor=1) as service:
-        body = {"name": "a", "uuid": A}
-        send(service, "POST", "/resource_providers", body)
-        stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 99}}}
-        send(service, "PUT", f"/resource_providers/{A}/inventories", stock)
+        World(service).host(A, VCPU=99)
         told = what_if(service, {"place": "resources=VCPU:1", "times": 50}).json
     assert told["placed"] == [{"asked": 50, "placed": 10}]
     assert told["complete"] is False

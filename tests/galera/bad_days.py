@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from subprocess import TimeoutExpired
 
-from tests.deploy.conversation import create_provider
 from tests.galera.balanced import DATABASE, Balanced, balanced
 from tests.support.days import Lived, Soak, soak
 from tests.support.galera import Node, galera_cluster
-from tests.support.ledger import Ledger
+from tests.support.ledger import Ledger, some_hosts
 from tests.support.network import machines
 from tests.support.processes import wait_until
 
@@ -156,12 +155,7 @@ def live(running: Balanced, day: str, seed: int) -> Lived:
 
     :raises AssertionError: a promise was broken, or refusals did not end in time.
     """
-    hosts = [
-        create_provider(running.sites[0], f"{day} {seed} {n}", VCPU=100_000, MEMORY_MB=10**7)[
-            "uuid"
-        ]
-        for n in range(5)
-    ]
+    hosts = some_hosts(running.sites[0])
     began = time.monotonic()
     with Ledger(running.sites, hosts, seed, restarting=day.startswith("services")) as ledger:
         ledger.wait_for_progress()

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.deploy.conversation import call, create_provider
 from tests.galera.arena import PATIENCE, READ_YOUR_WRITES, make_schema, rotated, servers, url_of
 from tests.support.deployment import Site
 from tests.support.galera import Cluster, Node
-from tests.support.ledger import Ledger
+from tests.support.ledger import Ledger, some_hosts
 from tests.support.processes import wait_until
 
 DATABASE = "faults"
@@ -67,10 +66,7 @@ def test_a_node_goes_and_comes_back_under_load(
     fault: Callable[[Node], None],
     repair: Callable[[Node], None],
 ) -> None:
-    hosts = [
-        create_provider(service[0], f"{fault.__name__}-{n}", VCPU=100_000, MEMORY_MB=10**7)["uuid"]
-        for n in range(5)
-    ]
+    hosts = some_hosts(service[0])
     victim = cluster.nodes[1]
     seed = random.randrange(10**9)
     print(f"seed {seed}")
@@ -83,7 +79,5 @@ def test_a_node_goes_and_comes_back_under_load(
         ledger.wait_for_progress([0, 1, 2, 3])
     for node in cluster.nodes:
         ledger.check(url_of([node], DATABASE, READ_YOUR_WRITES))
-    usages = [
-        call(site, "GET", f"/resource_providers/{hosts[0]}/usages").json() for site in service
-    ]
+    usages = [site.send("GET", f"/resource_providers/{hosts[0]}/usages").json for site in service]
     assert all(each == usages[0] for each in usages)

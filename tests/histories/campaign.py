@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 
-from tests.histories import checker
 from tests.histories.clients import Caller, History
-from tests.support.racing import Arena, Client
+from tests.support.client import Client
+from tests.support.racing import Arena
 
 
 @dataclass
@@ -51,17 +51,6 @@ def play(arena: Arena, seed: str, clients: int, requests: int) -> History:
     return history
 
 
-def judge(history: History) -> tuple[int, list[str]]:
-    """Return how many configurations were tried, and what is wrong."""
-    configurations, violations = 0, list(history.faults)
-    for name in (*history.providers, *history.consumers):
-        try:
-            configurations += checker.check(history.operations[name], None)
-        except (checker.NotLinearizable, checker.Undecided) as wrong:
-            violations.append(f"{name}: {wrong}")
-    return configurations, violations
-
-
 def run(
     arena: Arena, database: str, seed: int, *, seconds: float, clients: int, requests: int
 ) -> Report:
@@ -69,12 +58,11 @@ def run(
     report, began = Report(database, seed), time.monotonic()
     while not report.rounds or time.monotonic() - began < seconds:
         history = play(arena, f"{seed}/{report.rounds}", clients, requests)
-        configurations, violations = judge(history)
+        report.configurations += history.judge()
         report.rounds += 1
-        report.configurations += configurations
         report.operations += sum(map(len, history.operations.values()))
         report.counts += history.counts
-        report.violations += violations
+        report.violations += history.violations
     arena.assert_sound()
     report.seconds = time.monotonic() - began
     return report

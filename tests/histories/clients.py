@@ -3,42 +3,30 @@
 Each draws from a seed of its own what it does and with what; what it sends as generation is what it saw last.
 """
 
-import math
 import random
-import threading
 import time
 import uuid
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.histories import registers
-from tests.histories.checker import Effect, Operation
-from tests.support.racing import Answer, Client
+from tests.support import bodies, registers
+from tests.support.book import Book, Effects
+from tests.support.checker import Effect
+from tests.support.client import UNKNOWN, VERSION, Answer, Client
 
 CLASSES = ("VCPU", "MEMORY_MB")
-VERSION = "1.39"
 PROVIDERS, CONSUMERS = 3, 4
 LOOKS_FIRST = 0.4
 """How often a client reads before it sends a generation, though it has seen one."""
-UNKNOWN = frozenset({503})
-"""Statuses after which a write may have taken place or not."""
-
-Effects = Mapping[str, Effect]
-"""By uuid of the provider or consumer."""
 
 
 @dataclass
-class History:
-    """What every client did to each provider and consumer, by uuid."""
+class History(Book):
+    """What every client did to each of these providers and consumers, by uuid."""
 
     providers: list[str] = field(default_factory=list)
     consumers: list[str] = field(default_factory=list)
-    operations: defaultdict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
-    counts: Counter[str] = field(default_factory=Counter)
-    faults: list[str] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def empty(cls, chance: random.Random) -> "History":
@@ -47,20 +35,7 @@ class History:
         def names(count: int) -> list[str]:
             return [str(uuid.UUID(int=chance.getrandbits(128), version=4)) for _ in range(count)]
 
-        return cls(names(PROVIDERS), names(CONSUMERS))
-
-    def note(self, what: str, called: float, answer: Answer, effects: Effects, sent: str) -> None:
-        """Add one request and what its answer says."""
-        returned = math.inf if answer.status in UNKNOWN else time.monotonic()
-        with self._lock:
-            self.counts[f"{what} {answer.status}"] += 1
-            if answer.status >= 500 and answer.status not in UNKNOWN:
-                self.faults.append(f"{what}: {answer}")
-            for name, effect in effects.items():
-                text = f"{called:.6f} to {returned:.6f} {name[:4]}: {sent} {answer.status} "
-                self.operations[name].append(
-                    Operation(called, returned, effect, text + answer.text[:160])
-                )
+        return cls(providers=names(PROVIDERS), consumers=names(CONSUMERS))
 
 
 class Caller:
@@ -118,15 +93,6 @@ class Caller:
         names = self._chance.choice((CLASSES, CLASSES, CLASSES, CLASSES[:1], ()))
         return {name: self._chance.randint(4, 12) for name in names}
 
-    def _entry(self, held: Mapping[str, Mapping[str, int]], generation: int | None) -> Any:
-        return {
-            "allocations": {name: {"resources": amounts} for name, amounts in held.items()},
-            "project_id": "red",
-            "user_id": "ann",
-            "consumer_generation": generation,
-            "consumer_type": "INSTANCE",
-        }
-
     # Sending
 
     def _do(
@@ -150,21 +116,20 @@ class Caller:
         name, chance = self._consumer(), self._chance.random()
         held = {} if chance < 0.1 else self._held()
         sent = self._generation(name)
-        body = self._entry(held, sent)
+        body = bodies.entry(held, sent)
         if chance < 0.9:
             entries = {name: (sent, held)}
             self._do("PUT", "PUT", f"/allocations/{name}", body, lambda a: self._wrote(a, entries))
             return
-        body = {k: v for k, v in body.items() if k not in ("consumer_generation", "consumer_type")}
         old = {name: (registers.ANY, held)}
         read = lambda a: self._wrote(a, old)  # noqa: E731
-        self._do("PUT 1.12", "PUT", f"/allocations/{name}", body, read, "1.12")
+        self._do("PUT 1.12", "PUT", f"/allocations/{name}", bodies.entry_1_12(held), read, "1.12")
 
     def post(self) -> None:
         """Replace the allocations of two consumers, at times by taking from one of them."""
         names = self._chance.sample(self._history.consumers, 2)
         entries = self._entries(names)
-        body = {name: self._entry(held, sent) for name, (sent, held) in entries.items()}
+        body = {name: bodies.entry(held, sent) for name, (sent, held) in entries.items()}
         self._do("POST", "POST", "/allocations", body, lambda a: self._wrote(a, entries))
 
     def _entries(self, names: Iterable[str]) -> dict[str, tuple[Any, Any]]:
@@ -181,7 +146,7 @@ class Caller:
             if answer.status == 204:
                 self._remember(entries)
             effects = {
-                name: registers.wrote(sent, _triples(held))
+                name: registers.wrote(sent, registers.triples(held))
                 for name, (sent, held) in entries.items()
             }
             return effects | self._steps(entries)
@@ -191,7 +156,7 @@ class Caller:
         for name, (sent, held) in entries.items():
             # Without a generation sent it is not known which there is now: whoever guesses is refused.
             after = (0 if sent is registers.ANY else (sent or 0)) + 1
-            self._seen[name] = (after, _triples(held)) if held else None
+            self._seen[name] = (after, registers.triples(held)) if held else None
 
     def _steps(self, entries: Mapping[str, tuple[Any, Any]]) -> dict[str, Effect]:
         """Every provider that is named moves once; one that only loses its consumer moves too."""
@@ -234,10 +199,8 @@ class Caller:
         stock = self._stock() or {"VCPU": 9}
         entries = self._entries(self._chance.sample(self._history.consumers, 1))
         body = {
-            "inventories": {
-                name: {"resource_provider_generation": sent, "inventories": _records(stock)}
-            },
-            "allocations": {one: self._entry(held, seen) for one, (seen, held) in entries.items()},
+            "inventories": {name: bodies.stock(sent, stock)},
+            "allocations": {one: bodies.entry(held, seen) for one, (seen, held) in entries.items()},
         }
 
         def read(answer: Answer) -> Effects:
@@ -263,7 +226,7 @@ class Caller:
         """Replace all inventories of a provider."""
         name, stock = self._provider(), self._stock()
         sent = self._generation(name) or 0
-        body = {"resource_provider_generation": sent, "inventories": _records(stock)}
+        body = bodies.stock(sent, stock)
         pairs = frozenset(stock.items())
         self._write_provider(
             "PUT inventories", "PUT", name, "inventories", body, sent,
@@ -401,7 +364,7 @@ class Caller:
                 return {}
             shown = answer.json["allocations"]
             held = {provider: each["resources"] for provider, each in shown.items()}
-            state = (answer.json["consumer_generation"], _triples(held)) if held else None
+            state = (answer.json["consumer_generation"], registers.triples(held)) if held else None
             self._seen[name] = state
             effects = {p: registers.seen_at(each["generation"]) for p, each in shown.items()}
             return effects | {name: registers.seen(state)}
@@ -411,16 +374,6 @@ class Caller:
     def _count_reason(self, answer: Answer) -> None:
         if answer.status == 409:
             self._history.counts[f"refused: {_reason(answer)}"] += 1
-
-
-def _records(stock: Mapping[str, int]) -> dict[str, Any]:
-    return {name: {"total": total} for name, total in stock.items()}
-
-
-def _triples(held: Mapping[str, Mapping[str, int]]) -> frozenset[tuple[str, str, int]]:
-    return frozenset(
-        (name, kind, amount) for name, amounts in held.items() for kind, amount in amounts.items()
-    )
 
 
 def _reason(answer: Answer) -> str | None:

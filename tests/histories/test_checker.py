@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.histories import checker, registers
-from tests.histories.checker import NotLinearizable, Operation, check
+from tests.support import checker, registers
+from tests.support.checker import NotLinearizable, Operation, check
 
 HELD = frozenset({("host", "VCPU", 1)})
 

@@ -10,9 +10,10 @@ import pytest
 
 from tests.histories import campaign
 from tests.histories.clients import History
-from tests.histories.registers import seen_at
+from tests.support.client import Answer
 from tests.support.databases import KINDS
-from tests.support.racing import Answer, arena
+from tests.support.racing import arena
+from tests.support.registers import seen_at
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -34,9 +35,9 @@ def test_what_is_wrong_with_a_history_is_told() -> None:
     history.note("GET", 0.0, Answer(500, "oops"), {}, "GET /")
     history.note("GET", 1.0, Answer(200, "{}"), {name: seen_at(5)}, "GET /there")
 
-    _, violations = campaign.judge(history)
+    history.judge()
 
-    assert len(violations) == 2
-    assert "500" in violations[0]
-    assert violations[1].startswith(name)
-    assert "GET /there" in violations[1]
+    assert len(history.violations) == 2
+    assert "500" in history.violations[0]
+    assert history.violations[1].startswith(name)
+    assert "GET /there" in history.violations[1]

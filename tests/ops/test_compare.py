@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import requests
 
 from placement.client.comparison.meaning import SideAnswer, canonical, difference
 from placement.client.comparison.question import ComparedQuestion, QuestionKind
 from placement.client.comparison.searches import logged
 from tests.ops.conftest import Command
 from tests.support import deployment
+from tests.support.client import Client
 from tests.support.processes import public_folder
+from tests.support.world import World
 
 pytestmark = pytest.mark.xdist_group("compare")  # one pair for all that only ask
 
@@ -34,32 +35,14 @@ class Pair:
     new: str
 
 
-def call(url: str, method: str, path: str, body: object = None) -> None:
-    headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
-    answer = requests.request(method, url + path, json=body, headers=headers, timeout=30)
-    assert answer.status_code < 300, answer.text
-
-
-def furnish(url: str) -> None:
+def furnish(world: World) -> None:
     """Two hosts that share a pool, with two consumers of one project."""
-    for name, key in (("pool", POOL), ("left", LEFT), ("right", RIGHT)):
-        call(url, "POST", "/resource_providers", {"name": name, "uuid": key})
-        inventories = {"DISK_GB": {"total": 900}}
-        if key != POOL:
-            inventories = {"VCPU": {"total": 8, "reserved": 1}, "MEMORY_MB": {"total": 4096}}
-        here = f"/resource_providers/{key}"
-        body = {"resource_provider_generation": 0, "inventories": inventories}
-        call(url, "PUT", f"{here}/inventories", body)
-        traits = ["MISC_SHARES_VIA_AGGREGATE"] if key == POOL else ["HW_CPU_X86_AVX2"]
-        body = {"resource_provider_generation": 1, "traits": traits}
-        call(url, "PUT", f"{here}/traits", body)
-        body = {"resource_provider_generation": 2, "aggregates": [AGGREGATE]}
-        call(url, "PUT", f"{here}/aggregates", body)
-    for consumer, host in zip(CONSUMERS, (LEFT, RIGHT), strict=True):
-        held = {host: {"resources": {"VCPU": 2}}, POOL: {"resources": {"DISK_GB": 10}}}
-        owner = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
-        body = {"allocations": held, "consumer_generation": None, **owner}
-        call(url, "PUT", f"/allocations/{consumer}", body)
+    sharing = ["MISC_SHARES_VIA_AGGREGATE"]
+    world.provider("pool", None, {"DISK_GB": 900}, sharing, [AGGREGATE], POOL)
+    stock = {"VCPU": {"total": 8, "reserved": 1}, "MEMORY_MB": 4096}
+    for name, key, consumer in zip(("left", "right"), (LEFT, RIGHT), CONSUMERS, strict=True):
+        world.provider(name, None, stock, ["HW_CPU_X86_AVX2"], [AGGREGATE], key)
+        world.claim({key: {"VCPU": 2}, POOL: {"DISK_GB": 10}}, consumer, project_id="p")
 
 
 @contextlib.contextmanager
@@ -69,7 +52,7 @@ def served_pair() -> Iterator[Pair]:
         files = [folder / "placement.sqlite" for folder in folders]
         environment = deployment.prepare(folders[0], f"sqlite:///{files[0]}")
         with deployment.builtin(folders[0], environment) as site:
-            furnish(site.url)
+            furnish(World(site))
         with sqlite3.connect(files[0]) as database:
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         shutil.copy(files[0], files[1])
@@ -116,10 +99,11 @@ def test_each_difference_is_shown_with_a_command_for_each_side(
     command: Command, drifting: Pair
 ) -> None:
     """An inventory, a trait, a name, a consumer and so a search differ: all of it is told."""
-    call(drifting.new, "DELETE", f"/allocations/{CONSUMERS[0]}")
+    world = World(Client(drifting.new, kept=False))
+    world.call("DELETE", f"/allocations/{CONSUMERS[0]}")
     inventory = {"resource_provider_generation": 4, "total": 16, "reserved": 1}
-    call(drifting.new, "PUT", f"/resource_providers/{RIGHT}/inventories/VCPU", inventory)
-    call(drifting.new, "PUT", "/traits/CUSTOM_ONLY_NEW")
+    world.call("PUT", f"/resource_providers/{RIGHT}/inventories/VCPU", inventory)
+    world.call("PUT", "/traits/CUSTOM_ONLY_NEW")
 
     status, kinds = compare(command, drifting, "--searches", "60", "--seed", "7")
 

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.processes import require_program
 from tests.support.service import running
+from tests.support.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
 ETC = ROOT / "etc"
@@ -47,11 +48,7 @@ def panels() -> list[dict[str, Any]]:
 def exposed() -> str:
     """What a service says that has done a little of everything."""
     with running(insight__enabled=True) as service:
-        body = {"name": "host"}
-        made = service.request("POST", "/resource_providers", version="1.39", json=body)
-        path = f"/resource_providers/{made.json['uuid']}/inventories"
-        body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 1}}}
-        service.request("PUT", path, version="1.39", json=body)
+        World(service).host(VCPU=1)
         service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
         text: str = service.request("GET", "/-/metrics").text
     return text

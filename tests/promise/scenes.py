@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.promise.stage import Order
+from tests.support import bodies
+from tests.support.bodies import entry, entry_1_12
 
 HOST = "10000000-0000-4000-8000-000000000001"
 CHILD = "10000000-0000-4000-8000-000000000002"
@@ -45,27 +47,13 @@ def adopt(uuid: str, parent: str | None) -> Order:
 
 def stock(uuid: str, generation: int, **totals: int) -> Order:
     """Give a provider these totals by class and no others."""
-    records = {name: {"total": total} for name, total in totals.items()}
-    body = {"resource_provider_generation": generation, "inventories": records}
-    return Order("PUT", f"/resource_providers/{uuid}/inventories", body)
+    return Order("PUT", f"/resource_providers/{uuid}/inventories", bodies.stock(generation, totals))
 
 
 def stock_one(uuid: str, generation: int, name: str, total: int) -> Order:
     """Change the total of one class."""
     body = {"resource_provider_generation": generation, "total": total}
     return Order("PUT", f"/resource_providers/{uuid}/inventories/{name}", body)
-
-
-def entry(sets: Mapping[str, Mapping[str, int]], generation: Any = None, **more: Any) -> Any:
-    """Return what a body says of one consumer."""
-    return {
-        "allocations": {uuid: {"resources": dict(held)} for uuid, held in sets.items()},
-        "project_id": "red",
-        "user_id": "ann",
-        "consumer_generation": generation,
-        "consumer_type": "INSTANCE",
-        **more,
-    }
 
 
 def claim(consumer: str, uuid: str = HOST, generation: Any = None, **resources: int) -> Order:
@@ -76,9 +64,7 @@ def claim(consumer: str, uuid: str = HOST, generation: Any = None, **resources: 
 
 def blind_claim(consumer: str, **resources: int) -> Order:
     """Replace a consumer's allocations, whatever they are (before 1.28)."""
-    body = entry({HOST: resources})
-    body = {key: body[key] for key in ("allocations", "project_id", "user_id")}
-    return Order("PUT", f"/allocations/{consumer}", body, "1.12")
+    return Order("PUT", f"/allocations/{consumer}", entry_1_12({HOST: resources}), "1.12")
 
 
 def release(consumer: str) -> Order:
@@ -306,7 +292,11 @@ REQUESTS = tuple(
             many({ANN: entry({HOST: {"VCPU": 1}}, project_id="new", consumer_type="NEW")}),
         ),
         ("replace claim", HELD, claim(HOLDER, generation=1, VCPU=4)),
-        ("move claim", (*HELD, provider(OTHER), stock(OTHER, 0, VCPU=4)), claim(HOLDER, OTHER, 1, VCPU=2)),
+        (
+            "move claim",
+            (*HELD, provider(OTHER), stock(OTHER, 0, VCPU=4)),
+            claim(HOLDER, OTHER, 1, VCPU=2),
+        ),
         (
             "claim of two hosts",
             (*HELD, provider(OTHER), stock(OTHER, 0, VCPU=4)),

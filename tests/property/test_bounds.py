@@ -16,8 +16,10 @@ import os_traits
 import pytest
 import webob
 
+from tests.support import bodies
 from tests.support.databases import KINDS
 from tests.support.service import Service, running
+from tests.support.world import World
 
 HOSTS = 40
 MEGABYTE = 1 << 20
@@ -32,27 +34,19 @@ CORPUS = json.loads((Path(__file__).parent / "corpus.json").read_text())
 def service(request: pytest.FixtureRequest) -> Iterator[Service]:
     """A small cloud: hosts with two classes and traits, each with two children of another class."""
     with running(request.param) as made:
+        world = World(made)
         for number in range(HOSTS):
             host = uuid(number, 0)
-            _provider(made, host, None, {"VCPU": 64, "MEMORY_MB": 4096})
+            world.host(host, VCPU=64, MEMORY_MB=4096)
             for child in (1, 2):
-                _provider(made, uuid(number, child), host, {"SRIOV_NET_VF": 64})
+                key = uuid(number, child)
+                world.provider(parent=host, inventory={"SRIOV_NET_VF": 64}, key=key)
         yield made
 
 
 def uuid(number: int, child: int) -> str:
     """Return the uuid of a host, or of one of its children."""
     return f"10000000-0000-4000-8000-{number:06}{child:06}"
-
-
-def _provider(service: Service, own: str, parent: str | None, totals: dict[str, int]) -> None:
-    body: Any = {"uuid": own, "name": own, "parent_provider_uuid": parent}
-    made = service.request("POST", "/resource_providers", json=body, version="1.20")
-    assert made.status_int == 200, made.text
-    records = {name: {"total": total} for name, total in totals.items()}
-    body = {"resource_provider_generation": 0, "inventories": records}
-    path = f"/resource_providers/{own}/inventories"
-    assert service.request("PUT", path, json=body).status_int == 200
 
 
 def send(
@@ -208,14 +202,7 @@ def test_pathological_candidate_requests_end(
 
 def test_a_very_large_claim_is_answered(service: Service) -> None:
     """Thousands of entries that name what does not exist cost one look, not thousands."""
-    sets = {f"20000000-0000-4000-8000-{n:012}": {"resources": {"VCPU": 1}} for n in range(20_000)}
-    body = {
-        "allocations": sets,
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
+    body = bodies.entry({f"20000000-0000-4000-8000-{n:012}": {"VCPU": 1} for n in range(20_000)})
     response = send(service, "PUT", f"/allocations/{uuid(9, 9)}", json.dumps(body).encode())
 
     assert response.status_int == 400, response.text[:300]

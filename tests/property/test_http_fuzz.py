@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from placement import routes
 from tests.support.databases import KINDS
 from tests.support.service import Service, running
+from tests.support.world import World
 
 UUID = "0fa85f64-5717-4562-b3fc-2c963f66afa6"
 CHILD = "1fa85f64-5717-4562-b3fc-2c963f66afa6"
@@ -181,11 +182,7 @@ def requests(draw: Any) -> webob.Request:
 def service(request: pytest.FixtureRequest) -> Iterator[Service]:
     with running(request.param) as made:
         for uuid, name, parent in [(UUID, "a", None), (CHILD, "b", UUID)]:
-            body = {"uuid": uuid, "name": name, "parent_provider_uuid": parent}
-            assert (
-                made.request("POST", "/resource_providers", version="1.20", json=body).status_int
-                == 200
-            )
+            World(made).provider(name, parent, key=uuid)
         yield made
 
 

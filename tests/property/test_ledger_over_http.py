@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, settings
 
 from placement.db.database import Database
 from tests.property.test_ledger_model import Ledger
-from tests.support.racing import Answer, Client, arena
+from tests.support.client import Answer, Client
+from tests.support.racing import arena
 from tests.support.service import empty
 
 EXAMPLES = int(os.environ.get("PLACEMENT_HTTP_EXAMPLES", "2"))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.databases import KINDS, require
 from tests.support.service import Service, running
+from tests.support.world import World
 
 HOST = "11110000-0000-4000-8000-000000000001"
 
@@ -120,8 +121,7 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
     """The service with one provider."""
     require(request.param)
     with running(request.param) as made:
-        body = {"name": "host", "uuid": HOST}
-        made.request("POST", "/resource_providers", content_type="application/json", json=body)
+        World(made).provider("host", key=HOST)
         yield made
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from placement.db.database import Database
 from placement.db.engine import make_engine
+from tests.support import world
 from tests.support.databases import KINDS, require
 from tests.support.service import Service, configure, database_url, empty, running
 
@@ -154,20 +155,14 @@ class World:
     """The providers as they should be, by number."""
 
     def __init__(self, service: Service) -> None:
-        self._service = service
+        self._world = world.World(service)
         self.providers: dict[int, Provider] = {}
-
-    def _done(self, method: str, path: str, body: Any = None, version: str = "1.39") -> Any:
-        answer = self._service.request(method, path, version=version, json=body)
-        assert answer.status_int < 300, answer.text
-        return answer.json if answer.body else None
 
     def create(self, number: int, parent: int | None) -> None:
         """Create a provider, below another if that is there."""
         parent = parent if parent in self.providers else None
         above = None if parent is None else uuid_of(parent)
-        body = {"name": f"p{number}", "uuid": uuid_of(number), "parent_provider_uuid": above}
-        self._done("POST", "/resource_providers", body)
+        self._world.provider(f"p{number}", above, key=uuid_of(number))
         self.providers[number] = Provider(f"p{number}", parent)
 
     def change(self, kind: str, number: int, value: Any) -> None:
@@ -177,42 +172,29 @@ class World:
 
     def _name(self, number: int, provider: Provider, name: str) -> None:
         if name not in {other.name for other in self.providers.values()}:
-            self._done("PUT", f"/resource_providers/{uuid_of(number)}", {"name": name})
+            self._world.call("PUT", f"/resource_providers/{uuid_of(number)}", {"name": name})
             provider.name = name
-
-    def _put(self, number: int, part: str, value: Any) -> None:
-        path = f"/resource_providers/{uuid_of(number)}"
-        generation = self._done("GET", path)["generation"]
-        body = {"resource_provider_generation": generation, part: value}
-        self._done("PUT", f"{path}/{part}", body)
 
     def _inventories(self, number: int, provider: Provider, held: Any) -> None:
         if provider.used.keys() <= held.keys():
-            self._put(number, "inventories", held)
+            self._world.replace(uuid_of(number), "inventories", held)
             provider.inventories = held
 
     def _traits(self, number: int, provider: Provider, names: frozenset[str]) -> None:
-        self._put(number, "traits", sorted(names))
+        self._world.replace(uuid_of(number), "traits", sorted(names))
         provider.traits = names
 
     def _aggregates(self, number: int, provider: Provider, uuids: frozenset[str]) -> None:
         # The old form, which moves no generation.
         path = f"/resource_providers/{uuid_of(number)}/aggregates"
-        self._done("PUT", path, sorted(uuids), version="1.18")
+        self._world.call("PUT", path, sorted(uuids), version="1.18")
         provider.aggregates = uuids
 
     def _claim(self, number: int, provider: Provider, name: str) -> None:
         amount = next((amount for amount in (3, 2, 1) if provider.fits(name, amount)), None)
         if amount is not None:
-            body = {
-                "allocations": {uuid_of(number): {"resources": {name: amount}}},
-                "project_id": "p",
-                "user_id": "u",
-                "consumer_generation": None,
-                "consumer_type": "INSTANCE",
-            }
             consumer = f"cccccccc-0000-4000-8000-{self._claims():012}"
-            self._done("PUT", f"/allocations/{consumer}", body)
+            self._world.claim({uuid_of(number): {name: amount}}, consumer)
             provider.used[name] = provider.used.get(name, 0) + amount
 
     def _claims(self) -> int:
@@ -221,7 +203,7 @@ class World:
     def _delete(self, number: int, provider: Provider, _: None) -> None:
         parents = {other.parent for other in self.providers.values()}
         if not provider.used and number not in parents:
-            self._done("DELETE", f"/resource_providers/{uuid_of(number)}")
+            self._world.call("DELETE", f"/resource_providers/{uuid_of(number)}")
             del self.providers[number]
 
     def selected(self, query: dict[str, Any]) -> list[str]:

@@ -27,9 +27,13 @@ from sqlalchemy import func, select
 
 from placement.db import invariants, models
 from placement.objects import coexistence
+from tests.support import bodies
+from tests.support.bodies import Sets
+from tests.support.book import Book, ConsumerPage, Violation
+from tests.support.client import Client
 from tests.support.databases import KINDS
 from tests.support.old_service import Conflict, OldService, Refused, new_uuid
-from tests.support.racing import Arena, Client, arena
+from tests.support.racing import Arena, arena
 
 UNITS = 10
 MUCH = 4 * UNITS
@@ -250,32 +254,15 @@ def write_as_the_old_service(
     return writer.done, writer.wrong
 
 
-@dataclass
-class Held:
-    """What one of our consumers holds, and how often its record has changed."""
-
-    place: str
-    amount: int
-    generation: int = 1
-
-    def body(self, generation: int | None, place: str) -> dict[str, Any]:
-        """Return what a request says that wants it held there."""
-        return {
-            "allocations": {place: {"resources": {"VCPU": self.amount}}},
-            "project_id": "ours",
-            "user_id": "ours",
-            "consumer_generation": generation,
-            "consumer_type": "INSTANCE",
-        }
-
-
 class OurWriter:
     """One client of ours. The first two reshape a node each, the others move a card each."""
 
     def __init__(self, client: Client, number: int, draw: random.Random) -> None:
         self.client, self.number, self.draw = client, number, draw
         self.places = [*HOSTS, *NODES[number : number + 1]]
-        self.held: dict[str, Held] = {}
+        self.book = Book()
+        self.held: list[ConsumerPage] = []
+        self.ended: list[ConsumerPage] = []
         self.done: Counter[tuple[str, int]] = Counter()
 
     def begin(self) -> None:
@@ -291,20 +278,39 @@ class OurWriter:
         if kind < 0.1:
             self.begin()
         elif self.held and kind < 0.45:
-            consumer = self.draw.choice(list(self.held))
-            del self.held[consumer]
-            self._send("deletions", "DELETE", f"/allocations/{consumer}", None)
+            page = self.held.pop(self.draw.randrange(len(self.held)))
+            self._send("deletions", "DELETE", f"/allocations/{page.uuid}", None, [(page, {})])
         else:
-            consumer = new_uuid()
-            held = Held(self.draw.choice(self.places), self.draw.randint(1, 4))
-            path, body = f"/allocations/{consumer}", held.body(None, held.place)
-            if self._send("claims", "PUT", path, body) == 204:
-                self.held[consumer] = held
+            page = ConsumerPage(new_uuid(), self.book)
+            sets = {self.draw.choice(self.places): {"VCPU": self.draw.randint(1, 4)}}
+            path, body = f"/allocations/{page.uuid}", bodies.entry(sets)
+            self._send("claims", "PUT", path, body, [(page, sets)])
 
-    def _send(self, what: str, method: str, path: str, body: object) -> int:
-        status = self.client.send(method, path, body).status
-        self.done[what, status] += 1
-        return status
+    def _send(
+        self,
+        what: str,
+        method: str,
+        path: str,
+        body: object,
+        written: Sequence[tuple[ConsumerPage, Sets]] = (),
+    ) -> None:
+        """Send a write of these sets, and put each consumer where it belongs."""
+        answer = self.client.send(method, path, body)
+        self.done[what, answer.status] += 1
+        for page, sets in written:
+            page.answered(answer, sets)
+            (self.held if page.sets else self.ended).append(page)
+
+    def wrong_at_the_end(self) -> list[str]:
+        """Return where a consumer has not what was acknowledged, by what the database says now."""
+        for page in (*self.held, *self.ended):
+            shown = self.client.send("GET", f"/allocations/{page.uuid}").json
+            sets = {place: held["resources"] for place, held in shown["allocations"].items()}
+            try:
+                page.read(shown.get("consumer_generation"), sets)
+            except Violation as violation:
+                self.book.blame(str(violation))
+        return self.book.violations
 
     def _reshape(self, host: str, node: str) -> None:
         """Give the node inventory, and what we hold of the host; or take both away from it."""
@@ -312,17 +318,16 @@ class OurWriter:
         goes = bool(stocks[node]["inventories"])
         stocks[node]["inventories"] = {} if goes else {"VCPU": {"total": UNITS}}
         origin, target = (node, host) if goes else (host, node)
-        moved = {uuid: held for uuid, held in self.held.items() if held.place == origin}
+        moved = [page for page in self.held if origin in page.sets]
+        self.held = [page for page in self.held if origin not in page.sets]
+        written = [(page, {target: page.sets[origin]}) for page in moved]
         body = {
             "inventories": stocks,
             "allocations": {
-                uuid: held.body(held.generation, target) for uuid, held in moved.items()
+                page.uuid: bodies.entry(sets, page.generation) for page, sets in written
             },
         }
-        if self._send("reshapes", "POST", "/reshaper", body) == 204:
-            for held in moved.values():
-                held.place = target
-                held.generation += 1
+        self._send("reshapes", "POST", "/reshaper", body, written)
 
     def _inventories(self, uuid: str) -> dict[str, Any]:
         """Return the inventories of a provider with its generation, as a reshape wants them."""
@@ -339,13 +344,13 @@ class OurWriter:
 
 def write_as_we_do(
     client: Client, number: int, seed: int, length: Length
-) -> Counter[tuple[str, int]]:
-    """Write at random; return how many answers to what had which status."""
+) -> tuple[Counter[tuple[str, int]], list[str]]:
+    """Write at random; return how many answers to what had which status, and what is wrong at the end."""
     draw = random.Random(seed)
     writer = OurWriter(client, number, draw)
     for turn in length.turns(draw):
         writer.write() if turn else writer.begin()
-    return writer.done
+    return writer.done, writer.wrong_at_the_end()
 
 
 def ledger(place: Arena) -> dict[str, Stock]:
@@ -404,8 +409,9 @@ def play(place: Arena, urls: Sequence[str], length: Length, seed: int) -> Report
         works = [
             lambda client, n=n: write_as_we_do(client, n, seed + n, length) for n in range(OURS)
         ]
-        for done in place.race(works, patience_s):
+        for done, wrong in place.race(works, patience_s):
             report.ours += done
+            report.wrong += wrong
         for each in theirs:
             their_done, wrong = each.result(timeout=patience_s)
             report.theirs += their_done
@@ -448,7 +454,9 @@ def trees_of(place: Arena) -> dict[str, set[str]]:
     """Return all providers of each tree, by its root, as their parents have it."""
     columns = models.resource_providers.c
     rows = place.db.read(
-        lambda tx: tx.connection.execute(select(columns.id, columns.uuid, columns.parent_provider_id)).all()
+        lambda tx: tx.connection.execute(
+            select(columns.id, columns.uuid, columns.parent_provider_id)
+        ).all()
     )
     above = {key: parent for key, _, parent in rows}
     names = {key: uuid for key, uuid, _ in rows}

@@ -6,7 +6,6 @@ says how often each race is run.
 
 import os
 import random
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +14,10 @@ import pytest
 from sqlalchemy import func, select
 
 from placement.db import models
-from tests.support.racing import ARENAS, Answer, Arena, Client, arena
+from tests.support.bodies import entry, entry_1_12, stock
+from tests.support.client import Answer, Client
+from tests.support.racing import ARENAS, Arena, arena
+from tests.support.world import World, new_uuid
 
 ROUNDS = int(os.environ.get("PLACEMENT_RACE_ROUNDS", "2"))
 CLIENTS = 10
@@ -38,47 +40,9 @@ def sound(place: Arena) -> Iterator[None]:
     place.assert_sound()
 
 
-def new_uuid() -> str:
-    """Return a uuid nobody has used."""
-    return str(uuid.uuid4())
-
-
 def host(place: Arena, parent: str | None = None, **totals: int) -> str:
     """Create a provider with these totals by class and return its uuid."""
-    made = new_uuid()
-    body = {"name": made, "uuid": made, "parent_provider_uuid": parent}
-    assert place.send("POST", "/resource_providers", body).status == 200
-    if totals:
-        stock(place, made, 0, **totals)
-    return made
-
-
-def stock(place: Arena, host_uuid: str, generation: int, **totals: int) -> None:
-    """Give a provider these totals by class."""
-    records = {name: {"total": total} for name, total in totals.items()}
-    body = {"resource_provider_generation": generation, "inventories": records}
-    answer = place.send("PUT", f"/resource_providers/{host_uuid}/inventories", body)
-    assert answer.status == 200, answer
-
-
-def consumer(
-    sets: dict[str, dict[str, int]], generation: Any = None, **more: str
-) -> dict[str, Any]:
-    """Return a consumer's entry as of 1.38: resources by provider uuid."""
-    return {
-        "allocations": {host_uuid: {"resources": held} for host_uuid, held in sets.items()},
-        "project_id": "red",
-        "user_id": "ann",
-        "consumer_generation": generation,
-        "consumer_type": "INSTANCE",
-        **more,
-    }
-
-
-def old(sets: dict[str, dict[str, int]]) -> dict[str, Any]:
-    """Return a consumer's entry as of 1.12, without a generation."""
-    entry = consumer(sets)
-    return {key: entry[key] for key in ("allocations", "project_id", "user_id")}
+    return World(place).provider(parent=parent, inventory=totals)
 
 
 def put(consumer_uuid: str, body: Any, version: str = "1.38") -> Callable[[Client], Answer]:
@@ -109,7 +73,7 @@ def test_sixty_claims_for_twenty_units_end_exactly_full(place: Arena, turn: int)
     claims = [[new_uuid() for _ in range(6)] for _ in range(CLIENTS)]
 
     def work(mine: list[str]) -> Callable[[Client], dict[str, Answer]]:
-        body = consumer({made: {"VCPU": 1}})
+        body = entry({made: {"VCPU": 1}})
         return lambda client: {each: put(each, body)(client) for each in mine}
 
     answers: dict[str, Answer] = {}
@@ -133,8 +97,8 @@ def test_hosts_with_room_for_all_refuse_nobody(place: Arena, turn: int) -> None:
 
     def work(client: Client) -> list[int]:
         mine = random.sample(hosts, 2)
-        bodies = [consumer({each: {"VCPU": 1} for each in mine}) for _ in range(5)]
-        return [put(new_uuid(), body)(client).status for body in bodies]
+        body = entry({each: {"VCPU": 1} for each in mine})
+        return [put(new_uuid(), body)(client).status for _ in range(5)]
 
     assert place.race([work] * CLIENTS) == [[204] * 5] * CLIENTS
     assert [used(place, each) for each in hosts] == [{"VCPU": 50}] * 2
@@ -149,9 +113,9 @@ def test_one_of_the_writers_with_the_same_generation_wins(
     made = host(place, VCPU=1000)
     contested = new_uuid()
     if known is not None:
-        assert put(contested, consumer({made: {"VCPU": 1}}))(place.clients(1)[0]).status == 204
+        assert put(contested, entry({made: {"VCPU": 1}}))(place.clients(1)[0]).status == 204
 
-    works = [put(contested, consumer({made: {"VCPU": 10 + n}}, known)) for n in range(CLIENTS)]
+    works = [put(contested, entry({made: {"VCPU": 10 + n}}, known)) for n in range(CLIENTS)]
     answers = place.race(works)
 
     winners = [n for n, answer in enumerate(answers) if answer.status == 204]
@@ -170,7 +134,7 @@ def test_writers_without_a_generation_all_succeed_in_turn(place: Arena, turn: in
     made = host(place, VCPU=1000)
     contested = new_uuid()
 
-    works = [put(contested, old({made: {"VCPU": 10 + n}}), "1.12") for n in range(CLIENTS)]
+    works = [put(contested, entry_1_12({made: {"VCPU": 10 + n}}), "1.12") for n in range(CLIENTS)]
     answers = place.race(works)
 
     assert Counter(answer.status for answer in answers) == {204: CLIENTS}, answers
@@ -186,7 +150,7 @@ def test_creators_of_the_same_owners_share_them(place: Arena, turn: int) -> None
     name = new_uuid()
     owners = {"project_id": name, "user_id": name, "consumer_type": name.replace("-", "_").upper()}
 
-    works = [put(new_uuid(), consumer({made: {"VCPU": 1}}, **owners)) for _ in range(CLIENTS)]
+    works = [put(new_uuid(), entry({made: {"VCPU": 1}}, **owners)) for _ in range(CLIENTS)]
     answers = place.race(works)
 
     assert Counter(answer.status for answer in answers) == {204: CLIENTS}, answers
@@ -206,7 +170,7 @@ def test_writes_racing_with_deletes_leave_no_hidden_usage(place: Arena, turn: in
     contested = [new_uuid() for _ in range(3)]
 
     def write(client: Client) -> list[Answer]:
-        body = old({made: {"VCPU": 1}})
+        body = entry_1_12({made: {"VCPU": 1}})
         return [put(each, body, "1.12")(client) for each in random.sample(contested, 3)]
 
     def remove(client: Client) -> list[Answer]:
@@ -228,14 +192,14 @@ def test_exchanges_of_many_consumers_lose_nothing(place: Arena, turn: int) -> No
     """Consumers that all give and take from one another, in every order, keep the sum."""
     made = host(place, VCPU=8)
     members = [new_uuid() for _ in range(4)]
-    first = {each: consumer({made: {"VCPU": 2}}) for each in members}
+    first = {each: entry({made: {"VCPU": 2}}) for each in members}
     assert place.send("POST", "/allocations", first).status == 204
 
     def exchange(client: Client) -> list[Answer]:
         answers = []
         for _ in range(4):
             giver, taker = random.sample(members, 2)
-            body = {giver: old({made: {"VCPU": 1}}), taker: old({made: {"VCPU": 3}})}
+            body = {giver: entry_1_12({made: {"VCPU": 1}}), taker: entry_1_12({made: {"VCPU": 3}})}
             answers.append(client.send("POST", "/allocations", body, "1.13"))
         return answers
 
@@ -263,18 +227,12 @@ def move(place: Arena, from_uuid: str, to_uuid: str) -> Callable[[Client], list[
             "/reshaper",
             {
                 "inventories": {
-                    source: {
-                        "resource_provider_generation": entries["resource_provider_generation"],
-                        "inventories": {},
-                    },
-                    target: {
-                        "resource_provider_generation": into["generation"],
-                        "inventories": {"VCPU": {"total": 20}},
-                    },
+                    source: stock(entries["resource_provider_generation"], {}),
+                    target: stock(into["generation"], {"VCPU": 20}),
                 },
                 "allocations": {
-                    each: consumer({target: entry["resources"]}, entry["consumer_generation"])
-                    for each, entry in entries["allocations"].items()
+                    each: entry({target: held["resources"]}, held["consumer_generation"])
+                    for each, held in entries["allocations"].items()
                 },
             },
         )
@@ -302,7 +260,7 @@ def test_reshapes_racing_with_claims_lose_neither(place: Arena, turn: int) -> No
         for turn_of_client in range(8):
             each = new_uuid()
             where = (parent, child)[turn_of_client % 2]
-            answers[each] = put(each, consumer({where: {"VCPU": 1}}))(client)
+            answers[each] = put(each, entry({where: {"VCPU": 1}}))(client)
         return answers
 
     reshapes, *claims = place.race([move(place, parent, child), *[claim] * 4])
@@ -335,7 +293,7 @@ def test_a_provider_deleted_during_claims_is_gone_or_kept_with_them(
     def delete(client: Client) -> Answer:
         return client.send("DELETE", f"/resource_providers/{made}")
 
-    works = [put(new_uuid(), consumer({made: {"VCPU": 1}})) for _ in range(4)]
+    works = [put(new_uuid(), entry({made: {"VCPU": 1}})) for _ in range(4)]
     deleted, *claimed = place.race([delete, *works])
 
     if deleted.status == 204:
@@ -365,7 +323,7 @@ def test_an_inventory_shrunk_during_claims_takes_no_more(place: Arena, turn: int
                 return answers
 
     def claim(client: Client) -> list[Answer]:
-        return [put(new_uuid(), consumer({made: {"VCPU": 1}}))(client) for _ in range(4)]
+        return [put(new_uuid(), entry({made: {"VCPU": 1}}))(client) for _ in range(4)]
 
     shrinking, *claims = place.race([shrink, *[claim] * 4])
 
@@ -378,7 +336,7 @@ def test_an_inventory_shrunk_during_claims_takes_no_more(place: Arena, turn: int
         assert answer.status == 204 or "exceed the capacity" in answer.detail
     assert used(place, made) == {"VCPU": accepted}
     assert 5 <= accepted <= 10
-    late = put(new_uuid(), consumer({made: {"VCPU": 1}}))(place.clients(1)[0])
+    late = put(new_uuid(), entry({made: {"VCPU": 1}}))(place.clients(1)[0])
     assert late.status == 409
 
 
@@ -390,7 +348,7 @@ def test_an_inventory_deleted_during_claims_is_gone_or_used(place: Arena, turn: 
     def delete(client: Client) -> Answer:
         return client.send("DELETE", f"/resource_providers/{made}/inventories/VCPU")
 
-    works = [put(new_uuid(), consumer({made: {"VCPU": 1}})) for _ in range(4)]
+    works = [put(new_uuid(), entry({made: {"VCPU": 1}})) for _ in range(4)]
     deleted, *claimed = place.race([delete, *works])
 
     if deleted.status == 204:

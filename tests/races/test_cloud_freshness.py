@@ -26,8 +26,10 @@ from placement.db.database import Access, Database, Transaction
 from placement.objects import picture
 from placement.objects.picture import Picture
 from placement.search.cloud import Cloud
+from tests.support import bodies
 from tests.support.racing import Arena, arena
 from tests.support.recorder import recorded
+from tests.support.world import World
 
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000{}"
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
@@ -40,31 +42,14 @@ def place(request: pytest.FixtureRequest) -> Iterator[Arena]:
         yield made
 
 
-class Writer:
+class Writer(World):
     """Writes through the first server, searches through all, each in turn."""
 
     def __init__(self, place: Arena) -> None:
+        super().__init__(place)
         self.place = place
         self.first, *_ = self.clients = place.clients(3)
         self.turns = itertools.cycle(self.clients)
-
-    def write(self, method: str, path: str, body: Any = None, version: str = "1.38") -> Any:
-        answer = self.first.send(method, path, body, version)
-        assert answer.status < 300, answer.text
-        return answer.json if answer.text else None
-
-    def provider(self, parent: str | None = None) -> str:
-        made = str(uuid.uuid4())
-        body = {"name": made, "uuid": made, "parent_provider_uuid": parent}
-        self.write("POST", "/resource_providers", body)
-        return made
-
-    def generation(self, provider: str) -> int:
-        return self.first.send("GET", f"/resource_providers/{provider}").json["generation"]
-
-    def put(self, provider: str, part: str, value: Any) -> None:
-        body = {part: value, "resource_provider_generation": self.generation(provider)}
-        self.write("PUT", f"/resource_providers/{provider}/{part}", body)
 
     def found(self, query: str) -> list[set[str]]:
         """Return which providers take part in some candidate, as each server sees it now."""
@@ -82,7 +67,7 @@ class Writer:
         answers = [client.send("GET", f"/resource_providers?{query}") for client in self.clients]
         return [answer.json["resource_providers"] for answer in answers]
 
-    def used(self, query: str, provider: str, name: str) -> list[int]:
+    def used_seen(self, query: str, provider: str, name: str) -> list[int]:
         """Return the usage of the provider that each server shows in its summaries."""
         return [
             client.send("GET", f"/allocation_candidates?{query}").json["provider_summaries"][
@@ -100,13 +85,7 @@ def writer(place: Arena) -> Writer:
 
 def claim_of(provider: str, generation: int | None, **amounts: int) -> dict[str, Any]:
     """Return the body of a PUT."""
-    return {
-        "allocations": {provider: {"resources": amounts}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": generation,
-        "consumer_type": "INSTANCE",
-    }
+    return bodies.entry({provider: amounts}, generation)
 
 
 def test_provider_and_inventory(writer: Writer) -> None:
@@ -114,42 +93,42 @@ def test_provider_and_inventory(writer: Writer) -> None:
     host = writer.provider()
     query = f"resources=VCPU:5&in_tree={host}"
     assert writer.found(query) == [set()] * 3
-    writer.put(host, "inventories", {"VCPU": {"total": 8}})
+    writer.replace(host, "inventories", {"VCPU": {"total": 8}})
     assert writer.found(query) == [{host}] * 3
-    writer.put(host, "inventories", {"VCPU": {"total": 4}})
+    writer.replace(host, "inventories", {"VCPU": {"total": 4}})
     assert writer.found(query) == [set()] * 3
-    writer.put(host, "inventories", {"VCPU": {"total": 8}})
+    writer.replace(host, "inventories", {"VCPU": {"total": 8}})
     assert writer.found(query) == [{host}] * 3
-    writer.write("DELETE", f"/resource_providers/{host}/inventories")
-    writer.write("DELETE", f"/resource_providers/{host}")
+    writer.call("DELETE", f"/resource_providers/{host}/inventories")
+    writer.call("DELETE", f"/resource_providers/{host}")
     assert writer.found(query) == [set()] * 3
 
 
 def test_traits(writer: Writer) -> None:
     """Traits come and go."""
     host = writer.provider()
-    writer.put(host, "inventories", {"VCPU": {"total": 8}})
+    writer.replace(host, "inventories", {"VCPU": {"total": 8}})
     query = f"resources=VCPU:1&required=HW_CPU_X86_VMX&in_tree={host}"
     assert writer.found(query) == [set()] * 3
-    writer.put(host, "traits", ["HW_CPU_X86_VMX"])
+    writer.replace(host, "traits", ["HW_CPU_X86_VMX"])
     assert writer.found(query) == [{host}] * 3
-    writer.write("DELETE", f"/resource_providers/{host}/traits")
+    writer.call("DELETE", f"/resource_providers/{host}/traits")
     assert writer.found(query) == [set()] * 3
 
 
 def test_aggregates_below_and_above_1_19(writer: Writer) -> None:
     """Also the old form, which leaves the generation alone."""
     host, other = writer.provider(), AGGREGATE.format(1)
-    writer.put(host, "inventories", {"VCPU": {"total": 8}})
+    writer.replace(host, "inventories", {"VCPU": {"total": 8}})
     query = f"resources=VCPU:1&member_of={other}&in_tree={host}"
     before = writer.generation(host)
     path = f"/resource_providers/{host}/aggregates"
-    writer.write("PUT", path, [other], version="1.18")
+    writer.call("PUT", path, [other], version="1.18")
     assert writer.generation(host) == before
     assert writer.found(query) == [{host}] * 3
-    writer.write("PUT", path, [], version="1.18")
+    writer.call("PUT", path, [], version="1.18")
     assert writer.found(query) == [set()] * 3
-    writer.put(host, "aggregates", [other])
+    writer.replace(host, "aggregates", [other])
     assert writer.found(query) == [{host}] * 3
 
 
@@ -157,39 +136,39 @@ def test_allocations(writer: Writer) -> None:
     """Claims, replacements that leave a host, and DELETE, which moves no generation."""
     host, second = writer.provider(), writer.provider()
     for each in (host, second):
-        writer.put(each, "inventories", {"VCPU": {"total": 8}})
+        writer.replace(each, "inventories", {"VCPU": {"total": 8}})
     consumer = f"/allocations/{uuid.uuid4()}"
     query = f"resources=VCPU:1&in_tree={host}"
-    writer.write("PUT", consumer, claim_of(host, None, VCPU=5))
-    assert writer.used(query, host, "VCPU") == [5] * 3
+    writer.call("PUT", consumer, claim_of(host, None, VCPU=5))
+    assert writer.used_seen(query, host, "VCPU") == [5] * 3
     assert writer.found(f"resources=VCPU:4&in_tree={host}") == [set()] * 3
-    writer.write("PUT", consumer, claim_of(second, 1, VCPU=5))
-    assert writer.used(query, host, "VCPU") == [0] * 3
-    assert writer.used(f"resources=VCPU:1&in_tree={second}", second, "VCPU") == [5] * 3
-    writer.write("DELETE", consumer)
-    assert writer.used(f"resources=VCPU:1&in_tree={second}", second, "VCPU") == [0] * 3
+    writer.call("PUT", consumer, claim_of(second, 1, VCPU=5))
+    assert writer.used_seen(query, host, "VCPU") == [0] * 3
+    assert writer.used_seen(f"resources=VCPU:1&in_tree={second}", second, "VCPU") == [5] * 3
+    writer.call("DELETE", consumer)
+    assert writer.used_seen(f"resources=VCPU:1&in_tree={second}", second, "VCPU") == [0] * 3
 
 
 def test_trees_and_sharing(writer: Writer) -> None:
     """A subtree that moves is found in its new tree; a sharing provider serves whom it may."""
     first, second = writer.provider(), writer.provider()
-    child = writer.provider(first)
-    grandchild = writer.provider(child)
-    writer.put(grandchild, "inventories", {"VCPU": {"total": 8}})
+    child = writer.provider(parent=first)
+    grandchild = writer.provider(parent=child)
+    writer.replace(grandchild, "inventories", {"VCPU": {"total": 8}})
     assert writer.found(f"resources=VCPU:1&in_tree={first}") == [{grandchild}] * 3
     moved = {"name": child, "parent_provider_uuid": second}
-    writer.write("PUT", f"/resource_providers/{child}", moved)
+    writer.call("PUT", f"/resource_providers/{child}", moved)
     assert writer.found(f"resources=VCPU:1&in_tree={first}") == [set()] * 3
     assert writer.found(f"resources=VCPU:1&in_tree={second}") == [{grandchild}] * 3
 
     pool, shared = writer.provider(), AGGREGATE.format(2)
-    writer.put(pool, "inventories", {"DISK_GB": {"total": 100}})
-    writer.put(pool, "aggregates", [shared])
-    writer.put(second, "aggregates", [shared])
+    writer.replace(pool, "inventories", {"DISK_GB": {"total": 100}})
+    writer.replace(pool, "aggregates", [shared])
+    writer.replace(second, "aggregates", [shared])
     query = f"resources1=VCPU:1&in_tree1={second}&resources2=DISK_GB:1&in_tree2={pool}"
     query += "&group_policy=none"
     assert writer.found(query) == [set()] * 3
-    writer.put(pool, "traits", [SHARING])
+    writer.replace(pool, "traits", [SHARING])
     assert writer.found(query) == [{grandchild, pool}] * 3
 
 
@@ -198,18 +177,18 @@ def test_names_and_generations_in_lists(writer: Writer) -> None:
     host, above = writer.provider(), writer.provider()
     path, consumer = f"/resource_providers/{host}", f"/allocations/{uuid.uuid4()}"
     below = {"name": f"{host}-2", "parent_provider_uuid": above}
-    writer.put(host, "inventories", {"VCPU": {"total": 8}})
+    writer.replace(host, "inventories", {"VCPU": {"total": 8}})
     for write in (
-        lambda: writer.write("PUT", path, {"name": f"{host}-1"}),
-        lambda: writer.put(host, "inventories", {"VCPU": {"total": 9}}),
-        lambda: writer.put(host, "traits", ["HW_CPU_X86_VMX"]),
-        lambda: writer.put(host, "aggregates", [AGGREGATE.format(3)]),
-        lambda: writer.write("PUT", consumer, claim_of(host, None, VCPU=1)),
-        lambda: writer.write("DELETE", consumer),
-        lambda: writer.write("PUT", path, below),
+        lambda: writer.call("PUT", path, {"name": f"{host}-1"}),
+        lambda: writer.replace(host, "inventories", {"VCPU": {"total": 9}}),
+        lambda: writer.replace(host, "traits", ["HW_CPU_X86_VMX"]),
+        lambda: writer.replace(host, "aggregates", [AGGREGATE.format(3)]),
+        lambda: writer.call("PUT", consumer, claim_of(host, None, VCPU=1)),
+        lambda: writer.call("DELETE", consumer),
+        lambda: writer.call("PUT", path, below),
     ):
         write()
-        now = writer.write("GET", path)
+        now = writer.get(path)
         assert writer.listed(f"resources=VCPU:1&uuid={host}") == [[now]] * 3
     assert now["root_provider_uuid"] == above
     assert now["name"] == f"{host}-2"
@@ -220,10 +199,10 @@ def test_names_and_generations_in_lists(writer: Writer) -> None:
 def test_renamed_class(writer: Writer) -> None:
     """A class is asked for by its present name."""
     host, old, new = writer.provider(), "CUSTOM_OLD", "CUSTOM_NEW"
-    writer.write("PUT", f"/resource_classes/{old}")
-    writer.put(host, "inventories", {old: {"total": 8}})
+    writer.call("PUT", f"/resource_classes/{old}")
+    writer.replace(host, "inventories", {old: {"total": 8}})
     assert writer.found(f"resources={old}:1&in_tree={host}") == [{host}] * 3
-    writer.write("PUT", f"/resource_classes/{old}", {"name": new}, version="1.6")
+    writer.call("PUT", f"/resource_classes/{old}", {"name": new}, version="1.6")
     assert writer.found(f"resources={new}:1&in_tree={host}") == [{host}] * 3
     for client in writer.clients:
         gone = client.send("GET", f"/allocation_candidates?resources={old}:1")
@@ -233,21 +212,21 @@ def test_renamed_class(writer: Writer) -> None:
 def test_reshape(writer: Writer) -> None:
     """What moved in one request is seen moved."""
     host = writer.provider()
-    writer.put(host, "inventories", {"VGPU": {"total": 4}})
+    writer.replace(host, "inventories", {"VGPU": {"total": 4}})
     consumer = str(uuid.uuid4())
-    writer.write("PUT", f"/allocations/{consumer}", claim_of(host, None, VGPU=2))
-    child = writer.provider(host)
+    writer.call("PUT", f"/allocations/{consumer}", claim_of(host, None, VGPU=2))
+    child = writer.provider(parent=host)
     reshape = {
         "inventories": {
-            host: {"inventories": {}, "resource_provider_generation": writer.generation(host)},
-            child: {"inventories": {"VGPU": {"total": 4}}, "resource_provider_generation": 0},
+            host: bodies.stock(writer.generation(host), {}),
+            child: bodies.stock(0, {"VGPU": 4}),
         },
         "allocations": {consumer: claim_of(child, 1, VGPU=2)},
     }
-    writer.write("POST", "/reshaper", reshape)
+    writer.call("POST", "/reshaper", reshape)
     query = f"resources=VGPU:1&in_tree={host}"
     assert writer.found(query) == [{child}] * 3
-    assert writer.used(query, child, "VGPU") == [2] * 3
+    assert writer.used_seen(query, child, "VGPU") == [2] * 3
 
 
 def ids_of(access: Access, *uuids: str) -> list[int]:
@@ -258,8 +237,8 @@ def ids_of(access: Access, *uuids: str) -> list[int]:
 def test_repair_behind_the_back_of_the_servers(writer: Writer, place: Arena) -> None:
     """The repair command moves revisions, so that running servers see what it mended."""
     host = writer.provider()
-    writer.put(host, "inventories", {"VCPU": {"total": 8}})
-    writer.write("PUT", f"/allocations/{uuid.uuid4()}", claim_of(host, None, VCPU=2))
+    writer.replace(host, "inventories", {"VCPU": {"total": 8}})
+    writer.call("PUT", f"/allocations/{uuid.uuid4()}", claim_of(host, None, VCPU=2))
     query = f"resources=VCPU:1&in_tree={host}"
     place.db.write(
         lambda tx: tx.connection.execute(
@@ -267,9 +246,9 @@ def test_repair_behind_the_back_of_the_servers(writer: Writer, place: Arena) -> 
         )
     )
     place.db.write(lambda tx: provider_rows.touch(tx, ids_of(tx, host)))
-    assert writer.used(query, host, "VCPU") == [3] * 3
+    assert writer.used_seen(query, host, "VCPU") == [3] * 3
     assert invariants.repair(place.db, invariants.COUNTERS) > 0
-    assert writer.used(query, host, "VCPU") == [2] * 3
+    assert writer.used_seen(query, host, "VCPU") == [2] * 3
 
 
 def described(cloud: Cloud) -> dict[str, Any]:
@@ -296,7 +275,7 @@ def test_picture_kept_up_equals_picture_read_anew(place: Arena) -> None:
     writer = Writer(place)
     hosts = [writer.provider() for _ in range(12)]
     for each in hosts:
-        writer.put(each, "inventories", {"VCPU": {"total": 50}, "MEMORY_MB": {"total": 500}})
+        writer.replace(each, "inventories", {"VCPU": {"total": 50}, "MEMORY_MB": {"total": 500}})
     kept = Picture(place.db)
     done = threading.Event()
     failures: list[str] = []
@@ -372,7 +351,7 @@ def hosts(writer: Writer) -> list[str]:
     """Two hosts."""
     made = [writer.provider(), writer.provider()]
     for each in made:
-        writer.put(each, "inventories", {"VCPU": {"total": 8}})
+        writer.replace(each, "inventories", {"VCPU": {"total": 8}})
     return made
 
 
@@ -387,18 +366,20 @@ def test_who_searches_reads_what_the_log_names(writer: Writer, hosts: list[str])
     looker, (host, other) = Looker(writer.place.db), hosts
     path, consumer = f"/resource_providers/{host}", f"/allocations/{uuid.uuid4()}"
     for write in (
-        lambda: writer.put(host, "inventories", {"VCPU": {"total": 9}, "DISK_GB": {"total": 9}}),
-        lambda: writer.write("DELETE", f"{path}/inventories/DISK_GB"),
-        lambda: writer.put(host, "traits", ["HW_CPU_X86_VMX"]),
-        lambda: writer.write("DELETE", f"{path}/traits"),
-        lambda: writer.put(host, "aggregates", [AGGREGATE.format(4)]),
-        lambda: writer.write("PUT", f"{path}/aggregates", [], version="1.18"),
-        lambda: writer.write("PUT", consumer, claim_of(host, None, VCPU=1)),
-        lambda: writer.write("PUT", consumer, claim_of(other, 1, VCPU=2)),
-        lambda: writer.write("DELETE", consumer),
-        lambda: writer.write("PUT", path, {"name": f"{host}-1", "parent_provider_uuid": other}),
-        lambda: writer.provider(host),
-        lambda: writer.write("DELETE", f"/resource_providers/{writer.provider()}"),
+        lambda: writer.replace(
+            host, "inventories", {"VCPU": {"total": 9}, "DISK_GB": {"total": 9}}
+        ),
+        lambda: writer.call("DELETE", f"{path}/inventories/DISK_GB"),
+        lambda: writer.replace(host, "traits", ["HW_CPU_X86_VMX"]),
+        lambda: writer.call("DELETE", f"{path}/traits"),
+        lambda: writer.replace(host, "aggregates", [AGGREGATE.format(4)]),
+        lambda: writer.call("PUT", f"{path}/aggregates", [], version="1.18"),
+        lambda: writer.call("PUT", consumer, claim_of(host, None, VCPU=1)),
+        lambda: writer.call("PUT", consumer, claim_of(other, 1, VCPU=2)),
+        lambda: writer.call("DELETE", consumer),
+        lambda: writer.call("PUT", path, {"name": f"{host}-1", "parent_provider_uuid": other}),
+        lambda: writer.provider(parent=host),
+        lambda: writer.call("DELETE", f"/resource_providers/{writer.provider()}"),
     ):
         write()
         assert looker.is_right()
@@ -414,20 +395,24 @@ def test_of_a_host_that_was_claimed_only_its_stock_is_read(
     """Unless something else has happened to it as well, be it by hand and without a word in the log."""
     db, consumer = writer.place.db, f"/allocations/{uuid.uuid4()}"
     looker, traits = Looker(db), "resource_provider_traits"
-    writer.write("PUT", consumer, claim_of(hosts[0], None, VCPU=1))
-    writer.write("PUT", consumer, claim_of(hosts[1], 1, VCPU=2))
+    writer.call("PUT", consumer, claim_of(hosts[0], None, VCPU=1))
+    writer.call("PUT", consumer, claim_of(hosts[1], 1, VCPU=2))
     assert looker.is_right()
     assert not any(traits in statement for statement in looker.sent)
 
-    writer.put(hosts[0], "traits", ["HW_CPU_X86_VMX"])
-    writer.write("PUT", consumer, claim_of(hosts[0], 2, VCPU=3))
+    writer.replace(hosts[0], "traits", ["HW_CPU_X86_VMX"])
+    writer.call("PUT", consumer, claim_of(hosts[0], 2, VCPU=3))
     assert looker.is_right()
     assert any(traits in statement for statement in looker.sent)
 
     providers = models.resource_providers
     by_hand = update(providers).where(providers.c.uuid == hosts[0])
-    db.write(lambda tx: tx.connection.execute(by_hand.values(name="hand", revision=providers.c.revision + 1)))
-    writer.write("DELETE", consumer)
+    db.write(
+        lambda tx: tx.connection.execute(
+            by_hand.values(name="hand", revision=providers.c.revision + 1)
+        )
+    )
+    writer.call("DELETE", consumer)
     assert looker.is_right()
     assert not looker.compared()
 
@@ -528,7 +513,7 @@ def test_a_reading_that_breaks_off_and_is_repeated_misses_nothing(
         db.write(coexistence_rows.begin)
     looker, losing = Looker(db), LosesConnection(getattr(cloud_rows, step))
     try:
-        writer.put(hosts[0], "inventories", {"VCPU": {"total": 5}})
+        writer.replace(hosts[0], "inventories", {"VCPU": {"total": 5}})
         monkeypatch.setattr(cloud_rows, step, losing)
         assert looker.is_right()
         assert losing.has_lost
@@ -545,7 +530,9 @@ def test_rows_changed_by_hand_are_seen_at_the_next_comparison(
     looker, providers = Looker(writer.place.db), models.resource_providers
     by_hand = update(providers).where(providers.c.uuid == hosts[0])
     writer.place.db.write(
-        lambda tx: tx.connection.execute(by_hand.values(name="by hand", revision=providers.c.revision + 1))
+        lambda tx: tx.connection.execute(
+            by_hand.values(name="by hand", revision=providers.c.revision + 1)
+        )
     )
     assert looker.is_right()
     assert looker.compared()
@@ -581,7 +568,9 @@ def test_a_coexistence_between_two_searches(writer: Writer, hosts: list[str]) ->
         tx.connection.execute(
             delete(models.inventories).where(models.inventories.c.resource_provider_id == gone)
         )
-        tx.connection.execute(update(providers).where(providers.c.id == gone).values(root_provider_id=None))
+        tx.connection.execute(
+            update(providers).where(providers.c.id == gone).values(root_provider_id=None)
+        )
         tx.connection.execute(delete(providers).where(providers.c.id == gone))
         new = tx.connection.execute(insert(providers).values(uuid=made, name=made, revision=0))
         assert new.inserted_primary_key is not None
@@ -594,4 +583,4 @@ def test_a_coexistence_between_two_searches(writer: Writer, hosts: list[str]) ->
     assert looker.is_right()
     assert made in seen
     assert hosts[0] not in seen
-    writer.write("DELETE", f"/resource_providers/{made}")
+    writer.call("DELETE", f"/resource_providers/{made}")

@@ -13,7 +13,10 @@ from keystoneauth1 import adapter, session
 from placement.client.drivers.split import Node, NodePart, VgpuDriver
 from placement.client.report import ReportClient
 from placement.client.tracker import ResourceTracker
-from tests.support.racing import HANGS_S, Answer, Arena, Client, arena
+from tests.support import bodies
+from tests.support.client import HANGS_S, Answer, Client
+from tests.support.racing import Arena, arena
+from tests.support.world import World
 
 CONSUMERS = 60
 CLAIMERS = 3
@@ -32,11 +35,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[Arena]:
 
 def host(servers: Arena, consumers: int) -> tuple[str, list[str]]:
     """Make a host with everything on its root, and consumers of it; return their uuids."""
-    root = str(uuid.uuid4())
-    assert servers.send("POST", "/resource_providers", {"uuid": root, "name": root}).status == 200
-    inventories = {name: {"total": total} for name, total in ROOM.items()}
-    body = {"resource_provider_generation": 0, "inventories": inventories}
-    assert servers.send("PUT", f"/resource_providers/{root}/inventories", body).status == 200
+    root = World(servers).host(**ROOM)
     first = servers.clients(1)[0]
     return root, [claim(first, {root: {"VCPU": 1, "VGPU": 1}}) for _ in range(consumers)]
 
@@ -51,13 +50,7 @@ def claim(client: Client, places: dict[str, Any]) -> str:
 
 def try_claim(client: Client, consumer: str, places: dict[str, Any]) -> Answer:
     """Claim for a new consumer: provider to class to amount."""
-    body = {
-        "allocations": {place: {"resources": held} for place, held in places.items()},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-    }
-    return client.send("PUT", f"/allocations/{consumer}", body, "1.30")
+    return client.send("PUT", f"/allocations/{consumer}", bodies.entry(places))
 
 
 def used(servers: Arena, provider: str) -> dict[str, int]:
@@ -130,41 +123,23 @@ def test_a_busy_host_is_reshaped_at_the_first_start(servers: Arena) -> None:
 
 def post(servers: Arena, body: Any, seen: str | None = None) -> Answer:
     """Send a reshape with or without the tag of the inventories it was made from."""
-    return servers.clients(1)[0].send(
-        "POST", "/reshaper", body, "1.30", **{SEEN: seen} if seen else {}
-    )
+    return servers.clients(1)[0].send("POST", "/reshaper", body, **{SEEN: seen} if seen else {})
 
 
 def moving(servers: Arena, root: str, consumers: list[str]) -> tuple[dict[str, Any], str]:
     """Return the body that moves the VGPU of the consumers to a new child, and its tag."""
-    child = str(uuid.uuid4())
-    body = {"uuid": child, "name": child, "parent_provider_uuid": root}
-    assert servers.send("POST", "/resource_providers", body).status == 200
+    child = World(servers).provider(parent=root)
     shown = servers.send("GET", f"/resource_providers/{root}/inventories").json
     has = {root: shown["inventories"], child: {}}
     text = json.dumps(has, sort_keys=True, separators=(",", ":"))
     kept = {name: record for name, record in shown["inventories"].items() if name != "VGPU"}
-    places = {root: {"resources": {"VCPU": 1}}, child: {"resources": {"VGPU": 1}}}
+    entry = bodies.entry({root: {"VCPU": 1}, child: {"VGPU": 1}}, 1)
     reshape = {
         "inventories": {
-            root: {
-                "resource_provider_generation": shown["resource_provider_generation"],
-                "inventories": kept,
-            },
-            child: {
-                "resource_provider_generation": 0,
-                "inventories": {"VGPU": shown["inventories"]["VGPU"]},
-            },
+            root: bodies.stock(shown["resource_provider_generation"], kept),
+            child: bodies.stock(0, {"VGPU": shown["inventories"]["VGPU"]}),
         },
-        "allocations": {
-            consumer: {
-                "allocations": places,
-                "project_id": "p",
-                "user_id": "u",
-                "consumer_generation": 1,
-            }
-            for consumer in consumers
-        },
+        "allocations": dict.fromkeys(consumers, entry),
     }
     return reshape, blake2b(text.encode(), digest_size=16).hexdigest()
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.deploy import conversation
 from tests.security.hostile import Attacker, Hostile
 from tests.support import deployment
 from tests.support.databases import scratch_database
 from tests.support.deployment import Site, shipped
 from tests.support.processes import public_folder
+from tests.support.world import World
 
 LOGGED_ERROR = re.compile(r"Traceback|CRITICAL|status: 5\d\d")
 SERVERS_OWN = frozenset({501, 505})
@@ -125,7 +125,7 @@ def run(server: str, database: str, count: int, seed: int) -> Report:
     ):
         environment = deployment.prepare(folder, url)
         with SERVERS[server](folder, environment) as (site, logs):
-            victim = conversation.create_provider(site, "victim", VCPU=8)["uuid"]
+            victim = World(site).host(VCPU=8)
             before = _state(site, victim)
             (folder / "policy.yaml").write_text(POLICY)
             attacker = Attacker(seed, site.prefix, victim, CLOSED)
@@ -154,8 +154,8 @@ def _database(kind: str, folder: Path) -> Iterator[str]:
 
 def _state(site: Site, victim: str) -> list[object]:
     paths = ("", "/inventories", "/usages", "/aggregates", "/traits", "/allocations")
-    answers = [conversation.call(site, "GET", f"/resource_providers/{victim}{p}") for p in paths]
-    return [(answer.status_code, answer.text) for answer in answers]
+    answers = [site.send("GET", f"/resource_providers/{victim}{p}") for p in paths]
+    return [(answer.status, answer.text) for answer in answers]
 
 
 def _attack(site: Site, hostile: Hostile, report: Report) -> None:

@@ -7,8 +7,10 @@ from urllib.parse import quote
 import pytest
 import webob
 
+from tests.support import bodies
 from tests.support.databases import KINDS
 from tests.support.service import Service, running
+from tests.support.world import World
 
 UUID = "0fa85f64-5717-4562-b3fc-2c963f66afa6"
 VICTIM = "1fa85f64-5717-4562-b3fc-2c963f66afa6"
@@ -24,11 +26,7 @@ LINES = "\r\nERROR forged line\r\nSet-Cookie: a=b\r\n\r\n<html>"
 @pytest.fixture(scope="module", params=KINDS)
 def service(request: pytest.FixtureRequest) -> Iterator[Service]:
     with running(request.param) as made:
-        body = {"uuid": VICTIM, "name": "victim"}
-        assert made.request("POST", "/resource_providers", json=body).status_int == 201
-        body = {"resource_provider_generation": 0, "resource_class": "VCPU", "total": 9}
-        path = f"/resource_providers/{VICTIM}/inventories"
-        assert made.request("POST", path, json=body).status_int == 201
+        World(made).provider("victim", key=VICTIM, inventory={"VCPU": 9})
         yield made
 
 
@@ -48,14 +46,9 @@ def test_a_name_is_stored_and_found_as_it_is(service: Service, text: str) -> Non
 
 @pytest.mark.parametrize("text", SQL)
 def test_owners_are_stored_and_found_as_they_are(service: Service, text: str) -> None:
-    consumer = {
-        "allocations": {VICTIM: {"resources": {"VCPU": 1}}},
-        "project_id": text,
-        "user_id": text,
-        "consumer_generation": None,
-    }
     path = f"/allocations/{UUID}"
-    assert service.request("PUT", path, json=consumer, version="1.28").status_int == 204
+    consumer = bodies.entry({VICTIM: {"VCPU": 1}}, project_id=text, user_id=text)
+    assert service.request("PUT", path, json=consumer, version="1.39").status_int == 204
 
     shown = service.request("GET", path, version="1.28").json
     usages = service.request("GET", f"/usages?project_id={quote(text)}", version="1.9").json

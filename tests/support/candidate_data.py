@@ -1,9 +1,9 @@
 """Clouds to search, loaded through the API, and one that shows every window of the search."""
 
-import uuid
 from typing import Any
 
 from tests.support.service import Service
+from tests.support.world import World
 
 EAST = "aaaaaaaa-0000-4000-8000-000000000001"
 WEST = "aaaaaaaa-0000-4000-8000-000000000002"
@@ -75,41 +75,23 @@ WINDOWS: dict[str, Any] = {
 
 def load(service: Service, cloud: dict[str, Any]) -> None:
     """Add the traits, classes and providers of a cloud with what they hold and what is used."""
+    world = World(service)
     for trait in cloud["traits"]:
-        fine(service.request("PUT", f"/traits/{trait}", version="1.39"))
+        world.call("PUT", f"/traits/{trait}")
     for name in cloud["classes"]:
-        fine(service.request("PUT", f"/resource_classes/{name}", version="1.39"))
+        world.call("PUT", f"/resource_classes/{name}")
     for wanted in cloud["providers"]:
-        body = {key: wanted[key] for key in ("name", "uuid")}
-        if wanted["parent"]:
-            body["parent_provider_uuid"] = wanted["parent"]
-        fine(service.request("POST", "/resource_providers", version="1.39", json=body))
-        _fill(service, f"/resource_providers/{wanted['uuid']}", wanted)
+        key = wanted["uuid"]
+        world.provider(
+            wanted["name"], wanted["parent"], None, wanted["traits"], wanted["aggregates"], key
+        )
+        if wanted["used"]:
+            world.set_inventory(key, dict.fromkeys(wanted["used"], 10**6))
+            world.claim({key: wanted["used"]})
+        world.set_inventory(key, wanted["inventories"])
 
 
 def fine(answer: Any) -> Any:
     """Return an answer that is a success."""
     assert answer.status_int < 300, answer.text
     return answer
-
-
-def _fill(service: Service, path: str, wanted: dict[str, Any]) -> None:
-    def put(part: str, value: Any) -> None:
-        generation = service.request("GET", path, version="1.39").json["generation"]
-        body = {part: value, "resource_provider_generation": generation}
-        fine(service.request("PUT", f"{path}/{part}", version="1.39", json=body))
-
-    put("traits", wanted["traits"])
-    put("aggregates", wanted["aggregates"])
-    if wanted["used"]:
-        put("inventories", {name: {"total": 10**6} for name in wanted["used"]})
-        claim = {
-            "allocations": {wanted["uuid"]: {"resources": wanted["used"]}},
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_generation": None,
-            "consumer_type": "INSTANCE",
-        }
-        consumer = f"/allocations/{uuid.uuid4()}"
-        fine(service.request("PUT", consumer, version="1.39", json=claim))
-    put("inventories", wanted["inventories"])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.client import VERSION, Answer, Client
 from tests.support.processes import Process, answers, free_port, require_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +51,12 @@ class Site:
     def prefix(self) -> str:
         """The path under which the service is mounted; empty at the root of the host."""
         return "/" + self.url.split("/", 3)[3] if self.url.count("/") > 2 else ""
+
+    def send(
+        self, method: str, path: str, body: Any = None, version: str = VERSION, **more: str
+    ) -> Answer:
+        """Send a request on a connection of its own, as :meth:`tests.support.client.Client.send`."""
+        return Client(self.url, kept=False).send(method, path, body, version, **more)
 
     def workers(self) -> set[int]:
         """Return the process ids of the master's children."""

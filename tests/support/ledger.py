@@ -1,117 +1,145 @@
-"""Claims without pause through every site, and the books of what was acknowledged."""
+"""Claims without pause through every site, and what was acknowledged compared with what is there."""
 
-import random
 import threading
 import time
-import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, Self
 
-import requests
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from placement.db import invariants, models
 from placement.db.database import Database
-from tests.deploy.conversation import HEADERS
+from tests.support import bodies
+from tests.support.bodies import Sets
+from tests.support.book import Book, ConsumerPage
+from tests.support.client import NOTHING, Answer, Sender
 from tests.support.databases import opened
 from tests.support.deployment import Site
+from tests.support.load import Actor, Caller, acting
 from tests.support.processes import PATIENCE, wait_until
+from tests.support.world import World
 
 RECOVERS_S = 15
 CALM_S = 3
 AMOUNTS = {"VCPU": 2, "MEMORY_MB": 64}
-UNKNOWN = "connection to the database was lost while the change was being committed"
+TOLD = "connection to the database was lost while the change was being committed"
+"""In an answer of unknown outcome that needs no ``Retry-After``."""
+
+
+def some_hosts(sender: Sender, count: int = 5) -> list[str]:
+    """Make hosts with room for all claims; return their uuids."""
+    world = World(sender)
+    return [world.host(VCPU=10**6, MEMORY_MB=10**8) for _ in range(count)]
+
+
+class Claimer(Actor):
+    """Claims on two hosts at once for a new consumer, and now and then gives all of one back."""
+
+    def __init__(self, *given: Any, ledger: "Ledger", place: int) -> None:
+        super().__init__(*given)
+        self.ledger, self.place = ledger, place
+        self.pages: list[ConsumerPage] = []
+        self.living: list[ConsumerPage] = []
+
+    def act(self) -> None:
+        if self.ledger.steady:
+            path = f"/resource_providers/{self.ledger.hosts[0]}/usages"
+            self._send(None, {}, "GET", path)
+        if self.living and self.random.random() < 0.3:
+            page = self.living.pop(self.random.randrange(len(self.living)))
+            self._send(page, {}, "DELETE", f"/allocations/{page.uuid}")
+            return
+        page = ConsumerPage(self.new_uuid(), self.book)
+        self.pages.append(page)
+        sets = dict.fromkeys(self.random.sample(self.ledger.hosts, 2), AMOUNTS)
+        body = bodies.entry(sets, None)
+        if self._send(page, sets, "PUT", f"/allocations/{page.uuid}", body):
+            self.living.append(page)
+
+    def _send(
+        self, page: ConsumerPage | None, sets: Sets, method: str, path: str, body: Any = None
+    ) -> bool:
+        """Return whether a write was acknowledged."""
+        began = time.monotonic()
+        answer = self.caller.send(method, path, body)
+        expected = self.ledger.judge(method, answer, time.monotonic() - began)
+        if answer.status == NOTHING:
+            # It is being started again.
+            self.stopping.wait(0.2)
+        if page is None:
+            return False
+        applied = page.answered(answer, sets)
+        if not expected and not answer.lost:
+            page.open.append((page.generation, sets))
+        self.ledger.acknowledged[self.place] += applied
+        return applied
 
 
 class Ledger:
-    """Threads that claim on two hosts at once, and now and then give back, through every site.
+    """Clients that claim on two hosts at once, and now and then give back, through every site.
 
-    ``present`` and ``absent`` hold what was acknowledged, ``unknown`` what ended in an error. ``refused``
-    has the moment of each answer that was 503, ``slowest_s`` what the longest took.
+    ``refused`` has the moment of each answer that was 503, ``slowest_s`` what the longest took.
 
     :param restarting: sites are restarted meanwhile: no answer at all is an error like another.
+    :param steady: nothing happens that could excuse a refusal; the clients read, too.
     """
 
     def __init__(
-        self, sites: list[Site], hosts: list[str], seed: int, *, restarting: bool = False
+        self,
+        sites: Sequence[Site],
+        hosts: list[str],
+        seed: int,
+        *,
+        clients: int = 2,
+        restarting: bool = False,
+        steady: bool = False,
     ) -> None:
-        self.sites, self.hosts = sites, hosts
-        self.present: set[str] = set()
-        self.absent: set[str] = set()
-        self.unknown: set[str] = set()
+        self.sites, self.hosts, self.steady = sites, hosts, steady
+        self.book = Book()
         self.unexpected: list[str] = []
         self.refused: list[float] = []
         self.slowest_s = 0.0
         self.acknowledged = [0] * len(sites)
         self._restarting = restarting
-        self._ended = threading.Event()
         self._lock = threading.Lock()
-        self._threads = [
-            threading.Thread(
-                target=self._run, args=(place % len(sites), random.Random(seed + place))
-            )
-            for place in range(2 * len(sites))
-        ]
+        self._acting = ExitStack()
+        self._clients = [self._client(n % len(sites), n, seed) for n in range(clients * len(sites))]
 
-    def _run(self, place: int, dice: random.Random) -> None:
-        mine: list[str] = []
-        with requests.Session() as session:
-            session.headers.update(HEADERS)
-            while not self._ended.is_set():
-                if mine and dice.random() < 0.3:
-                    consumer, wanted = mine.pop(dice.randrange(len(mine))), self.absent
-                    done = self._send(session, place, "DELETE", consumer, None)
-                else:
-                    consumer, wanted = (
-                        str(uuid.UUID(int=dice.getrandbits(128), version=4)),
-                        self.present,
-                    )
-                    done = self._send(session, place, "PUT", consumer, self._claim(dice))
-                    if done:
-                        mine.append(consumer)
-                self._record(consumer, wanted if done else self.unknown, place)
+    def _client(self, place: int, number: int, seed: int) -> Claimer:
+        caller = Caller([self.sites[place]], self.book)
+        given = (f"claimer {number}", caller, self.book, str(seed))
+        return Claimer(*given, ledger=self, place=place)
 
-    def _claim(self, dice: random.Random) -> dict[str, Any]:
-        return {
-            "allocations": {
-                host: {"resources": AMOUNTS} for host in dice.sample(self.hosts, 2)
-            },
-            "project_id": "p", "user_id": "u",
-            "consumer_generation": None, "consumer_type": "INSTANCE",
-        }  # fmt: skip
+    @property
+    def pages(self) -> Iterator[ConsumerPage]:
+        """What is known of each consumer that there was."""
+        return (page for client in self._clients for page in client.pages)
 
-    def _send(
-        self, session: requests.Session, place: int, method: str, consumer: str, body: Any
-    ) -> bool:
-        """Return whether the write was acknowledged; remember answers that nobody may give."""
-        url = f"{self.sites[place].url}/allocations/{consumer}"
-        began = time.monotonic()
-        try:
-            answer = session.request(method, url, json=body, timeout=120)
-        except requests.ConnectionError as error:
-            if not self._restarting:
-                self.unexpected.append(f"{method} {error}")
-            # It is being started again.
-            self._ended.wait(0.2)
-            return False
-        self._judge(method, answer, time.monotonic() - began)
-        return answer.status_code == 204
+    @property
+    def present(self) -> set[str]:
+        """The consumers whose claims were acknowledged."""
+        return {page.uuid for page in self.pages if page.sets and not page.open}
 
-    def _judge(self, method: str, answer: requests.Response, took_s: float) -> None:
-        status = answer.status_code
-        told_when = UNKNOWN in answer.text or "Retry-After" in answer.headers
+    @property
+    def absent(self) -> set[str]:
+        """Those that were given back, or refused."""
+        return {page.uuid for page in self.pages if not page.sets and not page.open}
+
+    def judge(self, method: str, answer: Answer, took_s: float) -> bool:
+        """Return whether an answer may be given; remember it if not."""
+        status = answer.status
+        told_when = TOLD in answer.text or "Retry-After" in answer.headers
+        expected = status in (200, 204) or (not self.steady and status == 409)
+        expected |= not self.steady and status == 503 and told_when
+        expected |= self._restarting and status == NOTHING
         with self._lock:
             self.slowest_s = max(self.slowest_s, took_s)
             if status == 503:
                 self.refused.append(time.monotonic())
-            if status not in (204, 409, 503) or (status == 503 and not told_when):
+            if not expected:
                 self.unexpected.append(f"{method} {status} {answer.text} {answer.headers}")
-
-    def _record(self, consumer: str, where: set[str], place: int) -> None:
-        with self._lock:
-            for known in (self.present, self.absent, self.unknown):
-                known.discard(consumer)
-            where.add(consumer)
-            self.acknowledged[place] += where is not self.unknown
+        return expected
 
     def wait_for_progress(
         self, places: list[int] | None = None, within_s: float = RECOVERS_S + 15
@@ -126,12 +154,12 @@ class Ledger:
         )
 
     def wait_calm(self, moment: float) -> float:
-        """Wait until nobody has been refused for ``CALM_S``; return how long after the moment that began.
+        """Wait until no client was refused for ``CALM_S``; return how long after the moment that began.
 
         :raises AssertionError: refusals went on for longer than ``RECOVERS_S`` after it.
         """
         wait_until(
-            "nobody is refused any more",
+            "no client is refused any more",
             lambda: time.monotonic() - moment - self.refused_since(moment) > CALM_S,
             RECOVERS_S + CALM_S,
         )
@@ -145,25 +173,39 @@ class Ledger:
             return max([0.0, *(each - moment for each in self.refused)])
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        self._acting.enter_context(acting(self._clients))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join()
+        self._acting.close()
 
-    def _stored(self, db: Database) -> Any:
-        """Return consumer, number of rows and sum of amounts of what lies on our hosts."""
-        rows, providers = models.allocations, models.resource_providers
-        query = (
-            select(rows.c.consumer_id, func.count(), func.sum(rows.c.used))
-            .join(providers, providers.c.id == rows.c.resource_provider_id)
-            .where(providers.c.uuid.in_(self.hosts))
-            .group_by(rows.c.consumer_id)
+    def _stored(self, db: Database) -> dict[str, tuple[int, dict[str, dict[str, int]]]]:
+        """Return generation and sets of each consumer that holds something on our hosts."""
+        rows, providers, classes = (
+            models.allocations,
+            models.resource_providers,
+            models.resource_classes,
         )
-        return db.read(lambda c: c.connection.execute(query).all())
+        consumers = models.consumers
+        query = (
+            select(
+                rows.c.consumer_id,
+                consumers.c.generation,
+                providers.c.uuid,
+                classes.c.name,
+                rows.c.used,
+            )
+            .join(providers, providers.c.id == rows.c.resource_provider_id)
+            .join(classes, classes.c.id == rows.c.resource_class_id)
+            .join(consumers, consumers.c.uuid == rows.c.consumer_id)
+            .where(providers.c.uuid.in_(self.hosts))
+        )
+        found: dict[str, tuple[int, dict[str, dict[str, int]]]] = {}
+        for uuid, generation, host, name, used in db.read(
+            lambda c: c.connection.execute(query).all()
+        ):
+            found.setdefault(uuid, (generation, {}))[1].setdefault(host, {})[name] = used
+        return found
 
     def _logged_errors(self) -> set[str]:
         """Return what the services say about the errors that they did not expect."""
@@ -176,16 +218,21 @@ class Ledger:
 
     def check(self, url: str) -> None:
         """Compare what was acknowledged with what is there, in the database of this URL."""
+        assert not self.book.violations, self.book.violations[:5]
         assert not self.unexpected, [*self.unexpected[:5], *self._logged_errors()]
-        stored = self.whole(url)
-        assert self.present <= stored, "an acknowledged claim is lost"
-        assert not self.absent & stored, "an acknowledged deletion is undone"
-        assert stored <= self.present | self.unknown
+        stored = self._whole(url)
+        for page in self.pages:
+            page.read(*stored.pop(page.uuid, (None, {})))
+        assert not stored, "claims of none of the clients"
 
     def whole(self, url: str) -> set[str]:
         """Return the consumers that are there, each of which is so as a whole; no invariant is broken."""
+        return set(self._whole(url))
+
+    def _whole(self, url: str) -> dict[str, tuple[int, dict[str, dict[str, int]]]]:
         with opened(url, patient=True) as db:
-            stored = {row[0]: (row[1], int(row[2])) for row in self._stored(db)}
-            assert set(stored.values()) <= {(4, 2 * sum(AMOUNTS.values()))}, "by half, or twice"
+            stored = self._stored(db)
+            for held in stored.values():
+                assert (held[0], list(held[1].values())) == (1, [AMOUNTS] * 2), "by half, or twice"
             assert invariants.violations(db) == []
-        return set(stored)
+        return stored

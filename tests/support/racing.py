@@ -1,8 +1,6 @@
 """Several server processes on one database, and clients that send at the same moment over HTTP."""
 
 import contextlib
-import http.client
-import json
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,13 +11,13 @@ from typing import Any, TypeVar
 from placement.db import invariants
 from placement.db.database import Database
 from placement.db.engine import make_engine
+from tests.support.client import HANGS_S, VERSION, Answer, Client
 from tests.support.databases import scratch_database
 from tests.support.processes import Process, answers, free_ports, public_folder
 
 T = TypeVar("T")
 
 SERVER = Path(sys.executable).parent / "placement-api"
-HANGS_S = 120
 SETTINGS = """\
 [api]
 auth_strategy = noauth2
@@ -46,60 +44,6 @@ def race_database(kind: str) -> Iterator[str]:
         yield f"{url}?{READ_COMMITTED}" if kind.endswith("read-committed") else url
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What came back over HTTP."""
-
-    status: int
-    text: str
-
-    @property
-    def json(self) -> Any:
-        """The body as Python values."""
-        return json.loads(self.text)
-
-    @property
-    def code(self) -> str:
-        """The code of the error."""
-        return self.json["errors"][0]["code"]
-
-    @property
-    def detail(self) -> str:
-        """The message of the error."""
-        return self.json["errors"][0]["detail"]
-
-
-class Client:
-    """A caller with a connection of its own. Not for use by two threads at once."""
-
-    def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANGS_S)
-
-    def send(
-        self, method: str, path: str, body: Any = None, version: str = "1.38", **more: str
-    ) -> Answer:
-        """Send a request as an admin with the service role and return the answer.
-
-        :param more: further headers by name.
-        """
-        headers = {
-            **more,
-            "X-Auth-Token": "admin",
-            "X-Roles": "admin,service",
-            "OpenStack-API-Version": f"placement {version}",
-        }
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-            body = json.dumps(body)
-        self._connection.request(method, path, body, headers)
-        response = self._connection.getresponse()
-        return Answer(response.status, response.read().decode())
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-
 @dataclass
 class Arena:
     """Servers on one database.
@@ -117,7 +61,7 @@ class Arena:
             self._clients.append(Client(self.ports[len(self._clients) % len(self.ports)]))
         return self._clients[:count]
 
-    def send(self, method: str, path: str, body: Any = None, version: str = "1.38") -> Answer:
+    def send(self, method: str, path: str, body: Any = None, version: str = VERSION) -> Answer:
         """Send one request through the first client."""
         return self.clients(1)[0].send(method, path, body, version)
 

@@ -20,6 +20,7 @@ from placement.conf import library_defaults
 from placement.db import change_rows, models, schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
+from tests.support.client import VERSION, Answer
 from tests.support.databases import scratch_database
 
 
@@ -121,6 +122,11 @@ class Service:
             sent.json = json
             sent.headers.setdefault("content-type", "application/json")
         return sent.get_response(self.application)
+
+    def send(self, method: str, path: str, body: Any = None, version: str = VERSION) -> Answer:
+        """Send a request as an admin with the service role."""
+        answer = self.request(method, path, version=version, json=body, x_roles="admin,service")
+        return Answer(answer.status_int, answer.text if answer.body else "", answer.headers)
 
 
 @contextmanager

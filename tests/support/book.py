@@ -1,17 +1,25 @@
-"""What clients did and what came of it: the books that the database must agree with at the end.
+"""What clients did and what came of it: the one book, kept while they write and judged afterwards.
 
-A write whose answer was lost is *open*: it may have happened, or may still happen as long as the
+Two ways to note a write. What many clients write is noted as operations, of which the checker finds whether
+any order explains them. What only one client writes has a page of its own, which says at each answer whether
+it can be: a write whose answer was lost is *open*, it may have happened or may still happen as long as the
 generation it carries is the present one. Reading again settles it (PROMISE 6).
 """
 
+import math
 import threading
-from collections import Counter
-from collections.abc import Mapping
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-Sets = Mapping[str, Mapping[str, int]]
-"""Amounts by class by provider uuid."""
+from tests.support import checker, registers
+from tests.support.bodies import Sets
+from tests.support.checker import Effect, Operation
+from tests.support.client import Answer
+
+Effects = Mapping[str, Effect]
+"""By uuid of the provider or consumer."""
 
 
 class Violation(AssertionError):
@@ -19,12 +27,13 @@ class Violation(AssertionError):
 
 
 @dataclass
-class Books:
+class Book:
     """What all clients know together. ``steps``: applied writes that move a provider's generation."""
 
     counts: Counter[str] = field(default_factory=Counter)
     steps: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
+    operations: defaultdict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, what: str) -> None:
@@ -32,19 +41,46 @@ class Books:
         with self._lock:
             self.counts[what] += 1
 
-    def step(self, provider_uuids: Any) -> None:
+    def step(self, provider_uuids: Iterable[str]) -> None:
         """Note that a write which names these providers was applied."""
         with self._lock:
-            self.steps.update(provider_uuids)
+            self.steps.update(list(provider_uuids))
 
     def blame(self, violation: str) -> None:
         """Note a broken promise."""
         with self._lock:
             self.violations.append(violation)
 
+    def answered(self, what: str, answer: Answer, sent: str) -> None:
+        """Count an answer; an error of the service is a broken promise."""
+        self.count(f"{what} {answer.status or 'no answer'}")
+        if answer.status >= 500 and not answer.lost:
+            self.blame(f"{sent}: {answer.status} {answer.text[:500]}")
+
+    def note(self, what: str, called: float, answer: Answer, effects: Effects, sent: str) -> None:
+        """Add one request to the operations, with what its answer says."""
+        returned = math.inf if answer.lost else time.monotonic()
+        self.answered(what, answer, sent)
+        with self._lock:
+            for name, effect in effects.items():
+                text = f"{called:.6f} to {returned:.6f} {name[:4]}: {sent} {answer.status} "
+                self.operations[name].append(
+                    Operation(called, returned, effect, text + answer.text[:160])
+                )
+
+    def judge(self) -> int:
+        """Blame each history that no order explains; return how many configurations were tried."""
+        configurations = 0
+        for name, operations in self.operations.items():
+            try:
+                configurations += checker.check(operations, None)
+            except (checker.NotLinearizable, checker.Undecided) as wrong:
+                self.blame(f"{name}: {wrong}")
+        return configurations
+
 
 @dataclass
-class ConsumerBook:
+class ConsumerPage:
     """The life of one consumer, of which one client is the only writer.
 
     ``generation`` is None while there is no consumer. ``open``: (generation sent, sets) of writes whose
@@ -52,15 +88,23 @@ class ConsumerBook:
     """
 
     uuid: str
-    books: Books
+    book: Book
     generation: int | None = None
     sets: Sets = field(default_factory=dict)
     open: list[tuple[int | None, Sets]] = field(default_factory=list)
 
+    def answered(self, answer: Answer, sets: Sets) -> bool:
+        """Note the answer to a write of these sets; return whether it was applied."""
+        if answer.status == 204:
+            self.applied(sets)
+        elif answer.lost:
+            self.open.append((self.generation, sets))
+        return answer.status == 204
+
     def applied(self, sets: Sets) -> None:
         """A write took place: every open one of the generation before it never will."""
-        self.books.step(list(sets or self.sets))
-        self.generation = ((self.generation or 0) + 1) if sets else None
+        self.book.step(sets or self.sets)
+        self.generation = registers.generation_after(self.generation, sets)
         self.sets = sets
         # A creation may come true whenever there is no consumer; see ``may_end``.
         self.open = [each for each in self.open if each[0] is None]
@@ -77,9 +121,9 @@ class ConsumerBook:
         """
         if generation == self.generation and sets == self.sets:
             return
-        expected = ((self.generation or 0) + 1) if sets else None
+        expected = registers.generation_after(self.generation, sets)
         if generation == expected and (self.generation, sets) in self.open:
-            self.books.count("settled: had happened")
+            self.book.count("settled: had happened")
             self.open.remove((self.generation, sets))
             self.applied(sets)
             return
@@ -90,18 +134,18 @@ class ConsumerBook:
 
 
 @dataclass
-class AggregatesBook:
+class AggregatesPage:
     """The aggregates of one provider, of which one client is the only writer."""
 
     provider: str
-    books: Books
+    book: Book
     known: str | None = None
     open: list[tuple[int, str]] = field(default_factory=list)
     highest: int = 0
 
     def applied(self, name: str, generation: int) -> None:
         """The write that was sent with this generation took place."""
-        self.books.step([self.provider])
+        self.book.step([self.provider])
         self.known = name
         self.open = [each for each in self.open if each[0] > generation]
 
@@ -118,6 +162,6 @@ class AggregatesBook:
             sent = {name: sent for sent, name in self.open}
             if len(names) != 1 or shown not in sent or sent[shown] >= generation:
                 raise Violation(f"aggregates of {self.provider} are {names}, known {self.known}")
-            self.books.count("settled: had happened")
+            self.book.count("settled: had happened")
             self.applied(shown, sent[shown])
         self.open = [each for each in self.open if each[0] >= generation]

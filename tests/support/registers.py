@@ -5,10 +5,10 @@ and its traits. A consumer is None, or its generation and what it holds: triples
 amount.
 """
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
-from tests.histories.checker import Effect
+from tests.support.checker import Effect
 
 ANY = object()
 """No generation was sent."""
@@ -63,9 +63,22 @@ def wrote(sent: Any, held: frozenset[Any]) -> Effect:
     def effect(state: Any) -> list[Any]:
         if sent is not ANY and _generation(state) != sent:
             return []
-        return [((_generation(state) or 0) + 1, held) if held else None]
+        after = generation_after(_generation(state), held)
+        return [None if after is None else (after, held)]
 
     return effect
+
+
+def generation_after(generation: int | None, held: Collection[Any]) -> int | None:
+    """Return the generation of a consumer after a write; None: there is none."""
+    return (generation or 0) + 1 if held else None
+
+
+def triples(held: Mapping[str, Mapping[str, int]]) -> frozenset[tuple[str, str, int]]:
+    """Return what a consumer holds as triples of provider, class and amount."""
+    return frozenset(
+        (name, kind, amount) for name, amounts in held.items() for kind, amount in amounts.items()
+    )
 
 
 # Of providers
