@@ -3,10 +3,10 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Table, bindparam, delete, exc, func, select
+from sqlalchemy import Column, ColumnElement, Table, bindparam, delete, func, select
 
 from placement.db import models
-from placement.db.database import Access, StaleRead, Transaction
+from placement.db.database import Access, Transaction, stale_if_refused
 from placement.db.statements import CompiledStatement, Row, batches, is_among
 
 _providers = models.resource_providers
@@ -62,10 +62,8 @@ class Associations:
         :raises StaleRead: one was deleted meanwhile.
         """
         common = {"resource_provider_id": provider_id, "created_at": models.now()}
-        try:
+        with stale_if_refused(f"a row that {self._table.name} refers to was deleted"):
             tx.insert(self._table, [{self._key: key, **common} for key in sorted(ids)])
-        except exc.IntegrityError as gone:
-            raise StaleRead(f"a row that {self._table.name} refers to was deleted") from gone
 
     def remove(self, tx: Transaction, provider_id: int, ids: Collection[int]) -> None:
         """Take these from a locked provider. One statement, or none for no id."""

@@ -19,7 +19,6 @@ transaction. So two writers cannot wait for one another.
 import secrets
 from collections import Counter
 from collections.abc import Collection, Mapping
-from functools import cache
 from typing import NamedTuple
 
 from sqlalchemy import String, bindparam, func, literal_column, update
@@ -107,12 +106,10 @@ def advance(
     """
     for steps, providers in sorted(stepped.items()):
         for part in statements.pairs(sorted(providers)):
-            size, as_read = statements.as_read(part)
-            given = as_read | {"steps": steps, "now": models.now()}
-            tx.change_later(_step(size), given, expected_rows=len(part))
+            given = statements.as_read(part) | {"steps": steps, "now": models.now()}
+            tx.change_later(_STEP, given, expected_rows=len(part))
     if touched:
-        size = statements.size_for(len(touched))
-        tx.change_later(_touch(size), statements.bound("touched", sorted(touched), size))
+        tx.change_later(_TOUCH, {"touched": sorted(touched)})
     ids = {*touched, *(id_ for providers in stepped.values() for id_, _ in providers)}
     note(tx, ids, stock_alone=stock_alone)
 
@@ -129,15 +126,8 @@ TOUCH = update(_providers).values(
     revision=_providers.c.revision + 1, updated_at=_providers.c.updated_at
 )
 
-
-@cache
-def _step(size: int) -> CompiledStatement:
-    return CompiledStatement(STEP.where(*statements.unmoved(_providers, size)))
-
-
-@cache
-def _touch(size: int) -> CompiledStatement:
-    return CompiledStatement(TOUCH.where(statements.is_among(_providers.c.id, "touched", size)))
+_STEP = CompiledStatement(STEP.where(*statements.unmoved(_providers)), *statements.AS_READ)
+_TOUCH = CompiledStatement(TOUCH.where(statements.is_among(_providers.c.id, "touched")), "touched")
 
 
 def note(tx: Transaction, provider_ids: Collection[int], *, stock_alone: bool = False) -> None:

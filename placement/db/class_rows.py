@@ -6,10 +6,10 @@ from functools import cache
 from typing import NamedTuple
 
 import os_resource_classes
-from sqlalchemy import bindparam, case, delete, exc, func, select, update
+from sqlalchemy import bindparam, case, delete, func, select, update
 
 from placement.db import models, named_rows
-from placement.db.database import Access, StaleRead, Transaction
+from placement.db.database import Access, Transaction, stale_if_refused
 from placement.db.statements import CompiledStatement
 
 _classes = models.resource_classes
@@ -83,10 +83,7 @@ def insert_custom(tx: Transaction, name: str) -> bool:
     if taken:
         return False
     class_id = max(FIRST_CUSTOM_ID, (-1 if highest is None else highest) + 1)
-    try:
-        _insert(tx, class_id, name)
-    except exc.IntegrityError as lost:
-        raise StaleRead("the resource class's id or name was taken") from lost
+    _insert(tx, class_id, name, "the resource class's id or name was taken")
     return True
 
 
@@ -95,15 +92,12 @@ def restore(tx: Transaction, class_id: int) -> None:
 
     :raises StaleRead: another transaction has done it.
     """
-    name = f"CUSTOM_LOST_{class_id}"
-    try:
-        _insert(tx, class_id, name)
-    except exc.IntegrityError as there:
-        raise StaleRead("the resource class is there again") from there
+    _insert(tx, class_id, f"CUSTOM_LOST_{class_id}", "the resource class is there again")
 
 
-def _insert(tx: Transaction, class_id: int, name: str) -> None:
-    tx.insert(_classes, [{"id": class_id, "name": name, "created_at": models.now()}])
+def _insert(tx: Transaction, class_id: int, name: str, if_refused: str) -> None:
+    with stale_if_refused(if_refused):
+        tx.insert(_classes, [{"id": class_id, "name": name, "created_at": models.now()}])
 
 
 def rename(tx: Transaction, class_id: int, name: str) -> None:
@@ -111,14 +105,9 @@ def rename(tx: Transaction, class_id: int, name: str) -> None:
 
     :raises StaleRead: another class has got the name.
     """
-    try:
-        tx.change(
-            update(_classes)
-            .where(_classes.c.id == class_id)
-            .values(name=name, updated_at=models.now())
-        )
-    except exc.IntegrityError as taken:
-        raise StaleRead("the resource class's name was taken") from taken
+    renamed = update(_classes).where(_classes.c.id == class_id)
+    with stale_if_refused("the resource class's name was taken"):
+        tx.change(renamed.values(name=name, updated_at=models.now()))
 
 
 def is_in_inventory(tx: Transaction, class_id: int) -> bool:
@@ -132,7 +121,5 @@ def delete_class(tx: Transaction, class_id: int) -> None:
 
     :raises StaleRead: another node of the cluster has given inventory of it.
     """
-    try:
+    with stale_if_refused("the resource class got into an inventory"):
         tx.change(delete(_classes).where(_classes.c.id == class_id))
-    except exc.IntegrityError as used:
-        raise StaleRead("the resource class got into an inventory") from used

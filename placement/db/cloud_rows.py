@@ -1,22 +1,18 @@
 """Statements that read what the search needs: digests of revisions, and the content of providers."""
 
 from collections.abc import Collection, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
     Column,
     ColumnElement,
-    Select,
     Table,
     bindparam,
     func,
     or_,
     select,
 )
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
 
 from placement.db import coexistence_rows, dialects, models, statements
 from placement.db.change_rows import SLOTS, Log
@@ -51,31 +47,13 @@ _LOG = CompiledStatement(
 _BY_BLOCK = CompiledStatement(select(_block, *_DIGEST).group_by(_block))
 
 
-class _Seconds(FunctionElement[int]):
-    """A time in whole seconds since the epoch, 0 for NULL: drivers are slow with times."""
-
-    inherit_cache = True
-    type = BigInteger()
-
-
-@compiles(_Seconds, "sqlite")
-def _on_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+# A time in whole seconds since the epoch, 0 for NULL: drivers are slow with times.
+_SECONDS = {
     # Without its fraction, which SQLite rounds.
-    moment = f"substr({compiler.process(element.clauses, **options)}, 1, 19)"
-    return f"coalesce(CAST(strftime('%s', {moment}) AS INTEGER), 0)"
-
-
-@compiles(_Seconds, "postgresql")
-def _on_postgresql(element: Any, compiler: Any, **options: Any) -> str:
-    moment = compiler.process(element.clauses, **options)
-    return f"coalesce(CAST(floor(extract(epoch FROM {moment})) AS bigint), 0)"
-
-
-@compiles(_Seconds, *dialects.MYSQL)
-def _on_mysql(element: Any, compiler: Any, **options: Any) -> str:
-    moment = compiler.process(element.clauses, **options)
-    return f"coalesce(timestampdiff(SECOND, '1970-01-01', {moment}), 0)"
-
+    "sqlite": "coalesce(CAST(strftime('%s', substr({}, 1, 19)) AS INTEGER), 0)",
+    "postgresql": "coalesce(CAST(floor(extract(epoch FROM {})) AS bigint), 0)",
+    "mysql": "coalesce(timestampdiff(SECOND, '1970-01-01', {}), 0)",
+}
 
 _PROVIDER = (
     _providers.c.id,
@@ -85,7 +63,11 @@ _PROVIDER = (
     func.coalesce(_providers.c.root_provider_id, _providers.c.id),
     _providers.c.name,
     func.coalesce(_providers.c.generation, 0),
-    _Seconds(func.coalesce(_providers.c.updated_at, _providers.c.created_at)),
+    dialects.Spelled(
+        _SECONDS,
+        func.coalesce(_providers.c.updated_at, _providers.c.created_at),
+        type_=BigInteger(),
+    ),
 )
 
 # What providers have: the table, its column that refers to a name, the name, and what is read beside it.
@@ -158,41 +140,43 @@ def digests_by_block(tx: Snapshot) -> dict[int, Digest]:
 
 def revisions(tx: Snapshot, blocks: Collection[int]) -> dict[int, int]:
     """Return the revisions by id of the providers in these blocks."""
-    size = statements.size_for(len(blocks))
-    return dict(tx.rows(_revisions(size), statements.bound("block", sorted(blocks), size)))
+    return dict(tx.rows(_REVISIONS, {"block": sorted(blocks)}))
 
 
-@cache
-def _revisions(size: int) -> CompiledStatement:
-    """Each block is a range of ids, so that the primary key finds it."""
-    statement = select(_providers.c.id, _providers.c.revision)
+def _is_within(size: int) -> ColumnElement[bool]:
+    """Each of a few blocks is a range of ids, so that the primary key finds it."""
     if size == statements.ANY_SIZE:
-        return CompiledStatement(statement.where(statements.is_among(_block, "block", size)))
+        return statements.is_among(_block, "block")
     first = [bindparam(f"block_{index}") * 2**BLOCK_BITS for index in range(size)]
-    within = [_providers.c.id.between(low, low + 2**BLOCK_BITS - 1) for low in first]
-    return CompiledStatement(statement.where(or_(*within)))
+    return or_(*(_providers.c.id.between(low, low + 2**BLOCK_BITS - 1) for low in first))
+
+
+_REVISIONS = CompiledStatement(
+    select(_providers.c.id, _providers.c.revision).where(statements.BySize("block", _is_within)),
+    "block",
+)
 
 
 def contents(tx: Snapshot, ids: Collection[int]) -> Contents:
     """Return what the search needs to know of these providers. Four statements."""
-    size = statements.size_for(len(ids))
-    these = statements.bound("id", sorted(ids), size)
-    return Contents(*(tx.rows(statement, these) for statement in _contents(size)))
+    these = {"id": sorted(ids)}
+    return Contents(*(tx.rows(statement, these) for statement in _CONTENTS))
 
 
-@cache
-def _contents(size: int) -> tuple[CompiledStatement, ...]:
-    parts: list[Select[Any]] = [select(*_PROVIDER).where(statements.is_among(_providers.c.id, "id", size))]
-    for table, key, name, more in _PARTS:
-        provider_id = table.c.resource_provider_id
-        parts.append(
-            select(provider_id, name, *more)
+_CONTENTS = [
+    CompiledStatement(select(*_PROVIDER).where(statements.is_among(_providers.c.id, "id")), "id"),
+    *(
+        CompiledStatement(
+            select(table.c.resource_provider_id, name, *more)
             .join_from(table, name.table, name.table.c.id == table.c[key])
-            .where(statements.is_among(provider_id, "id", size))
+            .where(statements.is_among(table.c.resource_provider_id, "id"))
             # With old statistics MariaDB starts at the small table of names and reads every inventory.
-            .prefix_with("STRAIGHT_JOIN", dialect="mysql")
+            .prefix_with("STRAIGHT_JOIN", dialect="mysql"),
+            "id",
         )
-    return tuple(map(CompiledStatement, parts))
+        for table, key, name, more in _PARTS
+    ),
+]
 
 
 def stocks(tx: Snapshot, ids: Collection[int]) -> Sequence[tuple[Any, ...]]:
@@ -201,23 +185,17 @@ def stocks(tx: Snapshot, ids: Collection[int]) -> Sequence[tuple[Any, ...]]:
     Rows of (id, revision, generation, modified, class, ``SEEN_AMOUNTS``); one with None from
     the class on where a provider has no inventory.
     """
-    size = statements.size_for(len(ids))
-    return tx.rows(_stocks(size), statements.bound("id", sorted(ids), size))
+    return tx.rows(_STOCKS, {"id": sorted(ids)})
 
 
-@cache
-def _stocks(size: int) -> CompiledStatement:
-    versions = _PROVIDER[0], _PROVIDER[2], *_PROVIDER[-2:]
-    own = _inventories.c.resource_provider_id == _providers.c.id
-    return CompiledStatement(
-        select(*versions, _classes.c.name, *SEEN_AMOUNTS)
-        .select_from(
-            _providers.outerjoin(_inventories, own).outerjoin(
-                _classes, _classes.c.id == _inventories.c.resource_class_id
-            )
-        )
-        .where(statements.is_among(_providers.c.id, "id", size))
-    )
+_STOCKS = CompiledStatement(
+    select(_PROVIDER[0], _PROVIDER[2], *_PROVIDER[-2:], _classes.c.name, *SEEN_AMOUNTS)
+    .select_from(_providers)
+    .outerjoin(_inventories, _inventories.c.resource_provider_id == _providers.c.id)
+    .outerjoin(_classes, _classes.c.id == _inventories.c.resource_class_id)
+    .where(statements.is_among(_providers.c.id, "id")),
+    "id",
+)
 
 
 def everything(tx: Snapshot) -> tuple[Contents, NamesById]:
@@ -226,11 +204,11 @@ def everything(tx: Snapshot) -> tuple[Contents, NamesById]:
     return found, NamesById(*(dict(tx.rows(statement)) for statement in _NAMES))
 
 
-_EVERYTHING = (
+_EVERYTHING = [
     CompiledStatement(select(*_PROVIDER)),
     *(
         CompiledStatement(select(table.c.resource_provider_id, table.c[key], *more))
         for table, key, _, more in _PARTS
     ),
-)
+]
 _NAMES = [CompiledStatement(select(name.table.c.id, name)) for _, _, name, _ in _PARTS]

@@ -28,8 +28,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
 
 from placement.db import change_rows, dialects, models
 from placement.db.database import Access, Snapshot, Transaction
@@ -72,35 +70,18 @@ USED: ColumnElement[int] = case((UNDER_WAY, LEDGER_SUM), else_=_inventories.c.us
 """What is used of an inventory, for reads. A writer asks :func:`sums` after it has locked the provider."""
 
 
-class _Mark(FunctionElement[int]):
-    """A checksum of a row's name and of the time of its last change: it tells that the row was renamed.
-    """
-
-    inherit_cache = True
-    type = BigInteger()
-
-
-def _mark(table: FromClause) -> _Mark:
-    return _Mark(table.c.name, func.coalesce(table.c.updated_at, table.c.created_at))
-
-
-@compiles(_Mark, "sqlite")
-def _on_sqlite(element: Any, compiler: Any, **options: Any) -> str:
-    moment = compiler.process(element.clauses.clauses[1], **options)
-    return f"CAST(julianday({moment}) * 86400000 AS INTEGER)"
-
-
-@compiles(_Mark, "postgresql")
-def _on_postgresql(element: Any, compiler: Any, **options: Any) -> str:
-    moment = compiler.process(element.clauses.clauses[1], **options)
-    return f"CAST(extract(epoch FROM {moment}) * 1000000 AS bigint)"
-
-
-@compiles(_Mark, *dialects.MYSQL)
-def _on_mysql(element: Any, compiler: Any, **options: Any) -> str:
+_MARK = {
+    "sqlite": "CAST(julianday({1}) * 86400000 AS INTEGER)",
+    "postgresql": "CAST(extract(epoch FROM {1}) * 1000000 AS bigint)",
     # Times have whole seconds there.
-    name, moment = (compiler.process(part, **options) for part in element.clauses)
-    return f"(timestampdiff(SECOND, '1970-01-01', {moment}) + crc32({name}))"
+    "mysql": "(timestampdiff(SECOND, '1970-01-01', {1}) + crc32({0}))",
+}
+
+
+def _mark(table: FromClause) -> ColumnElement[int]:
+    """A checksum of a row's name and of the time of its last change: it tells that the row was renamed."""
+    moment = func.coalesce(table.c.updated_at, table.c.created_at)
+    return dialects.Spelled(_MARK, table.c.name, moment, type_=BigInteger())
 
 
 _MANY = 2**33

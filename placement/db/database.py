@@ -18,8 +18,8 @@ A function of one statement that reads takes any :class:`Access`.
 import itertools
 import secrets
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -31,13 +31,14 @@ from placement import errors, telemetry
 from placement.db import dialects, driver_errors, transport
 from placement.db.statements import (
     NOTHING,
+    ROWS_AT_ONCE,
     CompiledStatement,
     DriverText,
     Parameters,
     Row,
     Statement,
+    batches,
     insert_of,
-    insert_parts,
 )
 from placement.db.transport import Observer, QueuedStatement, Watch
 from placement.db.transport import StaleRead as StaleRead
@@ -74,6 +75,19 @@ DEADLINE_S = 30
 
 
 _ANYTHING = CompiledStatement(select(1))
+
+
+@contextmanager
+def stale_if_refused(why: str) -> Iterator[None]:
+    """Begin the transaction again if a unique or foreign key refuses what is written inside.
+
+    :raises StaleRead: for this reason.
+    """
+    try:
+        yield
+    except exc.IntegrityError as refused:
+        raise StaleRead(why) from refused
+
 
 Runnable = Statement | CompiledStatement | Executable
 """A statement with its parameters, or one that is compiled once or built for the occasion, without them."""
@@ -119,6 +133,13 @@ class Access:
     def column(self, statement: Runnable, parameters: Parameters = NOTHING) -> list[Any]:
         """Return the first column of the rows of a statement."""
         return [row[0] for row in self.rows(statement, parameters)]
+
+    def rows_of_all(self, statement: Runnable, name: str, values: Collection[Any]) -> list[Row]:
+        """Return the rows for all values of the list ``name``: one statement for each thousand, in order."""
+        found: list[Row] = []
+        for batch in batches(sorted(values)):
+            found += self.rows(statement, {name: batch})
+        return found
 
     def change(self, statement: Runnable, parameters: Parameters = NOTHING) -> int:
         """Run a statement that reads no rows; return how many rows it has found."""
@@ -176,7 +197,7 @@ class Access:
             statement, parameters = statement
         dialect = self._connection.dialect
         if isinstance(statement, CompiledStatement):
-            text = statement.text(dialect)
+            text, parameters = statement.text(dialect, parameters)
         else:
             text = DriverText(statement, dialect, writes_values=False)
         return text, QueuedStatement(text.text, text.bound(parameters), expected_rows)
@@ -247,7 +268,7 @@ class Transaction(Access):
 
     def insert(self, table: Table, rows: Sequence[Parameters]) -> None:
         """Insert the rows, which all name the same columns. One statement for each 64, none for no row."""
-        for part in insert_parts(rows):
+        for part in batches(rows, ROWS_AT_ONCE):
             self.change(insert_of(table, part))
 
     def insert_later(self, table: Table, rows: Sequence[Parameters], or_add: str = "") -> None:
@@ -255,7 +276,7 @@ class Transaction(Access):
 
         :param or_add: the clause of the dialect that adds to rows whose key is taken.
         """
-        for part in insert_parts(rows):
+        for part in batches(rows, ROWS_AT_ONCE):
             self.change_later(insert_of(table, part, after=or_add))
 
     def insert_missing(self, table: Table, rows: Sequence[Parameters]) -> int:
@@ -267,14 +288,14 @@ class Transaction(Access):
         :returns: how many rows were inserted.
         """
         skip = self._skip_taken()
-        return sum(self.change(insert_of(table, part, *skip)) for part in insert_parts(rows))
+        return sum(self.change(insert_of(table, part, *skip)) for part in batches(rows, ROWS_AT_ONCE))
 
     def insert_free(self, table: Table, rows: Sequence[Parameters]) -> None:
         """Insert rows whose unique keys were free when they were read, at the latest with the next statement.
 
         :raises StaleRead: one of them is taken.
         """
-        for part in insert_parts(rows):
+        for part in batches(rows, ROWS_AT_ONCE):
             insert = insert_of(table, part, *self._skip_taken())
             self.change_later(insert, expected_rows=len(part))
 

@@ -10,19 +10,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import os_resource_classes
-from sqlalchemy import (
-    ColumnElement,
-    Integer,
-    bindparam,
-    delete,
-    exc,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Integer, bindparam, delete, func, select, update
 
 from placement.db import coexistence_rows, models, statements
-from placement.db.database import Access, StaleRead, Transaction
+from placement.db.database import Access, Transaction, stale_if_refused
 from placement.db.statements import CompiledStatement
 from placement.inventory_record import InventoryRecord
 
@@ -98,25 +89,23 @@ def lock_of(tx: Transaction, provider_ids: Collection[int]) -> list[InventoryRow
     """
     if not provider_ids:
         return []
-    size = statements.size_for(len(provider_ids))
-    rows = tx.rows(_lock_of(size), statements.bound("provider", sorted(provider_ids), size))
+    rows = tx.rows(_LOCK_OF, {"provider": sorted(provider_ids)})
     return [InventoryRow.of(row[0], row[1], row[2], row[3], row[4:]) for row in rows]
 
 
-@cache
-def _lock_of(size: int) -> CompiledStatement:
-    return CompiledStatement(
-        select(
-            _inventories.c.id,
-            _inventories.c.resource_provider_id,
-            _inventories.c.resource_class_id,
-            _CLASS_NAME,
-            *AMOUNTS,
-        )
-        .where(statements.is_among(_inventories.c.resource_provider_id, "provider", size))
-        .order_by(_inventories.c.id)
-        .with_for_update()
+_LOCK_OF = CompiledStatement(
+    select(
+        _inventories.c.id,
+        _inventories.c.resource_provider_id,
+        _inventories.c.resource_class_id,
+        _CLASS_NAME,
+        *AMOUNTS,
     )
+    .where(statements.is_among(_inventories.c.resource_provider_id, "provider"))
+    .order_by(_inventories.c.id)
+    .with_for_update(),
+    "provider",
+)
 
 
 def of_provider(
@@ -272,17 +261,17 @@ def insert_records(
         }
         for provider_id, class_id, record in records
     ]
-    try:
+    with stale_if_refused("the class is gone, or a record of it was added"):
         tx.insert(_inventories, rows)
-    except exc.IntegrityError as taken:
-        raise StaleRead("the class is gone, or a record of it was added") from taken
 
 
 def update_records(tx: Transaction, record_by_id: Mapping[int, InventoryRecord]) -> None:
     """Replace what clients set of records of locked providers; ``used`` stays. One statement."""
     for batch in statements.batches(sorted(record_by_id.items())):
         values: dict[str, Any] = {
-            name: statements.value_of(_inventories.c.id, {key: record[index] for key, record in batch})
+            name: statements.value_of(
+                _inventories.c.id, {key: record[index] for key, record in batch}
+            )
             for index, name in enumerate(InventoryRecord._fields)
         }
         tx.change(
@@ -303,7 +292,9 @@ def delete_all(tx: Transaction, provider_id: int) -> None:
     tx.change(_DELETE_ALL, {"provider": provider_id})
 
 
-_DELETE = CompiledStatement(delete(_inventories).where(statements.is_among(_inventories.c.id, "ids")))
+_DELETE = CompiledStatement(
+    delete(_inventories).where(statements.is_among(_inventories.c.id, "ids"))
+)
 _DELETE_ALL = CompiledStatement(
     delete(_inventories).where(_inventories.c.resource_provider_id == bindparam("provider"))
 )

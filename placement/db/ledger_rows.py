@@ -9,7 +9,7 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cache, lru_cache, reduce
+from functools import cache, reduce
 from typing import Any
 
 from sqlalchemy import (
@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from placement import telemetry
-from placement.db import coexistence_rows, dialects, inventory_rows, models, statements
+from placement.db import coexistence_rows, inventory_rows, models, statements
 from placement.db.database import Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.provider_rows import LockedProvider
@@ -156,22 +156,21 @@ _STOCK = _select(
     # Not joined: that makes this look-up twice as dear to PostgreSQL.
     _inventories.c.resource_provider_id
     == select(_providers.c.id)
-    .where(statements.is_among(_providers.c.uuid, "providers", 1), coexistence_rows.COUNTED)
+    .where(statements.is_among(_providers.c.uuid, "providers"), coexistence_rows.COUNTED)
     .scalar_subquery()
 )
 
 
-# The sizes of six lists would make many statements; those of everyday requests are few.
-@lru_cache(maxsize=256)
-def _read(with_stock: bool, *sizes: tuple[str, int]) -> CompiledStatement:
+@cache
+def _read(with_stock: bool, *parts: str) -> CompiledStatement:
     branches = [
-        branch.where(statements.is_among(name, part, size))
-        for part, size in sizes
+        branch.where(statements.is_among(name, part))
+        for part in parts
         for branch, name in _BRANCHES[part]
     ]
     if with_stock:
         branches.append(_STOCK)
-    return CompiledStatement(union_all(*branches))
+    return CompiledStatement(union_all(*branches), *parts)
 
 
 def read(
@@ -198,11 +197,6 @@ def read(
 def _read_into(
     found: Reading, tx: Transaction, names: Mapping[str, Sequence[str]], with_stock: bool
 ) -> None:
-    sizes: list[tuple[str, int]] = []
-    parameters: dict[str, Any] = {}
-    for part, given in names.items():
-        sizes.append((part, statements.size_for(len(given))))
-        parameters |= statements.bound(part, given, sizes[-1][1])
     ids_by_name = {
         _Kind.PROJECT: found.projects,
         _Kind.USER: found.users,
@@ -210,7 +204,7 @@ def _read_into(
         _Kind.CLASS: found.classes,
         _Kind.PROVIDER: found.providers,
     }
-    for kind, id_, name, *values in tx.rows(_read(with_stock, *sizes), parameters):
+    for kind, id_, name, *values in tx.rows(_read(with_stock, *names), names):
         if kind in ids_by_name:
             ids_by_name[kind][name] = id_
         if kind == _Kind.PROVIDER:
@@ -245,10 +239,9 @@ def hold(
     """
     if not provider_ids:
         return {}, []
-    size = statements.size_for(len(provider_ids))
     providers: dict[int, LockedProvider] = {}
     records: list[InventoryRow] = []
-    rows = tx.rows(_hold(size), statements.bound("key", sorted(provider_ids), size))
+    rows = tx.rows(_HOLD, {"key": sorted(provider_ids)})
     telemetry.holds_providers()
     for row in rows:
         id_, uuid, generation, counted, record_id, class_id, *values = row
@@ -258,25 +251,22 @@ def hold(
     return providers, records
 
 
-@cache
-def _hold(size: int) -> CompiledStatement:
-    joined = _providers.join(_inventories, _inventories.c.resource_provider_id == _providers.c.id)
-    statement = (
-        select(
-            _providers.c.id,
-            _providers.c.uuid,
-            _providers.c.generation,
-            coexistence_rows.COUNTED,
-            _inventories.c.id,
-            _inventories.c.resource_class_id,
-            *inventory_rows.AMOUNTS,
-        )
-        .select_from(joined)
-        .where(statements.is_among(_providers.c.id, "key", size))
-        .order_by(_providers.c.id)
-        .with_for_update()
+_HOLD = CompiledStatement(
+    select(
+        _providers.c.id,
+        _providers.c.uuid,
+        _providers.c.generation,
+        coexistence_rows.COUNTED,
+        _inventories.c.id,
+        _inventories.c.resource_class_id,
+        *inventory_rows.AMOUNTS,
     )
+    .join_from(_providers, _inventories, _inventories.c.resource_provider_id == _providers.c.id)
+    .where(statements.is_among(_providers.c.id, "key"))
+    .order_by(_providers.c.id)
+    .with_for_update()
     # Providers first, as every other writer takes them.
-    for dialect in dialects.MYSQL:
-        statement = statement.prefix_with("STRAIGHT_JOIN", dialect=dialect)
-    return CompiledStatement(statement)
+    .prefix_with("STRAIGHT_JOIN", dialect="mysql")
+    .prefix_with("STRAIGHT_JOIN", dialect="mariadb"),
+    "key",
+)

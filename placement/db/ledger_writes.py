@@ -9,12 +9,11 @@ that still matches vouches for the allocations as well.
 commit, except where each statement travels alone.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
-from sqlalchemy import ColumnElement, Update, and_, bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from placement import telemetry
 from placement.db import change_rows, coexistence_rows, models, statements
@@ -28,8 +27,6 @@ FIRST_GENERATION = 1
 _consumers = models.consumers
 _allocations = models.allocations
 _inventories = models.inventories
-_record_id = _inventories.c.id
-_used = _inventories.c.used
 
 CounterChanges = Collection[tuple[int, int]]
 """By how much the usage counters of inventory records change: record ids and amounts."""
@@ -56,19 +53,16 @@ class Owner:
 
 def lock_consumers(tx: Transaction, uuids: Collection[str]) -> None:
     """Wait until no other transaction writes these consumers, in uuid order. One statement."""
-    for part in statements.batches(sorted(uuids)):
-        size = statements.size_for(len(part))
-        tx.rows(_lock_consumers(size), statements.bound("uuid", part, size))
+    tx.rows_of_all(_LOCK_CONSUMERS, "uuid", uuids)
 
 
-@cache
-def _lock_consumers(size: int) -> CompiledStatement:
-    return CompiledStatement(
-        select(_consumers.c.id)
-        .where(statements.is_among(_consumers.c.uuid, "uuid", size))
-        .order_by(_consumers.c.uuid)
-        .with_for_update()
-    )
+_LOCK_CONSUMERS = CompiledStatement(
+    select(_consumers.c.id)
+    .where(statements.is_among(_consumers.c.uuid, "uuid"))
+    .order_by(_consumers.c.uuid)
+    .with_for_update(),
+    "uuid",
+)
 
 
 def create_consumers(tx: Transaction, owners: Mapping[str, Owner]) -> None:
@@ -97,7 +91,7 @@ def step_consumers(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
 
     :raises StaleRead: one of the records is not as it was read.
     """
-    _change_as_read(tx, consumers, _step_consumers, {"now": models.now()})
+    _change_as_read(tx, consumers, _STEP_CONSUMERS, {"now": models.now()})
 
 
 def remove_consumers(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
@@ -105,32 +99,29 @@ def remove_consumers(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
 
     :raises StaleRead: one of them is not as it was read.
     """
-    _change_as_read(tx, consumers, _remove_consumers)
+    _change_as_read(tx, consumers, _REMOVE_CONSUMERS)
 
 
 def _change_as_read(
     tx: Transaction,
     consumers: Sequence[ConsumerRow],
-    statement_of: Callable[[int], CompiledStatement],
+    statement: CompiledStatement,
     parameters: Parameters = NOTHING,
 ) -> None:
     for part in statements.pairs([(consumer.id, consumer.generation) for consumer in consumers]):
-        size, as_read = statements.as_read(part)
-        tx.change_later(statement_of(size), {**as_read, **parameters}, expected_rows=len(part))
+        given = {**statements.as_read(part), **parameters}
+        tx.change_later(statement, given, expected_rows=len(part))
 
 
-@cache
-def _step_consumers(size: int) -> CompiledStatement:
-    return CompiledStatement(
-        update(_consumers)
-        .where(*statements.unmoved(_consumers, size))
-        .values(generation=_consumers.c.generation + 1, updated_at=bindparam("now"))
-    )
-
-
-@cache
-def _remove_consumers(size: int) -> CompiledStatement:
-    return CompiledStatement(delete(_consumers).where(*statements.unmoved(_consumers, size)))
+_STEP_CONSUMERS = CompiledStatement(
+    update(_consumers)
+    .where(*statements.unmoved(_consumers))
+    .values(generation=_consumers.c.generation + 1, updated_at=bindparam("now")),
+    *statements.AS_READ,
+)
+_REMOVE_CONSUMERS = CompiledStatement(
+    delete(_consumers).where(*statements.unmoved(_consumers)), *statements.AS_READ
+)
 
 
 def hand_over_consumers(tx: Transaction, owners: Mapping[int, Owner]) -> None:
@@ -164,20 +155,16 @@ def replace_allocations(
     :raises StaleRead: an old one is not there any more.
     """
     for part in statements.batches(sorted(row.id for row in removed)):
-        size = statements.size_for(len(part))
-        ids = statements.bound("id", part, size)
-        tx.change_later(_delete_allocations(size), ids, expected_rows=len(part))
+        tx.change_later(_DELETE_ALLOCATIONS, {"id": part}, expected_rows=len(part))
     now = models.now()
     columns = ("consumer_id", "resource_provider_id", "resource_class_id", "used")
     rows = [{"created_at": now, **dict(zip(columns, row, strict=True))} for row in added]
     tx.insert_later(_allocations, rows)
 
 
-@cache
-def _delete_allocations(size: int) -> CompiledStatement:
-    return CompiledStatement(
-        delete(_allocations).where(statements.is_among(_allocations.c.id, "id", size))
-    )
+_DELETE_ALLOCATIONS = CompiledStatement(
+    delete(_allocations).where(statements.is_among(_allocations.c.id, "id")), "id"
+)
 
 
 def finish(
@@ -229,35 +216,30 @@ _STEP_IF_COUNTED = CompiledStatement(
 
 
 def _counter_statement(changes: Sequence[tuple[int, int]], *, if_room: bool = False) -> Statement:
-    size = statements.size_for(len(changes))
-    keys = statements.bound("key", [key for key, _ in changes], size)
-    amounts = statements.bound("by", [amount for _, amount in changes], size)
-    return Statement(_add_to_counters(size, if_room), keys | amounts)
+    given = {"key": [key for key, _ in changes], "by": [amount for _, amount in changes]}
+    return Statement(_ADD_IF_ROOM if if_room else _ADD_TO_COUNTERS, given)
 
 
-@cache
-def _add_to_counters(size: int, if_room: bool) -> CompiledStatement:
-    amount = statements.by_key(_record_id, _used, "key", "by", size)
-    statement: Update = update(_inventories).where(statements.is_among(_record_id, "key", size))
-    if if_room:
-        statement = statement.where(_has_room_for(amount))
+_amount = statements.by_key(_inventories.c.id, _inventories.c.used, "key", "by")
+_counters = (
+    update(_inventories)
+    .where(statements.is_among(_inventories.c.id, "key"))
     # The record as the API shows it did not change: its modified time stays.
-    values: dict[Any, Any] = {
-        _used: _used + amount,
-        _inventories.c.updated_at: _inventories.c.updated_at,
-    }
-    return CompiledStatement(statement.values(values))
-
-
-def _has_room_for(amount: ColumnElement[int]) -> ColumnElement[bool]:
-    """The record has room, by the rule of :func:`placement.objects.replacement.has_room`."""
-    record = _inventories.c
-    return and_(
-        record.min_unit <= amount,
-        record.max_unit >= amount,
-        amount % record.step_size == 0,
-        _used + amount <= (record.total - record.reserved) * record.allocation_ratio,
-    )
+    .values(used=_inventories.c.used + _amount, updated_at=_inventories.c.updated_at)
+)
+_ADD_TO_COUNTERS = CompiledStatement(_counters, "key", "by")
+# The rule of placement.objects.replacement.has_room.
+_ADD_IF_ROOM = CompiledStatement(
+    _counters.where(
+        _inventories.c.min_unit <= _amount,
+        _inventories.c.max_unit >= _amount,
+        _amount % _inventories.c.step_size == 0,
+        _inventories.c.used + _amount
+        <= (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio,
+    ),
+    "key",
+    "by",
+)
 
 
 def add_owner_usages(tx: Transaction, changes: Mapping[Account, int]) -> None:

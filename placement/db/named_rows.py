@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Column, Table, select
 
-from placement.db import models, statements
+from placement.db import models
 from placement.db.database import Access, StaleRead, Transaction
-from placement.db.statements import CompiledStatement
+from placement.db.statements import CompiledStatement, is_among
 
 Key = Column[Any]
 """The column of the names; its table is the one that is read."""
@@ -21,26 +21,20 @@ TRAITS: Key = models.traits.c.name
 CLASSES: Key = models.resource_classes.c.name
 
 
-def ids(
-    tx: Access, key: Key, names: Collection[str], *, hold: bool = False
-) -> dict[str, int]:
+def ids(tx: Access, key: Key, names: Collection[str], *, hold: bool = False) -> dict[str, int]:
     """Return the ids of those names that exist. One statement for each thousand names.
 
     :param hold: lock the rows against deletion.
     """
-    found: dict[str, int] = {}
-    for batch in statements.batches(sorted(names)):
-        size = statements.size_for(len(batch))
-        found |= dict(tx.rows(_ids(key, hold, size), statements.bound("name", batch, size)))
-    return found
+    return dict(tx.rows_of_all(_ids(key, hold), "name", names))
 
 
 @cache
-def _ids(key: Key, hold: bool, size: int) -> CompiledStatement:
-    statement = select(key, key.table.c.id).where(statements.is_among(key, "name", size))
+def _ids(key: Key, hold: bool) -> CompiledStatement:
+    statement = select(key, key.table.c.id).where(is_among(key, "name"))
     if hold:
         statement = statement.order_by(key.table.c.id).with_for_update(read=True)
-    return CompiledStatement(statement)
+    return CompiledStatement(statement, "name")
 
 
 def create(tx: Transaction, key: Key, names: Collection[str]) -> dict[str, int]:

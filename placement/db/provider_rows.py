@@ -11,7 +11,6 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
-    exc,
     func,
     null,
     or_,
@@ -21,7 +20,7 @@ from sqlalchemy import (
 
 from placement import telemetry
 from placement.db import change_rows, coexistence_rows, models, statements
-from placement.db.database import Access, StaleRead, Transaction
+from placement.db.database import Access, Transaction, stale_if_refused
 from placement.db.statements import CompiledStatement
 
 _providers = models.resource_providers
@@ -50,22 +49,18 @@ def lock(
 
     :returns: the locked rows by uuid; unknown ones are missing. One statement.
     """
-    sizes: list[tuple[str, int]] = []
-    parameters: dict[str, Any] = {}
-    for name, given in (("uuid", uuids), ("id", ids)):
-        if given:
-            sizes.append((name, statements.size_for(len(given))))
-            parameters |= statements.bound(name, sorted(given), sizes[-1][1])
-    if not sizes:
+    named: dict[str, list[Any]] = {"uuid": sorted(uuids), "id": sorted(ids)}
+    given = {name: values for name, values in named.items() if values}
+    if not given:
         return {}
-    rows = tx.rows(_lock(*sizes), parameters)
+    rows = tx.rows(_lock(*given), given)
     telemetry.holds_providers()
     return {row[1]: LockedProvider(*row) for row in rows}
 
 
 @cache
-def _lock(*sizes: tuple[str, int]) -> CompiledStatement:
-    named = [statements.is_among(_providers.c[name], name, size) for name, size in sizes]
+def _lock(*lists: str) -> CompiledStatement:
+    named = [statements.is_among(_providers.c[name], name) for name in lists]
     return CompiledStatement(
         select(
             _providers.c.id,
@@ -75,7 +70,8 @@ def _lock(*sizes: tuple[str, int]) -> CompiledStatement:
         )
         .where(or_(*named))
         .order_by(_providers.c.id)
-        .with_for_update()
+        .with_for_update(),
+        *lists,
     )
 
 
@@ -178,27 +174,24 @@ def positions(tx: Transaction, uuids: Collection[str], name: str) -> list[TreePo
 
     One statement.
     """
-    size = statements.size_for(len(uuids))
-    given = {"name": name, **statements.bound("uuid", sorted(uuids), size)}
-    rows = tx.rows(_positions(size), given)
+    rows = tx.rows(_POSITIONS, {"name": name, "uuid": sorted(uuids)})
     return [TreePosition(row[0], row[1], bool(row[2]), *row[3:]) for row in rows]
 
 
-@cache
-def _positions(size: int) -> CompiledStatement:
-    has_name = _providers.c.name == bindparam("name")
-    return CompiledStatement(
-        select(
-            _providers.c.id,
-            _providers.c.uuid,
-            has_name,
-            _providers.c.parent_provider_id,
-            func.coalesce(_providers.c.root_provider_id, _providers.c.id),
-            func.coalesce(_roots.c.uuid, _providers.c.uuid),
-        )
-        .outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
-        .where(or_(statements.is_among(_providers.c.uuid, "uuid", size), has_name))
+_has_name = _providers.c.name == bindparam("name")
+_POSITIONS = CompiledStatement(
+    select(
+        _providers.c.id,
+        _providers.c.uuid,
+        _has_name,
+        _providers.c.parent_provider_id,
+        func.coalesce(_providers.c.root_provider_id, _providers.c.id),
+        func.coalesce(_roots.c.uuid, _providers.c.uuid),
     )
+    .outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
+    .where(or_(statements.is_among(_providers.c.uuid, "uuid"), _has_name)),
+    "uuid",
+)
 
 
 def lock_positions(
@@ -251,11 +244,9 @@ def insert_provider(
     }
     if parent is not None:
         values |= {"parent_provider_id": parent.id, "root_provider_id": parent.root_id}
-    try:
+    with stale_if_refused("the provider's uuid or name was taken"):
         tx.insert_later(_providers, [values])
         provider_id: int = tx.value(_ID, {"uuid": uuid})
-    except exc.IntegrityError as taken:
-        raise StaleRead("the provider's uuid or name was taken") from taken
     if parent is None:
         tx.change_later(_BECOME_ROOT, {"provider": provider_id})
     change_rows.note(tx, [provider_id])
@@ -276,10 +267,8 @@ def rename(tx: Transaction, provider_id: int, name: str) -> None:
 
     :raises StaleRead: the name was taken meanwhile.
     """
-    try:
+    with stale_if_refused("the provider's name was taken"):
         tx.change(_RENAME, {"provider": provider_id, "name": name, "now": models.now()})
-    except exc.IntegrityError as taken:
-        raise StaleRead("the provider's name was taken") from taken
     change_rows.note(tx, [provider_id])
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import os_resource_classes
 import os_traits
-from sqlalchemy import Table, exc, select
+from sqlalchemy import Table, select
 
 from placement.db import models
-from placement.db.database import Access, Database, StaleRead, Transaction
+from placement.db.database import Access, Database, Transaction, stale_if_refused
 
 
 def synchronise(database: Database) -> None:
@@ -34,7 +34,5 @@ def _missing(access: Access, table: Table) -> list[dict[str, Any]]:
 def _insert(tx: Transaction, table: Table) -> None:
     created_at = models.now()
     rows = [row | {"created_at": created_at} for row in _missing(tx, table)]
-    try:
+    with stale_if_refused(f"another process filled {table.name}"):
         tx.insert(table, rows)
-    except exc.IntegrityError as duplicate:
-        raise StaleRead(f"another process filled {table.name}") from duplicate

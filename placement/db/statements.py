@@ -7,19 +7,21 @@ seven): SQLite 61 and 20, psycopg2 232 and 123, mysqlclient 150 and 72, PyMySQL 
 to nine. A :class:`CompiledStatement` keeps text, order of parameters and conversions. A statement that is
 built for the occasion is compiled each time, which takes 50 to 250 microseconds.
 
-An IN list of its own length is a statement of its own. Here a short list is filled up to the next of a few
-sizes by repeating its last value, so that a handful of texts serve all usual lengths. A longer one is a
-single parameter: the drivers of PostgreSQL and MySQL write a tuple as a list, and SQLite reads it from JSON.
+A list of each length would be a statement of its own. So a short list is filled up to the next of a few sizes
+by repeating its last value, and a handful of texts serve all usual lengths. A longer one is a single
+parameter: the drivers of PostgreSQL and MySQL write a tuple as a list, and SQLite reads it from JSON.
 The texts that insert several rows are made once as well.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import (
     BindParameter,
+    Boolean,
     ColumnElement,
     Dialect,
     Executable,
@@ -30,8 +32,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import UserDefinedType
+
+from placement.db import dialects
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -46,24 +49,35 @@ ROWS_AT_ONCE = 64
 
 
 class CompiledStatement:
-    """A statement whose text depends on nothing but the kind of database.
+    """A statement that is compiled once for each kind of database, and for each size of its lists.
 
-    :param statement: of SQLAlchemy, with its parameters by name. Long lists are parameters of
-        :func:`is_among`; a row that is inserted or updated has a value for each column with a default of
-        Python's.
+    :param statement: of SQLAlchemy, with its parameters by name. A row that is inserted or updated has a
+        value for each column with a default of Python's.
+    :param lists: the names of its lists (:func:`is_among`, :func:`by_key`) that are short as a rule. One that
+        is not among them is a single parameter whatever its length.
     """
 
-    def __init__(self, statement: Any) -> None:
+    def __init__(self, statement: Any, *lists: str) -> None:
         self.statement = statement
+        self._lists = lists
         self._texts: dict[tuple[Any, ...], DriverText] = {}
 
-    def text(self, dialect: Dialect) -> "DriverText":
-        """Return the statement as the driver of this dialect takes it."""
-        kind = (dialect.name, dialect.driver, dialect.server_version_info)
+    def text(self, dialect: Dialect, parameters: Parameters) -> tuple["DriverText", Parameters]:
+        """Return the statement as the driver of this dialect takes it, and its parameters without lists."""
+        sizes = {}
+        if self._lists:
+            parameters = {**parameters}
+            for name in self._lists:
+                values = parameters.pop(name)
+                sizes[name] = size_for(len(values))
+                parameters |= bound(name, values, sizes[name])
+        kind = (dialect.name, dialect.driver, dialect.server_version_info, *sizes.values())
         found = self._texts.get(kind)
         if found is None:
-            found = self._texts[kind] = DriverText(self.statement, dialect)
-        return found
+            if len(self._texts) >= MOST_TEXTS:
+                self._texts.clear()
+            found = self._texts[kind] = DriverText(self.statement, dialect, sizes=sizes)
+        return found, parameters
 
 
 class Statement(NamedTuple):
@@ -78,13 +92,19 @@ class DriverText:
 
     :param writes_values: write values of the statement itself into the text. For compiled statements, whose
         values are constants of this program.
+    :param sizes: of its lists, by name.
     :raises TypeError: the text would differ between calls.
     """
 
     def __init__(
-        self, statement: Executable, dialect: Dialect, *, writes_values: bool = True
+        self,
+        statement: Any,
+        dialect: Dialect,
+        *,
+        writes_values: bool = True,
+        sizes: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        compiled = statement.compile(dialect=dialect)  # type: ignore[attr-defined]
+        compiled = statement.compile(dialect=dialect, compile_kwargs={"sizes": sizes})
         assert isinstance(compiled, SQLCompiler)
         if compiled.post_compile_params or compiled.insert_prefetch or compiled.update_prefetch:
             raise TypeError(f"lists or defaults that SQLAlchemy fills in: {compiled.string}")
@@ -152,6 +172,9 @@ ANY_SIZE = 0
 MOST = 1000
 """Values of one statement that changes rows, and names of one kind in one that reads the ledger."""
 
+MOST_TEXTS = 256
+"""Of one statement: the sizes of six lists would make many, but those of everyday requests are few."""
+
 
 class _ManyValues(UserDefinedType[Sequence[Any]]):
     """A list as one parameter. An empty one is NULL alone, among which nothing is."""
@@ -164,22 +187,37 @@ class _ManyValues(UserDefinedType[Sequence[Any]]):
         return lambda values: tuple(values) or (None,)
 
 
-class _Many(FunctionElement[Any]):
-    """The list of a parameter, with its parentheses."""
-
-    inherit_cache = True
-
-
-@compiles(_Many)
-def _as_tuple(element: Any, compiler: Any, **options: Any) -> str:
-    text: str = compiler.process(element.clauses, **options)
-    return text
+_MANY = {
+    "sqlite": "(SELECT value FROM json_each({}))",
+    # The drivers write the parentheses.
+    "postgresql": "{}",
+    "mysql": "{}",
+}
 
 
-@compiles(_Many, "sqlite")
-def _as_json(element: Any, compiler: Any, **options: Any) -> str:
-    # Nothing of it comes from outside: a placeholder.
-    return f"(SELECT value FROM json_each({compiler.process(element.clauses, **options)}))"  # noqa: S608
+class BySize(ColumnElement[Any]):
+    """An expression, by default a condition, that depends on the size of the list ``name``.
+
+    :param make: is given the size, one of ``SIZES`` or ``ANY_SIZE``, and uses the parameters of
+        :func:`bound`.
+    """
+
+    inherit_cache = False
+
+    type: Any = Boolean()
+
+    def __init__(
+        self, name: str, make: Callable[[int], ColumnElement[Any]], type_: Any = None
+    ) -> None:
+        self.name, self.make = name, make
+        if type_ is not None:
+            self.type = type_
+
+
+@compiles(BySize)
+def _made(element: BySize, compiler: SQLCompiler, **options: Any) -> str:
+    size = options.get("sizes", {}).get(element.name, ANY_SIZE)
+    return compiler.process(element.make(size), **options)
 
 
 def size_for(count: int) -> int:
@@ -193,13 +231,17 @@ def batches(values: Sequence[T], most: int = MOST) -> Iterator[Sequence[T]]:
         yield values[start : start + most]
 
 
-def is_among(column: ColumnElement[Any], name: str, size: int = ANY_SIZE) -> ColumnElement[bool]:
-    """The column has one of the values bound under ``name``."""
-    if size == ANY_SIZE:
-        return _is_in(column, bindparam(name, type_=_ManyValues()))
-    if size == 1:
-        return column == bindparam(f"{name}_0")
-    return column.in_([bindparam(f"{name}_{index}") for index in range(size)])
+def is_among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+    """The column has one of the values of the list that is bound under ``name``."""
+
+    def make(size: int) -> ColumnElement[bool]:
+        if size == ANY_SIZE:
+            return _is_in(column, bindparam(name, type_=_ManyValues()))
+        if size == 1:
+            return column == bindparam(f"{name}_0")
+        return column.in_([bindparam(f"{name}_{index}") for index in range(size)])
+
+    return BySize(name, make)
 
 
 def is_one_of(column: ColumnElement[Any], values: Sequence[Any]) -> ColumnElement[bool]:
@@ -208,27 +250,31 @@ def is_one_of(column: ColumnElement[Any], values: Sequence[Any]) -> ColumnElemen
 
 
 def _is_in(column: ColumnElement[Any], values: BindParameter[Any]) -> ColumnElement[bool]:
-    return column.bool_op("IN")(_Many(values))
+    return column.bool_op("IN")(dialects.Spelled(_MANY, values))
 
 
 def by_key(
-    key: ColumnElement[int], column: ColumnElement[Any], keys: str, name: str, size: int
+    key: ColumnElement[int], column: ColumnElement[Any], keys: str, name: str
 ) -> ColumnElement[Any]:
-    """Return, for the key bound at one place of ``keys``, what is bound at that place of ``name``.
+    """Return, for the key at one place of the list ``keys``, what is at that place of the list ``name``.
 
-    NULL for other keys. Not for ``ANY_SIZE``.
+    NULL for other keys. The lists are no longer than :func:`pairs` yields.
     """
-    if size == 1:
-        return bindparam(f"{name}_0", type_=column.type)
-    pairs = [
-        (key == bindparam(f"{keys}_{index}"), bindparam(f"{name}_{index}", type_=column.type))
-        for index in range(size)
-    ]
-    return case(*pairs)
+
+    def make(size: int) -> ColumnElement[Any]:
+        if size == 1:
+            return bindparam(f"{name}_0", type_=column.type)
+        pairs = [
+            (key == bindparam(f"{keys}_{index}"), bindparam(f"{name}_{index}", type_=column.type))
+            for index in range(size)
+        ]
+        return case(*pairs)
+
+    return BySize(keys, make, column.type)
 
 
-def bound(name: str, values: Sequence[Any], size: int = ANY_SIZE) -> dict[str, Any]:
-    """Return the parameters that bind the values, of which there is at least one."""
+def bound(name: str, values: Sequence[Any], size: int) -> dict[str, Any]:
+    """Return the parameters that bind a list of this size with at least one value."""
     if size == ANY_SIZE:
         return {name: values}
     last = len(values) - 1
@@ -240,35 +286,29 @@ def pairs(values: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int
     return batches(values, SIZES[-1])
 
 
-def unmoved(table: Table, size: int) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+AS_READ = ("row", "old")
+"""The lists of :func:`unmoved`: ids, and the generations that were read."""
+
+
+def unmoved(table: Table) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """The rows are still of the generations bound by :func:`as_read`.
 
-    The ids stand alone as well: every engine finds them by the primary key, while MariaDB would
-    scan the table for pairs, or for a computed value.
+    The ids stand alone as well: every engine finds them by the primary key, while MariaDB would scan the
+    table for pairs, or for a computed value.
     """
-    same = table.c.generation == by_key(table.c.id, table.c.generation, "row", "old", size)
-    return is_among(table.c.id, "row", size), same
+    same = table.c.generation == by_key(table.c.id, table.c.generation, *AS_READ)
+    return is_among(table.c.id, AS_READ[0]), same
 
 
-def as_read(rows: Sequence[tuple[int, int]]) -> tuple[int, dict[str, Any]]:
-    """Return the size of :func:`unmoved` and its parameters.
-
-    :param rows: ids with the generations that were read, as many as :func:`pairs` yields at once.
-    """
-    size = size_for(len(rows))
-    parameters = bound("row", [id_ for id_, _ in rows], size)
-    return size, parameters | bound("old", [generation for _, generation in rows], size)
+def as_read(rows: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Return the parameters of :func:`unmoved`: ids with the generations that were read."""
+    return dict(zip(AS_READ, map(list, zip(*rows, strict=True)), strict=True))
 
 
 def value_of(key: ColumnElement[int], values: Mapping[int, Any]) -> Any:
     """Return a value for each key, written once where all of them get the same."""
     different = set(values.values())
     return different.pop() if len(different) == 1 else case(values, value=key)
-
-
-def insert_parts(rows: Sequence[Parameters]) -> Iterator[Sequence[Parameters]]:
-    """Yield the rows in parts that one statement inserts."""
-    return batches(rows, ROWS_AT_ONCE)
 
 
 def insert_of(

@@ -5,12 +5,12 @@ from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, exc, func, select
+from sqlalchemy import bindparam, delete, func, select
 
 from placement.db import models
 from placement.db.association_rows import MODIFIED
-from placement.db.database import Access, Snapshot, StaleRead, Transaction
-from placement.db.statements import CompiledStatement, Row, batches, is_among, is_one_of
+from placement.db.database import Access, Snapshot, Transaction, stale_if_refused
+from placement.db.statements import CompiledStatement, Row, is_among, is_one_of
 
 _traits = models.traits
 _associations = models.resource_provider_traits
@@ -94,10 +94,7 @@ def _get(lock: bool) -> CompiledStatement:
 
 def named(tx: Snapshot | Transaction, names: Collection[str]) -> list[TraitRow]:
     """Return those of the names that are traits. One statement, or none for no name."""
-    rows: list[TraitRow] = []
-    for batch in batches(sorted(names)):
-        rows += map(TraitRow._make, tx.rows(_NAMED, {"names": batch}))
-    return rows
+    return [TraitRow._make(row) for row in tx.rows_of_all(_NAMED, "names", names)]
 
 
 def insert_trait(tx: Transaction, name: str) -> bool:
@@ -116,7 +113,5 @@ def delete_trait(tx: Transaction, trait_id: int) -> None:
 
     :raises StaleRead: a provider has it meanwhile.
     """
-    try:
+    with stale_if_refused("the trait was given to a provider"):
         tx.change(delete(_traits).where(_traits.c.id == trait_id))
-    except exc.IntegrityError as used:
-        raise StaleRead("the trait was given to a provider") from used

@@ -1,10 +1,9 @@
 """Statements that read whole trees of providers, with what is on them (specification 07 section 5)."""
 
 from collections.abc import Collection
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Select, bindparam, func, or_, select
+from sqlalchemy import bindparam, func, or_, select
 
 from placement.db import cloud_rows, coexistence_rows, models, statements
 from placement.db.database import Access, Snapshot
@@ -80,24 +79,18 @@ def members(tx: Access, uuid: str) -> list[Member]:
 
 def members_of_roots(tx: Snapshot, root_ids: Collection[int]) -> list[Member]:
     """Return the providers of these trees. One statement for each thousand trees."""
-    found: list[Member] = []
-    for part in statements.batches(sorted(root_ids)):
-        size = statements.size_for(len(part))
-        rows = tx.rows(_of_roots(size), statements.bound("root", part, size))
-        found += [Member(*map(int, row)) for row in rows]
-    return found
+    return [Member(*map(int, row)) for row in tx.rows_of_all(_OF_ROOTS, "root", root_ids)]
 
 
-@cache
-def _of_roots(size: int) -> CompiledStatement:
-    return CompiledStatement(
-        select(*_MEMBER).where(
-            or_(
-                statements.is_among(_providers.c.id, "root", size),
-                statements.is_among(_providers.c.root_provider_id, "root", size),
-            )
+_OF_ROOTS = CompiledStatement(
+    select(*_MEMBER).where(
+        or_(
+            statements.is_among(_providers.c.id, "root"),
+            statements.is_among(_providers.c.root_provider_id, "root"),
         )
-    )
+    ),
+    "root",
+)
 
 
 def contents(tx: Snapshot, ids: Collection[int]) -> cloud_rows.Contents:
@@ -117,12 +110,7 @@ def allocations(tx: Snapshot, ids: Collection[int]) -> list[HeldBy]:
 
     One statement for each thousand providers.
     """
-    found: list[HeldBy] = []
-    for part in statements.batches(sorted(ids)):
-        size = statements.size_for(len(part))
-        rows = tx.rows(_allocations_on(size), statements.bound("id", part, size))
-        found += [HeldBy(*row) for row in rows]
-    return found
+    return [HeldBy(*row) for row in tx.rows_of_all(_ON_PROVIDERS, "id", ids)]
 
 
 def allocations_of(tx: Access, consumer_uuid: str) -> list[HeldBy]:
@@ -130,43 +118,36 @@ def allocations_of(tx: Access, consumer_uuid: str) -> list[HeldBy]:
     return [HeldBy(*row) for row in tx.rows(_OF_CONSUMER, {"consumer": consumer_uuid})]
 
 
-@cache
-def _allocations_on(size: int) -> CompiledStatement:
-    others = _allocations.alias("of_consumer")
-    in_all = (
-        select(func.count())
-        .select_from(others)
-        .where(others.c.consumer_id == _allocations.c.consumer_id)
-        .scalar_subquery()
+_held = (
+    select(
+        _allocations.c.resource_provider_id,
+        _allocations.c.consumer_id,
+        _classes.c.name,
+        _allocations.c.used,
+        models.projects.c.external_id,
+        models.users.c.external_id,
+        models.consumer_types.c.name,
+        _consumers.c.generation,
     )
-    on_these = statements.is_among(_allocations.c.resource_provider_id, "id", size)
-    return CompiledStatement(_held().add_columns(in_all).where(on_these))
-
-
-def _held() -> Select[Any]:
-    return (
-        select(
-            _allocations.c.resource_provider_id,
-            _allocations.c.consumer_id,
-            _classes.c.name,
-            _allocations.c.used,
-            models.projects.c.external_id,
-            models.users.c.external_id,
-            models.consumer_types.c.name,
-            _consumers.c.generation,
-        )
-        .select_from(_allocations)
-        .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
-        .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
-        .outerjoin(models.projects, models.projects.c.id == _consumers.c.project_id)
-        .outerjoin(models.users, models.users.c.id == _consumers.c.user_id)
-        .outerjoin(
-            models.consumer_types, models.consumer_types.c.id == _consumers.c.consumer_type_id
-        )
-        .order_by(_allocations.c.id)
-    )
-
-
-_OF_CONSUMER = CompiledStatement(
-    _held().where(_allocations.c.consumer_id == bindparam("consumer"))
+    .select_from(_allocations)
+    .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
+    .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
+    .outerjoin(models.projects, models.projects.c.id == _consumers.c.project_id)
+    .outerjoin(models.users, models.users.c.id == _consumers.c.user_id)
+    .outerjoin(models.consumer_types, models.consumer_types.c.id == _consumers.c.consumer_type_id)
+    .order_by(_allocations.c.id)
+)
+_others = _allocations.alias("of_consumer")
+_in_all = (
+    select(func.count())
+    .select_from(_others)
+    .where(_others.c.consumer_id == _allocations.c.consumer_id)
+    .scalar_subquery()
+)
+_OF_CONSUMER = CompiledStatement(_held.where(_allocations.c.consumer_id == bindparam("consumer")))
+_ON_PROVIDERS = CompiledStatement(
+    _held.add_columns(_in_all).where(
+        statements.is_among(_allocations.c.resource_provider_id, "id")
+    ),
+    "id",
 )

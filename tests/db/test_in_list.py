@@ -1,12 +1,14 @@
 """Lists of values in statements that are made once."""
 
+import json
+
 import pytest
-from sqlalchemy import column, select
-from sqlalchemy.types import Integer
+from sqlalchemy import Column, Integer, MetaData, Table, select, union_all, update
+from sqlalchemy.dialects import sqlite
 
 from placement.db import statements
 
-ID = column("id", Integer)
+TABLE = Table("numbers", MetaData(), Column("id", Integer), Column("number", Integer))
 
 
 @pytest.mark.parametrize(
@@ -23,13 +25,38 @@ def test_a_list_is_filled_up_with_its_last_value() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 33])
-def test_every_parameter_of_the_statement_is_bound(count: int) -> None:
-    """Whatever the size."""
-    size = statements.size_for(count)
+@pytest.mark.parametrize("place", ["where", "inside", "changed"])
+def test_every_parameter_of_the_statement_is_bound(count: int, place: str) -> None:
+    """Whatever the size, wherever the list stands; and the next size has a text of its own."""
+    among = statements.is_among(TABLE.c.id, "key")
+    inner = select(TABLE.c.id).where(among).scalar_subquery()
+    statement = {
+        "where": select(TABLE).where(among),
+        "inside": union_all(select(TABLE.c.id), select(TABLE.c.id).where(TABLE.c.id == inner)),
+        "changed": update(TABLE).where(among).values(number=1 + TABLE.c.number),
+    }[place]
+    compiled = statements.CompiledStatement(statement, "key")
 
-    compiled = select(ID).where(statements.is_among(ID, "key", size)).compile()
+    text, parameters = compiled.text(sqlite.dialect(), {"key": list(range(count))})
 
-    assert set(compiled.params) == set(statements.bound("key", list(range(count)), size))
+    assert text.bound(parameters)[-1] == (count - 1 if count < 33 else json.dumps(list(range(33))))
+    assert text.text.count("?") == len(text.bound(parameters))
+    assert compiled.text(sqlite.dialect(), {"key": [5] * count})[0] is text
+    assert compiled.text(sqlite.dialect(), {"key": [5] * (2 * count)})[0] is not text or count == 33
+
+
+def test_texts_of_a_statement_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of many sizes would fill the memory."""
+    monkeypatch.setattr(statements, "MOST_TEXTS", 2)
+    both = select(TABLE.c.id).where(
+        statements.is_among(TABLE.c.id, "key"), statements.is_among(TABLE.c.number, "by")
+    )
+    compiled = statements.CompiledStatement(both, "key", "by")
+
+    for count in (1, 2, 4, 8):
+        compiled.text(sqlite.dialect(), {"key": [0] * count, "by": [0]})
+
+    assert len(compiled._texts) == 2
 
 
 def test_values_go_in_batches() -> None:
