@@ -185,36 +185,28 @@ def replace_all(
     :raises InventoryClassMissing:
     :raises InventoryInUse: a record to remove has allocations.
     """
-    return db.write(lambda tx: _replace_all(tx, provider_uuid, records, generation, may_be_full))
 
+    def work(tx: Transaction) -> int:
+        provider = resource_provider.lock_one(tx, provider_uuid, generation, GenerationConflict)
+        for name, record in records.items():
+            check_capacity("update", provider_uuid, name, record, may_be_full)
+        present = {row.class_name: row for row in inventory_rows.lock_of(tx, [provider.id])}
+        class_ids = class_rows.hold(tx, records.keys() - present.keys())
+        unknown = sorted(records.keys() - present.keys() - class_ids.keys())
+        if unknown:
+            raise InventoryClassMissing(
+                action=UNKNOWN_CLASS, provider_uuid=provider_uuid, name=unknown[0]
+            )
+        _remove_others(tx, provider, present, records)
+        changed = {row.id: records[name] for name, row in present.items() if name in records}
+        for name in records.keys() & present.keys():
+            _warn_if_overused(provider_uuid, name, records[name], present[name].used)
+        inventory_rows.update_records(tx, changed)
+        added = [(provider.id, class_id, records[name]) for name, class_id in class_ids.items()]
+        inventory_rows.insert_records(tx, added)
+        return _stepped(tx, provider)
 
-def _replace_all(
-    tx: Transaction,
-    provider_uuid: str,
-    records: Mapping[str, InventoryRecord],
-    generation: int,
-    may_be_full: bool,
-) -> int:
-    provider = resource_provider.lock_one(tx, provider_uuid, generation, GenerationConflict)
-    for name, record in records.items():
-        check_capacity("update", provider_uuid, name, record, may_be_full)
-    present = {row.class_name: row for row in inventory_rows.lock_of(tx, [provider.id])}
-    class_ids = class_rows.hold(tx, records.keys() - present.keys())
-    unknown = sorted(records.keys() - present.keys() - class_ids.keys())
-    if unknown:
-        raise InventoryClassMissing(
-            action=UNKNOWN_CLASS, provider_uuid=provider_uuid, name=unknown[0]
-        )
-    _remove_others(tx, provider, present, records)
-    for name in records.keys() & present.keys():
-        _warn_if_overused(provider_uuid, name, records[name], present[name].used)
-    inventory_rows.update_records(
-        tx, {present[name].id: record for name, record in records.items() if name in present}
-    )
-    inventory_rows.insert_records(
-        tx, [(provider.id, class_id, records[name]) for name, class_id in class_ids.items()]
-    )
-    return _stepped(tx, provider)
+    return db.write(work)
 
 
 def _remove_others(
@@ -247,26 +239,22 @@ def add(
     :raises InventoryClassMissing:
     :raises RecordExists: also after losing every race.
     """
-    return db.write(
-        lambda tx: _add(tx, provider_uuid, class_name, record, may_be_full),
-        on_conflict=lambda: RecordExists(name=class_name, provider_uuid=provider_uuid),
-    )
+    exists = partial(RecordExists, name=class_name, provider_uuid=provider_uuid)
 
+    def work(tx: Transaction) -> int:
+        provider = resource_provider.lock_one(tx, provider_uuid)
+        check_capacity("create", provider_uuid, class_name, record, may_be_full)
+        held = inventory_rows.hold_record(tx, provider.id, class_name)
+        if held is None:
+            raise InventoryClassMissing(
+                action="Unable to create inventory", provider_uuid=provider_uuid, name=class_name
+            )
+        if held.id is not None:
+            raise exists()
+        inventory_rows.insert_records(tx, [(provider.id, held.class_id, record)])
+        return _stepped(tx, provider)
 
-def _add(
-    tx: Transaction, provider_uuid: str, class_name: str, record: InventoryRecord, may_be_full: bool
-) -> int:
-    provider = resource_provider.lock_one(tx, provider_uuid)
-    check_capacity("create", provider_uuid, class_name, record, may_be_full)
-    held = inventory_rows.hold_record(tx, provider.id, class_name)
-    if held is None:
-        raise InventoryClassMissing(
-            action="Unable to create inventory", provider_uuid=provider_uuid, name=class_name
-        )
-    if held.id is not None:
-        raise RecordExists(provider_uuid=provider_uuid, name=class_name)
-    inventory_rows.insert_records(tx, [(provider.id, held.class_id, record)])
-    return _stepped(tx, provider)
+    return db.write(work, on_conflict=exists)
 
 
 def replace(
@@ -286,29 +274,20 @@ def replace(
     :raises resource_class.ClassNotFound: the class does not exist at all.
     :raises NoRecordToReplace: the class exists, the record does not.
     """
-    return db.write(
-        lambda tx: _replace(tx, provider_uuid, class_name, record, generation, may_be_full)
-    )
 
+    def work(tx: Transaction) -> int:
+        provider = resource_provider.lock_one(tx, provider_uuid, generation, GenerationConflict)
+        check_capacity("update", provider_uuid, class_name, record, may_be_full)
+        held = inventory_rows.hold_record(tx, provider.id, class_name)
+        if held is None:
+            raise resource_class.ClassNotFound(name=class_name)
+        if held.id is None:
+            raise NoRecordToReplace(provider_uuid=provider_uuid, name=class_name)
+        _warn_if_overused(provider_uuid, class_name, record, held.used)
+        inventory_rows.update_records(tx, {held.id: record})
+        return _stepped(tx, provider)
 
-def _replace(
-    tx: Transaction,
-    provider_uuid: str,
-    class_name: str,
-    record: InventoryRecord,
-    generation: int,
-    may_be_full: bool,
-) -> int:
-    provider = resource_provider.lock_one(tx, provider_uuid, generation, GenerationConflict)
-    check_capacity("update", provider_uuid, class_name, record, may_be_full)
-    held = inventory_rows.hold_record(tx, provider.id, class_name)
-    if held is None:
-        raise resource_class.ClassNotFound(name=class_name)
-    if held.id is None:
-        raise NoRecordToReplace(provider_uuid=provider_uuid, name=class_name)
-    _warn_if_overused(provider_uuid, class_name, record, held.used)
-    inventory_rows.update_records(tx, {held.id: record})
-    return _stepped(tx, provider)
+    return db.write(work)
 
 
 def delete_all(db: Database, provider_uuid: str) -> None:
@@ -317,19 +296,16 @@ def delete_all(db: Database, provider_uuid: str) -> None:
     :raises resource_provider.ProviderNotFound:
     :raises InventoryInUse: nothing is deleted.
     """
-    db.write(
-        lambda tx: _delete_all(tx, provider_uuid),
-        on_conflict=lambda: InventoryLost(provider_uuid=provider_uuid),
-    )
 
+    def work(tx: Transaction) -> None:
+        provider = resource_provider.lock_one(tx, provider_uuid)
+        in_use = inventory_rows.classes_in_use(tx, provider.id)
+        if in_use:
+            raise InventoryInUse(cause="", names=", ".join(in_use), provider_uuid=provider_uuid)
+        inventory_rows.delete_all(tx, provider.id)
+        _stepped(tx, provider)
 
-def _delete_all(tx: Transaction, provider_uuid: str) -> None:
-    provider = resource_provider.lock_one(tx, provider_uuid)
-    in_use = inventory_rows.classes_in_use(tx, provider.id)
-    if in_use:
-        raise InventoryInUse(cause="", names=", ".join(in_use), provider_uuid=provider_uuid)
-    inventory_rows.delete_all(tx, provider.id)
-    _stepped(tx, provider)
+    db.write(work, on_conflict=partial(InventoryLost, provider_uuid=provider_uuid))
 
 
 def delete(db: Database, provider_uuid: str, class_name: str) -> None:
@@ -339,21 +315,18 @@ def delete(db: Database, provider_uuid: str, class_name: str) -> None:
     :raises RecordNotFound:
     :raises RecordInUse:
     """
-    db.write(
-        lambda tx: _delete(tx, provider_uuid, class_name),
-        on_conflict=lambda: RecordLost(name=class_name),
-    )
 
+    def work(tx: Transaction) -> None:
+        provider = resource_provider.lock_one(tx, provider_uuid)
+        held = inventory_rows.hold_record(tx, provider.id, class_name)
+        if held is None or held.id is None:
+            raise RecordNotFound(name=class_name, purpose="found for delete")
+        if held.in_use:
+            raise RecordInUse(name=class_name, provider_uuid=provider_uuid)
+        inventory_rows.delete_records(tx, [held.id])
+        _stepped(tx, provider)
 
-def _delete(tx: Transaction, provider_uuid: str, class_name: str) -> None:
-    provider = resource_provider.lock_one(tx, provider_uuid)
-    held = inventory_rows.hold_record(tx, provider.id, class_name)
-    if held is None or held.id is None:
-        raise RecordNotFound(name=class_name, purpose="found for delete")
-    if held.in_use:
-        raise RecordInUse(name=class_name, provider_uuid=provider_uuid)
-    inventory_rows.delete_records(tx, [held.id])
-    _stepped(tx, provider)
+    db.write(work, on_conflict=partial(RecordLost, name=class_name))
 
 
 def _stepped(tx: Transaction, provider: LockedProvider) -> int:

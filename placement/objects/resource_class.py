@@ -78,21 +78,17 @@ def rename(db: Database, name: str, new_name: str) -> None:
     :raises errors.StandardName: also if the new name is taken.
     :raises NewClassNameTaken:
     """
-    db.write(lambda tx: _rename(tx, name, new_name))
 
+    def work(tx: Transaction) -> None:
+        class_id = _lock_custom(tx, name, "new name")
+        if new_name == name:
+            return
+        if class_rows.get(tx, new_name) is not None:
+            raise NewClassNameTaken(name=new_name)
+        class_rows.rename(tx, class_id, new_name)
+        provider_rows.touch_with_class(tx, class_id)
 
-def _rename(tx: Transaction, name: str, new_name: str) -> None:
-    found = class_rows.get(tx, name, lock=True)
-    if found is None:
-        raise ClassNotFound(name=name)
-    if not os_resource_classes.is_custom(name):
-        raise errors.StandardName.of("new name", name=name)
-    if new_name == name:
-        return
-    if class_rows.get(tx, new_name) is not None:
-        raise NewClassNameTaken(name=new_name)
-    class_rows.rename(tx, found.id, new_name)
-    provider_rows.touch_with_class(tx, found.id)
+    db.write(work)
 
 
 def delete(db: Database, name: str) -> None:
@@ -102,15 +98,21 @@ def delete(db: Database, name: str) -> None:
     :raises errors.StandardName:
     :raises ClassInUse:
     """
-    db.write(lambda tx: _delete(tx, name))
+
+    def work(tx: Transaction) -> None:
+        class_id = _lock_custom(tx, name, "class")
+        if class_rows.is_in_inventory(tx, class_id):
+            raise ClassInUse(name=name)
+        class_rows.delete_class(tx, class_id)
+
+    db.write(work)
 
 
-def _delete(tx: Transaction, name: str) -> None:
+def _lock_custom(tx: Transaction, name: str, rule: str) -> int:
+    """Lock a custom class and return its id; ``rule``: of :class:`errors.StandardName`."""
     found = class_rows.get(tx, name, lock=True)
     if found is None:
         raise ClassNotFound(name=name)
     if not os_resource_classes.is_custom(name):
-        raise errors.StandardName.of("class", name=name)
-    if class_rows.is_in_inventory(tx, found.id):
-        raise ClassInUse(name=name)
-    class_rows.delete_class(tx, found.id)
+        raise errors.StandardName.of(rule, name=name)
+    return found.id

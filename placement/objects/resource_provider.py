@@ -299,19 +299,19 @@ def delete(db: Database, uuid: str) -> None:
     :raises ProviderHasChildren:
     :raises ProviderInUse:
     """
-    db.write(lambda tx: _delete(tx, uuid))
 
+    def work(tx: Transaction) -> None:
+        provider = provider_rows.lock(tx, [uuid]).get(uuid)
+        if provider is None:
+            raise ProviderNotFoundForDelete(uuid=uuid)
+        has_children, has_allocations = provider_rows.blockers(tx, provider.id)
+        if has_children:
+            raise ProviderHasChildren(uuid=uuid)
+        if has_allocations:
+            raise ProviderInUse(uuid=uuid)
+        provider_rows.delete_provider(tx, provider.id)
 
-def _delete(tx: Transaction, uuid: str) -> None:
-    provider = provider_rows.lock(tx, [uuid]).get(uuid)
-    if provider is None:
-        raise ProviderNotFoundForDelete(uuid=uuid)
-    has_children, has_allocations = provider_rows.blockers(tx, provider.id)
-    if has_children:
-        raise ProviderHasChildren(uuid=uuid)
-    if has_allocations:
-        raise ProviderInUse(uuid=uuid)
-    provider_rows.delete_provider(tx, provider.id)
+    db.write(work)
 
 
 def lock_one(
@@ -343,36 +343,32 @@ def aggregates(db: Database, uuid: str) -> ProviderAggregates:
 
 
 def replace_aggregates(
-    db: Database, uuid: str, wanted: Sequence[str], *, generation: int | None
+    db: Database, uuid: str, uuids: Sequence[str], *, generation: int | None
 ) -> int:
     """Make these the aggregates of a provider and return its generation after.
 
-    :param wanted: distinct uuids, stored as they are; new ones come into being.
+    :param uuids: distinct ones, stored as they are; new ones come into being.
     :param generation: what the client has seen; None (below 1.19) to neither compare nor step it.
     :raises ProviderNotFound:
     :raises GenerationMoved:
     """
-    return db.write(
-        lambda tx: _replace_aggregates(tx, uuid, set(wanted), generation),
-        on_conflict=AggregatesLost,
-    )
+    wanted = set(uuids)
 
+    def work(tx: Transaction) -> int:
+        provider = lock_one(tx, uuid, generation)
+        present = AGGREGATES.ids(tx, provider.id)
+        if wanted != present.keys():
+            added = wanted - present.keys()
+            known = named_rows.ids(tx, named_rows.AGGREGATES, added)
+            if unknown := added - known.keys():
+                known |= named_rows.create(tx, named_rows.AGGREGATES, unknown)
+            AGGREGATES.remove(tx, provider.id, [present[each] for each in present.keys() - wanted])
+            AGGREGATES.add(tx, provider.id, known.values())
+        if generation is not None:
+            provider_rows.step(tx, [provider])
+            return generation + 1
+        if wanted != present.keys():
+            provider_rows.touch(tx, [provider.id])
+        return provider.generation
 
-def _replace_aggregates(
-    tx: Transaction, uuid: str, wanted: set[str], generation: int | None
-) -> int:
-    provider = lock_one(tx, uuid, generation)
-    present = AGGREGATES.ids(tx, provider.id)
-    if wanted != present.keys():
-        added = wanted - present.keys()
-        known = named_rows.ids(tx, named_rows.AGGREGATES, added)
-        if unknown := added - known.keys():
-            known |= named_rows.create(tx, named_rows.AGGREGATES, unknown)
-        AGGREGATES.remove(tx, provider.id, [present[each] for each in present.keys() - wanted])
-        AGGREGATES.add(tx, provider.id, known.values())
-    if generation is not None:
-        provider_rows.step(tx, [provider])
-        return generation + 1
-    if wanted != present.keys():
-        provider_rows.touch(tx, [provider.id])
-    return provider.generation
+    return db.write(work, on_conflict=AggregatesLost)

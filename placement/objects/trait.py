@@ -121,14 +121,16 @@ def ensure(db: Database, name: str) -> tuple[TraitRow, bool]:
     if len(name) > MAX_NAME_LENGTH or not CUSTOM_NAME.match(name):
         raise InvalidTraitName()
     found = db.read(lambda reader: trait_rows.get(reader, name))
-    return (found, False) if found is not None else db.write(lambda tx: _ensure(tx, name))
+    if found is not None:
+        return found, False
 
+    def work(tx: Transaction) -> tuple[TraitRow, bool]:
+        created = trait_rows.insert_trait(tx, name)
+        found = trait_rows.get(tx, name)
+        assert found is not None
+        return found, created
 
-def _ensure(tx: Transaction, name: str) -> tuple[TraitRow, bool]:
-    created = trait_rows.insert_trait(tx, name)
-    found = trait_rows.get(tx, name)
-    assert found is not None
-    return found, created
+    return db.write(work)
 
 
 def delete(db: Database, name: str) -> None:
@@ -138,18 +140,18 @@ def delete(db: Database, name: str) -> None:
     :raises errors.StandardName:
     :raises TraitInUse:
     """
-    db.write(lambda tx: _delete(tx, name))
 
+    def work(tx: Transaction) -> None:
+        found = trait_rows.get(tx, name, lock=True)
+        if found is None:
+            raise TraitNotFound(name=name)
+        if not os_traits.is_custom(name):
+            raise errors.StandardName.of("trait", name=name)
+        if trait_rows.is_in_use(tx, found.id):
+            raise TraitInUse(name=name)
+        trait_rows.delete_trait(tx, found.id)
 
-def _delete(tx: Transaction, name: str) -> None:
-    found = trait_rows.get(tx, name, lock=True)
-    if found is None:
-        raise TraitNotFound(name=name)
-    if not os_traits.is_custom(name):
-        raise errors.StandardName.of("trait", name=name)
-    if trait_rows.is_in_use(tx, found.id):
-        raise TraitInUse(name=name)
-    trait_rows.delete_trait(tx, found.id)
+    db.write(work)
 
 
 def of_provider(db: Database, provider_uuid: str) -> ProviderTraits:
@@ -171,28 +173,23 @@ def replace_of_provider(
     :raises resource_provider.GenerationMoved:
     :raises UnknownTraits:
     """
-    return db.write(
-        lambda tx: _replace_of_provider(tx, provider_uuid, names, generation),
-        on_conflict=TraitsLost,
-    )
-
-
-def _replace_of_provider(
-    tx: Transaction, provider_uuid: str, names: Collection[str], generation: int
-) -> ProviderTraits:
-    provider = resource_provider.lock_one(tx, provider_uuid, generation)
     wanted = set(names)
-    traits = trait_rows.named(tx, wanted)
-    unknown = wanted - {trait.name for trait in traits}
-    if unknown:
-        raise UnknownTraits(names=", ".join(sorted(unknown)))
-    present = TRAITS.ids(tx, provider.id)
-    if wanted == present.keys():
-        return ProviderTraits(generation, traits)
-    TRAITS.remove(tx, provider.id, [present[name] for name in present.keys() - wanted])
-    TRAITS.add(tx, provider.id, [trait.id for trait in traits if trait.name not in present])
-    provider_rows.step(tx, [provider])
-    return ProviderTraits(generation + 1, traits)
+
+    def work(tx: Transaction) -> ProviderTraits:
+        provider = resource_provider.lock_one(tx, provider_uuid, generation)
+        traits = trait_rows.named(tx, wanted)
+        unknown = wanted - {trait.name for trait in traits}
+        if unknown:
+            raise UnknownTraits(names=", ".join(sorted(unknown)))
+        present = TRAITS.ids(tx, provider.id)
+        if wanted == present.keys():
+            return ProviderTraits(generation, traits)
+        TRAITS.remove(tx, provider.id, [present[name] for name in present.keys() - wanted])
+        TRAITS.add(tx, provider.id, [trait.id for trait in traits if trait.name not in present])
+        provider_rows.step(tx, [provider])
+        return ProviderTraits(generation + 1, traits)
+
+    return db.write(work, on_conflict=TraitsLost)
 
 
 def delete_of_provider(db: Database, provider_uuid: str) -> None:
@@ -200,10 +197,10 @@ def delete_of_provider(db: Database, provider_uuid: str) -> None:
 
     :raises resource_provider.ProviderNotFound:
     """
-    db.write(lambda tx: _delete_of_provider(tx, provider_uuid), on_conflict=TraitsLost)
 
+    def work(tx: Transaction) -> None:
+        provider = resource_provider.lock_one(tx, provider_uuid)
+        if TRAITS.remove_all(tx, provider.id):
+            provider_rows.step(tx, [provider])
 
-def _delete_of_provider(tx: Transaction, provider_uuid: str) -> None:
-    provider = resource_provider.lock_one(tx, provider_uuid)
-    if TRAITS.remove_all(tx, provider.id):
-        provider_rows.step(tx, [provider])
+    db.write(work, on_conflict=TraitsLost)
