@@ -1,13 +1,13 @@
 """Writes that are not this service's own (specification 06 section 13.1).
 
-While a fleet of the OpenStack service is replaced, both work on one database. The table ``coexistence``
-has a row for as long: then the usage counters are not believed, and what is used is the sum of
-the ledger (:data:`USED`, :func:`sums`). Afterwards counters are believed again.
+While a fleet of the OpenStack service is replaced, both services write to one database, and the table
+``coexistence`` has a row. During that time the usage counters may be wrong, so usage is the sum of the ledger
+(:data:`USED`, :func:`sums`).
 
-``own_generation`` of a provider is its generation as this service has left it; it steps together with
-``generation``. The old service does not know it, so a provider whose two differ has been written by
-another. What moves no generation there (a consumer that is deleted, a provider that is renamed or put
-elsewhere, aggregates before 1.19) shows in :func:`signs`, which searches compare during a coexistence.
+``own_generation`` of a provider is its generation as this service left it; both step together. The old
+service does not know the column, so it has written each provider whose two generations differ. Some of its
+writes step no generation: it deletes a consumer, renames or moves a provider, or sets aggregates before 1.19.
+Searches find these by :func:`signs`, which they compare during a coexistence.
 """
 
 from collections.abc import Collection, Mapping
@@ -53,7 +53,7 @@ COUNTED: ColumnElement[bool] = case((or_(UNDER_WAY, IS_FOREIGN), False), else_=T
 FOREIGN_STEPS: ColumnElement[int] = func.coalesce(_providers.c.generation, 0) - func.coalesce(
     _providers.c.own_generation, -1
 )
-"""How often that happened; a provider that another service made counts once for it."""
+"""The number of those writes; the creation of a provider by another service counts as one."""
 
 LEDGER_SUM: ColumnElement[int] = (
     select(cast(func.coalesce(func.sum(_allocations.c.used), 0), BigInteger))
@@ -64,10 +64,10 @@ LEDGER_SUM: ColumnElement[int] = (
     .correlate(_inventories)
     .scalar_subquery()
 )
-"""What is used of an inventory by the ledger."""
+"""The usage of an inventory by the ledger."""
 
 USED: ColumnElement[int] = case((UNDER_WAY, LEDGER_SUM), else_=_inventories.c.used)
-"""What is used of an inventory, for reads. A writer asks :func:`sums` after it has locked the provider."""
+"""The usage of an inventory, for reads. A writer calls :func:`sums` after it has locked the provider."""
 
 
 _MARK = {
@@ -79,7 +79,7 @@ _MARK = {
 
 
 def _mark(table: FromClause) -> ColumnElement[int]:
-    """A checksum of a row's name and of the time of its last change: it tells that the row was renamed."""
+    """A checksum of a row's name and of the time of its last change: it differs after a change of name."""
     moment = func.coalesce(table.c.updated_at, table.c.created_at)
     return dialects.Spelled(_MARK, table.c.name, moment, type_=BigInteger())
 
@@ -89,7 +89,7 @@ _MIXED, _BELOW, _STRIDE = 9007199254740881, 999999999989, 1000003
 
 
 def _mixed(number: ColumnElement[int], other: ColumnElement[int]) -> ColumnElement[int]:
-    """A number that is not linear in either: sums of ids alone are equal for {1, 4} and {2, 3}."""
+    """A number that is linear in neither argument: sums of ids alone are equal for {1, 4} and {2, 3}."""
     key = cast(number, BigInteger) * _STRIDE + other + _STRIDE
     return literal(_MIXED, BigInteger) % key % _BELOW
 
@@ -109,7 +109,7 @@ _members = models.resource_provider_aggregates.c
 SIGNS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
     case((UNDER_WAY, sign), else_=0)
     for sign in (
-        # Ids of allocations only grow, so sums tell sets of them apart; aggregates come and go.
+        # Ids of allocations only grow, so their sums differ for different sets; aggregates come and go.
         _set_sign(_allocations.c.id, _allocations.c.resource_provider_id),
         _set_sign(
             _mixed(_members.aggregate_id, _members.resource_provider_id),
@@ -118,17 +118,16 @@ SIGNS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
         _mark(_providers),
     )
 )
-"""What tells that another service has changed a provider without stepping it; 0 for nothing."""
+"""Checksums by which a change of a provider shows that stepped no generation; 0 without a coexistence."""
 
 Signs = tuple[int, ...]
 
 
 def signs(tx: Snapshot) -> Signs:
-    """Return numbers of which one differs after any write, of this service or another.
+    """Return numbers of which at least one differs after any write by any service.
 
-    Ids only grow, and so do the generations of the consumers that there are: equal numbers, sums of
-    ids and of generations mean the same consumers as they were. Four statements, which read all
-    consumers, memberships, classes and providers.
+    Ids and the generations of consumers only grow: equal counts and sums mean the same consumers, unchanged.
+    Four statements, which read all consumers, memberships, classes and providers.
     """
     members, classes = _members, models.resource_classes
     number = func.count()
@@ -153,7 +152,7 @@ def signs(tx: Snapshot) -> Signs:
 
 
 class ForeignWrites(NamedTuple):
-    """Whether a coexistence is under way, since when, and how many foreign writes it has brought."""
+    """The foreign writes to this database; ``since`` is the begin of the coexistence, None without one."""
 
     since: datetime | None
     writes: int
@@ -161,7 +160,7 @@ class ForeignWrites(NamedTuple):
 
 
 def foreign_writes(access: Access) -> ForeignWrites:
-    """Return what there is to say about other services. One statement, which reads all providers."""
+    """Return the foreign writes. One statement, which reads all providers."""
     since = select(func.min(_coexistence.c.since)).scalar_subquery()
     (row,) = access.rows(
         select(
@@ -174,9 +173,9 @@ def foreign_writes(access: Access) -> ForeignWrites:
 
 
 def sums(tx: Transaction, provider_ids: Collection[int]) -> dict[tuple[int, int], int]:
-    """Return what the ledger says is used, by provider id and class id; 0 is missing. One statement.
+    """Return the usage by the ledger, by provider id and class id; 0 is missing. One statement.
 
-    The caller has locked the providers: every write of the ledger steps them, or frees something.
+    The caller has locked the providers, so that no write adds to it.
     """
     rows = tx.rows(
         select(
@@ -202,7 +201,7 @@ def foreign(access: Access, most: int) -> dict[int, str]:
 
 
 def adopt(tx: Transaction, provider_ids: Collection[int]) -> None:
-    """Take locked providers for our own: count their usage from the ledger. Three statements."""
+    """Count the usage of locked providers from the ledger, and mark them as ours. Three statements."""
     if not provider_ids:
         return
     these = sorted(provider_ids)
@@ -228,7 +227,7 @@ def correct(tx: Transaction, used_by_id: Mapping[int, int]) -> None:
 
 
 def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
-    """Take locked providers, whose counters are right, for our own. Two statements."""
+    """Mark locked providers as ours; their counters are right. Two statements."""
     tx.change(
         update(_providers)
         .where(is_one_of(_providers.c.id, sorted(provider_ids)))
@@ -247,22 +246,19 @@ def number_of_providers(access: Access) -> int:
 
 
 def ids_after(access: Access, provider_id: int, most: int) -> list[int]:
-    """Return the ids that follow this one, in order."""
+    """Return the next ids of providers, in order."""
     statement = select(_providers.c.id).where(_providers.c.id > provider_id)
     return access.column(statement.order_by(_providers.c.id).limit(most))
 
 
 def without_own_generation(access: Access) -> int:
-    """Return how many providers are not remembered yet. One statement."""
+    """Return how many providers have no own generation yet. One statement."""
     unknown = select(func.count()).where(_providers.c.own_generation.is_(None))
     return int(access.value(unknown) or 0)
 
 
 def note_generations(tx: Transaction, most: int) -> int:
-    """Remember the generation of some providers, from which foreign writes are counted.
-
-    :returns: of how many; 0 when all are remembered.
-    """
+    """Note the generation of some providers, from which foreign writes are counted; return of how many."""
     unknown = select(_providers.c.id).where(_providers.c.own_generation.is_(None))
     ids = tx.column(unknown.order_by(_providers.c.id).limit(most))
     tx.change(
@@ -277,18 +273,18 @@ def note_generations(tx: Transaction, most: int) -> int:
 
 
 def begin(tx: Transaction) -> None:
-    """Let the old service write too; beginning twice changes nothing."""
+    """Let the old service write too; a second call changes nothing."""
     if not tx.value(select(UNDER_WAY)):
         tx.insert(_coexistence, [{"id": 1, "since": models.now()}])
 
 
 def end(tx: Transaction) -> None:
-    """End the coexistence: from now on the counters and the log, which are right, are believed."""
+    """End the coexistence: from now on services use the counters and the log, which are right."""
     tx.change(delete(_coexistence))
-    # A worker that did not search meanwhile knows nothing of what the other service has deleted.
+    # A worker that did not search meanwhile does not know what the other service has deleted.
     change_rows.note_many(tx)
 
 
 def is_under_way(access: Access) -> bool:
-    """Say whether the old service may write too. One statement."""
+    """Tell whether the old service may write too. One statement."""
     return bool(access.value(select(UNDER_WAY)))

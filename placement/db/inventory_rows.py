@@ -27,10 +27,10 @@ _allocations = models.allocations
 
 _RECORD = tuple(_inventories.c[name] for name in InventoryRecord._fields)
 AMOUNTS = (*_RECORD, _used)
-"""What an inventory offers and what is used of it."""
+"""The amounts of an inventory, and its usage."""
 
 SEEN_AMOUNTS = (*_RECORD, coexistence_rows.USED)
-"""The same for reads without a lock, whose usage is right during a coexistence too."""
+"""The same for reads without a lock; the usage is right during a coexistence too."""
 
 
 class ShownRecord(NamedTuple):
@@ -52,8 +52,7 @@ class ProviderInventory(NamedTuple):
     records: list[ShownRecord]
 
 
-# A subquery and not a join: MariaDB would lock the joined rows of the classes too, and every claim
-# of the cloud would wait for every other.
+# A subquery, because MariaDB would lock joined rows of the classes too, on which all claims would wait.
 _CLASS_NAME = (
     select(_classes.c.name)
     .where(_classes.c.id == _inventories.c.resource_class_id)
@@ -83,9 +82,9 @@ class InventoryRow:
 
 
 def lock_of(tx: Transaction, provider_ids: Collection[int]) -> list[InventoryRow]:
-    """Return the inventory records of the providers, which the caller has locked.
+    """Return the inventory records of the providers, which the caller has locked. One statement.
 
-    A locking read, so that it shows the newest rows at every isolation level. One statement.
+    A locking read shows the newest rows at every isolation level.
     """
     if not provider_ids:
         return []
@@ -111,9 +110,9 @@ _LOCK_OF = CompiledStatement(
 def of_provider(
     access: Access, provider_uuid: str, class_name: str | None = None
 ) -> ProviderInventory | None:
-    """Return the inventory of a provider, None if there is no such provider. One statement.
+    """Return the inventory of a provider, or only its record of one class. One statement.
 
-    :param class_name: only the record of this class.
+    None if there is no such provider.
     """
     given = {"uuid": provider_uuid}
     if class_name is not None:
@@ -155,10 +154,7 @@ def _of_provider(of_class: bool) -> CompiledStatement:
 
 
 class HeldRecord(NamedTuple):
-    """What a locked provider has of one class, if it has a record of it.
-
-    ``id`` is None if the provider has no record of the class.
-    """
+    """The record of one class that a locked provider has; ``id`` is None if it has none."""
 
     class_id: int
     id: int | None
@@ -167,9 +163,9 @@ class HeldRecord(NamedTuple):
 
 
 def hold_record(tx: Transaction, provider_id: int, class_name: str) -> HeldRecord | None:
-    """Return what a locked provider has of a class; None if there is no such class.
+    """Return the record of a class that a locked provider has; None if there is no such class.
 
-    The class is kept from going until the end of the transaction. One statement.
+    The class cannot be deleted until the end of the transaction. One statement.
     """
     goes = os_resource_classes.is_custom(class_name)
     rows = tx.rows(_hold_record(goes), {"provider": provider_id, "class": class_name})
@@ -201,7 +197,7 @@ def _hold_record(goes: bool) -> CompiledStatement:
 def _has_allocations(
     provider_id: ColumnElement[int], class_id: ColumnElement[int]
 ) -> ColumnElement[bool]:
-    """Some allocation of the class exists: what makes a record be in use (specification 02 section 4.1)."""
+    """The record is in use: it has allocations (specification 02 section 4.1)."""
     return (
         select(_allocations.c.id)
         .where(
@@ -213,9 +209,9 @@ def _has_allocations(
 
 
 def classes_in_use(tx: Transaction, provider_id: int, kept: Collection[int] = ()) -> list[str]:
-    """Return the classes, other than ``kept``, whose records of a locked provider are in use.
+    """Return the classes, other than ``kept``, of the records of a locked provider that are in use.
 
-    In the order of their ids, which is that of specification 02 section 4.4. One statement.
+    In the order of specification 02 section 4.4. One statement.
     """
     given: dict[str, Any] = {"provider": provider_id}
     if kept:
@@ -245,9 +241,9 @@ def insert_records(
     records: Iterable[tuple[int, int, InventoryRecord]],
     used: Mapping[tuple[int, int], int] = MappingProxyType({}),
 ) -> None:
-    """Insert records of locked providers as (provider id, class id, record). One statement.
+    """Insert records of locked providers, as (provider id, class id, record). One statement.
 
-    :param used: the usage to begin with, by provider id and class id, where it is not 0.
+    :param used: the first usage, by provider id and class id, where it is not 0.
     :raises StaleRead: the provider has a record of the class, or the class is gone.
     """
     created_at = models.now()
@@ -266,7 +262,7 @@ def insert_records(
 
 
 def update_records(tx: Transaction, record_by_id: Mapping[int, InventoryRecord]) -> None:
-    """Replace what clients set of records of locked providers; ``used`` stays. One statement."""
+    """Replace the amounts of records of locked providers; ``used`` stays. One statement."""
     for batch in statements.batches(sorted(record_by_id.items())):
         values: dict[str, Any] = {
             name: statements.value_of(

@@ -1,16 +1,14 @@
 """Statements compiled once: their texts, the lists in them, the rows that they insert.
 
-SQLAlchemy compiles a statement once too. But for each execution it looks the text up by a key made of the
-whole statement, and makes a context, a result and its columns, which nothing here uses. Processor time in
-microseconds for the statement of GET /allocations/{uuid}, by SQLAlchemy and by the driver's cursor (best of
-seven): SQLite 61 and 20, psycopg2 232 and 123, mysqlclient 150 and 72, PyMySQL 292 and 273. A claim has seven
-to nine. A :class:`CompiledStatement` keeps text, order of parameters and conversions. A statement that is
-built for the occasion is compiled each time, which takes 50 to 250 microseconds.
+SQLAlchemy looks the text of a statement up for each execution, and makes a context, a result and its columns,
+which nothing here uses. Processor time in microseconds for the statement of GET /allocations/{uuid}, by
+SQLAlchemy and by the driver's cursor (best of seven): SQLite 61 and 20, psycopg2 232 and 123, mysqlclient 150
+and 72, PyMySQL 292 and 273. A claim has seven to nine statements. A statement that is built for the occasion
+is compiled each time, which takes 50 to 250 microseconds.
 
-A list of each length would be a statement of its own. So a short list is filled up to the next of a few sizes
-by repeating its last value, and a handful of texts serve all usual lengths. A longer one is a single
-parameter: the drivers of PostgreSQL and MySQL write a tuple as a list, and SQLite reads it from JSON.
-The texts that insert several rows are made once as well.
+A short list is filled up to the next of a few sizes by repeating its last value, so that a handful of texts
+serve all usual lengths. A longer list is a single parameter: the drivers of PostgreSQL and MySQL write a
+tuple as a list, and SQLite reads it from JSON.
 """
 
 import json
@@ -53,8 +51,8 @@ class CompiledStatement:
 
     :param statement: of SQLAlchemy, with its parameters by name. A row that is inserted or updated has a
         value for each column with a default of Python's.
-    :param lists: the names of its lists (:func:`is_among`, :func:`by_key`) that are short as a rule. One that
-        is not among them is a single parameter whatever its length.
+    :param lists: the names of its lists (:func:`is_among`, :func:`by_key`) that are short as a rule. Any
+        other list is a single parameter, whatever its length.
     """
 
     def __init__(self, statement: Any, *lists: str) -> None:
@@ -63,7 +61,7 @@ class CompiledStatement:
         self._texts: dict[tuple[Any, ...], DriverText] = {}
 
     def text(self, dialect: Dialect, parameters: Parameters) -> tuple["DriverText", Parameters]:
-        """Return the statement as the driver of this dialect takes it, and its parameters without lists."""
+        """Return the text for this dialect and for lists of these lengths, and the parameters one by one."""
         sizes = {}
         if self._lists:
             parameters = {**parameters}
@@ -90,8 +88,8 @@ class Statement(NamedTuple):
 class DriverText:
     """A statement for one kind of driver: its text, and the conversions of parameters and rows.
 
-    :param writes_values: write values of the statement itself into the text. For compiled statements, whose
-        values are constants of this program.
+    :param writes_values: write the constants of the statement into the text, if nothing of it comes from
+        outside.
     :param sizes: of its lists, by name.
     :raises TypeError: the text would differ between calls.
     """
@@ -167,17 +165,17 @@ class DriverText:
 
 SIZES = (1, 2, 4, 8, 16, 32)
 ANY_SIZE = 0
-"""Longer lists are rare, and a text for each size would fill the caches."""
+"""Of a list that is longer than the largest size, or is always a single parameter."""
 
 MOST = 1000
-"""Values of one statement that changes rows, and names of one kind in one that reads the ledger."""
+"""The values that one statement takes in a list."""
 
 MOST_TEXTS = 256
-"""Of one statement: the sizes of six lists would make many, but those of everyday requests are few."""
+"""The texts that one statement keeps: six lists have many sizes, everyday requests few."""
 
 
 class _ManyValues(UserDefinedType[Sequence[Any]]):
-    """A list as one parameter. An empty one is NULL alone, among which nothing is."""
+    """A list as one parameter. An empty list is a single NULL, which equals nothing."""
 
     cache_ok = True
 
@@ -226,7 +224,7 @@ def size_for(count: int) -> int:
 
 
 def batches(values: Sequence[T], most: int = MOST) -> Iterator[Sequence[T]]:
-    """Yield the values in lists that every database takes. Everyday requests make one batch."""
+    """Yield the values in lists that every database takes; an everyday request has one."""
     for start in range(0, len(values), most):
         yield values[start : start + most]
 
@@ -256,9 +254,9 @@ def _is_in(column: ColumnElement[Any], values: BindParameter[Any]) -> ColumnElem
 def by_key(
     key: ColumnElement[int], column: ColumnElement[Any], keys: str, name: str
 ) -> ColumnElement[Any]:
-    """Return, for the key at one place of the list ``keys``, what is at that place of the list ``name``.
+    """Return the value in the list ``name`` that stands at the place of the key in the list ``keys``.
 
-    NULL for other keys. The lists are no longer than :func:`pairs` yields.
+    NULL for other keys. The lists are no longer than those of :func:`pairs`.
     """
 
     def make(size: int) -> ColumnElement[Any]:
@@ -282,7 +280,7 @@ def bound(name: str, values: Sequence[Any], size: int) -> dict[str, Any]:
 
 
 def pairs(values: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
-    """Yield keys with what belongs to each in lists for :func:`by_key`."""
+    """Yield keys with their values in lists for :func:`by_key`."""
     return batches(values, SIZES[-1])
 
 
@@ -293,8 +291,7 @@ AS_READ = ("row", "old")
 def unmoved(table: Table) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """The rows are still of the generations bound by :func:`as_read`.
 
-    The ids stand alone as well: every engine finds them by the primary key, while MariaDB would scan the
-    table for pairs, or for a computed value.
+    The ids are a condition of their own, so that MariaDB uses the primary key and does not scan the table.
     """
     same = table.c.generation == by_key(table.c.id, table.c.generation, *AS_READ)
     return is_among(table.c.id, AS_READ[0]), same
@@ -306,7 +303,7 @@ def as_read(rows: Sequence[tuple[int, int]]) -> dict[str, Any]:
 
 
 def value_of(key: ColumnElement[int], values: Mapping[int, Any]) -> Any:
-    """Return a value for each key, written once where all of them get the same."""
+    """Return a value for each key, written once where all are the same."""
     different = set(values.values())
     return different.pop() if len(different) == 1 else case(values, value=key)
 
@@ -314,15 +311,15 @@ def value_of(key: ColumnElement[int], values: Mapping[int, Any]) -> Any:
 def insert_of(
     table: Table, rows: Sequence[Parameters], before: str = "", after: str = ""
 ) -> Statement:
-    """Return the statement that inserts a part of rows, which all name the same columns.
+    """Return the statement that inserts rows, which all name the same columns.
 
-    :param before: what stands before INTO; ``after``: behind the values.
+    :param before: stands before INTO; ``after``: behind the values.
     """
     differing = []
     parameters: dict[str, Any] = {}
     for name, value in rows[0].items():
         values = [row[name] for row in rows]
-        # A value that all rows have is bound once.
+        # A value that all rows share is bound once.
         if values.count(value) == len(rows):
             parameters[name] = value
         else:

@@ -1,4 +1,4 @@
-"""Statements that read whole trees of providers, with what is on them (specification 07 section 5)."""
+"""Statements that read whole trees of providers with their allocations (specification 07 section 5)."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -17,9 +17,9 @@ _given = _providers.alias("given")
 
 
 class Member(NamedTuple):
-    """One provider of a tree: what the tag of the tree is made of.
+    """One provider of a tree, as the tag of the tree is made of it.
 
-    ``ledger``, ``aggregates`` and ``mark`` are not 0 while another service writes too.
+    ``ledger``, ``aggregates`` and ``mark`` are checksums during a coexistence, and 0 otherwise.
     """
 
     id: int
@@ -32,9 +32,9 @@ class Member(NamedTuple):
 
 
 class HeldBy(NamedTuple):
-    """One allocation with its consumer; what is of its record is None where there is none.
+    """One allocation with its consumer; the last fields but one are None if that has no record.
 
-    :param in_all: how many allocations the consumer has, on any provider, where it was asked for.
+    ``in_all``: how many allocations the consumer has on all providers, if that was read.
     """
 
     provider_id: int
@@ -73,7 +73,7 @@ _OF_UUID = CompiledStatement(
 
 
 def members(tx: Access, uuid: str) -> list[Member]:
-    """Return the providers of the tree to which one belongs, none if there is none. One statement."""
+    """Return the providers of the tree of this provider, none if it does not exist. One statement."""
     return [Member(*map(int, row)) for row in tx.rows(_OF_UUID, {"uuid": uuid})]
 
 
@@ -94,10 +94,7 @@ _OF_ROOTS = CompiledStatement(
 
 
 def contents(tx: Snapshot, ids: Collection[int]) -> cloud_rows.Contents:
-    """Return what the trees show of these providers but their allocations.
-
-    Four statements for each thousand providers.
-    """
+    """Return all but the allocations of these providers. Four statements for each thousand."""
     whole = cloud_rows.Contents([], [], [], [])
     for batch in statements.batches(sorted(ids)):
         parts = zip(whole, cloud_rows.contents(tx, batch), strict=True)
@@ -106,15 +103,12 @@ def contents(tx: Snapshot, ids: Collection[int]) -> cloud_rows.Contents:
 
 
 def allocations(tx: Snapshot, ids: Collection[int]) -> list[HeldBy]:
-    """Return the allocations on these providers, in the order in which they were made.
-
-    One statement for each thousand providers.
-    """
+    """Return the allocations on these providers, oldest first. One statement for each thousand."""
     return [HeldBy(*row) for row in tx.rows_of_all(_ON_PROVIDERS, "id", ids)]
 
 
 def allocations_of(tx: Access, consumer_uuid: str) -> list[HeldBy]:
-    """Return the allocations of a consumer, in the order in which they were made. One statement."""
+    """Return the allocations of a consumer, oldest first. One statement."""
     return [HeldBy(*row) for row in tx.rows(_OF_CONSUMER, {"consumer": consumer_uuid})]
 
 
