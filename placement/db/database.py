@@ -1,18 +1,11 @@
 """The engine, the three kinds of access, and the one retry.
 
-A caller that holds a :class:`Database` is outermost and owns its transaction; a function that takes
-a ``Transaction`` runs inside one. The engine is in driver autocommit and every transaction begins
-and ends with a statement of its own, so that what reaches the database is what this page says:
-
-``read`` hands out a :class:`Reader`
-    No transaction, and exactly one statement, which every engine answers from one snapshot.
-``snapshot`` hands out a :class:`Snapshot`
-    A read-only transaction in which all statements see the same committed state.
-``write`` hands out a :class:`Transaction`
-    At READ COMMITTED (SQLite: one writer at a time), repeated from its first statement when the
-    database or a lost compare-and-set says so.
-
-A function of one statement that reads takes any :class:`Access`.
+A caller that holds a :class:`Database` is outermost and owns its transaction; a function that takes a
+``Transaction`` runs inside one. The engine is in driver autocommit: every transaction begins and ends with a
+statement of its own. ``read`` hands out a :class:`Reader`, ``snapshot`` a :class:`Snapshot`, and ``write`` a
+:class:`Transaction` at READ COMMITTED (SQLite: one writer at a time), which is repeated from its first
+statement when the database or a lost compare-and-set says so. A function of one statement that reads takes
+any :class:`Access`.
 """
 
 import itertools
@@ -47,10 +40,8 @@ from placement.db.turns import Silence, WriterQueue
 T = TypeVar("T")
 A = TypeVar("A", bound="Access")
 
-# READ COMMITTED, and not more, for writes: the rows that a check depends on are locked before they
-# are read, and a statement that waited for a lock must see what the holder committed. On MySQL it
-# also avoids gap locks, which make two inserts of new consumers deadlock; the session default is
-# set at connect there.
+# READ COMMITTED for writes (MySQL: set at connect): the rows that a check depends on are locked before they
+# are read, and a statement that waited for a lock must see what the holder committed.
 BEGIN_WRITE = {
     "sqlite": ("BEGIN IMMEDIATE",),
     # Not READ WRITE: a standby, or a database that its operator has made read-only, then says so.
@@ -66,8 +57,7 @@ BEGIN_SNAPSHOT = {
     ),
 }
 
-# Full jitter from some 10 ms: long enough to let the other transaction finish, short enough that
-# a client does not notice.
+# Full jitter from some 10 ms, in which the other transaction ends.
 RETRY_WAIT_S = 0.01
 RETRY_WAIT_MAX_S = 0.5
 
@@ -94,12 +84,10 @@ Runnable = Statement | CompiledStatement | Executable
 
 
 class Access:
-    """Runs statements: one of the three kinds below.
+    """Runs statements: one of the three kinds below. ``dialect``: sqlite, postgresql or mysql.
 
     Where the driver takes several statements at once, a statement whose outcome is not needed at once is sent
     together with the next one. BEGIN is the first of them.
-
-    ``dialect``: sqlite, postgresql or mysql.
     """
 
     def __init__(self, connection: Connection, watch: Watch | None = None) -> None:
@@ -155,8 +143,7 @@ class Access:
     def flush_checked(self) -> None:
         """Send queued statements whose row counts must be checked before COMMIT.
 
-        And BEGIN, if nothing was sent yet: if the pooled connection was cut, this fails, and can be repeated,
-        and not COMMIT.
+        And BEGIN, if nothing was sent yet: on a connection that was cut BEGIN fails, which can be repeated.
 
         :raises StaleRead: a statement has found another number of rows than expected.
         """
@@ -236,8 +223,8 @@ class Snapshot(Access):
 class Transaction(Access):
     """A transaction that writes.
 
-    ``attempt``: 1, or more if earlier ones were rolled back. ``slot_seed``: a random number by which all of
-    its statements choose their slot of a table.
+    ``attempt``: 1, or more if earlier ones were rolled back. ``slot_seed``: by this random number its
+    statements choose their slot of a table.
     """
 
     attempt = 0
@@ -280,12 +267,10 @@ class Transaction(Access):
             self.change_later(insert_of(table, part, after=or_add))
 
     def insert_missing(self, table: Table, rows: Sequence[Parameters]) -> int:
-        """Insert the rows whose unique key is free, and pass over the others.
+        """Insert the rows whose unique key is free, and return how many those were.
 
-        The statement waits for a transaction that has inserted such a key and is not committed. No error is
-        caught to get there, so the transaction stays usable on every engine.
-
-        :returns: how many rows were inserted.
+        The statement waits for a transaction that has inserted such a key and is not committed. The database
+        raises no error for a taken key, so the transaction stays usable.
         """
         skip = self._skip_taken()
         return sum(self.change(insert_of(table, part, *skip)) for part in batches(rows, ROWS_AT_ONCE))
@@ -368,11 +353,7 @@ class Database:
         return self._reading(Reader, work, ())
 
     def snapshot(self, work: Callable[[Snapshot], T]) -> T:
-        """Return ``work(tx)``, all of whose statements see one committed state.
-
-        :raises errors.DatabaseBusy: what it reads stayed locked, or it took too long.
-        :raises errors.DatabaseUnavailable: no connection within the deadline.
-        """
+        """Return ``work(tx)``, all of whose statements see one committed state; raises as :meth:`read`."""
         return self._reading(Snapshot, work, BEGIN_SNAPSHOT[self.dialect])
 
     def _reading(self, kind: type[A], work: Callable[[A], T], begin: tuple[str, ...]) -> T:
@@ -396,9 +377,8 @@ class Database:
 
         :param on_conflict: makes the error for a transaction that kept losing.
         :raises errors.OutcomeUnknown: the connection was lost during COMMIT.
-        :raises errors.DatabaseBusy: a statement took too long; SQLite: another program keeps the file
-            locked.
-        :raises errors.DatabaseUnavailable: no connection within the deadline.
+        :raises errors.DatabaseBusy, errors.DatabaseUnavailable: as :meth:`read`; on SQLite also while
+            another program keeps the file locked.
         """
         attempts = itertools.count(1)
 
@@ -489,10 +469,9 @@ class Database:
         return self.watch.observers
 
     def prepare_to_fork(self) -> None:
-        """Close the idle connections: two processes on one socket garble both.
+        """Close the idle connections at the end of start-up: two processes on one socket garble both.
 
-        For the end of start-up. uWSGI forks its workers then, without the hooks of Python by which a worker
-        could forget the connections that it inherits.
+        uWSGI then forks its workers without the hooks of Python by which they could forget the connections.
         """
         if not isinstance(self.engine.pool, StaticPool):
             self.engine.dispose()

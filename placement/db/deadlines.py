@@ -1,16 +1,15 @@
 """How long the service waits for its database: for a connection, a lock, a statement, a packet.
 
-A server that refuses says so at once. A server that is frozen, or behind a cable that was pulled, says
-nothing, and a driver left to itself waits for ever. The server has the shorter deadlines, because it says why
-it gives up; the driver has longer ones, because the server may be frozen.
+A server that is frozen, or behind a cable that was pulled, says nothing, and a driver left to itself waits
+for ever. The server has the shorter deadlines, because it says why it gives up; the driver has longer ones,
+because the server may be frozen.
 
-Two drivers need help. psycopg2 waits for an answer of PostgreSQL for ever: as long as the kernel of the other
-machine acknowledges packets, which it does for a frozen process, no setting of TCP ends that. So
+psycopg2 waits for ever for an answer of a frozen PostgreSQL, whose kernel still acknowledges packets. So
 :func:`watch` cuts the connection of a statement that takes too long. The driver's own way, a wait callback,
-belongs to the whole process. Under it libpq ignores ``connect_timeout``, so that of two hosts the second is
-never tried when the first is silent; and COPY, large objects and connections shared by threads fail, also
-those of the program that a ``PlacementDirect`` runs in. And some drivers count the time for a connection
-only until the other side has taken it, and for each address anew: :func:`connect` bounds the whole.
+belongs to the whole process: under it libpq ignores ``connect_timeout``, so that after a silent host the
+second is never tried; and COPY, large objects and connections shared by threads fail, also those of the
+program that a ``PlacementDirect`` runs in. Some drivers count the time for a connection only until the other
+side has taken it, and for each address anew: :func:`connect` bounds the whole.
 """
 
 import os
@@ -44,8 +43,7 @@ READ_S = 35
 IDLE_TRANSACTION_S = 15
 """After this the server ends a transaction whose worker is frozen or cut off, with the locks it holds.
 
-Such a worker may have waited for a lock itself, for ``LOCK_S``. Both together are less than the 30 s of
-``attempts_deadline``: requests that wait for its locks get them in time.
+Together with ``LOCK_S``, less than the 30 s of ``attempts_deadline``: requests get such locks in time.
 """
 
 LOOK_S = 1.0

@@ -1,19 +1,16 @@
 """The one function through which every statement of the service reaches the database.
 
 Reads, writes, BEGIN, COMMIT and ROLLBACK go through :func:`send`, which gives a message to the driver's
-cursor. By SQLAlchemy's own execution, one statement at a time, a claim takes 1.56 times the processor time on
-PostgreSQL with psycopg2, and 1.47 times on MariaDB. The log of SQL, tracing and the tests are
-:class:`Observer` objects, and the same bytes are sent with and without them.
+cursor. By SQLAlchemy's own execution a claim takes 1.56 times the processor time on PostgreSQL with psycopg2,
+and 1.47 times on MariaDB. The log of SQL, tracing and the tests are :class:`Observer` objects, and the same
+bytes are sent with and without them. Only migrations, DDL, reflection, the check of rights and SQLAlchemy's
+own statements at a new connection take another way.
 
-Most of the cost of a small statement is the sending and the answer, so several travel as one message.
-Compared with a message for each statement (PostgreSQL: one for each but the last and COMMIT), in 12 turns of
-a second, the database on the same two cores: processor time 0.83 with psycopg2 and 0.87 with PyMySQL; claims
-per second by one client 1.09 and 1.24, by two processes of eight threads 1.12 and 1.11. On a network each
-message is a round trip as well. The first statement that fails is the last that is run. psycopg2 reports only
-the result of the last; PyMySQL and mysqlclient report each.
-
-SQLAlchemy's connection is used by Alembic's migrations, DDL, reflection, the questions of SQLAlchemy at a new
-connection, and the check of the rights of the database's user.
+Several statements travel as one message. Compared with a message for each, in 12 turns of a second, the
+database on the same two cores: processor time 0.83 with psycopg2 and 0.87 with PyMySQL; claims per second by
+one client 1.09 and 1.24, by two processes of eight threads 1.12 and 1.11. On a network each message is a
+round trip as well. The first statement that fails is the last that is run. psycopg2 reports only the result
+of the last; PyMySQL and mysqlclient report each.
 
 Errors are SQLAlchemy's: it wraps the driver's error, judges whether the connection is gone, and drops it
 with the others of the pool.
@@ -121,11 +118,7 @@ def _log_rows(result: DriverResult) -> None:
 
 
 def prepare(engine: Engine) -> None:
-    """Make a new engine ready for :func:`send`.
-
-    To be called before other listeners are added that run statements themselves
-    (:mod:`placement.db.deadlines`): of the listeners to ``do_execute`` the first to act is the last.
-    """
+    """Make a new engine ready for :func:`send`; before :mod:`placement.db.deadlines` adds a listener."""
     event.listen(engine, "do_execute", _raise)
 
 
@@ -190,10 +183,7 @@ def _execute(dialect: Dialect, cursor: Any, text: str | bytes, parameters: Any) 
 def _hand_over(
     connection: Connection, statements: Sequence[QueuedStatement], error: BaseException
 ) -> NoReturn:
-    """Let SQLAlchemy raise the error, and do what it does after an error.
-
-    It runs the message, and :func:`_raise` takes the driver's place.
-    """
+    """Let SQLAlchemy run the message, where :func:`_raise` raises the error in the driver's place."""
     text, parameters, _ = statements[-1]
     if len(statements) > 1:
         # With all values beside it, as SQLAlchemy shows or hides them.
@@ -230,12 +220,7 @@ def driver_message(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -
 
 
 def _filled(cursor: Any, part: QueuedStatement) -> str:
-    """Return the text of a part with its parameters in their places, as the driver writes them.
-
-    Most are ids and amounts, which need no quotes; the driver would take up to 2 us for each. Together with
-    binding no value twice (:func:`placement.db.statements.insert_of`), a claim takes 0.91 of the
-    processor time on PostgreSQL.
-    """
+    """Return the text of a part with its parameters in their places, as the driver writes them."""
     given = part.parameters
     if isinstance(given, Mapping):
         return part.text % {name: _literal(cursor, value) for name, value in given.items()}
@@ -243,6 +228,7 @@ def _filled(cursor: Any, part: QueuedStatement) -> str:
 
 
 def _literal(cursor: Any, value: Any) -> Any:
+    # Ids and amounts need no quotes; the driver takes up to 2 us for each.
     if type(value) is int and value >= 0:
         return value
     text: str | bytes = cursor.mogrify("%s", (value,))
@@ -250,7 +236,7 @@ def _literal(cursor: Any, value: Any) -> Any:
 
 
 def row_counts(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -> list[int]:
-    """Return how many rows the parts have found that are reported; the cursor ends at the last result."""
+    """Return how many rows the reported parts have found; the cursor ends at the last result."""
     found = [cursor.rowcount]
     if driver in REPORT_EACH:
         for _ in parts[1:]:
@@ -260,10 +246,7 @@ def row_counts(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -> li
 
 
 def _check(parts: Sequence[QueuedStatement], found: Sequence[int]) -> None:
-    """Check what the parts have found.
-
-    :raises StaleRead: another number of rows than one of them must find.
-    """
+    """Raise StaleRead if a part has found another number of rows than it must find."""
     for part, number in zip(reversed(parts), reversed(found), strict=False):
         if part.expected_rows not in (None, number):
             raise StaleRead("other rows are there than were read")

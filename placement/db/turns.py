@@ -21,9 +21,8 @@ TURN_S = 0.5
 class Silence:
     """Whether the database answered when it was last used.
 
-    A frozen database would take every thread of a server for as long as the deadlines allow, one request
-    after the other. After the first wait in vain one thread at a time tries, and the other requests are
-    refused after ``TURN_S``, until the database has answered again: the server stays able to say so.
+    A frozen database would take every thread of a server for as long as the deadlines allow. After the first
+    wait in vain one thread at a time tries, and the other requests are refused after ``TURN_S``.
     """
 
     def __init__(self) -> None:
@@ -36,7 +35,9 @@ class Silence:
 
         :raises errors.DatabaseUnavailable: it is silent, and another thread is trying it.
         """
-        on_trial = self._is_silent and self._take_turn()
+        on_trial = self._is_silent
+        if on_trial and not self._trial.acquire(timeout=TURN_S):
+            raise errors.DatabaseUnavailable()
         began = time.monotonic()
         try:
             yield
@@ -53,21 +54,15 @@ class Silence:
             if on_trial:
                 self._trial.release()
 
-    def _take_turn(self) -> bool:
-        if not self._trial.acquire(timeout=TURN_S):
-            raise errors.DatabaseUnavailable()
-        return True
-
 
 PATIENT_WRITERS = 3
 """How many threads may wait up to the deadline. The others are needed for reading."""
 
 PATIENCE_S = 3.0
-"""How long any other thread waits for one and the same writer.
+"""How long any other thread waits for one and the same writer, which takes milliseconds.
 
-A transaction takes milliseconds, so writers of this process alone never cause a refusal. A writer may have
-to wait for other processes, which SQLite does by polling, without a queue: of four processes with eight
-writers each, without a pause, 0.5 % were refused after 1 s and none of 12,000 after 3.
+A writer waits longer for other processes, which SQLite does by polling: of four processes with eight writers
+each, without a pause, 0.5 % were refused after 1 s and none of 12,000 after 3.
 """
 
 SHORTEST_WAIT_S = 0.05
@@ -77,7 +72,7 @@ class WriterQueue:
     """Lets one thread write; a context manager that a thread may enter again inside itself.
 
     When another program has locked the file, the thread that writes waits in the database, and all other
-    writers here. Without a limit no thread would be left for reads, which remain possible all the time.
+    writers here. The limit leaves threads for reads, which remain possible.
 
     :param deadline_s: how long the first in line wait.
     """
