@@ -3,16 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Table,
-    bindparam,
-    func,
-    or_,
-    select,
-)
+from sqlalchemy import BigInteger, Column, ColumnElement, Table, bindparam, func, or_, select
 
 from placement.db import coexistence_rows, dialects, models, statements
 from placement.db.change_rows import SLOTS, Log
@@ -105,14 +96,6 @@ class Contents(NamedTuple):
     aggregates: Sequence[tuple[Any, ...]]
 
 
-class NamesById(NamedTuple):
-    """Class names, trait names and aggregate uuids by id."""
-
-    classes: dict[int, str]
-    traits: dict[int, str]
-    aggregates: dict[int, str]
-
-
 def total(access: Access) -> int | None:
     """Return a number that grows with every write of a provider.
 
@@ -198,10 +181,10 @@ _STOCKS = CompiledStatement(
 )
 
 
-def everything(tx: Snapshot) -> tuple[Contents, NamesById]:
-    """Return all providers and the names that their rows refer to by id. Seven statements."""
+def everything(tx: Snapshot) -> tuple[Contents, list[dict[int, str]]]:
+    """Return all providers, and names by id: of classes, traits and aggregates. Seven statements."""
     found = Contents(*(tx.rows(statement) for statement in _EVERYTHING))
-    return found, NamesById(*(dict(tx.rows(statement)) for statement in _NAMES))
+    return found, [dict(tx.rows(statement)) for statement in _NAMES]
 
 
 _EVERYTHING = [

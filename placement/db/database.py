@@ -33,7 +33,7 @@ from placement.db.statements import (
     batches,
     insert_of,
 )
-from placement.db.transport import Observer, QueuedStatement, Watch
+from placement.db.transport import QueuedStatement, Watch
 from placement.db.transport import StaleRead as StaleRead
 from placement.db.turns import Silence, WriterQueue
 
@@ -310,6 +310,8 @@ class Database:
         self.in_use: set[Access] = set()
         """What has a connection at the moment: cheaper to count than those of the pool."""
         self.watch = Watch()
+        self.observers = self.watch.observers
+        """Called before and after each message to the database."""
         self.dialect = dialects.kind(engine)
         in_memory = self.dialect == "sqlite" and engine.url.database in (None, "", ":memory:")
         # SQLite has one writer and no queue for it: its busy handler polls. Writers of one process
@@ -462,11 +464,6 @@ class Database:
         finally:
             telemetry.transaction_ended()
         return result
-
-    @property
-    def observers(self) -> list[Observer]:
-        """Called before and after each message to the database."""
-        return self.watch.observers
 
     def prepare_to_fork(self) -> None:
         """Close the idle connections at the end of start-up: two processes on one socket garble both.

@@ -159,13 +159,6 @@ _foreign = select(
 ).where(coexistence_rows.IS_FOREIGN, ~coexistence_rows.UNDER_WAY)
 
 
-def _adopt_foreign(tx: Transaction) -> int:
-    names = coexistence_rows.foreign(tx, BATCH)
-    provider_rows.lock(tx, (), names)
-    coexistence_rows.adopt(tx, names)
-    return len(names)
-
-
 _usages = models.owner_usages
 _type_id = func.coalesce(_consumers.c.consumer_type_id, owner_usage_rows.NO_TYPE)
 _owned = (_consumers.c.project_id, _consumers.c.user_id, _type_id)
@@ -384,7 +377,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "no other service has written resource providers",
         _foreign,
-        _adopt_foreign,
+        lambda tx: len(provider_rows.adopt_foreign(tx, BATCH)),
         f"Stop that service, then {REPAIR}.",
     ),
     OWNER_USAGES,

@@ -42,15 +42,22 @@ _nothing: ColumnElement[int] = literal_column("0", Integer)
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose consumer it is and what type it has, by the ids of the three records."""
+
+    project_id: int
+    user_id: int
+    type_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerRow:
     """A consumer record as it was read."""
 
     id: int
     uuid: str
     generation: int
-    project_id: int
-    user_id: int
-    type_id: int | None
+    owner: Owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +218,8 @@ def _read_into(
             found.provider_generations[name] = values[0]
         elif kind == _Kind.CONSUMER:
             generation, project_id, user_id, type_id = values
-            found.consumers[name] = ConsumerRow(
-                id_, name, generation, project_id, user_id, type_id or None
-            )
+            owner = Owner(project_id, user_id, type_id or None)
+            found.consumers[name] = ConsumerRow(id_, name, generation, owner)
         elif kind == _Kind.ALLOCATION:
             row = AllocationRow(id_, name, *values[:3])
             found.allocations.setdefault(name, []).append(row)

@@ -10,7 +10,6 @@ commit, except where each statement travels alone.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy import bindparam, delete, select, update
@@ -18,7 +17,7 @@ from sqlalchemy import bindparam, delete, select, update
 from placement import telemetry
 from placement.db import change_rows, coexistence_rows, models, statements
 from placement.db.database import Transaction
-from placement.db.ledger_rows import AllocationRow, ConsumerRow
+from placement.db.ledger_rows import AllocationRow, ConsumerRow, Owner
 from placement.db.owner_usage_rows import SLOTS, Account
 from placement.db.statements import NOTHING, CompiledStatement, Parameters, Statement
 
@@ -40,15 +39,6 @@ _OR_ADD = {
     "postgresql": _ON_CONFLICT,
     "mysql": " ON DUPLICATE KEY UPDATE used = used + VALUES(used)",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Whose consumer it is and what type it has, by the ids of the three records."""
-
-    project_id: int
-    user_id: int
-    type_id: int | None
 
 
 def lock_consumers(tx: Transaction, uuids: Collection[str]) -> None:

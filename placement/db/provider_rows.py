@@ -6,17 +6,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    BindParameter,
-    bindparam,
-    case,
-    delete,
-    func,
-    null,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import BindParameter, bindparam, case, delete, func, null, or_, select, update
 
 from placement import telemetry
 from placement.db import change_rows, coexistence_rows, models, statements
@@ -86,6 +76,15 @@ def step(tx: Transaction, providers: Collection[LockedProvider]) -> None:
 def touch(tx: Transaction, ids: Collection[int]) -> None:
     """Step only the revision: the search must read these providers again. Two statements."""
     change_rows.advance(tx, {}, ids)
+
+
+def adopt_foreign(tx: Transaction, most: int) -> list[str]:
+    """Count again what another service wrote, mark it as ours, and return the names of these providers."""
+    names = coexistence_rows.foreign(tx, most)
+    # A write that stepped one of them meanwhile has done this already; doing it again changes nothing.
+    ids = [provider.id for provider in lock(tx, (), names).values()]
+    coexistence_rows.adopt(tx, ids)
+    return [names[id_] for id_ in ids]
 
 
 class ProviderRow(NamedTuple):

@@ -66,20 +66,11 @@ def adopt_foreign(db: Database) -> int:
     :returns: the number of providers.
     """
     total = 0
-    while names := db.write(_adopt_some):
+    while names := db.write(partial(provider_rows.adopt_foreign, most=BATCH)):
         total += len(names)
         for name in names:
             log_foreign(name)
     return total
-
-
-def _adopt_some(tx: Transaction) -> list[str]:
-    names = coexistence_rows.foreign(tx, BATCH)
-    locked = provider_rows.lock(tx, (), names)
-    # A write that stepped one of them meanwhile has done this already; doing it again changes nothing.
-    ids = [provider.id for provider in locked.values()]
-    coexistence_rows.adopt(tx, ids)
-    return [names[id_] for id_ in ids]
 
 
 def log_foreign(name: str) -> None:

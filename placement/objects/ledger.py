@@ -29,8 +29,7 @@ from placement.db import (
 )
 from placement.db.database import StaleRead, Transaction
 from placement.db.inventory_rows import InventoryRow
-from placement.db.ledger_rows import ConsumerRow, Reading
-from placement.db.ledger_writes import Owner
+from placement.db.ledger_rows import ConsumerRow, Owner, Reading
 from placement.db.provider_rows import LockedProvider
 from placement.inventory_record import MAX_INT
 from placement.objects import coexistence, replacement
@@ -104,7 +103,7 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
         {
             records[uuid].id: owner
             for uuid, owner in owners.items()
-            if uuid in records and owner != replacement.owner_of(records[uuid])
+            if uuid in records and owner != records[uuid].owner
         },
     )
     ledger_writes.remove_consumers(tx, [row for uuid, row in records.items() if uuid not in owners])
@@ -127,7 +126,7 @@ def _owners(
         record = consumers[change.uuid].record
         if change.type is not None:
             return types[change.type]
-        return record.type_id if record is not None else None
+        return record.owner.type_id if record is not None else None
 
     return {
         change.uuid: Owner(projects[change.project], users[change.user], type_id(change))

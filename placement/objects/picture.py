@@ -59,7 +59,7 @@ class _CloudSnapshot(NamedTuple):
 
 
 class Picture:
-    """What one process keeps in memory of one database; made with the application, and its own."""
+    """What one process keeps in memory of one database."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -199,12 +199,7 @@ def _everything(tx: Snapshot) -> CloudRows:
     contents, names = cloud_rows.everything(tx)
     LOG.debug("Read all %d resource providers for the search", len(contents.providers))
     _note("whole", len(contents.providers), len(contents.providers))
-    return CloudRows(
-        **contents._asdict(),
-        class_names=names.classes,
-        trait_names=names.traits,
-        aggregate_uuids=names.aggregates,
-    )
+    return CloudRows(*contents, *names)
 
 
 def _differing(tx: Snapshot, cloud: Cloud) -> set[int]:

@@ -13,8 +13,7 @@ from typing import Final
 
 from placement import errors
 from placement.db.inventory_rows import InventoryRow
-from placement.db.ledger_rows import AllocationRow, ConsumerRow, Reading
-from placement.db.ledger_writes import Owner
+from placement.db.ledger_rows import AllocationRow, ConsumerRow, Owner, Reading
 from placement.db.owner_usage_rows import CONSUMERS, NO_TYPE, Account
 
 InventoryKey = tuple[int, int]
@@ -290,7 +289,7 @@ def owner_usage_changes(replaced: Replacement, owners: Mapping[str, Owner]) -> d
     for consumer in replaced.consumers.values():
         # Allocations without a record have no owner.
         if consumer.record is not None and consumer.held:
-            before = owner_of(consumer.record)
+            before = consumer.record.owner
             changes[_account(before, CONSUMERS)] -= 1
             for row in consumer.held:
                 changes[_account(before, row.class_id)] -= row.used
@@ -299,11 +298,6 @@ def owner_usage_changes(replaced: Replacement, owners: Mapping[str, Owner]) -> d
     for new in replaced.added:
         changes[_account(owners[new.consumer_uuid], new.key[1])] += new.amount
     return changes
-
-
-def owner_of(record: ConsumerRow) -> Owner:
-    """Return the owner of a consumer as it was read."""
-    return Owner(record.project_id, record.user_id, record.type_id)
 
 
 def _account(owner: Owner, class_id: int) -> Account:
