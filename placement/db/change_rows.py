@@ -1,19 +1,16 @@
 """Statements that step providers, and the log of it: which providers were written since a search.
 
-A search must know, before anything else, what was committed since the last one. To compare the revisions
-of all providers costs what the cloud is large; this log costs the same in any cloud. It has ``SLOTS`` rows.
-A write that moves the revision of a provider takes one of them, chosen at random, adds a random ``step`` to
-its ``mark`` and puts ``step:ids;`` before its ``recent``, which is cut to ``LENGTH`` characters. Where
-nothing has changed but inventories and what is used of them, as by a claim, it puts ``step:+ids;``. The row
-is the writer's until its COMMIT, and what is rolled back was never there: so a slot lists its writes in the
-order of their commits, with no clock and no ids that are given out before it, on each node of a Galera
-cluster too. A search that knows a mark walks back from the present one, step by step, until it is
-reached; what is named on the way has changed. A mark that is not reached has been cut off, or is of
-another history, such as that of a database that was restored: steps are random so that one is not taken
-for the other.
+The log costs a search the same in any cloud. It has ``SLOTS`` rows. A write that moves the revision of a
+provider takes one of them, chosen at random, adds a random ``step`` to its ``mark`` and puts ``step:ids;``
+before its ``recent``, which is cut to ``LENGTH`` characters; ``step:+ids;`` if nothing has changed but
+inventories and usage, as by a claim. The row is locked until COMMIT, so a slot lists its writes in the order
+of their commits, on each node of a Galera cluster too. A search that knows a mark walks back from the present
+one, step by step, until it is reached; the providers named on the way have changed. A mark that is not
+reached has been cut off, or is of another history, such as that of a database that was restored: steps are
+random so that the two differ.
 
-The slot is taken after providers and inventories and before the sums of owners, and one for the whole
-transaction. So two writers cannot wait for one another.
+A transaction takes one slot, after providers and inventories and before the sums of owners. So two writers
+cannot wait for one another.
 """
 
 import secrets
@@ -97,9 +94,8 @@ def advance(
 ) -> None:
     """Step generations with their revisions, and only the revisions of the providers that are touched.
 
-    The rows are locked already; the comparison of the generation is the second guard, and the one that holds
-    between the nodes of a Galera cluster. A statement for each number of steps, one for what is touched, and
-    one that names them all to the searches.
+    The rows are locked already, but only on this node of a Galera cluster. A statement for each number of
+    steps, one for those that are touched, and one for the log.
 
     :param stock_alone: nothing of them has changed but inventories and what is used.
     :raises StaleRead: a generation is not the one that was read.

@@ -43,8 +43,7 @@ MYSQL_PORT = 3306
 NODE_NOT_READY = 1047
 
 POOL_SIZE = 20
-"""Connections kept, unless configured: as many as a server process commonly has threads. With the library's 5
-the other threads would connect anew for each request. None is made before it is needed."""
+"""Connections kept, unless configured: as many as a server process commonly has threads."""
 
 
 def make_engine(

@@ -1,8 +1,8 @@
 """What a change of the ledger reads: all that it names, and the places that it changes.
 
-What it names takes seven small index look-ups. They travel as one statement: they need no order among
-themselves, and one statement has one snapshot, in which a consumer's generation and its allocations
-belong together. The places it changes, providers with their inventories, are locked as they are read.
+What it names takes seven small index look-ups. They are one statement, which has one snapshot, in which a
+consumer's generation and its allocations belong together. Providers with their inventories are locked as
+they are read.
 """
 
 import operator

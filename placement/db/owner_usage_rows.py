@@ -85,8 +85,7 @@ def _usages_in(rows: Iterable[Sequence[Any]]) -> list[Usage]:
 def _summed(of_user: bool) -> CompiledStatement:
     """Whether there is a coexistence beside each sum; alone if there is, or if there are no sums.
 
-    The ledger is in a statement of its own: in one with this, PostgreSQL starts parallel workers for it
-    (20 ms), which find that it is not asked for.
+    The ledger is in a statement of its own: PostgreSQL would start parallel workers for it here (20 ms).
     """
     under_way = select(coexistence_rows.UNDER_WAY.label("is_so")).subquery()
     own = select(_usages.c.consumer_type_id, _usages.c.resource_class_id, _usages.c.used)

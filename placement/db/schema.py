@@ -156,9 +156,8 @@ def sync(
 ) -> None:
     """Upgrade the schema to head; several processes may do so at once, and the old service may write.
 
-    One transaction per revision: what was completed stays if a later one fails. Then the generations
-    of providers are noted, in small transactions. A database that has providers already is shared
-    with the old service from then on, until :func:`placement.objects.coexistence.finish`.
+    One transaction per revision; then the generations of providers are noted, in small transactions. If there
+    are providers, a coexistence is under way until :func:`placement.objects.coexistence.finish`.
 
     :param target: stop at this revision.
     :param progress: called with the id of each revision that was completed.
@@ -305,8 +304,7 @@ def alembic_config(connection: Connection | None = None) -> "Config":
 def _exclusive(database: Database) -> Iterator[Connection]:
     """Connect, and keep other processes from changing the schema until the end.
 
-    SQLite needs no lock: its transactions lock the whole file. PostgreSQL's lock is taken in each
-    transaction. MySQL commits every change of a table by itself and needs a lock around them all.
+    MySQL commits each change of a table by itself; the others lock in :func:`_transaction`.
     """
     with database.engine.connect() as connection:
         if database.dialect != "mysql":

@@ -85,8 +85,7 @@ def log_foreign(name: str) -> None:
 def finish(db: Database, progress: TellProgress = lambda what, done, total: None) -> None:
     """Compute everything derived anew while the service runs, and end the coexistence.
 
-    To be called once no process of the old service runs. Several short transactions; a second call
-    begins again and does no harm.
+    No process of the old service runs any more. Several short transactions; a second call does no harm.
 
     :param progress: told what is counted, how many rows of it are, and how many there are.
     """

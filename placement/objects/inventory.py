@@ -137,8 +137,7 @@ def record_from(values: Mapping[str, Any]) -> InventoryRecord:
 def records_from(given: Mapping[str, Any]) -> dict[str, InventoryRecord]:
     """Return the records that valid JSON stands for, by class name.
 
-    A key that can be no class may hold anything, and a request that has one is refused: any record
-    does for it.
+    A key that can be no class may hold anything: it gets any record, because the request is refused.
     """
     return {
         name: record_from(values if CLASS_NAME.match(name) else {"total": 1})

@@ -1,16 +1,10 @@
 """The one way of writing allocations: the steps of a transaction that replaces the sets of consumers.
 
-Read what the request names, take the consumers (by creating, stepping or removing their records), write
-their allocations, lock the providers in id order with their inventories, check room, finish with counters
-and generations. All that concerns consumers alone comes before the providers, so that a host on which many
-claims wait is held only for what needs it; a claim for which there is no room is rolled back.
-
-Most claims are of something of one provider for consumers that hold nothing yet. For them the room is a
-condition of the statement that moves the counters (:func:`try_claim`), so that there is no round trip between
-the lock on the provider and the commit. What was read without a lock says beforehand whether it is worth
-trying; if the condition turns out to be false, the next attempt locks first, and can say why there is no
-room. All claims on one host, two processes of eight threads, 8 turns with and without: 1.33 times the claims
-on PostgreSQL and 1.17 on MariaDB, with 0.84 and 0.87 of the service's processor time.
+The maintainers' page on writes puts them in order and says why. Most claims are of something of one provider
+for consumers that hold nothing yet. For them the room is a condition of the statement that moves the counters
+(:func:`try_claim`), so that there is no round trip between the lock on the provider and the commit. All
+claims on one host, two processes of eight threads, 8 turns with and without: 1.33 times the claims on
+PostgreSQL and 1.17 on MariaDB, with 0.84 and 0.87 of the service's processor time.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -56,8 +50,7 @@ def read(
 ) -> Reading:
     """Return everything the changes name, and the further providers and classes.
 
-    The first attempt does not wait for other writers of the same consumers: it takes them next by
-    compare-and-set. A later one does, so that of many writers of one consumer each has its turn.
+    The first attempt does not wait for other writers of the same consumers; a later one does.
 
     :param with_stock: also the inventory of the one provider that they name, without a lock.
     """
@@ -147,10 +140,9 @@ def recount_if_foreign(
     inventories: dict[InventoryKey, InventoryRow],
     written: Mapping[InventoryKey, int],
 ) -> dict[InventoryKey, InventoryRow]:
-    """Return the inventories of locked providers with what is really used of them.
+    """Return the inventories of locked providers, counted from the ledger where a counter may be wrong.
 
-    Nothing to do where only this service writes. Otherwise what is used is counted from the ledger,
-    and a provider that another service should not have written any more is marked as ours again.
+    Providers that another service has written after the coexistence are marked as ours again.
 
     :param written: by how much this transaction has changed the ledger already.
     """
@@ -188,7 +180,7 @@ def lock_inventories(
     providers: Mapping[int, LockedProvider],
     written: Mapping[InventoryKey, int] = NOTHING,
 ) -> dict[InventoryKey, InventoryRow]:
-    """Return the inventories of locked providers, with what is really used of them."""
+    """Return the inventories of locked providers, with their right usage."""
     inventories = replacement.by_place(inventory_rows.lock_of(tx, providers))
     return recount_if_foreign(tx, providers.values(), inventories, written)
 
@@ -220,11 +212,9 @@ def hold_places(
 def write_then_hold(
     tx: Transaction, replaced: Replacement
 ) -> tuple[dict[int, LockedProvider], dict[InventoryKey, InventoryRow]]:
-    """Write the allocations, then lock their places and check that there is room.
+    """Write the allocations, then lock their places and check that there is room, as :func:`hold_places`.
 
-    In this order the providers are held for less; a refusal takes back what was written.
-
-    :returns: as :func:`hold_places`, which also says what is raised.
+    In this order the locks are held for less; a refusal takes back what was written.
     """
     if any(new.amount > MAX_INT for new in replaced.added):
         # No column could take it, but neither can an inventory: this refuses the right allocation.
@@ -254,9 +244,8 @@ def finish_write(
     """Keep counters and sums equal to the ledger, and step the providers; the end of a write.
 
     :param owners: of the consumers that hold something now.
-    :param stepped: by the number of steps, providers whose generation is stepped; their revision
-        is as well.
-    :param touched: ids of those whose revision alone is.
+    :param stepped: the providers whose generation is stepped, by the number of steps.
+    :param touched: ids of others that the search must read again.
     :raises StaleRead: a provider's generation is not the one that was read.
     """
     counters = [
@@ -284,10 +273,9 @@ def is_everyday(tx: Transaction, changes: Sequence[ConsumerChange]) -> bool:
 def try_claim(
     tx: Transaction, replaced: Replacement, owners: Mapping[str, Owner], reading: Reading
 ) -> bool:
-    """Write an everyday claim, whose consumers are taken, to its end if it seems that there is room.
+    """Write an everyday claim, whose consumers are taken, to its end; return False if it is not worth trying.
 
-    :returns: False if nothing was written.
-    :raises StaleRead: there is no room any more, or the provider is not there.
+    :raises StaleRead: there is no room, or the provider is gone. The next attempt locks first, and says why.
     """
     if not reading.stock or replaced.removed:
         return False

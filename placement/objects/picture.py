@@ -1,14 +1,13 @@
 """The picture: a ``Cloud`` in memory, brought up to date from the database before every use.
 
-There is no background thread. Every write of what a search reads moves the revision of the provider and
-names it in a log (:mod:`placement.db.change_rows`), in its own transaction. Each use of the picture asks
-the database one question, whether the log has grown; when it has, the log says which providers are to be
-read again, and of which, after claims, inventories and usage alone. So a search sees every write that
-was acknowledged before it, by any process.
+Every write of what a search reads moves the revision of the provider and names it in a log
+(:mod:`placement.db.change_rows`), in its own transaction. Each use asks the database whether the log has
+grown, and reads again the providers that it names; after claims only their inventories and usage. So a search
+sees every write that was acknowledged before it, by any process.
 
-The log is short. Where it has been cut since, digests of blocks of ids are compared, then the revisions
-within the blocks that differ. Once a minute that is done anyway, so that changes by hand, which the log does
-not name, are seen. While another service may write too, each search compares all that it could change.
+If the log has been cut since, digests of blocks of ids are compared, then the revisions within the blocks
+that differ; once a minute in any case, because the log does not name changes by hand. During a coexistence
+each search compares all that another service could change.
 """
 
 import gc
@@ -45,10 +44,9 @@ assert BLOCK == 2**cloud_rows.BLOCK_BITS, "digests are compared block by block"
 class _CloudSnapshot(NamedTuple):
     """What one snapshot has shown: the cloud as it was then, and how later changes will be noticed.
 
-    ``cloud``: its rows, where all of them were read. A cloud of them is made when the snapshot is over: that
-    takes seconds for a million providers, which no transaction should last without need.
-    ``changed``: the cloud was not up to date. ``compared``: all revisions were. ``log`` has no slots during a
-    coexistence; then there are ``signs``.
+    ``cloud``: rows if all were read: to make a cloud of a million takes seconds, after the transaction.
+    ``changed``: the cloud was not up to date. ``compared``: all revisions were. During a coexistence ``log``
+    has no slots, and there are ``signs``.
     """
 
     cloud: Cloud | CloudRows
@@ -71,16 +69,14 @@ class Picture:
         self._signs: coexistence_rows.Signs | None = None
         self._watch = ForeignWriteWatch(db)
         self._lock = threading.Lock()
-        # Whether the last search found changes: then this one probably does too, and asking first
-        # whether it does would be a wasted statement.
+        # The last search found changes: this one probably does too, and need not ask first.
         self._moving = True
 
     def read(self, work: Callable[[Cloud], T]) -> T:
         """Return ``work(cloud)`` on a cloud at least as new as this call.
 
-        ``work`` runs under the lock of the picture, asks the database nothing, and keeps nothing of
-        the cloud. Cost: one statement when nothing changed; two, in one snapshot, after claims, and four more
-        after other changes.
+        ``work`` runs under the lock of the picture, asks the database nothing, and keeps nothing of the
+        cloud. Cost: one statement when nothing changed; two after claims, and four more after other changes.
         """
         self._watch.look()
         seen = None

@@ -1,7 +1,6 @@
 """Lists of providers (specification 02 section 3.4): from the picture, or one look-up by name or uuid.
 
-The filters are the masks of the search for allocation candidates. Each provider is judged by itself,
-though: its tree and sharing providers do not help it.
+The filters are those of the search for candidates, but trees and sharing providers do not help a provider.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,10 +27,9 @@ NONE_FOUND: Indexes = np.zeros(0, np.int32)
 
 @dataclass(frozen=True, slots=True)
 class ProviderQuery:
-    """Which providers to list; every filter that is given must hold for the provider itself.
+    """Which providers to list; every filter must hold. ``resources``: amount by class name.
 
     ``required`` and ``member_of`` are ANDed sets, of each of which one member is enough.
-    ``resources``: amount by class name.
     """
 
     name: str | None = None

@@ -1,8 +1,6 @@
 """A replacement: what a request does to the ledger, worked out from one reading and checked. Pure.
 
-PUT, POST, DELETE and the reshaper all replace the sets of some consumers. Here are the rules: which
-generation a consumer must have (specification 03 section 7.2), which names must exist, and what fits
-(section 8). :mod:`placement.objects.ledger` writes it.
+The rules are those of specification 03 sections 7.2 and 8; :mod:`placement.objects.ledger` writes it.
 """
 
 from collections import defaultdict
@@ -125,11 +123,7 @@ class CapacityExceeded(DoesNotFit):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerBefore:
-    """A consumer before the write: its record, if it has one, and its allocations.
-
-    Older software left allocations without a record and records without allocations
-    (specification 03 section 10); both are consumers here.
-    """
+    """A consumer before the write: its record, and its allocations; either may be missing."""
 
     record: ConsumerRow | None
     held: tuple[AllocationRow, ...]
@@ -173,10 +167,9 @@ class NewAllocation:
 class Replacement:
     """What a request does to the ledger.
 
-    ``added``: the new allocations in document order; ``removed``: the old ones;
-    ``named`` and ``emptied``: ids of the providers whose generation the request steps, because it
-    names them or because a consumer that sends an empty set leaves them; ``left``: ids of those
-    that merely lose a consumer.
+    ``added``: the new allocations in document order; ``removed``: the old ones. Ids of providers: ``named``
+    by the request, ``emptied`` by a consumer with an empty set (the generation of these and of the named is
+    stepped), ``left`` by any other.
     """
 
     changes: Sequence[ConsumerChange]

@@ -161,11 +161,9 @@ def is_mysql() -> bool:
 def all_tables(connection: Connection) -> Iterator[None]:
     """Lock all tables of MariaDB or MySQL at a moment at which no transaction is open.
 
-    A transaction of REPEATABLE READ that has read one table, and finds the next one rebuilt since, is refused
-    with error 1412. The OpenStack service has no answer to that but 500 (specification 06 section 13.1). All
-    tables can be locked only while no transaction uses any; later transactions begin after the change.
-
-    Other databases need no such moment. A Galera cluster has none: it ends the transactions in the way.
+    Otherwise a transaction of REPEATABLE READ that has read one table and finds another rebuilt since is
+    refused with error 1412, to which the OpenStack service answers 500 (specification 06 section 13.1). Other
+    databases need no such moment. A Galera cluster has none: it ends the transactions in the way.
     """
     if not is_mysql() or not _lock(connection):
         yield
