@@ -1,16 +1,35 @@
 """What tests of several folders share."""
 
-import os
+from collections import Counter
 
 import pytest
+
+from tests.support import effort
 
 pytest_plugins = ["tests.support.browser"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what takes minutes, unless it is asked for."""
-    if os.environ.get("PLACEMENT_TEST_LONG"):
-        return
+    """Leave out what takes long, unless it is asked for."""
     for item in items:
-        if item.get_closest_marker("long"):
-            item.add_marker(pytest.mark.skip(reason="takes minutes: PLACEMENT_TEST_LONG=1 runs it"))
+        if reason := effort.left_out(item):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was not tried, and how to try it."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple)
+    )
+    if not effort.CI:
+        reasons[effort.SEEDS] = 0
+    if not reasons:
+        return
+    terminalreporter.section("not tried here")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count or '':>6}  {reason}")
+    terminalreporter.write_line(
+        "On a fresh Debian 12, bash .ci/run installs what is missing and tries all but the long mode."
+    )

@@ -23,7 +23,9 @@ FAULTS = {"sqlite": 4, "postgresql": 12, "mysql": 12}
 PROVIDER = {"name": "a"}
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind == "sqlite" else pytest.mark.ci) for kind in sorted(KINDS)]
+)
 def test_faults_break_no_promise(kind: str) -> None:
     report = campaign.run(kind, SECONDS, SEED)
 
@@ -49,6 +51,7 @@ def standby() -> Iterator[Service]:
         db.dispose()
 
 
+@pytest.mark.ci
 def test_a_standby_serves_reads_and_says_that_it_takes_no_writes(standby: Service) -> None:
     """It is 503, not 500: another server may take them."""
     refused = standby.request("POST", "/resource_providers", json=PROVIDER, version="1.39")

@@ -221,6 +221,7 @@ def health(site: Site) -> tuple[int, str, float]:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.ci
 def test_a_frozen_database_holds_nobody_for_ever(frozen: tuple[Site, Server]) -> None:
     site, made = frozen
     answers: list[tuple[requests.Response, float]] = []

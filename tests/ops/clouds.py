@@ -131,7 +131,9 @@ def load(database: Database, rows: Rows) -> None:
 
     def work(tx: Transaction) -> None:
         if tx.dialect == "mysql":
-            tx.connection.exec_driver_sql("SET SESSION sql_mode = 'TRADITIONAL,NO_AUTO_VALUE_ON_ZERO'")
+            tx.connection.exec_driver_sql(
+                "SET SESSION sql_mode = 'TRADITIONAL,NO_AUTO_VALUE_ON_ZERO'"
+            )
         tables = reflect(tx.connection)
         for name, wanted in rows.items():
             columns = set(tables[name].c.keys())

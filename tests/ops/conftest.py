@@ -1,35 +1,63 @@
-"""A database of each kind, empty, and the commands of the service."""
+"""A database of each kind, empty or at a revision, and the commands of the service."""
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from placement.db import schema
 from placement.db.database import Database
-from placement.db.engine import make_engine
-from tests.support.databases import scratch_database
+from tests.support.commands import Forked
+from tests.support.databases import opened, scratch_database
 
-MARKS = {"postgresql": [pytest.mark.postgresql], "mysql": [pytest.mark.mysql], "sqlite": []}
+KINDS = {
+    "sqlite": pytest.param("sqlite"),
+    "postgresql": pytest.param("postgresql", marks=pytest.mark.postgresql),
+    "mysql": pytest.param("mysql", marks=pytest.mark.mysql),
+}
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.fixture(params=[pytest.param(kind, marks=MARKS[kind]) for kind in MARKS])
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of an empty database."""
-    with scratch_database(request.param) as made:
+def on(*kinds: str) -> pytest.MarkDecorator:
+    """Let a test have databases of these kinds only."""
+    return pytest.mark.parametrize("kind", [KINDS[kind] for kind in kinds])
+
+
+def at(*revisions: str) -> pytest.MarkDecorator:
+    """Let a test begin with a database at each of these revisions."""
+    return pytest.mark.parametrize("revision", revisions)
+
+
+AT_HEAD = at(schema.HEAD)
+
+
+@pytest.fixture(params=KINDS.values())
+def kind(request: pytest.FixtureRequest) -> str:
+    """SQLite, PostgreSQL or MariaDB."""
+    return str(request.param)
+
+
+@pytest.fixture
+def revision() -> str | None:
+    """The revision that the database begins with: none, unless the test is marked by :func:`at`."""
+    return None
+
+
+@pytest.fixture
+def url(kind: str, revision: str | None) -> Iterator[str]:
+    """The URL of a database without rows: empty, or at the revision."""
+    with scratch_database(kind, revision) as made:
         yield made
 
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
-    """The empty database."""
-    opened = Database(make_engine(url))
-    yield opened
-    opened.dispose()
+    """The database under the URL."""
+    with opened(url) as found:
+        yield found
 
 
 @pytest.fixture
@@ -47,16 +75,16 @@ def command(environment: dict[str, str]) -> Command:
         program: str, *arguments: str, url: str | None = None, **more: str
     ) -> "subprocess.CompletedProcess[str]":
         named = {"OS_PLACEMENT_DATABASE__CONNECTION": url} if url else {}
-        return subprocess.run(
-            [str(Path(sys.executable).parent / program), *arguments],
-            env={**environment, **named, **more},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return Forked(program, *arguments, environment={**environment, **named, **more}).wait()
 
     return run
+
+
+@pytest.fixture
+def synced() -> Iterator[str]:
+    """The URL of an SQLite file with the schema and no rows."""
+    with scratch_database("sqlite", schema.HEAD) as made:
+        yield made
 
 
 @pytest.fixture

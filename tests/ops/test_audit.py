@@ -10,12 +10,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 
 from placement.cmd import audit
-from placement.db import models, schema, standard_names
+from placement.db import models, standard_names
 from placement.db.database import Database
 from placement.objects import allocation
 from placement.objects.allocation import AllocationChange
 from placement.objects.replacement import ConsumerChange
-from tests.ops.conftest import Command
+from tests.ops.conftest import AT_HEAD, Command
 from tests.support import ledger_data
 from tests.support.ledger_data import HOST, SECOND
 
@@ -26,7 +26,6 @@ UNKNOWN = "eeeeeeee-0000-4000-8000-000000000001"
 @pytest.fixture
 def ledger(database: Database) -> Iterator[Database]:
     """A small cloud with three consumers, of which two are old."""
-    schema.sync(database)
     standard_names.synchronise(database)
     ledger_data.add_cloud(database)
     for consumer, held in (
@@ -59,6 +58,7 @@ def existing(tmp_path: Path) -> Path:
     return file
 
 
+@AT_HEAD
 def test_leaks_and_who_holds_nothing_are_told(
     command: Command, ledger: Database, url: str, existing: Path
 ) -> None:
@@ -78,6 +78,7 @@ def test_leaks_and_who_holds_nothing_are_told(
     assert f"1 exist and hold nothing.\n  {UNKNOWN}" in done.stdout
 
 
+@AT_HEAD
 def test_old_leaks_are_removed_and_young_ones_stay(
     command: Command, ledger: Database, url: str, existing: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_old_leaks_are_removed_and_young_ones_stay(
     assert [holder.uuid for holder in audit.holders(ledger)] == [ALIVE]
 
 
+@AT_HEAD
 def test_a_ledger_that_agrees_is_exit_code_0(
     command: Command, ledger: Database, url: str, tmp_path: Path
 ) -> None:
@@ -108,6 +110,7 @@ def test_a_ledger_that_agrees_is_exit_code_0(
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@AT_HEAD
 def test_a_leak_that_has_changed_since_is_left_alone(ledger: Database) -> None:
     """Between reading and removing somebody claims under the same uuid: that is no leak any more."""
     leak = next(holder for holder in audit.holders(ledger) if holder.uuid == LEAK)
@@ -119,6 +122,7 @@ def test_a_leak_that_has_changed_since_is_left_alone(ledger: Database) -> None:
     assert not audit.release(ledger, leak)
 
 
+@AT_HEAD
 def test_every_consumer_is_read_once(ledger: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "BATCH", 1)
     assert [holder.uuid for holder in audit.holders(ledger)] == [ALIVE, LEAK, YOUNG_LEAK]
@@ -133,21 +137,15 @@ def test_every_consumer_is_read_once(ledger: Database, monkeypatch: pytest.Monke
     ],
 )
 def test_what_cannot_be_done_is_said(
-    command: Command, synced_url: str, arguments: tuple[str, ...], words: str, code: int
+    command: Command, synced: str, arguments: tuple[str, ...], words: str, code: int
 ) -> None:
-    done = command("placement-manage", "audit", *arguments, url=synced_url)
+    done = command("placement-manage", "audit", *arguments, url=synced)
     assert done.returncode == code
     assert words in done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.fixture
-def synced_url(tmp_path: Path, command: Command) -> str:
-    url = f"sqlite:///{tmp_path}/audit.sqlite"
-    assert command("placement-manage", "db", "sync", url=url).returncode == 0
-    return url
-
-
+@AT_HEAD
 def test_the_time_of_the_audit_is_left_for_prometheus(
     command: Command, ledger: Database, url: str, existing: Path, tmp_path: Path
 ) -> None:

@@ -18,43 +18,46 @@ from sqlalchemy import make_url
 
 from placement.db import invariants, schema
 from placement.db.database import Database
-from placement.db.engine import make_engine
-from placement.version import VERSION
 from tests.faults.proxy import Proxy
 from tests.ops import clouds
-from tests.ops.conftest import Command
-from tests.support.databases import scratch_database
+from tests.ops.conftest import AT_HEAD, Command, at, on
+from tests.support.commands import Forked
+from tests.support.databases import opened, scratch_database
 from tests.support.processes import wait_until
 
 MISSING_ROOT = "which is missing its root provider id."
 MISSING_CONSUMER = "which is missing a consumer record."
 
 
-def opened(url: str) -> Database:
-    return Database(make_engine(url))
+FIRST = schema.REVISIONS[0]
+OLD = "b4ed3a175331"
+OLD_HEAD = "a082b8bb98d0"
 
 
 def execute(url: str, *statements: str) -> None:
-    database = opened(url)
-    with database.engine.connect() as connection:
+    with opened(url) as database, database.engine.connect() as connection:
         for statement in statements:
             connection.exec_driver_sql(statement)
-    database.dispose()
+
+
+def load(url: str, rows: clouds.Rows) -> None:
+    with opened(url) as database:
+        clouds.load(database, rows)
+
+
+def revision_of(url: str) -> str | None:
+    with opened(url) as database:
+        return schema.current(database)
 
 
 @pytest.fixture
-def synced(sqlite_url: str) -> str:
-    database = opened(sqlite_url)
-    schema.sync(database)
-    database.dispose()
-    return sqlite_url
+def gaps(url: str) -> str:
+    """The URL of an old database with rows that lack a root or a consumer."""
+    load(url, clouds.with_gaps())
+    return url
 
 
-def with_gaps(url: str) -> None:
-    database = opened(url)
-    schema.sync(database, target="b4ed3a175331")
-    clouds.load(database, clouds.with_gaps())
-    database.dispose()
+WITH_GAPS = at(OLD)
 
 
 def is_one_line(result: "subprocess.CompletedProcess[str]", code: int = 1) -> bool:
@@ -103,12 +106,6 @@ def test_usage_errors(command: Command, synced: str, arguments: list[str]) -> No
     assert "usage: placement-manage" in result.stderr
 
 
-def test_version_of_the_program(command: Command) -> None:
-    result = command("placement-manage", "--version")
-
-    assert (result.returncode, result.stdout) == (0, f"{VERSION}\n")
-
-
 def test_sync_version_and_stamp(command: Command, url: str) -> None:
     def run(*arguments: str) -> tuple[int, str, str]:
         result = command("placement-manage", "db", *arguments, url=url)
@@ -138,9 +135,9 @@ def test_unknown_stamp(command: Command, synced: str) -> None:
     assert "a082b8bb98d0" in result.stderr
 
 
-def test_blockers_name_the_way_out(command: Command, url: str) -> None:
-    with_gaps(url)
-
+@WITH_GAPS
+def test_blockers_name_the_way_out(command: Command, gaps: str) -> None:
+    url = gaps
     first = command("placement-manage", "db", "sync", url=url)
     assert is_one_line(first)
     assert MISSING_ROOT in first.stderr
@@ -177,37 +174,37 @@ def migrate(command: Command, url: str, *arguments: str, **more: str) -> tuple[i
     return result.returncode, result.stdout
 
 
-def test_migrations_until_complete(command: Command, url: str) -> None:
-    with_gaps(url)
-
-    assert migrate(command, url) == (
+@WITH_GAPS
+def test_migrations_until_complete(command: Command, gaps: str) -> None:
+    assert migrate(command, gaps) == (
         0,
         "Running batches of 50 until complete\n"
         "2 rows matched query set_root_provider_ids, 2 migrated\n"
         "5 rows matched query create_incomplete_consumers, 5 migrated\n" + TABLE.format(2, 5),
     )
-    assert migrate(command, url) == (
+    assert migrate(command, gaps) == (
         0,
         "Running batches of 50 until complete\n" + TABLE.format(0, 0),
     )
 
 
-def test_one_batch_at_a_time(command: Command, sqlite_url: str) -> None:
+@WITH_GAPS
+@on("sqlite")
+def test_one_batch_at_a_time(command: Command, gaps: str) -> None:
     """A batch that the first migration uses up never calls, nor lists, the second."""
-    with_gaps(sqlite_url)
     roots = "2 rows matched query set_root_provider_ids, 2 migrated\n"
     consumers = "{0} rows matched query create_incomplete_consumers, {0} migrated\n"
 
-    assert migrate(command, sqlite_url, "--max-count", "2") == (1, roots + FIRST_ONLY)
-    assert migrate(command, sqlite_url, "--max-count", "3") == (
+    assert migrate(command, gaps, "--max-count", "2") == (1, roots + FIRST_ONLY)
+    assert migrate(command, gaps, "--max-count", "3") == (
         1,
         consumers.format(3) + TABLE.format(0, 3),
     )
-    assert migrate(command, sqlite_url, "--max-count", "3") == (
+    assert migrate(command, gaps, "--max-count", "3") == (
         1,
         consumers.format(2) + TABLE.format(0, 2),
     )
-    assert migrate(command, sqlite_url, "--max-count", "3") == (0, TABLE.format(0, 0))
+    assert migrate(command, gaps, "--max-count", "3") == (0, TABLE.format(0, 0))
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "many", "1.5", ""])
@@ -218,40 +215,39 @@ def test_bad_count(command: Command, synced: str, count: str) -> None:
     )
 
 
-def test_owners_of_incomplete_consumers(command: Command, sqlite_url: str) -> None:
+def test_owners_of_incomplete_consumers(command: Command, synced: str) -> None:
     """Project and user appear also when there is nothing to do; the options name them."""
     named = {
         "OS_PLACEMENT__INCOMPLETE_CONSUMER_PROJECT_ID": "lost-project",
         "OS_PLACEMENT__INCOMPLETE_CONSUMER_USER_ID": "lost-user",
     }
-    database = opened(sqlite_url)
-    schema.sync(database)
+    assert migrate(command, synced, **named)[0] == 0
 
-    assert migrate(command, sqlite_url, **named)[0] == 0
-
-    rows = clouds.dump(database)
+    with opened(synced) as database:
+        rows = clouds.dump(database)
     assert [row["external_id"] for row in rows["projects"]] == ["lost-project"]
     assert [row["external_id"] for row in rows["users"]] == ["lost-user"]
     assert rows["consumers"] == []
 
 
-def test_migration_that_fails(command: Command, sqlite_url: str) -> None:
+@WITH_GAPS
+@on("sqlite")
+def test_migration_that_fails(command: Command, gaps: str) -> None:
     """It is reported and the other one runs; the exit code says whether to call again."""
-    with_gaps(sqlite_url)
-    execute(sqlite_url, "ALTER TABLE projects RENAME TO gone")
+    execute(gaps, "ALTER TABLE projects RENAME TO gone")
     failure = "Error attempting to run <create_incomplete_consumers>\n"
     unexpected = "Some migrations failed unexpectedly. Check log for details.\n"
     roots = "2 rows matched query set_root_provider_ids, 2 migrated\n"
 
-    assert migrate(command, sqlite_url, "--max-count", "5") == (
+    assert migrate(command, gaps, "--max-count", "5") == (
         1,
         roots + failure + TABLE.format(2, 0),
     )
-    assert migrate(command, sqlite_url, "--max-count", "5") == (
+    assert migrate(command, gaps, "--max-count", "5") == (
         2,
         failure + TABLE.format(0, 0) + unexpected,
     )
-    result = command("placement-manage", "db", "online_data_migrations", url=sqlite_url)
+    result = command("placement-manage", "db", "online_data_migrations", url=gaps)
     assert result.returncode == 2
     assert "no such table: projects" in result.stderr
 
@@ -266,9 +262,8 @@ def violations(result: "subprocess.CompletedProcess[str]") -> dict[str, tuple[st
     return {name: (verdict, int(number)) for name, verdict, number in cells if number != "0"}
 
 
-def test_check_finds_and_repairs(command: Command, url: str) -> None:
-    database = opened(url)
-    schema.sync(database)
+@AT_HEAD
+def test_check_finds_and_repairs(command: Command, url: str, database: Database) -> None:
     clouds.load(database, clouds.complete())
     idle = {"id": 99, "uuid": clouds.uuid(2, 99), "project_id": 1, "user_id": 1, "generation": 3}
     clouds.load(database, {"consumers": [idle]})
@@ -294,13 +289,10 @@ def test_check_finds_and_repairs(command: Command, url: str) -> None:
     # A searching worker must read again what was repaired.
     assert all(row["revision"] > before[row["id"]] for row in rows["resource_providers"])
     assert len(rows["consumers"]) == clouds.CONSUMERS
-    database.dispose()
 
 
 def test_check_reports_what_it_cannot_repair(command: Command, synced: str) -> None:
-    database = opened(synced)
-    clouds.load(database, clouds.complete())
-    database.dispose()
+    load(synced, clouds.complete())
     execute(
         synced,
         "DELETE FROM inventories WHERE resource_provider_id = 101",
@@ -318,7 +310,9 @@ def test_check_reports_what_it_cannot_repair(command: Command, synced: str) -> N
         "allocations fit min_unit, max_unit and step_size": ("note", 3),
     }
     # By what the API knows them by.
-    assert re.search(r"\n  consumer \S+, provider [0-9a-f-]{36}, class [A-Z_]+, used", result.stdout)
+    assert re.search(
+        r"\n  consumer \S+, provider [0-9a-f-]{36}, class [A-Z_]+, used", result.stdout
+    )
 
 
 # placement-status
@@ -363,25 +357,25 @@ def status(command: Command, url: str, *more: str) -> tuple[int, str]:
     return result.returncode, result.stdout
 
 
-@pytest.mark.parametrize("revision", ["before owners", "0d4e8f62b1a7", "b4ed3a175331"])
+@pytest.mark.parametrize(
+    ("revision", "lost", "stamp"),
+    [
+        (FIRST, ("consumers", "projects", "users"), "base"),
+        (FIRST, (), FIRST),
+        (OLD, (), OLD),
+    ],
+)
 def test_the_advice_for_tables_without_a_revision_is_right(
-    command: Command, url: str, revision: str
+    command: Command, gaps: str, lost: tuple[str, ...], stamp: str
 ) -> None:
     """A copy from nova: what ``db sync`` prints is typed as it stands, and leads to head."""
-    database = opened(url)
-    schema.sync(database, target="0d4e8f62b1a7" if revision == "before owners" else revision)
-    clouds.load(database, clouds.with_gaps())
-    database.dispose()
-    lost = ["alembic_version"]
-    if revision == "before owners":
-        lost += ["consumers", "projects", "users"]
-    execute(url, *(f"DROP TABLE {name}" for name in lost))
+    url = gaps
+    execute(url, *(f"DROP TABLE {name}" for name in ("alembic_version", *lost)))
 
     refused = command("placement-manage", "db", "sync", url=url)
 
     assert is_one_line(refused)
     advised = re.findall(r'"(placement-manage db [^"]+)"', refused.stderr)
-    stamp = "base" if revision == "before owners" else revision
     assert advised[0] == f"placement-manage db stamp {stamp}"
     *before, last = [command(*line.split(), url=url) for line in advised]
     assert [each.stderr for each in before if "Traceback" in each.stderr] == []
@@ -390,17 +384,15 @@ def test_the_advice_for_tables_without_a_revision_is_right(
     assert command("placement-manage", "db", "check", url=url).returncode == 0
 
 
-@pytest.mark.parametrize("revision", ["b4ed3a175331", "a082b8bb98d0", "head"])
-def test_healthy_status(command: Command, sqlite_url: str, revision: str) -> None:
-    database = opened(sqlite_url)
-    schema.sync(database, target=schema.HEAD if revision == "head" else revision)
-
-    assert status(command, sqlite_url) == (0, HEALTHY)
+@at(OLD, OLD_HEAD, schema.HEAD)
+@on("sqlite")
+def test_healthy_status(command: Command, url: str) -> None:
+    assert status(command, url) == (0, HEALTHY)
 
 
-def test_status_of_old_data(command: Command, url: str) -> None:
-    with_gaps(url)
-
+@WITH_GAPS
+def test_status_of_old_data(command: Command, gaps: str) -> None:
+    url = gaps
     code, output = status(command, url)
     assert code == 2
     assert ROOTS_MISSING in output
@@ -431,9 +423,7 @@ def test_status_of_a_json_policy(command: Command, synced: str, tmp_path: Path) 
 
 
 def test_status_of_wrong_counters(command: Command, synced: str) -> None:
-    database = opened(synced)
-    clouds.load(database, clouds.complete())
-    database.dispose()
+    load(synced, clouds.complete())
 
     code, output = status(command, synced)
 
@@ -442,14 +432,15 @@ def test_status_of_wrong_counters(command: Command, synced: str) -> None:
     assert "db check --repair" in output
 
 
-@pytest.mark.parametrize("revision", ["a082b8bb98d0", "head"])
-def test_status_of_inventories_without_a_class(command: Command, url: str, revision: str) -> None:
+@pytest.mark.parametrize("upgraded", [False, True])
+@at(OLD_HEAD)
+def test_status_of_inventories_without_a_class(
+    command: Command, url: str, database: Database, upgraded: bool
+) -> None:
     """Told before the upgrade and after it, and gone after the repair, with all that is used."""
-    database = opened(url)
-    schema.sync(database, target="a082b8bb98d0")
     clouds.load(database, clouds.complete())
     execute(url, "DELETE FROM resource_classes WHERE id = 10000")
-    if revision == "head":
+    if upgraded:
         schema.sync(database)
 
     code, output = status(command, url)
@@ -463,7 +454,6 @@ def test_status_of_inventories_without_a_class(command: Command, url: str, revis
     assert command("placement-manage", "db", "check", url=url).returncode == 0
     assert len(clouds.dump(database)["inventories"]) == 3 * clouds.HOSTS
     assert status(command, url) == (0, HEALTHY)
-    database.dispose()
 
 
 @pytest.mark.parametrize("arguments", [[], ["upgrade"], ["upgrade", "chekc"]])
@@ -534,9 +524,7 @@ class TestMistakes:
         assert "refused" in result.stderr.splitlines()[0]
         assert "s3cret" not in result.stderr
 
-    @pytest.mark.mysql
-    @pytest.mark.postgresql
-    @pytest.mark.parametrize("url", ["mysql", "postgresql"], indirect=True)
+    @on("mysql", "postgresql")
     def test_wrong_credentials(self, command: Command, arguments: list[str], url: str) -> None:
         result = command(*arguments, url=url.replace("root", "nobody:s3cret"))
 
@@ -551,12 +539,11 @@ class TestMistakes:
         assert "refused" in result.stderr
 
 
-def test_read_only_file(command: Command, sqlite_url: str) -> None:
-    database = opened(sqlite_url)
-    schema.sync(database, target="a082b8bb98d0")
-    clouds.load(database, clouds.complete())
-    database.dispose()
-    read_only = sqlite_url.replace("sqlite:///", "sqlite:///file:") + "?mode=ro&uri=true"
+@at(OLD_HEAD)
+@on("sqlite")
+def test_read_only_file(command: Command, url: str) -> None:
+    load(url, clouds.complete())
+    read_only = url.replace("sqlite:///", "sqlite:///file:") + "?mode=ro&uri=true"
 
     for arguments in (["sync"], ["online_data_migrations"], ["stamp", "head"]):
         result = command("placement-manage", "db", *arguments, url=read_only)
@@ -565,7 +552,7 @@ def test_read_only_file(command: Command, sqlite_url: str) -> None:
         if arguments != ["online_data_migrations"]:
             assert is_one_line(result)
             assert "takes no writes" in result.stderr
-    assert schema.current(opened(sqlite_url)) == "a082b8bb98d0"
+    assert revision_of(url) == OLD_HEAD
     assert command("placement-manage", "db", "version", url=read_only).returncode == 0
 
 
@@ -612,7 +599,7 @@ def test_full_disk(command: Command, small_disk: Path) -> None:
     assert reached in schema.REVISIONS[:-1]
     subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
     assert command("placement-manage", "db", "sync", url=url).returncode == 0
-    assert schema.current(opened(url)) == schema.HEAD
+    assert revision_of(url) == schema.HEAD
 
 
 @pytest.mark.parametrize(
@@ -626,30 +613,28 @@ def test_full_disk(command: Command, small_disk: Path) -> None:
     ids=" ".join,
 )
 def test_progress_is_shown_on_terminals_only(
-    environment: dict[str, str], sqlite_url: str, arguments: list[str], shown: str
+    environment: dict[str, str], sqlite_url: str, synced: str, arguments: list[str], shown: str
 ) -> None:
     """In plain lines and files there is none of it."""
-    if arguments != ["sync"]:
-        schema.sync(opened(sqlite_url))
-    command = [str(Path(sys.executable).parent / "placement-manage"), "db", *arguments]
-    environment = {**environment, "OS_PLACEMENT_DATABASE__CONNECTION": sqlite_url}
+    url = sqlite_url if arguments == ["sync"] else synced
+    environment = {**environment, "OS_PLACEMENT_DATABASE__CONNECTION": url}
 
-    def run(stderr: Any) -> "subprocess.CompletedProcess[bytes]":
-        return subprocess.run(
-            command, env=environment, stdout=subprocess.PIPE, stderr=stderr, timeout=60, check=True
-        )
+    def run(stderr: str | None = None) -> "subprocess.CompletedProcess[str]":
+        command = ("placement-manage", "db", *arguments)
+        return Forked(*command, environment=environment, stderr=stderr).wait()
 
     terminal, end = pty.openpty()
     termios.tcsetwinsize(end, (24, 100))
-    on_terminal = run(end)
+    on_terminal = run(os.ttyname(end))
     os.write(end, b".")  # so that reading ends, whatever was written
     written = os.read(terminal, 10000).decode()
     for side in (end, terminal):
         os.close(side)
-    elsewhere = run(subprocess.PIPE)
+    elsewhere = run()
 
+    assert on_terminal.returncode == elsewhere.returncode == 0
     assert shown in written
-    assert elsewhere.stderr == b""
+    assert elsewhere.stderr == ""
     assert elsewhere.stdout == on_terminal.stdout
 
 
@@ -684,20 +669,21 @@ def test_configuration_directory_is_for_the_web_only(
         assert command("placement-manage", option, value, "db", "version").stdout == "None\n"
 
 
-def test_command_line_beats_environment_beats_file(command: Command, tmp_path: Path) -> None:
-    urls = {name: f"sqlite:///{tmp_path / name}.sqlite" for name in ("file", "env")}
-    schema.sync(opened(urls["env"]))
-    schema.sync(opened(urls["file"]), target="a082b8bb98d0")
+@at(OLD_HEAD)
+@on("sqlite")
+def test_command_line_beats_environment_beats_file(
+    command: Command, url: str, synced: str, tmp_path: Path
+) -> None:
     file = tmp_path / "placement.conf"
-    file.write_text(f"[placement_database]\nconnection = {urls['file']}\n")
+    file.write_text(f"[placement_database]\nconnection = {url}\n")
 
     def version(**more: Any) -> str:
         return command(
             "placement-manage", "--config-file", str(file), "db", "version", **more
         ).stdout
 
-    assert version() == "a082b8bb98d0\n"
-    assert version(url=urls["env"]) == f"{schema.HEAD}\n"
+    assert version() == f"{OLD_HEAD}\n"
+    assert version(url=synced) == f"{schema.HEAD}\n"
 
 
 # Start and leave

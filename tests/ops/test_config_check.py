@@ -14,7 +14,7 @@ from placement.cmd import manage
 from placement.db import schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from tests.ops.conftest import Command
+from tests.ops.conftest import AT_HEAD, Command, on
 from tests.ops.test_startup import Starter, critical, start  # noqa: F401
 
 IDENTITY = """
@@ -30,18 +30,6 @@ project_domain_name = Default
 """
 
 Check = Callable[..., tuple[int, list[str]]]
-
-
-@pytest.fixture
-def synced(sqlite_url: str) -> str:
-    sync(sqlite_url)
-    return sqlite_url
-
-
-def sync(url: str, target: str = schema.HEAD) -> None:
-    database = Database(make_engine(url))
-    schema.sync(database, target=target)
-    database.dispose()
 
 
 @pytest.fixture
@@ -238,7 +226,9 @@ def test_metrics_directory_is_looked_at_and_not_made(check: Check, tmp_path: Pat
     directory.parent.write_text("")
     code, lines = check(settings, "--before", "start")
     assert code == 1
-    assert lines == [f"error: {directory.parent} of [insight]/metrics_directory is not a directory."]
+    assert lines == [
+        f"error: {directory.parent} of [insight]/metrics_directory is not a directory."
+    ]
 
 
 # The database
@@ -302,11 +292,9 @@ def user_who_may_only_read(url: str) -> Iterator[str]:
         administrator.dispose()
 
 
-@pytest.mark.mysql
-@pytest.mark.postgresql
-@pytest.mark.parametrize("url", ["mysql", "postgresql"], indirect=True)
+@AT_HEAD
+@on("mysql", "postgresql")
 def test_missing_rights(check: Check, start: Starter, url: str) -> None:  # noqa: F811
-    sync(url)
     assert start(url).stdout.count("STARTED 200") == 1
     with user_who_may_only_read(url) as reader:
         code, lines = check("", "--before", "start", url=reader)

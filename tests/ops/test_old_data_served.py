@@ -1,5 +1,6 @@
 """The API over data of any age, and data migrations while it is written to (specification 06 section 7.4)."""
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +11,10 @@ import webob
 from placement import deploy
 from placement.db import invariants, online_migrations, schema
 from placement.db.database import Database
-from placement.db.engine import make_engine
 from placement.db.migrations import MigrationBlocked
 from tests.ops import clouds
-from tests.support.databases import scratch_database
+from tests.ops.conftest import AT_HEAD, at, on
+from tests.support.databases import opened, scratch_database
 from tests.support.service import configure
 
 LATEST = "placement latest"
@@ -59,6 +60,7 @@ def answers(ask: Ask) -> dict[str, Any]:
     return {path: answer.json for path, answer in found.items()}
 
 
+@functools.cache
 def expected_answers(generation: int, incomplete: bool) -> dict[str, Any]:
     """What the service answers on a database that never knew another schema.
 
@@ -76,19 +78,14 @@ def expected_answers(generation: int, incomplete: bool) -> dict[str, Any]:
         for row in rows["resource_providers"]:
             if row["id"] in (clouds.HOSTS, 100 + clouds.HOSTS):
                 row |= {"root_provider_id": row["id"], "parent_provider_id": None}
-    with scratch_database("sqlite") as url:
-        fresh = Database(make_engine(url))
-        schema.sync(fresh)
+    with scratch_database("sqlite", schema.HEAD) as url, opened(url) as fresh:
         clouds.load(fresh, rows)
         settle(fresh)
-        found = answers(serve(fresh))
-        fresh.dispose()
-    return found
+        return answers(serve(fresh))
 
 
-@pytest.mark.parametrize("revision", schema.REVISIONS)
+@at(*schema.REVISIONS)
 def test_upgraded_database_answers_like_a_new_one(database: Database, revision: str) -> None:
-    schema.sync(database, target=revision)
     clouds.load(database, clouds.complete())
     schema.sync(database)
     if schema.REVISIONS.index(revision) >= schema.REVISIONS.index(COUNTERS):
@@ -106,10 +103,9 @@ def test_upgraded_database_answers_like_a_new_one(database: Database, revision: 
     )
 
 
-@pytest.mark.parametrize("revision", schema.REVISIONS[: schema.REVISIONS.index("611cd6dffd7b")])
+@at(*schema.REVISIONS[: schema.REVISIONS.index("611cd6dffd7b")])
 def test_completed_database_answers_like_a_new_one(database: Database, revision: str) -> None:
     """Rows without a root or a consumer: a copy that is stamped, completed and upgraded."""
-    schema.sync(database, target=revision)
     clouds.load(database, clouds.with_gaps())
     with database.engine.connect() as connection:
         connection.exec_driver_sql("DROP TABLE alembic_version")
@@ -128,8 +124,7 @@ def test_completed_database_answers_like_a_new_one(database: Database, revision:
 
 
 def with_incomplete(database: Database, extra: int = 0) -> None:
-    """Load a cloud at head in which some consumers have allocations and no row."""
-    schema.sync(database)
+    """Load a cloud, into a database at head, in which some consumers have allocations and no row."""
     rows = clouds.complete()
     for number in range(clouds.CONSUMERS + 1, clouds.CONSUMERS + 1 + extra):
         clouds._add_consumer(rows, number)
@@ -149,6 +144,7 @@ def claim(number: int, host: int, **more: Any) -> dict[str, Any]:
     }
 
 
+@AT_HEAD
 def test_data_migrations_while_the_service_writes(database: Database) -> None:
     """Consumers are claimed for, replaced and deleted while they are being completed."""
     with_incomplete(database, extra=48)
@@ -188,12 +184,13 @@ def test_data_migrations_while_the_service_writes(database: Database) -> None:
 
 
 @pytest.mark.parametrize("migrated", [False, True], ids=["before", "after"])
+@AT_HEAD
+@on("sqlite")
 @pytest.mark.parametrize("version", ["1.0", "1.7", "1.8", "1.12", "1.27", "1.28", "1.38"])
 def test_replacing_allocations_that_had_no_consumer(
-    sqlite_url: str, version: str, migrated: bool
+    database: Database, version: str, migrated: bool
 ) -> None:
     """Specification 06 section 7.4: whoever replaces them gives them a consumer."""
-    database = Database(make_engine(sqlite_url))
     with_incomplete(database)
     if migrated:
         online_migrations.create_incomplete_consumers(database, IDS, 1000)
@@ -223,9 +220,9 @@ def test_replacing_allocations_that_had_no_consumer(
     assert [*shown["allocations"]] == [clouds.uuid(1, 2)]
     online_migrations.create_incomplete_consumers(database, IDS, 1000)
     assert invariants.violations(database) == []
-    database.dispose()
 
 
+@AT_HEAD
 def test_deleting_allocations_that_had_no_consumer(database: Database) -> None:
     with_incomplete(database)
     ask = serve(database)

@@ -69,7 +69,9 @@ def test_bill_of_materials_names_what_is_installed(packages: tuple[Path, set[str
     (bill,) = packages[0].glob("*.cdx.json")
     said = json.loads(bill.read_text())
 
-    locked = re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", (ROOT / "requirements.lock").read_text(), re.M)
+    locked = re.findall(
+        r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", (ROOT / "requirements.lock").read_text(), re.M
+    )
     assert said["bomFormat"] == "CycloneDX"
     assert said["metadata"]["component"]["name"] == "placement"
     assert {(each["name"], each["version"]) for each in said["components"]} == set(locked)

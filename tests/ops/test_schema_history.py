@@ -15,6 +15,7 @@ from placement.db.database import Database, Transaction
 from placement.db.migrations import MigrationBlocked
 from placement.objects import coexistence
 from tests.ops import clouds
+from tests.ops.conftest import AT_HEAD, at, on
 
 RELEASED = ("b4ed3a175331", "611cd6dffd7b", "b5c396305c25", "422ece571366", "a082b8bb98d0")
 BEFORE_BLOCKERS = schema.REVISIONS[: schema.REVISIONS.index("611cd6dffd7b")]
@@ -49,11 +50,10 @@ def test_migrations_lead_to_the_models(database: Database) -> None:
     assert schema.current(database) == schema.HEAD
 
 
-@pytest.mark.parametrize("revision", schema.REVISIONS)
+@at(*schema.REVISIONS)
 def test_upgrade_keeps_every_row_and_computes_what_is_new(
     database: Database, revision: str
 ) -> None:
-    schema.sync(database, target=revision)
     clouds.load(database, clouds.complete())
     before = clouds.dump(database)
 
@@ -73,19 +73,21 @@ def test_upgrade_keeps_every_row_and_computes_what_is_new(
     assert differences(database) == []
 
 
+@at(RELEASED[-1])
 def test_upgrade_gives_every_provider_a_generation(database: Database) -> None:
-    schema.sync(database, target=RELEASED[-1])
     clouds.load(database, clouds.complete())
-    database.write(lambda tx: tx.connection.execute(text("UPDATE resource_providers SET generation = NULL")))
+    database.write(
+        lambda tx: tx.connection.execute(text("UPDATE resource_providers SET generation = NULL"))
+    )
 
     schema.sync(database)
 
     assert {row["generation"] for row in clouds.dump(database)["resource_providers"]} == {0}
 
 
+@at(RELEASED[-1])
 def test_ratios_keep_the_digits_that_were_shown(database: Database) -> None:
     """A database that was taken over shows what it showed before, on MariaDB too."""
-    schema.sync(database, target=RELEASED[-1])
     clouds.load(database, clouds.complete())
     ratios = (1.1, 16.0, 0.3, 1234.5)
     for key, ratio in enumerate(ratios, start=1):
@@ -100,9 +102,9 @@ def test_ratios_keep_the_digits_that_were_shown(database: Database) -> None:
     assert float(clouds.dump(database)["inventories"][0]["allocation_ratio"]) == 1.2345674
 
 
+@at(RELEASED[-1])
 def test_inventories_without_a_class_are_taken_over(database: Database) -> None:
     """A race of an older service left them: no upgrade fails on them, and no new one comes."""
-    schema.sync(database, target=RELEASED[-1])
     clouds.load(database, clouds.complete())
     with database.engine.connect() as connection:
         connection.exec_driver_sql("DELETE FROM resource_classes WHERE id = 10000")
@@ -146,10 +148,9 @@ def check_counters(rows: clouds.Rows) -> None:
     assert sum(ledger.values()) == clouds.CONSUMERS * (512 + 2)
 
 
-@pytest.mark.parametrize("revision", BEFORE_BLOCKERS)
-def test_gaps_block_until_the_data_is_migrated(database: Database, revision: str) -> None:
+@at(*BEFORE_BLOCKERS)
+def test_gaps_block_until_the_data_is_migrated(database: Database) -> None:
     """The operator's way: sync is refused twice, and the data migrations clear the way."""
-    schema.sync(database, target=revision)
     clouds.load(database, clouds.with_gaps())
     before = clouds.dump(database)
 
@@ -170,10 +171,9 @@ def test_gaps_block_until_the_data_is_migrated(database: Database, revision: str
     assert invariants.violations(database) == []
 
 
-@pytest.mark.parametrize("revision", BEFORE_BLOCKERS)
-def test_the_data_can_be_migrated_before_the_first_sync(database: Database, revision: str) -> None:
+@at(*BEFORE_BLOCKERS)
+def test_the_data_can_be_migrated_before_the_first_sync(database: Database) -> None:
     """What the message about a database without a revision advises: the way is clear at once."""
-    schema.sync(database, target=revision)
     clouds.load(database, clouds.with_gaps())
 
     assert online_migrations.set_root_provider_ids(database, IDS, 50) == (2, 2)
@@ -187,8 +187,8 @@ def test_the_data_can_be_migrated_before_the_first_sync(database: Database, revi
     assert invariants.violations(database) == []
 
 
+@AT_HEAD
 def test_sync_at_head_changes_nothing(database: Database) -> None:
-    schema.sync(database)
     clouds.load(database, clouds.complete())
     before = clouds.dump(database)
 
@@ -218,8 +218,8 @@ def interrupt(database: Database, statement_number: int) -> Any:
 
 
 @pytest.mark.parametrize("cut", [1, 4, 8, 12, 15])
+@at(schema.REVISIONS[0])
 def test_interrupted_upgrade_is_finished_by_the_next(database: Database, cut: int) -> None:
-    schema.sync(database, target=schema.REVISIONS[0])
     clouds.load(database, clouds.complete())
     before = clouds.dump(database)
     sync_until(database, cut)
@@ -243,8 +243,7 @@ def sync_until(database: Database, statement_number: int) -> None:
         event.remove(database.engine, "after_cursor_execute", hook)
 
 
-@pytest.mark.mysql
-@pytest.mark.parametrize("url", ["mysql"], indirect=True)
+@on("mysql")
 @pytest.mark.parametrize("cut", [1, 9, 25, 41, 52, 60])
 def test_cuts_of_a_first_sync_on_mysql_are_mended(database: Database, cut: int) -> None:
     """MySQL keeps half a revision."""
@@ -256,11 +255,10 @@ def test_cuts_of_a_first_sync_on_mysql_are_mended(database: Database, cut: int) 
     assert schema.current(database) == schema.HEAD
 
 
-@pytest.mark.mysql
-@pytest.mark.parametrize("url", ["mysql"], indirect=True)
+@on("mysql")
+@at(RELEASED[-1])
 def test_names_compare_byte_for_byte_on_mysql(database: Database) -> None:
     """Also after an upgrade of tables that another character set was the default of."""
-    schema.sync(database, target="a082b8bb98d0")
     with database.engine.connect() as connection:
         connection.exec_driver_sql(
             "ALTER TABLE resource_providers ROW_FORMAT=COMPACT, "
@@ -281,8 +279,8 @@ def test_names_compare_byte_for_byte_on_mysql(database: Database) -> None:
     assert database.write(work) == 1
 
 
+@AT_HEAD
 def test_newer_schema_is_not_touched(database: Database) -> None:
-    schema.sync(database)
     with database.engine.connect() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'fedcba987654'")
 
@@ -292,9 +290,9 @@ def test_newer_schema_is_not_touched(database: Database) -> None:
     assert schema.current(database) == "fedcba987654"
 
 
+@at(RELEASED[0])
 def test_tables_without_revision_are_not_touched(database: Database) -> None:
     """A copy from nova that was not stamped."""
-    schema.sync(database, target="b4ed3a175331")
     clouds.load(database, clouds.complete())
     with database.engine.connect() as connection:
         connection.exec_driver_sql("DROP TABLE alembic_version")

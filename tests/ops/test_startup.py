@@ -17,9 +17,10 @@ from placement import conf as configuration
 from placement import db_api, deploy
 from placement.db import models, schema, standard_names
 from placement.db.database import Database, Transaction
-from placement.db.engine import make_engine
 from tests.ops import clouds
+from tests.ops.conftest import AT_HEAD, on
 from tests.ops.test_schema_history import differences
+from tests.support.commands import Forked
 
 START = """
 import gc
@@ -28,52 +29,27 @@ print("COLLECTABLE", len(gc.get_objects()))
 import webob
 status = webob.Request.blank("/").get_response(application).status_int
 print("STARTED", status)
-import time
-print("SECONDS", time.process_time())
 """
+LINE = ("-c", START, "--config-file", "/no/option/of/ours", "--bogus")
 
 Starter = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def start(environment: dict[str, str], tmp_path: Path) -> Starter:
+def start(environment: dict[str, str]) -> Starter:
     """Import the application in a new process whose command line means nothing to us."""
 
     def run(url: str | None = None, **more: str) -> "subprocess.CompletedProcess[str]":
-        return begin(environment, url, **more)[0]
+        return Forked(*LINE, environment=of_start(environment, url, **more)).wait()
 
     return run
 
 
-def begin(
-    environment: dict[str, str], url: str | None, processes: int = 1, **more: str
-) -> list["subprocess.CompletedProcess[str]"]:
-    """Start so many processes at once and wait for all."""
+def of_start(environment: dict[str, str], url: str | None, **more: str) -> dict[str, str]:
+    """Return the environment of a start on this database."""
     named = {"OS_PLACEMENT_DATABASE__CONNECTION": url} if url else {}
     common = {"OS_API__AUTH_STRATEGY": "noauth2", "OS_PLACEMENT_DATABASE__MAX_RETRIES": "0"}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", START, "--config-file", "/no/option/of/ours", "--bogus"],
-            env={**environment, **common, **named, **more},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(processes)
-    ]
-    results = []
-    for process in started:
-        output, errors = process.communicate(timeout=120)
-        results.append(
-            subprocess.CompletedProcess(process.args, process.returncode, output, errors)
-        )
-    return results
-
-
-def sync(url: str, target: str = schema.HEAD) -> None:
-    database = Database(make_engine(url))
-    schema.sync(database, target=target)
-    database.dispose()
+    return {**environment, **common, **named, **more}
 
 
 SYNC = {"OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
@@ -82,19 +58,21 @@ SYNC = {"OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
 # Finding the configuration
 
 
-def test_environment_alone_is_enough(start: Starter, sqlite_url: str) -> None:
-    result = start(sqlite_url, **SYNC)
-
-    assert "STARTED 200" in result.stdout, result.stderr
-
-
-def test_a_collection_of_garbage_is_short(start: Starter, sqlite_url: str) -> None:
-    """A full collection, for which all requests wait, leaves out what was there at the start.
+def test_environment_alone_is_enough(environment: dict[str, str], sqlite_url: str) -> None:
+    """A full collection of garbage, for which all requests wait, leaves out what was there at the start.
 
     Imported modules alone have more than 100,000 objects to look at.
     """
-    result = start(sqlite_url, **SYNC)
+    result = subprocess.run(
+        [sys.executable, *LINE],
+        env=of_start(environment, sqlite_url, **SYNC),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
+    assert "STARTED 200" in result.stdout, result.stderr
     (line,) = [line for line in result.stdout.splitlines() if line.startswith("COLLECTABLE")]
     assert int(line.split()[1]) < 5_000
 
@@ -104,9 +82,8 @@ def write_configuration(folder: Path, url: str) -> None:
     (folder / "placement.conf").write_text(f"[placement_database]\nconnection = {url}\n")
 
 
-def test_named_directory_is_the_only_one(start: Starter, sqlite_url: str, tmp_path: Path) -> None:
-    sync(sqlite_url)
-    write_configuration(tmp_path / "etc", sqlite_url)
+def test_named_directory_is_the_only_one(start: Starter, synced: str, tmp_path: Path) -> None:
+    write_configuration(tmp_path / "etc", synced)
     write_configuration(tmp_path / ".placement", "sqlite:////not/this/one")
 
     assert "STARTED" in start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path / "etc")).stdout
@@ -117,12 +94,11 @@ def test_named_directory_is_the_only_one(start: Starter, sqlite_url: str, tmp_pa
 
 
 @pytest.mark.parametrize("blank", ["", "  "])
-def test_default_search(start: Starter, sqlite_url: str, tmp_path: Path, blank: str) -> None:
-    sync(sqlite_url)
+def test_default_search(start: Starter, synced: str, tmp_path: Path, blank: str) -> None:
     write_configuration(tmp_path / ".placement", "sqlite:////not/this/one")
     later = tmp_path / ".placement" / "placement.conf.d"
     later.mkdir()
-    (later / "10-db.conf").write_text(f"[placement_database]\nconnection = {sqlite_url}\n")
+    (later / "10-db.conf").write_text(f"[placement_database]\nconnection = {synced}\n")
 
     assert "STARTED" in start(OS_PLACEMENT_CONFIG_DIR=blank).stdout
 
@@ -146,10 +122,8 @@ def test_connection_is_required(start: Starter) -> None:
     assert "option connection in group [placement_database]" in critical(result)
 
 
-def test_wrong_strategy(start: Starter, sqlite_url: str) -> None:
-    sync(sqlite_url)
-
-    result = start(sqlite_url, OS_API__AUTH_STRATEGY="trust")
+def test_wrong_strategy(start: Starter, synced: str) -> None:
+    result = start(synced, OS_API__AUTH_STRATEGY="trust")
 
     assert result.returncode == 1
     assert "auth_strategy" in result.stdout + result.stderr
@@ -170,11 +144,9 @@ def test_deprecated_place_of_the_strategy(sqlite_url: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("revision", [None, "a082b8bb98d0"])
-def test_schema_must_be_at_head(start: Starter, sqlite_url: str, revision: str | None) -> None:
-    if revision:
-        sync(sqlite_url, revision)
-
-    result = start(sqlite_url)
+@on("sqlite")
+def test_schema_must_be_at_head(start: Starter, url: str) -> None:
+    result = start(url)
 
     assert result.returncode == 1
     assert 'Run the "placement-manage db sync" command.' in critical(result)
@@ -205,8 +177,8 @@ def test_start_with_a_synced_database_runs_no_migration(start: Starter, sqlite_u
 # Standard names
 
 
+@AT_HEAD
 def test_standard_names(database: Database) -> None:
-    schema.sync(database)
     standard_names.synchronise(database)
     standard_names.synchronise(database)
 
@@ -219,8 +191,8 @@ def test_standard_names(database: Database) -> None:
     assert all(row["created_at"] and not row["updated_at"] for row in rows["traits"])
 
 
+@AT_HEAD
 def test_missing_names_are_added_and_others_stay(database: Database) -> None:
-    schema.sync(database)
     standard_names.synchronise(database)
     before = clouds.dump(database)
 
@@ -247,13 +219,15 @@ def test_missing_names_are_added_and_others_stay(database: Database) -> None:
 def test_workers_start_at_once_on_an_empty_database(
     environment: dict[str, str], url: str, database: Database
 ) -> None:
-    results = begin(environment, url, processes=4, **SYNC)
+    starts = [Forked(*LINE, environment=of_start(environment, url, **SYNC)) for _ in range(4)]
 
-    for result in results:
+    for result in [each.wait() for each in starts]:
         assert "STARTED 200" in result.stdout, result.stderr
     assert differences(database) == []
     names = database.read(
-        lambda connection: sorted(connection.connection.scalars(select(models.resource_classes.c.name)))
+        lambda connection: sorted(
+            connection.connection.scalars(select(models.resource_classes.c.name))
+        )
     )
     assert names == sorted(os_resource_classes.STANDARDS)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 
-import pytest
 from sqlalchemy import Connection, text
 
 from placement.cmd import progress
@@ -21,7 +20,7 @@ from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.objects import coexistence
 from tests.ops import clouds
-from tests.ops.conftest import Command
+from tests.ops.conftest import Command, at, on
 from tests.support.old_service import Conflict, OldService, Refused, new_uuid
 
 OLD_HEAD = "a082b8bb98d0"
@@ -97,10 +96,10 @@ class Load:
 
 
 def prepare(database: Database) -> None:
-    schema.sync(database, target=OLD_HEAD)
     standard_names.synchronise(database)
 
 
+@at(OLD_HEAD)
 def test_no_request_of_the_old_service_fails(database: Database, url: str) -> None:
     """On MariaDB a table that is rebuilt under an open transaction would be error 1412."""
     prepare(database)
@@ -184,6 +183,7 @@ def killed_when(url: str, arguments: tuple[str, ...], due: Callable[[], bool]) -
     yield
 
 
+@at(OLD_HEAD)
 def test_killed_in_the_middle_it_goes_on_where_it_was(
     database: Database, url: str, command: Command
 ) -> None:
@@ -221,8 +221,8 @@ def scalar(database: Database, words: str) -> int:
     return 0
 
 
-@pytest.mark.mysql
-@pytest.mark.parametrize("url", ["mysql"], indirect=True)
+@at(OLD_HEAD)
+@on("mysql")
 def test_killed_while_a_table_is_rebuilt(database: Database, url: str, command: Command) -> None:
     """The server finishes what it has begun; the second run waits for it, and does the rest."""
     prepare(database)

@@ -1,14 +1,16 @@
 """Scratch databases on the real engines.
 
 SQLite is always there. A PostgreSQL and a MariaDB server are used where PLACEMENT_TEST_POSTGRESQL and
-PLACEMENT_TEST_MYSQL name them (SQLAlchemy URLs of an account that may create databases), or where one
-answers on this machine without a password. Under CI=true both must be there.
+PLACEMENT_TEST_MYSQL name them (SQLAlchemy URLs of an account that may create databases). Under CI=true both
+must be there: what is not named answers on this machine without a password.
 """
 
+import atexit
 import contextlib
 import functools
 import importlib.util
 import os
+import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -18,8 +20,10 @@ from typing import Any
 import pytest
 import sqlalchemy
 
+from placement.db import schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
+from tests.support.effort import CI
 
 KINDS = ("sqlite", "postgresql", "mysql")
 
@@ -44,19 +48,22 @@ _LOCAL = {
 _VARIABLE = {"postgresql": "PLACEMENT_TEST_POSTGRESQL", "mysql": "PLACEMENT_TEST_MYSQL"}
 
 
-def _admin_engine(url: str) -> sqlalchemy.Engine:
-    return sqlalchemy.create_engine(
+@contextlib.contextmanager
+def _admin_connection(url: str) -> Iterator[sqlalchemy.Connection]:
+    engine = sqlalchemy.create_engine(
         url, isolation_level="AUTOCOMMIT", poolclass=sqlalchemy.NullPool
     )
+    with engine.connect() as connection:
+        yield connection
 
 
 @functools.cache
 def admin_url(kind: str) -> str | None:
     """Return the URL of a server of this kind that lets us create databases, or None."""
     named = os.environ.get(_VARIABLE[kind])
-    for url in (named,) if named else _LOCAL[kind]:
+    for url in (named,) if named else _LOCAL[kind] if CI else ():
         try:
-            with _admin_engine(url).connect() as connection:
+            with _admin_connection(url) as connection:
                 connection.exec_driver_sql("SELECT 1")
         except Exception:
             continue
@@ -70,23 +77,27 @@ def available(kind: str) -> bool:
 
 
 def require(kind: str) -> None:
-    """Skip the test where there is no server of this kind; fail it where there must be one."""
+    """Skip the test where no server of this kind is named; fail it where that does not answer."""
     if available(kind):
         return
-    if os.environ.get("CI"):
-        pytest.fail(f"CI needs a {kind} server: see {_VARIABLE[kind]}")
-    pytest.skip(f"no {kind} server here: see {_VARIABLE[kind]}")
+    variable = _VARIABLE[kind]
+    if CI or os.environ.get(variable):
+        pytest.fail(f"there is no {kind} server where {variable} says, or CI needs one")
+    pytest.skip(f"{kind}: {variable}={_LOCAL[kind][0]} names a server")
 
 
 @contextlib.contextmanager
-def scratch_route(route: str) -> Iterator[str]:
-    """Make an empty database, yield the URL that leads to it by one of ``ROUTES``, and drop it."""
+def scratch_route(route: str, revision: str | None = None) -> Iterator[str]:
+    """Make a database, yield the URL that leads to it by one of ``ROUTES``, and drop it.
+
+    :param revision: of :func:`scratch_database`.
+    """
     kind, driver = ROUTES[route]
     if route == "mysqlclient" and importlib.util.find_spec("MySQLdb") is None:
-        if os.environ.get("CI"):
+        if CI:
             pytest.fail("CI needs mysqlclient")
         pytest.skip("mysqlclient is not installed")
-    with scratch_database(kind) as given:
+    with scratch_database(kind, revision) as given:
         url = sqlalchemy.make_url(given).set(drivername=driver)
         if route.endswith("-alone"):
             url = url.update_query_dict({"multi_statements": "0"})
@@ -109,25 +120,76 @@ def opened(url: str, **options: Any) -> Iterator[Database]:
 
 
 @contextlib.contextmanager
-def scratch_database(kind: str) -> Iterator[str]:
-    """Make an empty database, yield its SQLAlchemy URL, and drop it."""
+def scratch_database(kind: str, revision: str | None = None) -> Iterator[str]:
+    """Make a database, yield its SQLAlchemy URL, and drop it.
+
+    :param revision: of its schema, copied from a database that this process migrates once; None: it is empty.
+    """
     require(kind)
+    template = _template(kind, revision) if revision else None
     if kind == "sqlite":
         with tempfile.TemporaryDirectory(prefix="placement-") as folder:
-            yield f"sqlite:///{Path(folder) / 'placement.sqlite'}"
+            file = Path(folder) / "placement.sqlite"
+            if template:
+                shutil.copy(template, file)
+            yield f"sqlite:///{file}"
         return
     url = admin_url(kind)
     assert url is not None
     name = f"placement_{uuid.uuid4().hex[:12]}"
-    engine = _admin_engine(url)
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    with _admin_connection(url) as connection:
+        copied = f" TEMPLATE {template}" if template and kind == "postgresql" else ""
+        connection.exec_driver_sql(f"CREATE DATABASE {name}{copied}")
         if kind == "postgresql":
             connection.exec_driver_sql(f"ALTER DATABASE {name} SET synchronous_commit = off")
+        elif template:
+            _copy_tables(connection, template, name)
     try:
         made = sqlalchemy.make_url(url).set(database=name)
         yield made.render_as_string(hide_password=False)
     finally:
-        with engine.connect() as connection:
+        with _admin_connection(url) as connection:
             force = " WITH (FORCE)" if kind == "postgresql" else ""
             connection.exec_driver_sql(f"DROP DATABASE {name}{force}")
+
+
+_TEMPLATES: dict[tuple[str, str], str] = {}
+"""The databases that are copied, by kind and revision: a file, or a name on the server. Dropped at exit."""
+
+
+def _template(kind: str, revision: str) -> str:
+    """Return the database with this schema and no rows but its own, made from the newest older one."""
+    if (kind, revision) not in _TEMPLATES:
+        before = schema.REVISIONS[: schema.REVISIONS.index(revision)]
+        older = [each for each in before if (kind, each) in _TEMPLATES]
+        scratch = scratch_database(kind, older[-1] if older else None)
+        url = scratch.__enter__()
+        atexit.register(scratch.__exit__, None, None, None)
+        with opened(url) as database:
+            schema.sync(database, target=revision)
+        _TEMPLATES[kind, revision] = sqlalchemy.make_url(url).database or ""
+    return _TEMPLATES[kind, revision]
+
+
+@functools.cache
+def _definitions(url: str, template: str) -> dict[str, str]:
+    """Return the statement that makes each table of a database of MariaDB."""
+    with _admin_connection(url) as connection:
+        names = connection.exec_driver_sql(f"SHOW TABLES FROM {template}").scalars().all()
+        return {
+            name: connection.exec_driver_sql(f"SHOW CREATE TABLE {template}.{name}").one()[1]
+            for name in names
+        }
+
+
+def _copy_tables(connection: sqlalchemy.Connection, template: str, name: str) -> None:
+    """Fill an empty database of MariaDB with the tables of another, and their rows."""
+    url = admin_url("mysql")
+    assert url is not None
+    connection.exec_driver_sql(f"USE {name}")
+    connection.exec_driver_sql(
+        "SET SESSION foreign_key_checks = 0, sql_mode = 'TRADITIONAL,NO_AUTO_VALUE_ON_ZERO'"
+    )
+    for table, definition in _definitions(url, template).items():
+        connection.exec_driver_sql(definition.replace("%", "%%"))
+        connection.exec_driver_sql(f"INSERT INTO {table} SELECT * FROM {template}.{table}")

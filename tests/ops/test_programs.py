@@ -1,0 +1,48 @@
+"""Each program starts as an operator starts it: from its script, in an interpreter of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from placement.cmd.completion import MODULES
+from placement.version import VERSION
+
+PROGRAMS = Path(sys.executable).parent
+
+
+def start(environment: dict[str, str], *command: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [PROGRAMS / command[0], *command[1:]],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("program", MODULES)
+def test_each_program_starts(environment: dict[str, str], program: str) -> None:
+    result = start(environment, program, "--help")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"usage: {program}")
+
+
+def test_version_of_the_program(environment: dict[str, str]) -> None:
+    result = start(environment, "placement-manage", "--version")
+
+    assert (result.returncode, result.stdout) == (0, f"{VERSION}\n")
+
+
+def test_a_program_that_fails_says_so(environment: dict[str, str], sqlite_url: str) -> None:
+    """In one line, with its exit code, as everything that the other tests run in forked processes."""
+    named = {"OS_PLACEMENT_DATABASE__CONNECTION": sqlite_url}
+
+    result = start(environment | named, "placement-status", "upgrade", "check")
+
+    assert (result.returncode, result.stdout) == (255, "")
+    assert result.stderr.startswith("placement-status: ")
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,100 @@
+"""Programs in processes of their own, forked from one that has imported what they need.
+
+A command takes a tenth of a second of the processor so, and a whole one with its imports. What begins here
+begins where ``main()`` is called; ``tests/ops/test_programs.py`` starts each program as an operator does.
+"""
+
+import atexit
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from tests.support.processes import PATIENCE
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    [
+        __name__,
+        "alembic.command",
+        "keystonemiddleware.auth_token",
+        "psycopg2",
+        "pymysql",
+        "tqdm",
+        "placement.deploy",
+        "placement.cmd.compare",
+        "placement.cmd.manage",
+        "placement.cmd.migrate_inventory",
+        "placement.cmd.status",
+        "placement.cmd.tree",
+        "sqlalchemy.dialects.mysql.pymysql",
+        "sqlalchemy.dialects.postgresql.psycopg2",
+        "sqlalchemy.dialects.sqlite",
+    ]
+)
+
+
+class Forked:
+    """A console script, or a text of Python, that runs beside the test.
+
+    :param program: the name of a console script; or ``-c``: the first argument is the text.
+    :param environment: all of its variables.
+    :param stderr: a file or terminal that takes it, and is not read.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        *arguments: str,
+        environment: Mapping[str, str],
+        stderr: str | None = None,
+    ) -> None:
+        self._said = Path(tempfile.mkdtemp(prefix="placement-command-"))
+        atexit.register(shutil.rmtree, self._said, ignore_errors=True)
+        self._command = [program, *arguments]
+        outputs = (str(self._said / "stdout"), stderr or str(self._said / "stderr"))
+        self._process = _FORKS.Process(
+            target=_run, args=(self._command, dict(environment), outputs)
+        )
+        self._process.start()
+
+    def wait(self, timeout_s: float = 120.0) -> "subprocess.CompletedProcess[str]":
+        """Return its exit code and what it has printed.
+
+        :raises subprocess.TimeoutExpired: it took longer, and was killed.
+        """
+        self._process.join(timeout_s * PATIENCE)
+        if self._process.exitcode is None:
+            self._process.kill()
+            raise subprocess.TimeoutExpired(self._command, timeout_s)
+        said = [
+            file.read_text() if (file := self._said / name).exists() else ""
+            for name in ("stdout", "stderr")
+        ]
+        shutil.rmtree(self._said)
+        return subprocess.CompletedProcess(self._command, self._process.exitcode, *said)
+
+
+def _run(command: Sequence[str], environment: dict[str, str], outputs: tuple[str, str]) -> None:
+    """Be the program, in the new process."""
+    os.environ.clear()
+    os.environ.update(environment)
+    warnings.resetwarnings()
+    warnings.simplefilter(environment.get("PYTHONWARNINGS", "default"))  # type: ignore[arg-type]
+    for number, name in enumerate(outputs, start=1):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NOCTTY, 0o600), number)
+    program, *arguments = command
+    if program == "-c":
+        text, *arguments = arguments
+        sys.argv = ["-c", *arguments]
+        exec(text, {"__name__": "__main__"})
+        return
+    sys.argv = [program, *arguments]
+    (found,) = entry_points(group="console_scripts", name=program)
+    sys.exit(found.load()())

@@ -1,0 +1,35 @@
+"""How much is tried: a part by default, every proof in CI, and what takes minutes in the long mode."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+CI = bool(os.environ.get("CI"))
+LONG = bool(os.environ.get("PLACEMENT_TEST_LONG"))
+
+MARKS_OF_CI = ("ci", "deploy", "galera")
+ONLY_IN_CI = "proofs of CI: CI=true runs them, and so does naming their file or folder"
+ONLY_IN_LONG_MODE = "proofs that take minutes: PLACEMENT_TEST_LONG=1 runs them"
+SEEDS = "two thirds of the random examples: CI=true runs them"
+
+
+def examples(count: int) -> int:
+    """Return how many of so many random examples are tried: a third by default, all in CI."""
+    return count if CI or LONG else -(-count // 3)
+
+
+def left_out(item: pytest.Item) -> str | None:
+    """Return why a test is not run now, from its marks; None if it is."""
+    if item.get_closest_marker("long") and not LONG:
+        return ONLY_IN_LONG_MODE
+    if not (CI or LONG or _is_named(item)) and any(map(item.get_closest_marker, MARKS_OF_CI)):
+        return ONLY_IN_CI
+    return None
+
+
+def _is_named(item: pytest.Item) -> bool:
+    """Say whether the command line names the file of the test, or a folder of it in ``tests``."""
+    here, tests = item.config.invocation_params.dir, item.config.rootpath / "tests"
+    named = {Path(here, each.partition("::")[0]).resolve() for each in item.config.args}
+    return any(tests in each.parents and item.path.is_relative_to(each) for each in named)
