@@ -12,9 +12,8 @@ from docs import api_examples, api_fields, api_story, live_pages
 from placement.cmd import manage
 from placement.db import invariants, schema
 from placement.db.database import Database, Transaction
-from placement.db.engine import make_engine
 from placement.routes import ROUTES
-from tests.support.databases import KINDS, scratch_database
+from tests.support.databases import KINDS, opened, scratch_database
 from tests.support.processes import require_program
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -22,6 +21,7 @@ OLD_HEAD = "a082b8bb98d0"
 HOST = "11111111-1111-4111-8111-111111111111"
 
 
+@pytest.mark.ci
 def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
     """Every page is in a table of contents, every link leads somewhere, every directive works."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
@@ -76,6 +76,7 @@ def test_fields_say_from_which_version_to_which() -> None:
     assert shown["links[rel=allocations]"] == [(11, 39)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("story", live_pages.STORIES, ids=lambda story: story[0])
 def test_commands_print_what_the_pages_show(story: tuple[str, ...]) -> None:
     """``python -m docs.live_pages`` writes the output anew. No tutorial leaves a file behind."""
@@ -89,9 +90,13 @@ def test_commands_print_what_the_pages_show(story: tuple[str, ...]) -> None:
             assert shell.run("ls") == before
 
 
-@pytest.mark.parametrize("page", sorted((DOCS / "maintainers").glob("*.rst")), ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", sorted((DOCS / "maintainers").glob("*.rst")), ids=lambda page: page.name
+)
 def test_files_that_maintainers_are_sent_to_are_there(page: Path) -> None:
-    named = re.findall(r"``((?:placement|docs|tests|etc|tools|benchmarks)/[\w./-]+)``", page.read_text())
+    named = re.findall(
+        r"``((?:placement|docs|tests|etc|tools|benchmarks)/[\w./-]+)``", page.read_text()
+    )
     # What is built, and 1.40, which the recipes take as the version to be added.
     missing = {name for name in named if not (DOCS.parent / name).exists()}
     assert not {name for name in missing if "_build" not in name and "1.40" not in name}
@@ -150,7 +155,8 @@ def _write(database: Database, statements: tuple[str, ...]) -> None:
 def _used(database: Database) -> dict[int, int]:
     query = text("SELECT resource_provider_id, used FROM inventories")
     return {
-        row[0]: row[1] for row in database.read(lambda connection: connection.connection.execute(query).all())
+        row[0]: row[1]
+        for row in database.read(lambda connection: connection.connection.execute(query).all())
     }
 
 
@@ -160,12 +166,10 @@ def test_the_way_to_this_service_and_back_and_here_again(
     kind: str, stamped: bool, tmp_path: Path
 ) -> None:
     """The counters are right in the end, whatever the old service wrote in between."""
-    with scratch_database(kind) as url:
+    with scratch_database(kind, OLD_HEAD) as url, opened(url) as database:
         settings = tmp_path / "placement.conf"
         settings.write_text(f"[placement_database]\nconnection = {url}\n")
         run = ["--config-file", str(settings), "db"]
-        database = Database(make_engine(url))
-        schema.sync(database, target=OLD_HEAD)
         _write(database, OLD_DATA)
 
         assert manage.run([*run, "sync", "--finish"]) == 0
@@ -183,4 +187,3 @@ def test_the_way_to_this_service_and_back_and_here_again(
             manage.run([*run, "check", "--repair"])
         assert _used(database) == {1000: 5, 1001: 7}
         assert invariants.violations(database) == []
-        database.dispose()

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-import sqlite3
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +13,13 @@ import pytest
 from placement.client.comparison.meaning import SideAnswer, canonical, difference
 from placement.client.comparison.question import ComparedQuestion, QuestionKind
 from placement.client.comparison.searches import logged
+from placement.db import schema
 from tests.ops.conftest import Command
 from tests.support import deployment
 from tests.support.client import Client
+from tests.support.databases import opened, scratch_database
 from tests.support.processes import public_folder
+from tests.support.service import Service, configure
 from tests.support.world import World
 
 pytestmark = pytest.mark.xdist_group("compare")  # one pair for all that only ask
@@ -48,16 +50,14 @@ def furnish(world: World) -> None:
 @contextlib.contextmanager
 def served_pair() -> Iterator[Pair]:
     with contextlib.ExitStack() as stack:
-        folders = [stack.enter_context(public_folder("placement-compare-")) for _ in range(2)]
-        files = [folder / "placement.sqlite" for folder in folders]
-        environment = deployment.prepare(folders[0], f"sqlite:///{files[0]}")
-        with deployment.builtin(folders[0], environment) as site:
-            furnish(World(site))
-        with sqlite3.connect(files[0]) as database:
-            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        shutil.copy(files[0], files[1])
+        furnished = stack.enter_context(scratch_database("sqlite", schema.HEAD))
+        with opened(furnished) as database:
+            furnish(World(Service(configure(placement_database__connection=furnished), database)))
         urls = []
-        for folder, file in zip(folders, files, strict=True):
+        for _ in range(2):
+            folder = stack.enter_context(public_folder("placement-compare-"))
+            file = folder / "placement.sqlite"
+            shutil.copy(furnished.removeprefix("sqlite:///"), file)
             environment = deployment.prepare(folder, f"sqlite:///{file}")
             urls.append(stack.enter_context(deployment.builtin(folder, environment)).url)
         yield Pair(*urls)

@@ -7,7 +7,6 @@ ports and users.
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.client import VERSION, Answer, Client
+from tests.support.commands import Forked
 from tests.support.processes import Process, answers, free_port, require_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,10 +70,8 @@ def prepare(
     """Write placement.conf, make the schema, and return the environment that names them."""
     text = SETTINGS.format(database=database, auth=auth) + more
     (folder / "placement.conf").write_text(text)
-    manage = [PROGRAMS / "placement-manage", "--config-file", folder / "placement.conf"]
-    done = subprocess.run(
-        [*manage, "db", "sync"], check=False, capture_output=True, text=True, timeout=120
-    )
+    words = ("placement-manage", "--config-file", str(folder / "placement.conf"), "db", "sync")
+    done = Forked(*words, environment=os.environ).wait()
     assert done.returncode == 0, done.stdout + done.stderr
     # The unprivileged servers write the database, its journals and the log.
     folder.chmod(0o777)
