@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.client import headers
+from tests.support.commands import Forked
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "bin" / "placement-api"
@@ -110,14 +111,9 @@ def test_request_under_way_is_answered_before_it_stops(
 def test_start_that_fails_says_why_in_one_line(
     settings: dict[str, str], arguments: list[str], overrides: dict[str, str], fragment: str
 ) -> None:
-    done = subprocess.run(
-        command("--port", "0", *arguments),
-        env=settings | overrides,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = Forked(
+        "placement-api", "--port", "0", *arguments, environment=settings | overrides
+    ).wait()
     assert done.returncode == 1
     assert fragment in done.stderr
     assert "Traceback" not in done.stderr
@@ -127,14 +123,7 @@ def test_start_that_fails_says_why_in_one_line(
 def test_port_that_is_taken_names_the_option(settings: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = subprocess.run(
-            command("--port", port),
-            env=settings,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = Forked("placement-api", "--port", port, environment=settings).wait()
 
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
@@ -152,14 +141,7 @@ def test_port_that_is_taken_names_the_option(settings: dict[str, str]) -> None:
     ],
 )
 def test_numbers_must_be_some(option: str, value: str, must: str) -> None:
-    done = subprocess.run(
-        command(option, value),
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = Forked("placement-api", option, value, environment={}).wait()
     assert done.returncode == 2
     assert f"argument {option}: {must}" in done.stderr
 

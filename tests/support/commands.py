@@ -13,9 +13,10 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
+from importlib import import_module
 from pathlib import Path
 
+from placement.cmd.completion import MODULES
 from tests.support.processes import PATIENCE
 
 _FORKS = multiprocessing.get_context("forkserver")
@@ -28,6 +29,7 @@ _FORKS.set_forkserver_preload(
         "pymysql",
         "tqdm",
         "placement.deploy",
+        "placement.cmd.api",
         "placement.cmd.compare",
         "placement.cmd.manage",
         "placement.cmd.migrate_inventory",
@@ -96,5 +98,4 @@ def _run(command: Sequence[str], environment: dict[str, str], outputs: tuple[str
         exec(text, {"__name__": "__main__"})
         return
     sys.argv = [program, *arguments]
-    (found,) = entry_points(group="console_scripts", name=program)
-    sys.exit(found.load()())
+    sys.exit(import_module(f"placement.cmd.{MODULES[program]}").main())
