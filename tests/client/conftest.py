@@ -101,9 +101,11 @@ def connection(request: pytest.FixtureRequest, conf: cfg.ConfigOpts) -> Iterator
 
 
 @pytest.fixture
-def recorder(connection: adapter.Adapter) -> Recorder:
-    """The adapter, noting each request and letting others write in between."""
-    return Recorder(connection)
+def recorder(connection: adapter.Adapter) -> Iterator[Recorder]:
+    """The adapter, noting each request and letting others write in between, which they must have done."""
+    made = Recorder(connection)
+    yield made
+    made.require_interruptions()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from requests import Response
 from placement.client import exceptions as exc
 from placement.client.provider_tree import ProviderTree, inventory_differs
 from placement.client.report import ReportClient
-from tests.client.world import Recorder, World
+from tests.client.world import EACH, Recorder, World
 from tests.support.world import new_uuid
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
@@ -491,7 +491,7 @@ def test_a_provider_that_never_holds_still_is_kept_under_the_lowest_generation(
     root = world.provider(inventory={"VCPU": 1})
     totals = iter(range(2, 99))
     recorder.before(
-        "get", "/traits", lambda: world.set_inventory(root, {"VCPU": next(totals)}), times=99
+        "get", "/traits", lambda: world.set_inventory(root, {"VCPU": next(totals)}), times=EACH
     )
     tree = client.get_provider_tree_and_ensure_root(None, root)
     tree.update_inventory(root, {"DISK_GB": {"total": 1}})

@@ -308,13 +308,22 @@ def test_removed_providers_take_part_so_that_nobody_gets_in(
 def test_a_busy_sharing_provider_is_no_conflict(
     client: ReportClient, recorder: Recorder, world: World, host: Host
 ) -> None:
+    """The claim that came meanwhile stands beside the reshape."""
     tree, allocations = read(client, host.root)
-    recorder.before(
-        "post",
-        "/reshaper",
-        lambda: world.claim({host.sharing: {"CUSTOM_SHARED": 1}, host.other: {"VCPU": 1}}),
-    )
+    collapse(tree, host)
+    for consumer in (host.small, host.large):
+        move(allocations, consumer, host.one, host.root)
+    move(allocations, host.large, host.two, host.root)
+    late = {host.sharing: {"CUSTOM_SHARED": 1}, host.other: {"VCPU": 1}}
+    claimed: list[str] = []
+    recorder.before("post", "/reshaper", lambda: claimed.append(world.claim(late)))
+
     client.update_from_provider_tree(None, tree, allocations)
+
+    assert world.used(claimed[0]) == late
+    assert world.used(host.small) == {host.root: {"VCPU": 2}, host.sharing: {"CUSTOM_SHARED": 10}}
+    assert not world.exists(host.one)
+    assert world.totals(host.sharing) == {"CUSTOM_SHARED": 100}
 
 
 @pytest.mark.parametrize(

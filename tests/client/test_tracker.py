@@ -16,7 +16,7 @@ from placement.client.provider_tree import ProviderTree
 from placement.client.report import ReportClient
 from placement.client.tracker import Driver, ResourceTracker
 from placement.cmd import migrate_inventory
-from tests.client.world import Recorder, World
+from tests.client.world import EACH, Recorder, World
 from tests.support.world import new_uuid
 
 Fault = Callable[[ProviderTree, Any], object]
@@ -218,19 +218,33 @@ def test_a_failed_reshape_of_the_driver_is_raised_in_a_period_too(
         tracker.update_available_resource(None)
 
 
+@pytest.mark.parametrize(("drops", "claims"), [(None, 1), ("Placement-Seen-Inventories", 3)])
 def test_claims_of_what_stays_are_followed(
     tracker: ResourceTracker,
     driver: GpuDriver,
     recorder: Recorder,
     world: World,
     nodes: dict[str, str],
+    drops: str | None,
+    claims: int,
 ) -> None:
-    """A second writer claims between the reading and each of the first three reshapes."""
+    """A second writer claims between the reading and the reshape.
+
+    To a service that knows the tag of the inventories that is no conflict. To another one the reshape is
+    sent again.
+    """
     name, root = next(iter(nodes.items()))
-    recorder.before("post", "/reshaper", lambda: world.claim({root: {"VCPU": 1}}), times=3)
+    recorder.drops = drops
+    recorder.before("post", "/reshaper", lambda: world.claim({root: {"VCPU": 1}}), times=claims)
     tracker.update_node(None, name, startup=True)
     assert is_reshaped(world, root)
     assert driver.calls.count((name, True)) == 1
+    sent = [
+        status
+        for (_, url), status in zip(recorder.requests, recorder.statuses, strict=True)
+        if url == "/reshaper"
+    ]
+    assert sent == [409] * (claims if drops else 0) + [204]
 
 
 def test_claims_of_what_moves_start_over(
@@ -281,7 +295,7 @@ def test_endless_conflicts_end(
         "post",
         "/reshaper",
         lambda: world.claim({root: {"VGPU": 1}}, consumer, next(generations)),
-        times=99,
+        times=EACH,
     )
     impatient = ResourceTracker(client, driver, reshape_timeout_s=0)
     with pytest.raises(exc.ReshapeFailed, match="4 attempts") as caught:
@@ -298,7 +312,7 @@ def test_endless_conflicts_on_one_provider_are_raised_as_they_are(
     driver.nodes = {name: (root := world.provider(name))}
     traits = iter(f"CUSTOM_{n}" for n in range(99))
     recorder.before(
-        "put", f"{root}/traits", lambda: world.set_traits(root, [next(traits)]), times=99
+        "put", f"{root}/traits", lambda: world.set_traits(root, [next(traits)]), times=EACH
     )
     with pytest.raises(exc.ResourceProviderUpdateConflict):
         ResourceTracker(client, driver, max_attempts=2).update_node(None, name)

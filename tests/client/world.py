@@ -1,6 +1,8 @@
 """Others who use the service: a second writer, and a recorder of requests."""
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from keystoneauth1 import adapter
@@ -24,10 +26,26 @@ class World(world.World):
         return Answer(response.status_code, response.text, response.headers)
 
 
+EACH = math.inf
+"""Before each such request."""
+
+
+@dataclass
+class Interruption:
+    """What somebody else does before requests of a method whose URL holds ``part``."""
+
+    method: str
+    part: str
+    act: Callable[[], object]
+    times: float
+    done: int = 0
+
+
 class Recorder:
     """An adapter that notes requests, and lets somebody else act before one of them.
 
-    URLs that start with ``hides`` are not found, as on a service that lacks them.
+    URLs that start with ``hides`` are not found, as on a service that lacks them; the header ``drops`` is not
+    passed on, as to a service that does not know it.
     """
 
     def __init__(self, adapter: adapter.Adapter) -> None:
@@ -35,11 +53,21 @@ class Recorder:
         self.requests: list[tuple[str, str]] = []
         self.statuses: list[int] = []
         self.hides: str | None = None
-        self.interruptions: list[list[Any]] = []
+        self.drops: str | None = None
+        self.interruptions: list[Interruption] = []
 
-    def before(self, method: str, part: str, act: Callable[[], object], times: int = 1) -> None:
-        """Call ``act`` before the next request of this method whose URL holds ``part``."""
-        self.interruptions.append([method, part, act, times])
+    def before(self, method: str, part: str, act: Callable[[], object], times: float = 1) -> None:
+        """Call ``act`` before the next requests of this method whose URL holds ``part``.
+
+        :param times: how many of them there will be; ``EACH`` for one or more.
+        """
+        self.interruptions.append(Interruption(method, part, act, times))
+
+    def require_interruptions(self) -> None:
+        """Fail if something that was to happen before a request has not happened."""
+        for each in self.interruptions:
+            wanted = each.times if each.times != EACH else max(each.done, 1)
+            assert each.done == wanted, (each.method, each.part, each.done)
 
     def writes(self) -> list[tuple[str, str]]:
         """Return method and URL of the requests that were no reads."""
@@ -51,13 +79,17 @@ class Recorder:
         self.statuses.clear()
 
     def _send(self, method: str, url: str, **arguments: Any) -> Response:
-        for interruption in self.interruptions:
-            if interruption[3] and interruption[0] == method and interruption[1] in url:
-                interruption[3] -= 1
-                interruption[2]()
+        for each in self.interruptions:
+            if each.done < each.times and each.method == method and each.part in url:
+                each.done += 1
+                each.act()
         self.requests.append((method, url))
         if self.hides and url.startswith(self.hides):
             url = "/not/there"
+        if self.drops and "headers" in arguments:
+            arguments["headers"] = {
+                k: v for k, v in arguments["headers"].items() if k != self.drops
+            }
         response = getattr(self.adapter, method)(url, **arguments)
         self.statuses.append(response.status_code)
         return response

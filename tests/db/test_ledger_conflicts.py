@@ -13,9 +13,10 @@ import pytest
 from sqlalchemy import select, update
 
 from placement import errors
-from placement.db import invariants, models, schema, standard_names
+from placement.db import invariants, ledger_rows, models, schema, standard_names
 from placement.db.database import Database, StaleRead
 from placement.db.engine import make_engine
+from placement.db.statements import MOST
 from placement.db.transport import Message
 from placement.inventory_record import InventoryRecord
 from placement.objects import allocation, inventory, replacement, reshaper, resource_provider
@@ -377,6 +378,17 @@ def test_any_number_of_names_is_looked_up(ledger: Ledger) -> None:
         allocation.replace_allocations(ledger.db, AllocationChange([change]))
 
     assert ledger.held(consumer) == {}
+
+
+@pytest.mark.parametrize("place", [0, MOST - 1, MOST, 2 * MOST - 1, 250_000])
+def test_each_of_many_names_is_looked_up(ledger: Ledger, place: int) -> None:
+    """At either end of what one statement looks up, and in the middle."""
+    names = [f"CUSTOM_NO_{number}" for number in range(place)]
+    names += ["VCPU", "CUSTOM_NO_MORE"]
+
+    found = ledger.db.snapshot(lambda tx: ledger_rows.read(tx, {"classes": names}))
+
+    assert list(found.classes) == ["VCPU"]
 
 
 def test_inventory_written_with_nothing_to_give_is_not_over_capacity(ledger: Ledger) -> None:

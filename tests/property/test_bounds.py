@@ -16,15 +16,17 @@ import os_traits
 import pytest
 import webob
 
-from tests.support import bodies
+from placement.db.statements import MOST
+from tests.support import bodies, recorder
 from tests.support.databases import KINDS
+from tests.support.processes import PATIENCE
 from tests.support.service import Service, running
 from tests.support.world import World
 
 HOSTS = 40
 MEGABYTE = 1 << 20
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(240 * PATIENCE)
 """Per test, generous for a shared machine: what is meant is neither minutes nor for ever."""
 
 CORPUS = json.loads((Path(__file__).parent / "corpus.json").read_text())
@@ -202,10 +204,15 @@ def test_pathological_candidate_requests_end(
 
 def test_a_very_large_claim_is_answered(service: Service) -> None:
     """Thousands of entries that name what does not exist cost one look, not thousands."""
-    body = bodies.entry({f"20000000-0000-4000-8000-{n:012}": {"VCPU": 1} for n in range(20_000)})
-    response = send(service, "PUT", f"/allocations/{uuid(9, 9)}", json.dumps(body).encode())
+    sets = {f"20000000-0000-4000-8000-{n:012}": {"VCPU": 1} for n in range(20_000)}
+    body = json.dumps(bodies.entry(sets)).encode()
+    with recorder.recorded(service.db) as statements:
+        response = send(service, "PUT", f"/allocations/{uuid(9, 9)}", body)
 
     assert response.status_int == 400, response.text[:300]
+    assert f"resource provider '{next(iter(sets))}' that does not exist" in response.text
+    assert service.request("GET", f"/allocations/{uuid(9, 9)}").json["allocations"] == {}
+    assert len(statements) == len(sets) / MOST
 
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))

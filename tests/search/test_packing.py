@@ -35,8 +35,9 @@ def used(record, amounts):
 
 
 def check(records, request):
+    """Compare, and return whether there is anything to place."""
     if not any(g.amounts for g in request.groups):
-        return
+        return False
     cloud = load(records)
     rooms = {name: column.room.tolist() for name, column in cloud.classes.items()}
 
@@ -46,25 +47,44 @@ def check(records, request):
     assert packing.count == claimed(records, request)
     assert sum(packing.limits.values()) == len(cloud.forest.roots)
     assert {name: column.room.tolist() for name, column in cloud.classes.items()} == rooms
+    return packing.count > 0
 
 
-@seeds(300, 8392588903601815567)
-def test_capacity_equals_claiming(random):
-    check(*question(random, options=False))
+def often(examples, share, one, *fixed):
+    """Run a test, which tells whether its condition held, on many seeds, and see that it did often."""
+    held = []
+
+    @seeds(examples, *fixed)
+    def each(random):
+        held.append(bool(one(random)))
+
+    each()
+    assert sum(held) > share * len(held), f"{sum(held)} of {len(held)}"
 
 
-@seeds(150)
-def test_capacity_equals_claiming_where_combining_is_hard(random):
-    check(*device_hosts(random))
+def test_capacity_equals_claiming():
+    often(300, 0.1, lambda random: check(*question(random, options=False)), 8392588903601815567)
 
 
-@seeds(200)
-def test_an_exact_number_cannot_be_beaten(random):
+def test_capacity_equals_claiming_where_combining_is_hard():
+    often(150, 0.03, lambda random: check(*device_hosts(random)))
+
+
+def test_an_exact_number_cannot_be_beaten():
     """Whichever candidate is claimed each time, an exact number is reached and not exceeded."""
-    records, request = question(random, options=False)
-    if not any(g.amounts for g in request.groups):
-        return
-    packing = pack(load(records), request, None, 200)
+    often(60, 0.2, cannot_be_beaten)
+
+
+def cannot_be_beaten(random):
+    """Claim at random until nothing fits, and return whether there was an exact number to reach."""
+    for _ in range(10):
+        records, request = question(random, options=False)
+        if any(g.amounts for g in request.groups):
+            packing = pack(load(records), request, None, 200)
+            if packing.exact and packing.count:
+                break
+    else:
+        return False
     cloud = load(records)
     number = 0
     while True:
@@ -74,8 +94,8 @@ def test_an_exact_number_cannot_be_beaten(random):
         for provider, amounts in random.choice(candidates).allocations.items():
             cloud.use(provider, amounts)
         number += 1
-    if packing.exact:
-        assert number == packing.count
+    assert number == packing.count
+    return True
 
 
 def test_what_stops_the_next_and_what_is_stranded():

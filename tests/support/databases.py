@@ -65,7 +65,12 @@ def admin_url(kind: str) -> str | None:
         try:
             with _admin_connection(url) as connection:
                 connection.exec_driver_sql("SELECT 1")
-        except Exception:
+        except Exception as error:
+            if named:
+                # A typing error must not look like a machine without a server.
+                raise RuntimeError(
+                    f"{_VARIABLE[kind]} names a server that fails: {error}"
+                ) from error
             continue
         return url
     return None
