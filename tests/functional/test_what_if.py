@@ -14,7 +14,7 @@ from tests.support.service import Service, running
 from tests.support.world import World
 
 A, B, NODE = (f"1f000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
-SMALL, LARGE = (f"ca000000-0000-4000-8000-00000000000{n}" for n in (1, 2))
+SMALL, LARGE, DISK = (f"ca000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
 
 
 @pytest.fixture
@@ -49,6 +49,48 @@ def test_drained_consumers_move_as_one_request_or_are_homeless(place: Service) -
     assert [each["uuid"] for each in told["homeless"]] == [LARGE]
     assert told["homeless"][0]["allocations"] == {A: {"VCPU": 6}}
     assert told["homeless"][0]["type"] == "INSTANCE"
+
+
+def test_a_drained_consumer_leans_on_no_sharing_provider(place: Service) -> None:
+    """It had all in one tree, and needs one tree that has all: no host, where only the disk is shared."""
+    shared, aggregate = (
+        "1f000000-0000-4000-8000-000000000004",
+        "a0000000-0000-4000-8000-000000000001",
+    )
+    send(place, "POST", "/resource_providers", {"name": "s", "uuid": shared})
+    for uuid in (NODE, shared):
+        stock = {"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 10}}}
+        if uuid == NODE:
+            stock["resource_provider_generation"] = 2
+            stock["inventories"]["VCPU"] = {"total": 4}
+        send(place, "PUT", f"/resource_providers/{uuid}/inventories", stock)
+    disk = {
+        "allocations": {A: {"resources": {"VCPU": 1}}, NODE: {"resources": {"DISK_GB": 5}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_type": "INSTANCE",
+        "consumer_generation": None,
+    }
+    small = {**disk, "allocations": {}, "consumer_generation": 1}
+    send(place, "PUT", f"/allocations/{SMALL}", small)
+    send(place, "PUT", f"/allocations/{DISK}", disk)
+    sharing = {shared: ["MISC_SHARES_VIA_AGGREGATE"]}
+    reached = {B: [aggregate], shared: [aggregate]}
+    query = "resources=VCPU:1,DISK_GB:5"
+
+    told = what_if(
+        place, {"traits": sharing}, {"aggregates": reached}, {"drain": A}, query=query
+    ).json
+
+    assert told["after"]["candidates"]["count"] == 1
+    assert DISK in [each["uuid"] for each in told["homeless"]]
+
+
+def test_a_removed_consumer_is_not_homeless(place: Service) -> None:
+    """The one that found no other place is removed after all."""
+    assert [each["uuid"] for each in what_if(place, {"drain": A}).json["homeless"]] == [LARGE]
+
+    assert what_if(place, {"drain": A}, {"remove": LARGE}).json["homeless"] == []
 
 
 def test_changes_are_made_in_order(place: Service) -> None:

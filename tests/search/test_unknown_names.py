@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,21 @@ def test_an_empty_answer_says_why() -> None:
     assert "group '1': NO_CHOICE (trees): 1 removed, 1 left" in told
     assert "group '1': OTHER_GROUPS (trees): 1 removed, 0 left" in told
     assert told.endswith("stopped: request: NO_COMMON_TREE")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_empty_answer_says_why_whatever_the_shape_of_the_cloud(nested: bool) -> None:
+    """The trees of a nested cloud are looked at one by one first, which tells no reason."""
+    world = World().host("a", VCPU=4).host("b", DISK_GB=4)
+    if nested:
+        world = world.device("n", "a", VCPU=4)
+    asked = ask(group("1", VCPU=1), group("2", DISK_GB=1))
+
+    result = search(world.cloud(), dataclasses.replace(asked, limit=1))
+
+    assert len(result) == 0
+    assert result.tally.stopped == Stopped(Stop.NO_COMMON_TREE)
+    assert "group '2': OTHER_GROUPS (trees): 1 removed, 0 left" in str(result.tally)
 
 
 def test_an_explained_search_names_whom_each_test_removed() -> None:

@@ -1,0 +1,185 @@
+"""What writes of the ledger must do with what older software has left, and with writers that wait."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select
+
+from placement.db import (
+    coexistence_rows,
+    invariants,
+    models,
+    owner_usage_rows,
+    schema,
+    standard_names,
+)
+from placement.db.database import Database
+from placement.db.engine import make_engine
+from placement.db.owner_usage_rows import Usage
+from placement.db.transport import Message
+from placement.objects import allocation, coexistence, inventory, resource_provider
+from placement.objects.allocation import AllocationChange
+from placement.objects.inventory import record_from
+from placement.objects.replacement import ConsumerChange
+from tests.promise.stage import LOCK_WAIT
+from tests.support.databases import KINDS, scratch_database
+from tests.support.processes import wait_until
+from tests.support.recorder import Hook, observed
+
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+OWN = "SELECT id FROM information_schema.processlist WHERE db = DATABASE()"
+two_writers = pytest.mark.parametrize("db", ["postgresql", "mysql"], indirect=True)
+"""On SQLite nobody else can write while a write is under way."""
+
+
+@pytest.fixture(params=KINDS)
+def db(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """A database with standard names."""
+    with scratch_database(request.param) as url:
+        found = Database(make_engine(url))
+        schema.sync(found)
+        standard_names.synchronise(found)
+        yield found
+        found.dispose()
+
+
+@pytest.fixture
+def other(db: Database) -> Iterator[Database]:
+    """Another service on it."""
+    made = Database(make_engine(db.engine.url.render_as_string(hide_password=False)))
+    yield made
+    made.dispose()
+
+
+def host(db: Database, *classes: str) -> str:
+    made = str(uuid.uuid4())
+    resource_provider.create(db, uuid=made, name=made, parent_uuid=None)
+    for name in classes:
+        inventory.add(db, made, name, record_from({"total": 10}), may_be_full=True)
+    return made
+
+
+def put(db: Database, consumer: str, provider: str, amount: int) -> None:
+    change = ConsumerChange(consumer, {provider: {"VCPU": amount}}, "project", "user")
+    allocation.replace_allocations(db, AllocationChange.of_one(change))
+
+
+def once_before(words: str, act: Callable[[], object]) -> Hook:
+    """Return an observer that acts before the first message in which a statement ends so."""
+    left = [act]
+
+    def look(_connection: Any, sent: Message) -> None:
+        if left and any(each.text.endswith(words) for each in sent.statements):
+            left.pop()()
+
+    return Hook(look)
+
+
+def somebody_waits(db: Database) -> bool:
+    """Say whether a transaction waits for a lock."""
+
+    def asked(words: str) -> list[Any]:
+        return db.read(lambda reader: reader.connection.exec_driver_sql(words).all())
+
+    if db.dialect == "postgresql":
+        return asked(WAITING)[0][0] > 0
+    # information_schema.innodb_trx shows what was true when it was first asked for in quick succession.
+    found = map(LOCK_WAIT.search, asked("SHOW ENGINE INNODB STATUS")[0][2].split("---TRANSACTION"))
+    return bool({int(one[1]) for one in found if one} & {id_ for (id_,) in asked(OWN)})
+
+
+def test_a_record_that_holds_nothing_is_counted_for_no_owner(db: Database) -> None:
+    """Neither before it holds something, nor twice then; by the sums and by the ledger."""
+    provider, consumer = host(db, "VCPU"), str(uuid.uuid4())
+    put(db, str(uuid.uuid4()), provider, 1)
+    owner = db.read(
+        lambda reader: reader.connection.execute(
+            select(models.consumers.c.project_id, models.consumers.c.user_id)
+        ).one()
+    )
+    record = {"uuid": consumer, "project_id": owner[0], "user_id": owner[1], "generation": 3}
+    db.write(lambda tx: tx.connection.execute(insert(models.consumers).values(**record)))
+
+    def counted() -> list[int]:
+        def consumers(usages: list[Usage] | None) -> int:
+            return sum(each.amount for each in usages or [] if each.class_name is None)
+
+        summed = db.read(lambda reader: owner_usage_rows.of_project(reader, "project", None))
+        held = db.read(
+            lambda reader: owner_usage_rows.of_project_in_ledger(reader, "project", None)
+        )
+        return [consumers(summed), consumers(held)]
+
+    assert counted() == [1, 1]
+    put(db, consumer, provider, 2)
+    assert counted() == [2, 2]
+    assert invariants.violations(db) == []
+
+
+@two_writers
+def test_a_coexistence_is_not_ended_over_a_claim_that_is_under_way(
+    db: Database, other: Database
+) -> None:
+    """What a claim has written and not committed is in no sum yet, so its provider is waited for."""
+    provider = host(db, "VCPU")
+    db.write(coexistence_rows.begin)
+    with ThreadPoolExecutor(1) as beside:
+        ended = []
+
+        def end() -> None:
+            ended.append(one := beside.submit(coexistence.finish, other))
+            wait_until("the end waits for the claim", lambda: somebody_waits(other) or one.done())
+            assert not one.done()
+
+        with observed(db, once_before("COMMIT", end)):
+            put(db, str(uuid.uuid4()), provider, 2)
+        ended[0].result()
+
+    assert not db.read(coexistence_rows.is_under_way)
+    assert invariants.violations(db) == []
+
+
+@two_writers
+def test_a_freed_place_whose_inventory_comes_meanwhile_is_free(
+    db: Database, other: Database
+) -> None:
+    """A consumer of older software holds what has no inventory until the lock is waited for."""
+    provider, consumer = host(db, "VCPU", "MEMORY_MB"), str(uuid.uuid4())
+    put(db, consumer, provider, 2)
+    inventories = models.inventories
+    vcpu = inventories.c.resource_class_id == 0
+    gone = db.read(
+        lambda reader: reader.connection.execute(select(inventories).where(vcpu)).mappings().one()
+    )
+    db.write(lambda tx: tx.connection.execute(inventories.delete().where(vcpu)))
+    providers = models.resource_providers
+
+    def bring_back(locked: Callable[[], object]) -> None:
+        with other.engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            connection.execute(select(providers.c.id).with_for_update())
+            locked()
+            wait_until("the deletion waits", lambda: somebody_waits(db))
+            connection.execute(insert(inventories).values(**gone))
+            connection.exec_driver_sql("COMMIT")
+
+    with ThreadPoolExecutor(1) as beside:
+        done = []
+
+        def begin() -> None:
+            is_locked = threading.Event()
+            done.append(beside.submit(bring_back, is_locked.set))
+            assert is_locked.wait(60)
+
+        with observed(db, once_before("FOR UPDATE", begin)):
+            allocation.delete_allocations(db, consumer)
+        done[0].result()
+
+    assert invariants.violations(db) == []
