@@ -1,13 +1,17 @@
 """The database fixture."""
 
+import sqlite3
+from functools import cache
+
 import fixtures
 from oslo_config import fixture as config_fixture
 
 from placement import db_api, deploy
 from placement.conf.options import BY_GROUP
-from placement.db import schema
+from placement.db import database, engine, schema
 
 GROUP = "placement_database"
+IN_MEMORY = "sqlite://"
 
 
 class Database(fixtures.Fixture):
@@ -28,7 +32,7 @@ class Database(fixtures.Fixture):
             for group in (GROUP, "placement"):
                 conf.register_opts(BY_GROUP[group], group=group)
             if not conf[GROUP].connection:
-                conf_fixture.config(connection="sqlite://", group=GROUP)
+                conf_fixture.config(connection=IN_MEMORY, group=GROUP)
 
     def setUp(self) -> None:
         """Create the schema and insert the standard names."""
@@ -37,9 +41,25 @@ class Database(fixtures.Fixture):
         conf = self.conf_fixture.conf
         db_api.configure(conf)
         self.addCleanup(self._remove)
-        schema.sync(db_api.database())
-        deploy.update_database(conf, db_api.database())
+        db = db_api.database()
+        if db.engine.url.render_as_string() == IN_MEMORY:
+            with db.engine.connect() as connection:
+                _template().backup(connection.connection.dbapi_connection)
+        schema.sync(db)
+        deploy.update_database(conf, db)
 
     def _remove(self) -> None:
         schema.remove(db_api.database())
         db_api.reset()
+
+
+@cache
+def _template() -> sqlite3.Connection:
+    """Make a database at head. To copy it takes a hundredth of the time."""
+    made = sqlite3.connect(":memory:", check_same_thread=False)
+    db = database.Database(engine.make_engine(IN_MEMORY))
+    schema.sync(db)
+    with db.engine.connect() as connection:
+        connection.connection.dbapi_connection.backup(made)
+    db.dispose()
+    return made
