@@ -14,10 +14,11 @@ from placement.db.inventory_rows import InventoryRow
 from placement.db.owner_usage_rows import CONSUMERS, Account
 from placement.errors import ObjectsChanged
 from placement.inventory_record import InventoryRecord
-from placement.objects import allocation, inventory, ledger, replacement, resource_provider
+from placement.objects import allocation, ledger, replacement, resource_provider
 from placement.objects.allocation import AllocationChange
 from placement.objects.replacement import CapacityExceeded, ConsumerChange, NewAllocation
 from tests.support.databases import KINDS, scratch_database
+from tests.support.hosts import add_host
 from tests.support.recorder import recorded
 
 OWED = {Account(1, 1, 0, CONSUMERS): 1}
@@ -32,18 +33,9 @@ def db(request: pytest.FixtureRequest) -> Iterator[Database]:
         schema.sync(made)
         standard_names.synchronise(made)
         # For a name that is new another transaction would wait.
-        allocation.replace_allocations(made, change(host(made, VCPU=RECORD), VCPU=1))
+        allocation.replace_allocations(made, change(add_host(made, VCPU=RECORD), VCPU=1))
         yield made
         made.dispose()
-
-
-def host(db: Database, **records: InventoryRecord) -> str:
-    """Make a provider with these inventories; return its uuid."""
-    made = str(uuid.uuid4())
-    resource_provider.create(db, uuid=made, name=made, parent_uuid=None)
-    for name, record in records.items():
-        inventory.add(db, made, name, record, may_be_full=True)
-    return made
 
 
 def stock(db: Database, made: str) -> list[InventoryRow]:
@@ -80,7 +72,7 @@ def test_the_database_lets_in_what_has_room_and_nothing_else(db: Database) -> No
     draw = random.Random(seed)
     outcomes = set()
     for _ in range(60):
-        made = host(db, VCPU=random_record(draw), DISK_GB=random_record(draw))
+        made = add_host(db, VCPU=random_record(draw), DISK_GB=random_record(draw))
         before = stock(db, made)
         amounts = [draw.choice([1, 2, 3, draw.randint(1, 45)]) for _ in before]
         demands = [
@@ -103,7 +95,7 @@ def test_the_database_lets_in_what_has_room_and_nothing_else(db: Database) -> No
 
 def test_the_last_unit_is_taken_and_one_more_is_not(db: Database) -> None:
     """Of 7 with a ratio of 1.1, which is 7.700000000000001."""
-    made = host(db, VCPU=RECORD._replace(total=7, allocation_ratio=1.1))
+    made = add_host(db, VCPU=RECORD._replace(total=7, allocation_ratio=1.1))
     allocation.replace_allocations(db, change(made, VCPU=6))
     allocation.replace_allocations(db, change(made, VCPU=1))
     with pytest.raises(CapacityExceeded):
@@ -113,7 +105,7 @@ def test_the_last_unit_is_taken_and_one_more_is_not(db: Database) -> None:
 
 def test_a_provider_whose_counters_are_not_right_is_not_written(db: Database) -> None:
     """The old service has written it: its ledger is to be counted first."""
-    made = host(db, VCPU=RECORD)
+    made = add_host(db, VCPU=RECORD)
     (record,) = before = stock(db, made)
     table = models.resource_providers
     foreign = update(table).where(table.c.uuid == made).values(generation=table.c.generation + 1)
@@ -139,7 +131,7 @@ def test_room_that_goes_after_it_was_seen(
     db: Database, others: int, used: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host is taken from between reading and writing: there is still room for two, or there is not."""
-    made = host(db, VCPU=RECORD)
+    made = add_host(db, VCPU=RECORD)
     mine, other = change(made, VCPU=2), change(made, VCPU=others)
     write = ledger.write_allocations
     begun: list[replacement.Replacement] = []
@@ -166,7 +158,7 @@ def test_room_that_goes_after_it_was_seen(
 
 def test_what_is_no_such_claim_locks_first(db: Database) -> None:
     """Two hosts, a consumer that holds something, two consumers for one place; all are written."""
-    one, two = host(db, VCPU=RECORD), host(db, VCPU=RECORD)
+    one, two = add_host(db, VCPU=RECORD), add_host(db, VCPU=RECORD)
     first = ConsumerChange(str(uuid.uuid4()), {one: {"VCPU": 1}}, "shop", "ann", None, "INSTANCE")
     again = ConsumerChange(first.uuid, {one: {"VCPU": 2}}, "shop", "ann", 1, "INSTANCE")
     both = {one: {"VCPU": 1}, two: {"VCPU": 1}}
@@ -185,7 +177,7 @@ def test_what_is_no_such_claim_locks_first(db: Database) -> None:
 
 def test_only_the_first_attempt_goes_without_the_lock(db: Database) -> None:
     """Whoever has lost once waits for its turn."""
-    changes = change(host(db, VCPU=RECORD), VCPU=1).consumers
+    changes = change(add_host(db, VCPU=RECORD), VCPU=1).consumers
     likely = []
 
     def look(tx: object) -> None:

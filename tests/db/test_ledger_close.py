@@ -1,6 +1,5 @@
 """The last writes of a change: the same rows on every database, in however few statements."""
 
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -15,9 +14,9 @@ from placement.db.inventory_rows import InventoryRow
 from placement.db.owner_usage_rows import CONSUMERS, Account
 from placement.db.provider_rows import LockedProvider
 from placement.errors import ObjectsChanged
-from placement.objects import inventory, resource_provider
-from placement.objects.inventory import record_from
+from placement.objects import resource_provider
 from tests.support.databases import KINDS, scratch_database
+from tests.support.hosts import add_host
 from tests.support.recorder import recorded
 
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
@@ -72,10 +71,7 @@ class Ledger:
         """Create providers with three classes."""
         ids = []
         for _ in range(count):
-            made = str(uuid.uuid4())
-            resource_provider.create(self.db, uuid=made, name=made, parent_uuid=None)
-            for name in CLASSES:
-                inventory.add(self.db, made, name, record_from({"total": 100}), may_be_full=True)
+            made = add_host(self.db, **dict.fromkeys(CLASSES, 100))
             ids.append(resource_provider.show(self.db, made).id)
         providers, records = self.db.write(lambda tx: ledger_rows.hold(tx, ids))
         # Providers come in order, the records of one provider in any.

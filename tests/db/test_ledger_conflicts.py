@@ -25,6 +25,7 @@ from placement.objects.inventory import record_from
 from placement.objects.replacement import ConsumerChange, ConsumerConflict
 from placement.objects.reshaper import InventoryChange, Reshape
 from tests.support.databases import ROUTES, scratch_route
+from tests.support.hosts import add_host
 from tests.support.recorder import Hook, observed
 
 
@@ -43,10 +44,7 @@ class Ledger:
 
     def host(self, total: int = 10) -> str:
         """Create a provider with VCPU and return its uuid."""
-        made = str(uuid.uuid4())
-        resource_provider.create(self.db, uuid=made, name=made, parent_uuid=None)
-        inventory.add(self.db, made, "VCPU", record_from({"total": total}), may_be_full=True)
-        return made
+        return add_host(self.db, VCPU=total)
 
     def put(self, consumer: str, host: str, amount: int, **given: Any) -> None:
         """Replace the set of one consumer."""

@@ -12,9 +12,11 @@ from placement.db import coexistence_rows, invariants, schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.objects import coexistence
+from tests.support import bodies
 from tests.support.databases import KINDS, scratch_database
 from tests.support.old_service import OldService, new_uuid
 from tests.support.service import Service, configure
+from tests.support.world import World
 
 OLD_HEAD = "a082b8bb98d0"
 HOST, NODE, OTHER = (f"11111111-1111-4111-8111-00000000000{number}" for number in "123")
@@ -40,22 +42,14 @@ class Both:
         self.db.dispose()
 
     def get(self, path: str) -> dict:
-        answer = self.ours.request("GET", path, version="1.39")
-        assert answer.status_int == 200, answer.text
-        return answer.json
+        return World(self.ours).get(path)
 
     def claim(self, consumer: str, amount: int, host: str = HOST) -> int:
         """Claim with ours and return the status."""
-        shown = self.ours.request("GET", f"/allocations/{consumer}", version="1.39").json
-        body = {
-            "allocations": {host: {"resources": {"VCPU": amount}}},
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_type": "INSTANCE",
-            "consumer_generation": shown.get("consumer_generation"),
-        }
-        answer = self.ours.request("PUT", f"/allocations/{consumer}", version="1.39", json=body)
-        return answer.status_int
+        path = f"/allocations/{consumer}"
+        shown = self.ours.send("GET", path).json
+        body = bodies.entry({host: {"VCPU": amount}}, shown.get("consumer_generation"))
+        return self.ours.send("PUT", path, body).status
 
     def found(self, query: str) -> set[str]:
         """Return the uuids of the providers that a search of ours offers."""

@@ -9,11 +9,11 @@ from sqlalchemy import Table
 from placement.db import models, schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from placement.objects import allocation, inventory, resource_provider
+from placement.objects import allocation
 from placement.objects.allocation import AllocationChange
-from placement.objects.inventory import record_from
 from placement.objects.replacement import ConsumerChange
 from tests.support.databases import KINDS, scratch_database
+from tests.support.hosts import add_host
 
 HOST = str(uuid.uuid4())
 HELD = {"VCPU": 2, "DISK_GB": 5}
@@ -25,9 +25,7 @@ def db(request: pytest.FixtureRequest) -> Iterator[Database]:
         found = Database(make_engine(url))
         schema.sync(found)
         standard_names.synchronise(found)
-        resource_provider.create(found, uuid=HOST, name=HOST, parent_uuid=None)
-        for name in HELD:
-            inventory.add(found, HOST, name, record_from({"total": 100}), may_be_full=True)
+        add_host(found, HOST, **dict.fromkeys(HELD, 100))
         yield found
         found.dispose()
 

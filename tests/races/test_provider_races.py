@@ -26,6 +26,7 @@ from placement.objects import (
 from placement.objects.inventory import record_from
 from placement.objects.picture import Picture
 from tests.support.databases import KINDS, scratch_database
+from tests.support.hosts import add_host
 
 RACERS = 4
 ROUNDS = 6
@@ -62,9 +63,7 @@ class Arena:
 
     def provider(self, parent_uuid: str | None = None) -> str:
         """Create a provider and return its uuid."""
-        made = str(uuid.uuid4())
-        resource_provider.create(self.db, uuid=made, name=made, parent_uuid=parent_uuid)
-        return made
+        return add_host(self.db, parent=parent_uuid)
 
     def generation(self, provider_uuid: str) -> int:
         """Return the generation of a provider."""
@@ -108,8 +107,7 @@ def of_type(outcomes: list[Any], kind: type) -> list[Any]:
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_one_of_the_writers_with_the_same_generation_wins(arena: Arena, turn: int) -> None:
     """Whatever they write: inventories, one inventory, traits or aggregates."""
-    host = arena.provider()
-    inventory.add(arena.db, host, "VCPU", record_from({"total": 4}), may_be_full=True)
+    host = add_host(arena.db, VCPU=4)
     known = {"generation": 1}
     record = record_from({"total": 8})
 
