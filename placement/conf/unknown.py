@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 from keystoneauth1 import loading
 from oslo_config import cfg
@@ -55,9 +54,7 @@ def misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
     foreign = {conf[IDENTITY].auth_section} | set(conf)
     misspelt = []
     for path in files_read(conf):
-        parser = _Sections(path)
-        parser.parse()
-        for line, section in parser.found:
+        for line, section in _Sections(path).found:
             name = section if section == "DEFAULT" else section.lower()
             if name in known.values() or name in foreign:
                 continue
@@ -73,6 +70,7 @@ class _Sections(cfg.ConfigParser):
     def __init__(self, path: str) -> None:
         super().__init__(path, {})
         self.found: list[tuple[int, str]] = []
+        self.parse()
 
     def new_section(self, section: str) -> None:
         self.found.append((self.lineno, section))
@@ -124,9 +122,7 @@ def _ways_to_log_in(conf: cfg.ConfigOpts) -> list[cfg.Opt]:
 
 def _in_files(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str, str]]:
     for path in files_read(conf):
-        sections: dict[str, dict[str, Any]] = {}
-        cfg.ConfigParser(path, sections).parse()
-        for section, given in sections.items():
+        for section, given in _Sections(path).sections.items():
             group = section if section == "DEFAULT" else section.lower()
             for name in given:
                 yield path, group, name.replace("-", "_")

@@ -42,8 +42,7 @@ def rename_class(request: Request) -> Response:
 def ensure_class(request: Request) -> Response:
     """PUT /resource_classes/{name} from 1.7 on: the name in the path is all that counts."""
     name = request.path_args["name"]
-    failure = CUSTOM_CLASS.failure({"name": name})
-    if failure is not None:
+    if failure := CUSTOM_CLASS.failure({"name": name}):
         raise MalformedRequest.of("body", detail=failure)
     created = resource_class.ensure(request.db, name)
     return empty_response(request, status=201 if created else 204, location=_path(request, name))

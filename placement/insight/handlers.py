@@ -64,7 +64,7 @@ def capacity(request: Request) -> Response:
     """Say how often the request fits, one placement after the other, if no other claim comes."""
     given = candidate_query.checked(request, schemas.CAPACITY.at(request.version.minor))
     query = _search_query(given, schemas.CAPACITY_OWN)
-    found = questions.capacity(
+    packing, places = questions.capacity(
         request.picture,
         candidate_query.parsed(query, request.version, request.conf.placement),
         by_aggregate=given.get("by") == "aggregates",
@@ -72,11 +72,11 @@ def capacity(request: Request) -> Response:
         work_factor=request.conf.insight.work_factor,
     )
     document = {
-        **_packing(found.packing),
-        "places": [asdict(place) for place in found.places],
-        "limits": found.packing.limits,
-        "stranded": found.packing.stranded,
-        "largest": found.packing.largest,
+        **_packing(packing),
+        "places": [{"uuid": uuid, "name": name, "count": count} for uuid, name, count in places],
+        "limits": packing.limits,
+        "stranded": packing.stranded,
+        "largest": packing.largest,
     }
     return json_response(request, document)
 

@@ -4,6 +4,7 @@ A question is answered on a snapshot of the picture, outside its lock.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -123,34 +124,23 @@ def provider_named(cloud: Cloud, given: str) -> int:
     raise UnknownHost(given=given)
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceCount:
+class PlaceCount(NamedTuple):
     """The number of placements in one tree, or in the trees of one aggregate, which has no name."""
 
     uuid: str
     name: str | None
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """How often a request fits, and where."""
-
-    packing: Packing
-    places: list[PlaceCount]
+    placements: int
 
 
 def capacity(
     picture: Picture, request: CandidateRequest, *, by_aggregate: bool, top: int, work_factor: int
-) -> Capacity:
+) -> tuple[Packing, list[PlaceCount]]:
     """Return how often a request fits, one placement after the other, and the ``top`` places for it."""
     opened = open_on(picture, replace(request, limit=1))
     packing = pack(opened.cloud, request, opened.known, work_factor)
-    places = _by_aggregate if by_aggregate else _by_tree
-    ranked = sorted(
-        places(opened.cloud, packing), key=lambda place: (-place.count, place.name or place.uuid)
-    )
-    return Capacity(packing, ranked[:top])
+    places = (_by_aggregate if by_aggregate else _by_tree)(opened.cloud, packing)
+    places.sort(key=lambda place: (-place.placements, place.name or place.uuid))
+    return packing, places[:top]
 
 
 def _by_tree(cloud: Cloud, packing: Packing) -> list[PlaceCount]:

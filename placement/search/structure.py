@@ -120,11 +120,10 @@ class Sharing:
     ) -> None:
         tree_parts = [np.unique(self._root[members_of(name).indexes(size)]) for name in aggregates]
         lengths = [len(part) for part in tree_parts]
-        self._tree: Indexes = np.concatenate([np.zeros(0, np.int32), *tree_parts])
-        self._aggregate: Indexes = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-        by_tree = np.argsort(self._tree, kind="stable")
-        self._sorted_tree = self._tree[by_tree]
-        self._sorted_aggregate = self._aggregate[by_tree]
+        trees: Indexes = np.concatenate([np.zeros(0, np.int32), *tree_parts])
+        by_tree = np.argsort(trees, kind="stable")
+        self._tree: Indexes = trees[by_tree]
+        self._aggregate = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)[by_tree]
 
     def reached(self, providers: Mask) -> Mask:
         """Mark every root from which one of these sharing providers is reached by an aggregate."""
@@ -145,8 +144,8 @@ class Sharing:
         return found
 
     def _find_away(self, anchor: int) -> tuple[int, ...]:
-        low, high = np.searchsorted(self._sorted_tree, [anchor, anchor + 1])
-        connected = self._sorted_aggregate[low:high]
+        low, high = np.searchsorted(self._tree, [anchor, anchor + 1])
+        connected = self._aggregate[low:high]
         key = connected.tobytes()
         everyone = self._sets.get(key)
         if everyone is None:

@@ -62,8 +62,7 @@ class Request(webob.BaseRequest):
     def read_json(self, schema: Schema) -> Any:
         """Return the body as Python values, valid under ``schema``, to which 10.0 is an integer."""
         body = _parse(self.read_body())
-        failure = schema.failure(body)
-        if failure is not None:
+        if failure := schema.failure(body):
             raise MalformedRequest.of("body", detail=failure)
         return body
 
@@ -106,7 +105,7 @@ class Request(webob.BaseRequest):
 
         The schema has seen an object of the last value of each name.
         """
-        items = self._query_items() if text is None else self._items(text)
+        items = self._query_items(text)
         try:
             pairs = [_pair(item) for item in items]
         except ValueError as error:
@@ -116,8 +115,7 @@ class Request(webob.BaseRequest):
 
     def check_query(self, schema: Schema, values: Mapping[str, str]) -> None:
         """Refuse values of a query that are not valid under ``schema``."""
-        failure = schema.failure(dict(values))
-        if failure is not None:
+        if failure := schema.failure(dict(values)):
             raise MalformedRequest.of("query", detail=failure)
 
     def known_tags(self) -> frozenset[str]:
@@ -135,10 +133,8 @@ class Request(webob.BaseRequest):
                 value = text if given == name else value
         return value
 
-    def _query_items(self) -> list[str]:
-        return self._items(self.environ.get("QUERY_STRING", ""))
-
-    def _items(self, query: str) -> list[str]:
+    def _query_items(self, text: str | None = None) -> list[str]:
+        query = self.environ.get("QUERY_STRING", "") if text is None else text
         limit = self.conf.placement.max_query_string_length
         if len(query) > limit:
             raise QueryTooLong(limit=limit)
