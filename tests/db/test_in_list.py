@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, select, union_all, update
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import Column, Dialect, Integer, MetaData, Table, or_, select, union_all, update
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from placement.db import statements
 
@@ -43,6 +43,20 @@ def test_every_parameter_of_the_statement_is_bound(count: int, place: str) -> No
     assert text.text.count("?") == len(text.bound(parameters))
     assert compiled.text(sqlite.dialect(), {"key": [5] * count})[0] is text
     assert compiled.text(sqlite.dialect(), {"key": [5] * (2 * count)})[0] is not text or count == 33
+
+
+@pytest.mark.parametrize("dialect", [sqlite.dialect(), mysql.dialect(), postgresql.dialect()])
+@pytest.mark.parametrize("count", [1, 2, 33])
+def test_a_list_is_a_condition_by_itself(count: int, dialect: Dialect) -> None:
+    """Compared with 1, as SQLAlchemy writes other conditions where there is no boolean, it uses no index."""
+    among = statements.is_among(TABLE.c.id, "key")
+    either = or_(among, TABLE.c.number == 7)
+    compiled = statements.CompiledStatement(select(TABLE.c.id).where(among, either), "key")
+
+    text, _ = compiled.text(dialect, {"key": list(range(count))})
+
+    assert "= 1" not in text.text
+    assert text.text.count("numbers.id =" if count == 1 else "numbers.id IN") == 2
 
 
 def test_texts_of_a_statement_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
