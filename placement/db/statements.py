@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import (
     BindParameter,
@@ -211,9 +211,12 @@ class BySize(ColumnElement[Any]):
         if type_ is not None:
             self.type = type_
 
-    def self_group(self, against: Any = None) -> Self:
-        """Stand alone: SQLAlchemy would compare a condition with 1, for which MySQL uses no index."""
-        return self
+    def self_group(self, against: Any = None) -> "BySize":
+        """Stand as what is made does: SQLAlchemy would compare it with 1, for which MySQL uses no index."""
+        return BySize(self.name, lambda size: self.make(size).self_group(against), self.type)
+
+    def __invert__(self) -> "BySize":
+        return BySize(self.name, lambda size: ~self.make(size), self.type)
 
 
 @compiles(BySize)
