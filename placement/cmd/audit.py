@@ -111,10 +111,7 @@ def _duration(text: str) -> timedelta:
 
 
 def run(database: Database, arguments: Any) -> int:
-    """Make the audit that the arguments describe, and return the exit code.
-
-    :raises AuditError: the consumers that exist cannot be read, or ``--remove`` has no terminal to ask on.
-    """
+    """Make the audit that the arguments describe, and return the exit code, or raise :class:`AuditError`."""
     if arguments.remove and not arguments.yes and not sys.stdin.isatty():
         raise AuditError("--remove asks before it removes; without a terminal give --yes")
     if arguments.from_nova:
@@ -202,10 +199,7 @@ def holders(db: Database) -> Iterator[Holder]:
 
 
 def release(db: Database, holder: Holder) -> bool:
-    """Remove the consumer with all that it holds, if its generation is still the one that was read.
-
-    :returns: False if it has changed, or is gone: then nothing was done.
-    """
+    """Remove the consumer with all that it holds; False if it has changed since it was read, or is gone."""
     try:
         allocation.delete_allocations(db, holder.uuid, generation=holder.generation)
     except (ConsumerConflict, allocation.NoAllocations):

@@ -51,10 +51,7 @@ def show(shell: str) -> int:
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    """Return the parser of a command, which oslo.config gives to no other caller.
-
-    :raises SystemExit: the command ended before it parsed anything, and has said why.
-    """
+    """Return the parser of a command, which oslo.config gives to no other caller."""
 
     def find(parser: argparse.ArgumentParser, *_: Any) -> None:
         raise _ParserFound(parser)

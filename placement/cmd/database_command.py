@@ -42,10 +42,7 @@ class DatabaseCommand:
         return 1
 
     def run(self, argv: list[str], prog: str | None = None) -> int:
-        """Run the command line and return the exit code.
-
-        Usage errors leave through SystemExit, as argparse does.
-        """
+        """Run the command line and return the exit code; usage errors raise SystemExit."""
         if shell := completion.asked(argv):
             return completion.show(shell)
         conf = self.conf

@@ -28,10 +28,7 @@ FILES_BESIDE_CONNECTIONS = 256
 
 
 class _HealthDispatcher:
-    """Serves health checks in a thread of their own, and everything else in the others.
-
-    The others may all be waiting for a database that does not answer, which the health check reports.
-    """
+    """Serves health checks in a thread of their own: the others may all be waiting for the database."""
 
     def __init__(self, others: ThreadedTaskDispatcher, path: str) -> None:
         self._others, self._path = others, path
@@ -54,10 +51,9 @@ class Bounds:
     """Limits on what clients may use of the server.
 
     :param threads: requests that are served at once.
-    :param connections: connections that are open at once. Beyond that, the connection is closed that
-        has been silent, or has been sending its request, for longest.
-    :param idle_s: seconds that a connection may be silent.
-    :param request_s: seconds that a client may take to send a request, headers and body.
+    :param connections: open at once; beyond that, those are closed that are silent or sending for longest.
+    :param idle_s: how long a connection may be silent.
+    :param request_s: how long a client may take to send a request, headers and body.
     """
 
     threads: int = 8
@@ -96,7 +92,7 @@ class Server:
     """The application behind a listening socket.
 
     :param max_body: bytes of the largest body that the application takes.
-    :param health: the path of the health check, which has a thread of its own.
+    :param health: the path of the health check.
     :raises OSError: the server cannot listen on this address.
     """
 

@@ -1,7 +1,4 @@
-"""What the service sets differently from its libraries.
-
-Specification 01 section 15, specification 06 section 5.
-"""
+"""What the service sets differently from its libraries (specifications 01 section 15, 06 section 5)."""
 
 from typing import Any
 

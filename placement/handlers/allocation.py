@@ -164,10 +164,7 @@ def show_provider_usages(request: Request) -> Response:
 
 
 def policy_target(request: Request) -> Mapping[str, Any]:
-    """Return what the policy of GET /usages is asked about: the project as it was sent.
-
-    A query without a project has an empty target, not a project called None.
-    """
+    """Return what the policy of GET /usages is asked about: the project as it was sent, if it was."""
     project = request.query_value("project_id")
     return {} if project is None else {"project_id": project}
 

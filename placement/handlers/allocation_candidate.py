@@ -59,10 +59,7 @@ def list_candidates(request: Request) -> Response:
 
 
 def _start(question: CandidateRequest) -> int | None:
-    """Return where the search begins: anywhere, unless everything is asked for.
-
-    So that schedulers that ask for a part of the hosts do not all weigh the same ones.
-    """
+    """Return where the search begins: schedulers that ask for a part of the hosts get different ones."""
     if question.limit is None and question.bound is None:
         return None
     return secrets.randbits(64)

@@ -97,7 +97,7 @@ def _shown_summaries(
     if version >= WHOLE_TREES_SINCE:
         return _summaries(cloud, result.trees(cloud), version)
     wanted = None if version >= ALL_CLASSES_SINCE else requested
-    shown = result.summarised(cloud, whole_trees=False).tolist()
+    shown = result.summarised(cloud).tolist()
     return [",".join([_summary(cloud, index, version, wanted) for index in shown]).encode()]
 
 

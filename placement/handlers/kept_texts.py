@@ -38,10 +38,7 @@ class KeptTexts:
     def of(
         self, shown: Indexes, stamps: NDArray[np.int64], write: Callable[[int], bytes]
     ) -> list[bytes]:
-        """Return the texts of these providers, or roots of trees; ``write`` makes those that changed.
-
-        :param stamps: as they are now, one for each.
-        """
+        """Return the texts of these providers, or roots; ``write`` makes those whose stamps have changed."""
         for index in shown[self._stamps[shown] != stamps].tolist():
             self._texts[index] = write(index)
         self._stamps[shown] = stamps

@@ -200,10 +200,7 @@ def _listed(documents: list[bytes]) -> bytes:
 
 
 def _found_in(cloud: Cloud, found: Indexes, form: ProviderForm) -> tuple[bytes, datetime | None]:
-    """Return the body of a list of providers, and when the last of them was modified, if known.
-
-    The caller holds the lock of the picture. Some 800 bytes are kept of each provider ever found.
-    """
+    """Return the body of a list of providers, and when the last of them was modified, if known."""
     kept = KeptTexts.on(cloud, "providers", form)
     stamps = cloud.stamps[found]
     documents = kept.of(found, stamps, lambda index: document(_provider(cloud, index), form))

@@ -1,7 +1,4 @@
-"""What operators ask about a request: why nothing, how many more (specification 07 sections 2 and 3).
-
-A question is answered on a snapshot of the picture, outside its lock.
-"""
+"""What operators ask about a request: why nothing, how many more (specification 07 sections 2 and 3)."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -112,10 +109,7 @@ def open_on(picture: Picture, request: CandidateRequest) -> Opened:
 
 
 def provider_named(cloud: Cloud, given: str) -> int:
-    """Return the index of the provider with this uuid or name.
-
-    :raises UnknownHost:
-    """
+    """Return the index of the provider with this uuid or name, or raise :class:`UnknownHost`."""
     index = cloud.index_of_uuid.get(given)
     if index is not None:
         return index

@@ -176,10 +176,7 @@ def _dropped(
 
 
 def largest(cloud: Cloud, request: CandidateRequest, budget: Budget) -> list[LargestAmount]:
-    """Return for each amount the largest smaller one with which there is a candidate.
-
-    Amounts that the budget does not cover are left out.
-    """
+    """Return for each amount, as far as the budget goes, the largest smaller one that would do."""
     found: list[LargestAmount] = []
     for group in request.groups:
         for name, asked in group.amounts.items():

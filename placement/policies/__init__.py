@@ -1,7 +1,4 @@
-"""The default rules of access, for the service and for the generators of oslo.policy.
-
-Specification 01 section 14.1; specification 07 section 1 for what is served under ``/-/``.
-"""
+"""The default rules of access (specification 01 section 14.1, 07 section 1)."""
 
 from oslo_policy import policy
 

@@ -1,7 +1,4 @@
-"""Query strings of GET /allocation_candidates, by microversion.
-
-Specification 01 section 8.3, specification 04 section 3.1.
-"""
+"""Query strings of GET /allocation_candidates (specifications 01 section 8.3, 04 section 3.1)."""
 
 from typing import Any
 

@@ -112,13 +112,8 @@ class SearchResult:
         allocated = self.allocated()
         return np.unique(cloud.roots[allocated]) if cloud.forest.nested else allocated
 
-    def summarised(self, cloud: Cloud, whole_trees: bool) -> Indexes:
-        """Return the providers that the summaries show, each once (section 4.3).
-
-        ``whole_trees`` is the rule since 1.29: all providers of all trees in ``allocations``.
-        """
-        if whole_trees:
-            return cloud.forest.trees(self.trees(cloud))[0]
+    def summarised(self, cloud: Cloud) -> Indexes:
+        """Return the providers that the summaries show before 1.29, each once (section 4.3)."""
         allocated = self.allocated()
         if self.before_cut is None:
             return allocated

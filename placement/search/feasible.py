@@ -1,7 +1,6 @@
 """For each group the providers that pass every test (specification 04 sections 5.3 to 5.5 and 5.8).
 
-The tests are those of :mod:`placement.search.filters`, each a mask over provider index. A ``Funnel``
-applies them one by one, and counts in the tally what each removed.
+The tests are those of :mod:`placement.search.filters`. A ``Funnel`` counts what each removes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a group, or the request, may ask of providers: one entry for each filter.
 
-``FILTERS`` and ``ROOT_FILTERS`` serve the search (:mod:`placement.search.feasible`), the counts of what
-stops the next placement, the examples and the verdict of an explanation, and the query, which says
-by their names which parts can be dropped. The conditions are those of specification 04 sections 5.3 to 5.5.
+``FILTERS`` and ``ROOT_FILTERS`` serve the search, the counts of what stops the next placement, explanations,
+and the parsing of the query. The conditions are those of specification 04 sections 5.3 to 5.5.
 """
 
 from __future__ import annotations

@@ -131,10 +131,7 @@ class AssignmentProblem:
 
     @property
     def sharers_may_serve_all(self) -> bool:
-        """Tell whether sharing providers alone can serve every slot.
-
-        Only such a candidate can be found from two anchors (section 5.2).
-        """
+        """Tell whether sharing providers alone can serve every slot: two anchors may find that (5.2)."""
         shared = bit_set(p for p, place in enumerate(self.places) if place.shared)
         if self.own and not self.own & shared:
             return False
@@ -144,8 +141,7 @@ class AssignmentProblem:
     def exact_count(self) -> int | None:
         """The number of combinations where a formula has it, None where only counting tells.
 
-        Without rules that tie slots together it is the product of the choices; g granular groups
-        under isolate that share one domain of m places give m!/(m-g)! instead of m**g.
+        The product of the choices; but g granular groups under isolate that share m places give m!/(m-g)!.
         """
         rules = self.rules
         if self.own or rules.subtrees or rules.demands or rules.one_provider_per_tree:

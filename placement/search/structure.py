@@ -80,10 +80,7 @@ class Forest:
 
 
 class Sharing:
-    """Which sharing providers (``sharers``) are reached from which trees (section 5.2).
-
-    Its size is bounded by the number of memberships.
-    """
+    """Which sharing providers (``sharers``) are reached from which trees (section 5.2)."""
 
     def __init__(
         self,
@@ -134,10 +131,7 @@ class Sharing:
         return roots
 
     def away(self, anchor: int) -> tuple[int, ...]:
-        """Return reach(anchor) without the anchor's own tree, in stable order.
-
-        Trees connected to the same aggregates get the very same tuple.
-        """
+        """Return reach(anchor) without the anchor's own tree; trees of equal aggregates share the tuple."""
         found = self._away.get(anchor)
         if found is None:
             found = self._away[anchor] = self._find_away(anchor)

@@ -39,10 +39,7 @@ def open_to_all(conf: cfg.ConfigOpts) -> Callable[[str], bool]:
 
 
 def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
-    """Check that the service can ask the identity service about tokens at all.
-
-    :raises NotConfigured: it would answer every token with an error.
-    """
+    """Raise ``NotConfigured`` if the service could not ask the identity service about any token."""
     if conf.api.auth_strategy != "keystone":
         return
     with _plugin_told():
@@ -60,10 +57,7 @@ def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
 
 @contextmanager
 def _plugin_told() -> Iterator[None]:
-    """Say which section names a plugin that is not there, or not enough for it.
-
-    :raises NotConfigured:
-    """
+    """Raise ``NotConfigured`` for a section that names a plugin that is not there, or not enough for it."""
     try:
         yield
     except AuthPluginException as error:
@@ -85,11 +79,7 @@ def authenticated(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
 
 
 def _keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
-    """Validate tokens with the identity service.
-
-    An error inside the middleware (a catalogue without the endpoint, an answer that is not a token)
-    leaves one line in the log, not a traceback of the web server.
-    """
+    """Validate tokens with the identity service; an error inside the middleware is one line in the log."""
 
     def let_in(environ: Environ, start_response: Any) -> Iterable[bytes]:
         environ["placement.let_in"] = True
