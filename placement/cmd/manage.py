@@ -2,7 +2,6 @@
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -40,24 +39,17 @@ def run(argv: list[str], prog: str | None = None) -> int:
     return _ManageCommand(cfg.ConfigOpts()).run(argv, prog)
 
 
-def _as_the_service_reads(argv: list[str]) -> dict[str, Any]:
-    """Let ``config check`` find the files as the service does; other commands ignore the variable."""
-    given = any(word.startswith(("--config-file", "--config-dir")) for word in argv)
-    named = os.environ.get("OS_PLACEMENT_CONFIG_DIR", "").strip()
-    if given or not named or not {"config", "check"} <= set(argv):
-        return {}
-    files = configuration.default_config_files()
-    return {"default_config_files": files, "default_config_dirs": []}
-
-
 class _ManageCommand(DatabaseCommand):
     program = "placement-manage"
 
     def act(self, argv: list[str], prog: str | None) -> int:
         conf = self.conf
         try:
-            more = _as_the_service_reads(argv)
-            configuration.read(conf, argv, prog=prog, version=VERSION, **more)
+            # config check finds the files as the service does; other commands ignore the variable.
+            given = any(word.startswith(("--config-file", "--config-dir")) for word in argv)
+            as_service = {"config", "check"} <= set(argv) and not given
+            files = configuration.named_files() if as_service else {}
+            configuration.read(conf, argv, prog=prog, version=VERSION, **files)
         except cfg.RequiredOptError:
             # Raised last: the command is known, and help needs no database.
             if getattr(conf.command, "opens_database", False):

@@ -28,15 +28,14 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     policy_opts.set_defaults(conf)
 
 
-def default_config_files(prog: str | None = None) -> list[str]:
-    """Return the files the web application reads, most important last.
+def named_files(config_files: list[str] | None = None) -> dict[str, Any]:
+    """Return, for :func:`read`, these files and no others, or that of ``OS_PLACEMENT_CONFIG_DIR``.
 
-    If ``OS_PLACEMENT_CONFIG_DIR`` is set, the file there alone, whether or not it exists.
+    Nothing if neither names any: then oslo.config searches.
     """
     directory = os.environ.get("OS_PLACEMENT_CONFIG_DIR", "").strip()
-    if directory:
-        return [str(Path(directory) / CONFIG_FILE)]
-    return cfg.find_config_files(project=PROJECT, prog=prog)
+    files = config_files or ([str(Path(directory) / CONFIG_FILE)] if directory else [])
+    return {"default_config_files": files, "default_config_dirs": []} if files else {}
 
 
 def load(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> None:
@@ -45,15 +44,7 @@ def load(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> None:
     :param config_files: read these and nothing else instead of searching.
     :raises oslo_config.cfg.Error: one is missing, or ``[placement_database]/connection``.
     """
-    directories: list[str] | None = None
-    if config_files or os.environ.get("OS_PLACEMENT_CONFIG_DIR", "").strip():
-        directories = []
-    read(
-        conf,
-        [],
-        default_config_files=config_files or default_config_files(),
-        default_config_dirs=directories,
-    )
+    read(conf, [], **named_files(config_files))
 
 
 def read(conf: cfg.ConfigOpts, argv: Sequence[str], **more: Any) -> None:

@@ -16,7 +16,7 @@ from placement.schemas import allocation_candidate as schema
 from placement.search.candidate import SizeLimit
 from placement.search.request import CandidateRequest
 from placement.web.request import Request
-from placement.web.response import Pieces, json_response
+from placement.web.response import json_response
 
 LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def list_candidates(request: Request) -> Response:
             ),
         )
         # Written after the lock of the picture is given back: others search meanwhile.
-        body = Pieces(answer.pieces())
+        body = answer.pieces()
         telemetry.passed("render")
     return json_response(request, body, last_modified=datetime.now(UTC))
 

@@ -135,27 +135,24 @@ GUARDED = {
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return all default rules; entry point ``oslo.policy.policies``."""
-    return [*map(_base_rule, BASE), *map(_rule, GUARDED)]
-
-
-def _base_rule(name: str) -> policy.RuleDefault:
-    check, description = BASE[name]
-    return policy.RuleDefault(
-        name,
-        check,
-        description=description,
-        scope_types=None if name == "project_reader_api" else SCOPES,
-        deprecated_rule=None if name == "admin_api" else _ADMIN_API,
-    )
-
-
-def _rule(name: str) -> policy.DocumentedRuleDefault:
-    description, *operations = GUARDED[name]
-    pairs = [operation.split(" ") for operation in operations]
-    return policy.DocumentedRuleDefault(
-        name=PREFIX + name,
-        check_str=CHECKS.get(name, ADMIN_OR_SERVICE),
-        description=description,
-        operations=[{"method": method, "path": path} for method, path in pairs],
-        scope_types=SCOPES,
-    )
+    rules: list[policy.RuleDefault] = [
+        policy.RuleDefault(
+            name,
+            check,
+            description=description,
+            scope_types=None if name == "project_reader_api" else SCOPES,
+            deprecated_rule=None if name == "admin_api" else _ADMIN_API,
+        )
+        for name, (check, description) in BASE.items()
+    ]
+    for name, (description, *operations) in GUARDED.items():
+        pairs = [operation.split(" ") for operation in operations]
+        guarded = policy.DocumentedRuleDefault(
+            name=PREFIX + name,
+            check_str=CHECKS.get(name, ADMIN_OR_SERVICE),
+            description=description,
+            operations=[{"method": method, "path": path} for method, path in pairs],
+            scope_types=SCOPES,
+        )
+        rules.append(guarded)
+    return rules

@@ -16,10 +16,6 @@ CACHE_HEADERS_SINCE = (1, 15)
 SEPARATORS_OF_PATHS = "/:@!$&'()*+,;=~"
 
 
-class Pieces(list[bytes]):
-    """A JSON body that is written already, and too large to be put together."""
-
-
 def json_response(
     request: Request,
     body: Any,
@@ -30,14 +26,13 @@ def json_response(
 ) -> Response:
     """Return a response with a JSON body.
 
-    :param body: an object for orjson, or ready bytes, perhaps in pieces.
+    :param body: a dict for orjson, or ready bytes, perhaps a list of pieces.
     :param last_modified: UTC, for the cache headers since 1.15. None: ``cache-control`` alone.
     :param location: a path as :func:`link` returns it; sent as an absolute URL.
     """
-    if isinstance(body, Pieces):
-        pieces: list[bytes] = body
-    else:
-        pieces = [body if isinstance(body, bytes) else orjson.dumps(body)]
+    if not isinstance(body, list):
+        body = [body if isinstance(body, bytes) else orjson.dumps(body)]
+    pieces: list[bytes] = body
     length = sum(map(len, pieces))
     headers = [("Content-Type", "application/json"), ("Content-Length", str(length))]
     headers += _cache_headers(request, last_modified) + _location(request, location)
