@@ -119,13 +119,8 @@ def _allocation_requests(
         members = candidate.members
         shape, taking, serving = candidate.combination
         template = templates.get(shape) or templates.setdefault(shape, _template(shape, version))
-        takers = [uuids[members[place]] for place in taking]
-        if not mapped:
-            texts.append(template % tuple(takers))
-        elif serving is taking:
-            texts.append(template % (*takers, *takers))
-        else:
-            texts.append(template % (*takers, *[uuids[members[place]] for place in serving]))
+        places = (*taking, *serving) if mapped else taking
+        texts.append(template % tuple([uuids[members[place]] for place in places]))
     return texts
 
 

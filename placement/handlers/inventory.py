@@ -7,11 +7,11 @@ from webob import Response
 from placement.inventory_record import InventoryRecord
 from placement.objects import inventory
 from placement.schemas import resource_provider as schemas
+from placement.schemas.resource_provider import GENERATION
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, newest, now
 
 MAY_BE_FULL_SINCE = (1, 26)
-GENERATION = "resource_provider_generation"
 
 
 def list_inventories(request: Request) -> Response:

@@ -13,8 +13,6 @@ from placement.schemas import resource_provider as schemas
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, newest
 
-GENERATION = "resource_provider_generation"
-
 
 def list_traits(request: Request) -> Response:
     """GET /traits"""
@@ -78,7 +76,10 @@ def replace_provider_traits(request: Request) -> Response:
     """PUT /resource_providers/{uuid}/traits: here the body is looked at before the provider."""
     body = request.read_json(schemas.PUT_TRAITS)
     replaced = trait.replace_of_provider(
-        request.db, request.path_args["uuid"], body["traits"], generation=int(body[GENERATION])
+        request.db,
+        request.path_args["uuid"],
+        body["traits"],
+        generation=int(body[schemas.GENERATION]),
     )
     return _shown(request, replaced)
 
@@ -90,7 +91,7 @@ def delete_provider_traits(request: Request) -> Response:
 
 
 def _shown(request: Request, found: ProviderTraits) -> Response:
-    body = {"traits": [each.name for each in found.traits], GENERATION: found.generation}
+    body = {"traits": [each.name for each in found.traits], schemas.GENERATION: found.generation}
     return json_response(request, body, last_modified=_newest(found.traits))
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import PurePosixPath
@@ -377,23 +377,17 @@ PROTECTION = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    content: bytes
-    media_type: str
-    tag: str
-
-
 def show_file(request: Request) -> Response:
     """GET /-/explorer/, and every file below it"""
     file = _files().get(request.path_args.get("path", FIRST_PAGE))
     if file is None:
         raise NotFoundHere
-    headers = [("ETag", f'"{file.tag}"'), ("Cache-Control", "no-cache"), *PROTECTION]
-    if file.tag in request.known_tags():
+    content, media_type, tag = file
+    headers = [("ETag", f'"{tag}"'), ("Cache-Control", "no-cache"), *PROTECTION]
+    if tag in request.known_tags():
         return Response(status=304, headerlist=headers, app_iter=[])
-    headers += [("Content-Type", file.media_type), ("Content-Length", str(len(file.content)))]
-    return Response(status=200, headerlist=headers, app_iter=[file.content])
+    headers += [("Content-Type", media_type), ("Content-Length", str(len(content)))]
+    return Response(status=200, headerlist=headers, app_iter=[content])
 
 
 def lead_to_page(request: Request) -> Response:
@@ -405,8 +399,8 @@ def lead_to_page(request: Request) -> Response:
 
 
 @lru_cache(maxsize=1)
-def _files() -> Mapping[str, _File]:
-    """Return the files of the package by path; no other file is ever opened."""
+def _files() -> Mapping[str, tuple[bytes, str, str]]:
+    """Return content, media type and tag of the package's files, by path; no other is ever opened."""
     found = {}
     with resources.as_file(resources.files("placement") / "explorer") as folder:
         for path in folder.rglob("*.*"):
@@ -414,5 +408,5 @@ def _files() -> Mapping[str, _File]:
             if name.suffix in MEDIA_TYPES:
                 content = path.read_bytes()
                 tag = hashlib.sha256(content).hexdigest()[:32]
-                found[str(name)] = _File(content, MEDIA_TYPES[name.suffix], tag)
+                found[str(name)] = content, MEDIA_TYPES[name.suffix], tag
     return found
