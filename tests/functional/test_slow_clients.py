@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.client import headers
+from tests.support.processes import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "bin" / "placement-api"
 SLOW = 500
+ANSWER_S = 60 * PATIENCE
+TRICKLE_S = 0.05
 BEGUN = b"POST /resource_providers HTTP/1.1\r\nHost: h\r\nX-Auth-Token: admin\r\n"
 WITH_BODY = BEGUN + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 
@@ -46,7 +49,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[int]:
 def read(port: int) -> int:
     """Send a request on a connection of its own and return the status."""
     with contextlib.closing(
-        http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)
     ) as connection:
         connection.request("GET", "/traits/HW_CPU_X86_VMX", headers=headers())
         with connection.getresponse() as response:
@@ -62,7 +65,9 @@ def clients(port: int, count: int, sent: list[bytes]) -> Iterator[list[socket.so
     with contextlib.ExitStack() as opened:
         connections = []
         for number in range(count):
-            connection = opened.enter_context(socket.create_connection(("127.0.0.1", port), 20))
+            connection = opened.enter_context(
+                socket.create_connection(("127.0.0.1", port), ANSWER_S)
+            )
             connection.sendall(sent[number % len(sent)])
             connections.append(connection)
         yield connections
@@ -98,10 +103,10 @@ def test_a_request_that_trickles_in_is_given_up(tmp_path: Path) -> None:
     ):
         for connection in slow:
             sent = 0
-            while not select.select([connection], [], [], 0.05)[0]:
+            while not select.select([connection], [], [], TRICKLE_S)[0]:
                 connection.sendall(b"x")
                 sent += 1
-                assert sent < 60
+                assert sent < ANSWER_S / TRICKLE_S
             with contextlib.suppress(ConnectionError):
                 assert connection.recv(1) == b""
         assert read(port) == 204

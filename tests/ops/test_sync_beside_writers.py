@@ -3,13 +3,14 @@
 import io
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
 from sqlalchemy import Connection, text
@@ -22,14 +23,33 @@ from placement.objects import coexistence
 from tests.ops import clouds
 from tests.ops.conftest import Command, at, on
 from tests.support.old_service import Conflict, OldService, Refused, new_uuid
+from tests.support.processes import PATIENCE, wait_until
 
 OLD_HEAD = "a082b8bb98d0"
 WRITERS = 3
 PAUSE_S = 0.005
-PATIENCE_S = 60
+ENDS_S = 60 * PATIENCE
 NUMBER = "SELECT COUNT(*) FROM resource_providers"
-PROVIDERS = 4_000
+PROVIDERS = 3 * schema.BATCH + 100
 MANY_ALLOCATIONS = 60_000
+SOME = 20
+"""Requests after which writers are well under way."""
+
+STOPPING = """
+import importlib, itertools, os, signal, sys
+from placement.cmd import manage
+module, name, *arguments = sys.argv[1:]
+owner, calls = importlib.import_module(module), itertools.count(1)
+real = getattr(owner, name)
+def stopping(*given, **more):
+    done = real(*given, **more)
+    if next(calls) == 3:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return done
+setattr(owner, name, stopping)
+sys.exit(manage.run(arguments))
+"""
+"""``placement-manage``, which stops inside the third transaction of a kind."""
 
 
 class Load:
@@ -92,7 +112,7 @@ class Load:
         finally:
             self._stop.set()
             for thread in threads:
-                thread.join(PATIENCE_S)
+                thread.join(ENDS_S)
 
 
 def prepare(database: Database) -> None:
@@ -105,7 +125,7 @@ def test_no_request_of_the_old_service_fails(database: Database, url: str) -> No
     prepare(database)
     load = Load(url)
     with load.running():
-        time.sleep(0.5)
+        wait_until("they write", lambda: load.done["done"] >= SOME)
         before = load.done["done"]
         # As the command does it, which waits for its locks for as long as it takes.
         patient = Database(make_engine(url, patient=True))
@@ -113,11 +133,10 @@ def test_no_request_of_the_old_service_fails(database: Database, url: str) -> No
         patient.dispose()
         during = load.done["done"] - before
         waits_s = sorted(load.waits_s)
-        time.sleep(0.3)
+        wait_until("they go on", lambda: load.done["done"] >= before + during + SOME)
     print(f"{during} requests during the upgrade, the longest took {waits_s[-1]:.2f} s")
 
     assert load.failures == []
-    assert load.done["done"] > before + during
     assert database.read(coexistence_rows.is_under_way)
     coexistence.finish(database)
     # It is the old service that may leave consumers without allocations behind.
@@ -165,22 +184,20 @@ def many(connection: Connection, head: str, rows: Iterator[str]) -> None:
         connection.exec_driver_sql(f"{head} {', '.join(batch)}")
 
 
-@contextmanager
-def killed_when(url: str, arguments: tuple[str, ...], due: Callable[[], bool]) -> Iterator[None]:
-    """Start ``placement-manage db``, and kill it as soon as it is in the middle."""
-    command = [Path(sys.executable).parent / "placement-manage", "db", *arguments]
-    environment = {**os.environ, "OS_PLACEMENT_DATABASE__CONNECTION": url}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
-    try:
-        give_up = time.monotonic() + PATIENCE_S
-        while not due():
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < give_up
-            time.sleep(0.002)
-    finally:
-        process.kill()
-        process.communicate()
-    yield
+def kill_in_third(url: str, function: str, *arguments: str) -> None:
+    """Run ``placement-manage db``, and kill it inside the third transaction that calls a function."""
+    module, _, name = function.rpartition(".")
+    process = subprocess.Popen(
+        [sys.executable, "-c", STOPPING, module, name, "db", *arguments], env=naming(url)
+    )
+    _, status = os.waitpid(process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status), f"it ended before: {status}"
+    process.kill()
+    process.wait()
+
+
+def naming(url: str) -> dict[str, str]:
+    return {**os.environ, "OS_PLACEMENT_DATABASE__CONNECTION": url}
 
 
 @at(OLD_HEAD)
@@ -190,8 +207,6 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(
     """SIGKILL while the providers are noted, and while they are counted."""
     prepare(database)
     with database.engine.connect() as connection:
-        if database.dialect == "sqlite":
-            connection.exec_driver_sql("PRAGMA synchronous = OFF")
         fill(connection, PROVIDERS, 200)
 
     def noted() -> int:
@@ -200,14 +215,13 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(
     def counted() -> int:
         return scalar(database, f"{NUMBER} WHERE revision > 0")
 
-    with killed_when(url, ("sync",), lambda: bool(noted())):
-        part = noted()
-        assert 0 < part < PROVIDERS
+    kill_in_third(url, "placement.db.coexistence_rows.note_generations", "sync")
+    assert noted() == 2 * schema.BATCH
     assert command("placement-manage", "db", "sync", url=url).returncode == 0
     assert noted() == PROVIDERS
 
-    with killed_when(url, ("sync", "--finish"), lambda: bool(counted())):
-        assert 0 < counted() < PROVIDERS
+    kill_in_third(url, "placement.db.coexistence_rows.adopt", "sync", "--finish")
+    assert counted() == 2 * coexistence.BATCH
     assert database.read(coexistence_rows.is_under_way)
     assert command("placement-manage", "db", "sync", "--finish", url=url).returncode == 0
     assert not database.read(coexistence_rows.is_under_way)
@@ -215,10 +229,8 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(
 
 
 def scalar(database: Database, words: str) -> int:
-    """Return one number; 0 while there is no such column or the file is locked."""
-    with suppress(Exception):
-        return int(database.read(lambda reader: reader.connection.scalar(text(words))) or 0)
-    return 0
+    """Return one number."""
+    return int(database.read(lambda reader: reader.connection.scalar(text(words))) or 0)
 
 
 @at(OLD_HEAD)
@@ -233,9 +245,17 @@ def test_killed_while_a_table_is_rebuilt(database: Database, url: str, command: 
         "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()"
         " AND info LIKE 'ALTER TABLE allocations%'"
     )
+    program = Path(sys.executable).parent / "placement-manage"
+    with database.engine.connect() as holder:
+        # Lets the table be locked, and not be exchanged for the rebuilt one until the command is stopped.
+        holder.exec_driver_sql("BACKUP LOCK allocations")
+        process = subprocess.Popen([program, "db", "sync"], env=naming(url))
+        wait_until("it is to be rebuilt", lambda: scalar(database, rebuilds))
+        process.send_signal(signal.SIGSTOP)
+        holder.exec_driver_sql("BACKUP UNLOCK")
+        process.kill()
+        process.wait()
     told: list[tuple[str, int, int]] = []
-    with killed_when(url, ("sync",), lambda: bool(scalar(database, rebuilds))):
-        pass
     schema.sync(database, rows=lambda *one: told.append(one))
 
     assert schema.current(database) == schema.HEAD
