@@ -259,7 +259,6 @@ def health(site: Site) -> tuple[int, str, float]:
     return answer.status_code, answer.text, time.monotonic() - began
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.ci
 def test_a_frozen_database_holds_nobody_for_ever(frozen: tuple[Site, Server, float]) -> None:
     site, made, usual_s = frozen
