@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select, update
 
-from placement.db import ledger_rows, ledger_writes, models, schema, standard_names
+from placement.db import change_rows, ledger_rows, ledger_writes, models, schema, standard_names
 from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
 from placement.db.inventory_rows import InventoryRow
@@ -22,7 +22,9 @@ from tests.support.hosts import add_host
 from tests.support.recorder import recorded
 
 OWED = {Account(1, 1, 0, CONSUMERS): 1}
-RECORD = InventoryRecord(total=10, reserved=0, min_unit=1, max_unit=10, step_size=1, allocation_ratio=1.0)
+RECORD = InventoryRecord(
+    total=10, reserved=0, min_unit=1, max_unit=10, step_size=1, allocation_ratio=1.0
+)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -187,3 +189,24 @@ def test_only_the_first_attempt_goes_without_the_lock(db: Database) -> None:
 
     db.write(look)
     assert likely == [True, False]
+
+
+def test_a_claim_tells_searches_that_the_stock_alone_has_changed(db: Database) -> None:
+    """At once or with the lock: a search then reads no traits and aggregates of the host."""
+    made = host(db, VCPU=RECORD)
+    host_id = resource_provider.show(db, made).id
+    first = ConsumerChange(str(uuid.uuid4()), {made: {"VCPU": 1}}, "shop", "ann", None, "INSTANCE")
+    again = ConsumerChange(first.uuid, {made: {"VCPU": 2}}, "shop", "ann", 1, "INSTANCE")
+    for consumer in (first, again):
+        before = log(db)
+        allocation.replace_allocations(db, AllocationChange((consumer,)))
+        changed = log(db).changed_since(before)
+        assert changed is not None
+        assert (changed.whole, changed.stock) == (set(), {host_id: 1})
+
+
+def log(db: Database) -> change_rows.Log:
+    """Return the log of what searches see."""
+    columns = models.provider_changes.c
+    rows = db.read(lambda tx: tx.rows(select(columns.slot, columns.mark, columns.recent)))
+    return change_rows.Log({slot: (mark, recent) for slot, mark, recent in rows})
