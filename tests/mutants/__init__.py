@@ -1,0 +1,1 @@
+"""Changed programs, and whether the tests notice: ``python -m tests.mutants``."""
