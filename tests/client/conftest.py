@@ -30,7 +30,7 @@ def make_conf(folder: Path) -> cfg.ConfigOpts:
     path = folder / "placement.conf"
     path.write_text(
         "[api]\nauth_strategy = noauth2\n[placement_database]\nsync_on_startup = true\n"
-        f"connection = sqlite:///{folder / 'placement.sqlite'}\n"
+        f"connection = sqlite:///{folder / 'placement.sqlite'}\nsqlite_synchronous = false\n"
     )
     conf([], project="placement", default_config_files=[str(path)])
     return conf
@@ -82,6 +82,7 @@ def url(conf: cfg.ConfigOpts) -> Iterator[str]:
     showing = configure(
         placement_database__connection=conf.placement_database.connection,
         placement_database__sync_on_startup=True,
+        placement_database__sqlite_synchronous=False,
         insight__enabled=True,
     )
     with serving(deploy.loadapp(showing)) as url:

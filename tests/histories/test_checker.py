@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support import checker, registers
 from tests.support.checker import NotLinearizable, Operation, check
+from tests.support.effort import examples
 
 HELD = frozenset({("host", "VCPU", 1)})
 
@@ -132,7 +133,7 @@ operations = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(operations, max_size=5))
 def test_it_says_what_trying_every_order_says(history: list[Operation]) -> None:
     try:

@@ -12,16 +12,16 @@ from tests.histories import campaign
 from tests.histories.clients import History
 from tests.support.client import Answer
 from tests.support.databases import KINDS
-from tests.support.racing import arena
+from tests.support.racing import emptied_arena, in_arenas
 from tests.support.registers import seen_at
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", in_arenas(*KINDS))
 def test_generations_are_linearizable(kind: str) -> None:
     """Of every provider and every consumer, whatever writes meet."""
     seed = int(os.environ.get("PLACEMENT_SEED") or random.randrange(1, 2**31))
     print(f"PLACEMENT_SEED={seed}")
-    with arena(kind, servers=2) as place:
+    with emptied_arena(kind) as place:
         report = campaign.run(place, kind, seed, seconds=0, clients=6, requests=40)
     print("\n".join(report.lines()))
     assert report.violations == []

@@ -237,8 +237,12 @@ def _resident_mb() -> float:
     return pages * resource.getpagesize() / MEGABYTE
 
 
+@pytest.mark.parametrize("service", ["sqlite"], indirect=True)
 def test_memory_stays_flat_under_refused_and_odd_requests(service: Service) -> None:
-    """Names, versions, roles and queries that never come twice fill no cache for good."""
+    """Names, versions, roles and queries that never come twice fill no cache for good.
+
+    What is remembered does not depend on the database.
+    """
 
     def burst(first: int, count: int) -> None:
         for number in range(first, first + count):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from placement import routes
 from tests.support.databases import KINDS
+from tests.support.effort import examples
 from tests.support.service import Service, running
 from tests.support.world import World
 
@@ -216,7 +217,7 @@ def check(response: webob.Response, context: object) -> None:
 
 
 @settings(
-    max_examples=1500,
+    max_examples=examples(1500),
     deadline=None,
     database=None,
     print_blob=True,

@@ -1,13 +1,12 @@
 """Random sequences of all writes, compared with the model of the specification at every step.
 
-PLACEMENT_PROPERTY_EXAMPLES (default 20) says how many sequences are tried. PLACEMENT_TEST_DATABASE names
-another database than SQLite. Hypothesis prints the sequence of a failure, shrunk.
+PLACEMENT_PROPERTY_EXAMPLES (default 20 in CI, 7 by hand) says how many sequences are tried. Hypothesis prints
+the sequence of a failure, shrunk.
 """
 
 import os
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -15,14 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from placement.db import invariants
 from tests.property.ledger_model import ANY, CLASSES, Answer, Entry, Model, Record
 from tests.support import ledger_data
+from tests.support.effort import examples
 from tests.support.service import running
 
-EXAMPLES = int(os.environ.get("PLACEMENT_PROPERTY_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("PLACEMENT_PROPERTY_EXAMPLES", examples(20)))
 STEPS = 40
-
-if os.environ.get("PLACEMENT_TEST_DATABASE"):
-    # One database cannot serve two suites at once.
-    pytestmark = pytest.mark.xdist_group("PLACEMENT_TEST_DATABASE")
 
 P0 = "00000000-0000-0000-0000-000000000000"
 HOSTS = (

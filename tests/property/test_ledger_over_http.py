@@ -4,13 +4,11 @@ What one worker wrote every other must show. PLACEMENT_HTTP_EXAMPLES (default 2)
 tried, PLACEMENT_HTTP_DATABASE (default sqlite) on what. Hypothesis prints the sequence of a failure, shrunk.
 """
 
-import atexit
 import contextlib
 import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -18,8 +16,7 @@ from hypothesis import HealthCheck, settings
 from placement.db.database import Database
 from tests.property.test_ledger_model import Ledger
 from tests.support.client import Answer, Client
-from tests.support.racing import arena
-from tests.support.service import empty
+from tests.support.racing import emptied_arena
 
 EXAMPLES = int(os.environ.get("PLACEMENT_HTTP_EXAMPLES", "2"))
 KIND = os.environ.get("PLACEMENT_HTTP_DATABASE", "sqlite")
@@ -51,20 +48,11 @@ class Workers:
         return Response(answer.status, answer.text)
 
 
-@cache
-def _workers() -> Workers:
-    stack = contextlib.ExitStack()
-    atexit.register(stack.close)
-    place = stack.enter_context(arena(KIND, servers=WORKERS))
-    return Workers(place.clients(WORKERS), place.db)
-
-
 @contextlib.contextmanager
 def workers() -> Iterator[Workers]:
     """Yield the workers on an empty database."""
-    found = _workers()
-    empty(found.db)
-    yield found
+    with emptied_arena(KIND) as place:
+        yield Workers(place.clients(WORKERS), place.db)
 
 
 class LedgerOverHttp(Ledger):

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.databases import KINDS, require
+from tests.support.effort import examples
 from tests.support.service import Service, running
 from tests.support.world import World
 
@@ -112,7 +113,7 @@ parts = st.lists(
 queries = st.lists(st.tuples(st.sampled_from(PARAMETERS), parts), max_size=4)
 reads = st.sampled_from(["/resource_providers", "/traits", "/usages"])
 GIVEN = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

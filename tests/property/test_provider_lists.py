@@ -1,7 +1,7 @@
 """Lists of providers are answered from memory; a brute force says what they show.
 
 Random small clouds and queries, on every database, asked of the process that wrote and of one that did not.
-PLACEMENT_PROPERTY_EXAMPLES (default 20) says how many clouds are tried.
+PLACEMENT_PROPERTY_EXAMPLES (default 20 in CI, 7 by hand) says how many clouds are tried.
 """
 
 import os
@@ -20,9 +20,10 @@ from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support import world
 from tests.support.databases import KINDS, require
+from tests.support.effort import examples
 from tests.support.service import Service, configure, database_url, empty, running
 
-EXAMPLES = int(os.environ.get("PLACEMENT_PROPERTY_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("PLACEMENT_PROPERTY_EXAMPLES", examples(20)))
 TRAITS = ("HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "STORAGE_DISK_SSD")
 IDLE_TRAITS = ("HW_CPU_X86_SSE", "CUSTOM_IDLE")
 AGGREGATES = tuple(f"aaaaaaaa-0000-4000-8000-00000000000{number}" for number in range(3))

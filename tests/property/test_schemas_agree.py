@@ -13,6 +13,7 @@ from placement import schemas
 from placement.schemas.windows import Windows
 from placement.web.validation import Schema
 from tests.property import test_http_fuzz as vocabulary
+from tests.support.effort import examples
 
 
 def every_schema() -> dict[str, Schema]:
@@ -46,7 +47,7 @@ def test_schemas_are_found() -> None:
 
 
 @settings(
-    max_examples=1500,
+    max_examples=examples(1500),
     deadline=None,
     database=None,
     print_blob=True,
@@ -60,7 +61,7 @@ def test_both_validators_agree(instance: Any, pick: int) -> None:
 
 
 @settings(
-    max_examples=1500,
+    max_examples=examples(1500),
     deadline=None,
     database=None,
     print_blob=True,

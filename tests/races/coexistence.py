@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from sqlalchemy import func, select
@@ -395,12 +396,9 @@ def play(place: Arena, urls: Sequence[str], length: Length, seed: int) -> Report
     """
     report = Report(seed)
     patience_s = (length.seconds if length.seconds < 2**31 else 0) + ANSWER_S
-    with (
-        watched(place, report, length.pause_s),
-        ProcessPoolExecutor(len(urls), multiprocessing.get_context("spawn")) as pool,
-    ):
+    with watched(place, report, length.pause_s):
         theirs = [
-            pool.submit(
+            _processes(len(urls)).submit(
                 *(write_as_the_old_service, url, place.ports[n % len(place.ports)]),
                 *(n, seed + 100 + n, length),
             )
@@ -418,6 +416,12 @@ def play(place: Arena, urls: Sequence[str], length: Length, seed: int) -> Report
             report.wrong += wrong
     report.wrong += wrong_at_the_end(place)
     return report
+
+
+@cache
+def _processes(count: int) -> ProcessPoolExecutor:
+    """Return processes of the old service, which go on: their imports take longer than a short race."""
+    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"))
 
 
 def wrong_at_the_end(place: Arena) -> list[str]:

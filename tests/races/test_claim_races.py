@@ -1,7 +1,7 @@
 """Writers of the ledger at the same moment, over HTTP, through several server processes.
 
-PROMISE 1 to 7 and specification 03 section 11. PLACEMENT_RACE_ROUNDS (default 2; 20 for the whole campaign)
-says how often each race is run.
+PROMISE 1 to 7 and specification 03 section 11. PLACEMENT_RACE_ROUNDS (default 2 in CI, 1 by hand; 20 for
+the whole campaign) says how often each race is run.
 """
 
 import os
@@ -16,10 +16,11 @@ from sqlalchemy import func, select
 from placement.db import models
 from tests.support.bodies import entry, entry_1_12, stock
 from tests.support.client import Answer, Client
-from tests.support.racing import ARENAS, Arena, arena
+from tests.support.effort import examples
+from tests.support.racing import ARENAS, Arena, emptied_arena
 from tests.support.world import World, new_uuid
 
-ROUNDS = int(os.environ.get("PLACEMENT_RACE_ROUNDS", "2"))
+ROUNDS = int(os.environ.get("PLACEMENT_RACE_ROUNDS", examples(2)))
 CLIENTS = 10
 CONCURRENT = "placement.concurrent_update"
 
@@ -29,7 +30,7 @@ rounds = pytest.mark.parametrize("turn", range(ROUNDS))
 @pytest.fixture(scope="module", params=ARENAS)
 def place(request: pytest.FixtureRequest) -> Iterator[Arena]:
     """Three servers, started at the same moment on an empty database, on each kind of it."""
-    with arena(request.param) as made:
+    with emptied_arena(request.param) as made:
         yield made
 
 

@@ -27,7 +27,7 @@ from placement.objects import picture
 from placement.objects.picture import Picture
 from placement.search.cloud import Cloud
 from tests.support import bodies
-from tests.support.racing import Arena, arena
+from tests.support.racing import Arena, emptied_arena, in_arenas
 from tests.support.recorder import recorded
 from tests.support.world import World
 
@@ -35,10 +35,10 @@ AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000{}"
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
 
-@pytest.fixture(scope="module", params=["postgresql", "mysql", "sqlite"])
+@pytest.fixture(scope="module", params=in_arenas("postgresql", "mysql", "sqlite"))
 def place(request: pytest.FixtureRequest) -> Iterator[Arena]:
     """Three servers on one database."""
-    with arena(request.param) as made:
+    with emptied_arena(request.param) as made:
         yield made
 
 

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.races import coexistence
-from tests.support.racing import Arena, arena
+from tests.support.racing import Arena, emptied_arena, in_arenas
 
 WRITES = 30 * int(os.environ.get("PLACEMENT_RACE_ROUNDS", "2"))
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "mysql"])
+@pytest.fixture(params=in_arenas("sqlite", "postgresql", "mysql"))
 def place(request: pytest.FixtureRequest) -> Iterator[Arena]:
     """Three of our servers on a database that is shared with the old service."""
-    with arena(request.param) as made:
+    with emptied_arena(request.param) as made:
         coexistence.prepare(made, coexistence.old_url(made))
         yield made
 

@@ -26,10 +26,11 @@ from placement.objects import (
 from placement.objects.inventory import record_from
 from placement.objects.picture import Picture
 from tests.support.databases import KINDS, scratch_database
+from tests.support.effort import examples
 from tests.support.hosts import add_host
 
 RACERS = 4
-ROUNDS = 6
+ROUNDS = examples(6)
 
 Work = Callable[[Database], Any]
 

@@ -15,7 +15,7 @@ from placement.client.report import ReportClient
 from placement.client.tracker import ResourceTracker
 from tests.support import bodies
 from tests.support.client import HANGS_S, Answer, Client
-from tests.support.racing import Arena, arena
+from tests.support.racing import Arena, emptied_arena, in_arenas
 from tests.support.world import World
 
 CONSUMERS = 60
@@ -26,10 +26,10 @@ ROOM = {"VCPU": 100_000, "VGPU": 20_000}
 SEEN = "Placement-Seen-Inventories"
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql", "mysql"])
+@pytest.fixture(scope="module", params=in_arenas("sqlite", "postgresql", "mysql"))
 def servers(request: pytest.FixtureRequest) -> Iterator[Arena]:
-    """Two servers on a database; the first shows whole trees, which both do."""
-    with arena(request.param, servers=2, options="[insight]\nenabled = true") as made:
+    """Servers on a database; the first shows whole trees, which all do."""
+    with emptied_arena(request.param) as made:
         yield made
 
 

@@ -2,7 +2,8 @@
 
 Everything is drawn from a ``random.Random``. ``seeds(n)`` runs a test on n seeds (fast, for the
 numbers), ``shrinkable(n)`` on random sources that hypothesis records and shrinks (slow, for a small
-counterexample). PLACEMENT_EXAMPLES=100000 raises the number of seeds per property to that.
+counterexample). CI does that; a run by hand takes a third. PLACEMENT_EXAMPLES=100000 raises the number of
+seeds per property to that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from placement.inventory_record import InventoryRecord
 from placement.search.records import ProviderRecord, UsedInventory
 from placement.search.request import CandidateRequest, Group
+from tests.support.effort import examples
 
 Property = Callable[[Random], None]
 EXAMPLES = int(os.environ.get("PLACEMENT_EXAMPLES", "0"))
@@ -29,13 +31,13 @@ SUFFIXES = ("_A", "_B", "_C", "_D")
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
-def seeds(examples: int, *fixed: int) -> Callable[[Property], Callable[[], None]]:
+def seeds(count: int, *fixed: int) -> Callable[[Property], Callable[[], None]]:
     """Run the test, which takes a ``Random``, on many seeds and some fixed; the failing one is reported."""
 
     def decorate(test: Property) -> Callable[[], None]:
         @given(seed=st.integers(0, 2**63))
         @settings(
-            max_examples=EXAMPLES or examples,
+            max_examples=EXAMPLES or examples(count),
             deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),
@@ -52,12 +54,12 @@ def seeds(examples: int, *fixed: int) -> Callable[[Property], Callable[[], None]
     return decorate
 
 
-def shrinkable(examples: int) -> Callable[[Property], Callable[[], None]]:
+def shrinkable(count: int) -> Callable[[Property], Callable[[], None]]:
     """Run the test on random sources that hypothesis can shrink."""
 
     def decorate(test: Property) -> Callable[[], None]:
         @given(random=st.randoms(use_true_random=False))
-        @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=examples(count), deadline=None, suppress_health_check=list(HealthCheck))
         def on_source(random: Random) -> None:
             test(random)
 

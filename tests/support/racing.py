@@ -1,12 +1,16 @@
 """Several server processes on one database, and clients that send at the same moment over HTTP."""
 
+import atexit
 import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
+
+import pytest
 
 from placement.db import invariants
 from placement.db.database import Database
@@ -14,6 +18,7 @@ from placement.db.engine import make_engine
 from tests.support.client import HANGS_S, VERSION, Answer, Client
 from tests.support.databases import scratch_database
 from tests.support.processes import Process, answers, free_ports, public_folder
+from tests.support.service import empty
 
 T = TypeVar("T")
 
@@ -30,7 +35,14 @@ sync_on_startup = true
 """
 
 READ_COMMITTED = "init_command=SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
-ARENAS = ("sqlite", "postgresql", "mysql", "mysql-read-committed")
+
+
+def in_arenas(*kinds: str) -> list[Any]:
+    """Return the kinds as parameters of a fixture; one process of the tests runs all that use one arena."""
+    return [pytest.param(each, marks=pytest.mark.xdist_group(f"arena {each}")) for each in kinds]
+
+
+ARENAS = in_arenas("sqlite", "postgresql", "mysql", "mysql-read-committed")
 """What ``race_database`` takes. The two of MariaDB differ in what sessions begin with: the server's
 default, REPEATABLE READ, or what an operator has set. The service overrules both for its writes
 (tests/db/test_isolation.py)."""
@@ -89,10 +101,14 @@ class Arena:
             raise failures[0]
         return results
 
-    def close(self) -> None:
-        """Close all connections."""
+    def hang_up(self) -> None:
+        """Close the clients' connections: the next request opens a new one."""
         for client in self._clients:
             client.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.hang_up()
         self.db.dispose()
 
     def assert_sound(self) -> None:
@@ -128,3 +144,23 @@ def arena(kind: str, servers: int = 3, options: str = "") -> Iterator[Arena]:
         made = Arena(ports, Database(make_engine(connection)))
         stack.callback(made.close)
         yield made
+
+
+@contextlib.contextmanager
+def emptied_arena(kind: str) -> Iterator[Arena]:
+    """Yield three servers, which the tests of this process share, on an emptied database.
+
+    To start three servers takes longer than most races. They serve insight too.
+    """
+    place = _standing_arena(kind)
+    # The servers may have closed connections that were idle since an earlier test.
+    place.hang_up()
+    empty(place.db)
+    yield place
+
+
+@cache
+def _standing_arena(kind: str) -> Arena:
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(arena(kind, options="[insight]\nenabled = true"))

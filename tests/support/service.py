@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import os_resource_classes
+import os_traits
 import webob
 from oslo_config import cfg
 from oslo_middleware import http_proxy_to_wsgi
-from sqlalchemy import delete, update
+from sqlalchemy import delete, select, update
 
 from placement import conf as configuration
 from placement import deploy
@@ -20,6 +22,7 @@ from placement.conf import library_defaults
 from placement.db import change_rows, models, schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
+from placement.db.statements import CompiledStatement
 from tests.support.client import VERSION, Answer
 from tests.support.databases import scratch_database
 
@@ -53,16 +56,36 @@ def empty(db: Database) -> None:
     """Leave the standard traits and resource classes and nothing else."""
 
     def clear(tx: Any) -> None:
-        links = {"root_provider_id": None, "parent_provider_id": None}
-        tx.connection.execute(update(models.resource_providers).values(links))
-        for table in reversed(models.metadata.sorted_tables):
-            # Who has searched before must see this; the slots stay.
-            if table is not models.provider_changes:
-                tx.connection.execute(delete(table))
+        tx.change_later(_UNLINK)
+        for deletion in _DELETIONS:
+            tx.change_later(deletion)
+        for table, standard in _STANDARD.items():
+            added = set(tx.column(_NAMES[table])) - standard
+            if added:
+                tx.connection.execute(delete(table).where(table.c.name.in_(added)))
+        # Searches must see this.
         change_rows.note_many(tx)
 
     db.write(clear)
     standard_names.synchronise(db)
+
+
+_UNLINK = CompiledStatement(
+    update(models.resource_providers).values(
+        root_provider_id=None, parent_provider_id=None, updated_at=None
+    )
+)
+_STANDARD = {
+    models.traits: frozenset(os_traits.get_traits()),
+    models.resource_classes: frozenset(os_resource_classes.STANDARDS),
+}
+_NAMES = {table: CompiledStatement(select(table.c.name)) for table in _STANDARD}
+# The slots of the log of changes stay.
+_DELETIONS = [
+    CompiledStatement(delete(table))
+    for table in reversed(models.metadata.sorted_tables)
+    if table not in (models.provider_changes, *_STANDARD)
+]
 
 
 def configure(kind: str = "sqlite", **overrides: Any) -> cfg.ConfigOpts:
