@@ -24,7 +24,9 @@ from tests.support.recorder import Hook
 LETTERS = "ABC"
 HANGS_S = 30.0
 PATIENCE_S = 0.002
-"""After this the database is asked whether a statement waits for a lock."""
+"""After this the database is asked whether a statement waits for a lock; then each time after twice as long:
+on a busy machine the questions themselves would keep the statement waiting."""
+LONGEST_PATIENCE_S = 0.1
 
 NO_TURN = ("BEGIN ISOLATION", "START TRANSACTION", "SET ")
 """Statements that read and lock nothing: a message of these alone is no turn."""
@@ -152,11 +154,12 @@ class Conductor:
 
     def _await(self, player: Player) -> None:
         """Return when the player has come to its next message, or waits for a lock."""
-        deadline = time.monotonic() + HANGS_S
+        deadline, patience_s = time.monotonic() + HANGS_S, PATIENCE_S
         while True:
             with self._changed:
-                if self._changed.wait_for(lambda: player.state != "playing", PATIENCE_S):
+                if self._changed.wait_for(lambda: player.state != "playing", patience_s):
                     return
+            patience_s = min(2 * patience_s, LONGEST_PATIENCE_S)
             if player.connection in self._stage.blocked():
                 with self._changed:
                     if player.state == "playing":

@@ -18,11 +18,13 @@ from placement.db import change_rows, database, invariants, models, schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.db.statements import CompiledStatement
-from tests.support.databases import ROUTES, scratch_route
+from tests.support.databases import KINDS, ROUTES, scratch_route
 from tests.support.service import Service, configure
 
 NAMED = (models.traits, models.resource_classes)
 """Tables with standard rows that stay; only the custom ones belong to the state."""
+
+CUSTOM = "name LIKE 'CUSTOM!_%' ESCAPE '!'"
 
 KEYS: dict[str, Column[Any]] = {
     "resource_providers": models.resource_providers.c.uuid,
@@ -113,12 +115,12 @@ class Stage:
 
     def picture(self) -> str:
         """Return the whole state as text: names for ids, no times, rows in order."""
-        shown = self.db.snapshot(_picture)
+        shown = _picture(self.db.read(lambda reader: reader.rows(_EVERYTHING[self.kind])))
         for row in shown["resource_providers"]:
             # New providers begin with a random one.
             first = self._revisions.get(row["uuid"])
             row["revision"] = None if first is None else row["revision"] - first
-        return json.dumps(shown, default=str)
+        return json.dumps(shown)
 
     def assert_sound(self) -> None:
         """No invariant of the promise is violated, and nothing is used that is not there."""
@@ -192,7 +194,7 @@ class _Kept:
         deletion = f"DELETE FROM {table.name}"
         if table in NAMED:
             rows = rows.where(table.c.name.like("CUSTOM!_%", escape="!"))
-            deletion += " WHERE name LIKE 'CUSTOM!_%' ESCAPE '!'"
+            deletion += f" WHERE {CUSTOM}"
         self.rows = CompiledStatement(rows)
         self.delete = CompiledStatement(text(deletion))
         given = {column: bindparam(column.name, type_=column.type) for column in table.columns}
@@ -213,8 +215,28 @@ def _rows(tx: Any, table: Table) -> list[dict[str, Any]]:
     return [dict(zip(kept.names, row, strict=True)) for row in tx.rows(kept.rows)]
 
 
-def _picture(tx: Any) -> dict[str, Any]:
-    rows = {table.name: _rows(tx, table) for table in _STATE}
+def _everything(kind: str) -> CompiledStatement:
+    """Return one statement for the state: its rows are (name of the table, row as JSON)."""
+    pack = "json_build_object" if kind == "postgresql" else "JSON_OBJECT"
+    parts = []
+    for table in _STATE:
+        names = [column.name for column in table.columns]
+        told = [f"'{name}', {name}" for name in names if name == "id" or name not in UNTOLD]
+        packed = f"{pack}({', '.join(told)})"
+        if kind == "postgresql":
+            packed = f"CAST({packed} AS text)"
+        where = f" WHERE {CUSTOM}" if table in NAMED else ""
+        parts.append(f"SELECT '{table.name}', {packed} FROM {table.name}{where}")
+    return CompiledStatement(text(" UNION ALL ".join(parts)))
+
+
+_EVERYTHING = {kind: _everything(kind) for kind in KINDS}
+
+
+def _picture(packed: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    rows: dict[str, list[dict[str, Any]]] = {table.name: [] for table in _STATE}
+    for table, row in packed:
+        rows[table].append(json.loads(row))
     names = {
         table: {row["id"]: row[key.name] for row in rows[table]} for table, key in KEYS.items()
     }

@@ -1,13 +1,17 @@
 """Every message of every write fails in turn with every error; the answer and the state are right.
 
-PROMISE 4 to 7. Exhaustive: each request is recorded, then repeated once for each of its messages
-(those around transactions included) and each error of the database, which is raised before the message.
-Before each further statement in the message, after it, and at every attempt errors are raised once for each
-text of a message, whatever request sends it; in the long mode for each request. What must come out is said
-by ``expected`` alone.
+PROMISE 4 to 7. Each request is recorded, then repeated once for each of its messages (those around
+transactions included) and each error of the database, which is raised before the message, before each
+further statement in it, after it, and at every attempt. That is the long mode. Otherwise requests share:
+
+* before each message of each request one error of each meaning; each error once for each text of a message;
+* inside a message, after it and at every attempt, each error once for each kind of statement.
+
+What must come out is said by ``expected`` alone.
 """
 
-import os
+import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +22,14 @@ from tests.promise.injection import FAULTS, Fault, Injection, Texts, injected, r
 from tests.promise.scenes import REQUESTS, Scene
 from tests.promise.stage import Rows, Stage, stage
 from tests.support.databases import ROUTES
+from tests.support.effort import LONG
 
-LONG = bool(os.environ.get("PLACEMENT_TEST_LONG"))
 TOGETHER = ("postgresql", "pymysql", "mysqlclient")
 """By these several statements are one message."""
 
 BEGIN = ("BEGIN", "START TRANSACTION")
+TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE) (\w+)")
+
 
 @dataclass(frozen=True)
 class Clean:
@@ -35,11 +41,20 @@ class Clean:
     after: str
 
 
-@pytest.fixture(scope="module", params=ROUTES)
+# What one request has tried others leave out, so one process tries all of a route.
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(each, marks=pytest.mark.xdist_group(f"errors {each}")) for each in ROUTES],
+)
 def place(request: pytest.FixtureRequest) -> Iterator[Stage]:
-    # What fails at every attempt fails three times.
-    with stage(request.param, players=1, attempts=3) as made:
-        yield made
+    # Formatting the tracebacks of all these errors takes longer than the requests.
+    logging.disable()
+    try:
+        # What fails at every attempt fails three times.
+        with stage(request.param, players=1, attempts=3) as made:
+            yield made
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")
@@ -84,13 +99,29 @@ def undisturbed(place: Stage, scene: Scene, rows: Rows) -> Clean:
 def injections(kind: str, clean: Clean, tried: set[Any]) -> Iterator[Injection]:
     """Yield everything that can go wrong, but for what was tried."""
     for number, texts in enumerate(clean.messages):
+        meanings = set()
         for fault in FAULTS[kind]:
-            yield Injection(fault, number, texts)
+            if fault.meaning not in meanings or _is_new(tried, fault, texts):
+                yield Injection(fault, number, texts)
+            meanings.add(fault.meaning)
         for injection in _rarer(kind, number, texts):
-            key = (injection.fault.name, texts, injection.at, injection.always)
-            if LONG or key not in tried:
-                tried.add(key)
+            reached = texts[-1] if injection.is_after else texts[injection.at]
+            key = (injection.is_after, injection.at > 0, injection.always, statement_kind(reached))
+            if _is_new(tried, injection.fault, key):
                 yield injection
+
+
+def _is_new(tried: set[Any], fault: Fault, key: Any) -> bool:
+    """Note what is tried; say whether it is to be: in the long mode also again."""
+    size = len(tried)
+    tried.add((fault.name, key))
+    return LONG or len(tried) > size
+
+
+def statement_kind(text: str) -> tuple[str, str]:
+    """Return the verb and the table of a statement."""
+    table = TABLE.search(text)
+    return text.split()[0], table.group(1) if table else ""
 
 
 def _rarer(kind: str, number: int, texts: Texts) -> Iterator[Injection]:

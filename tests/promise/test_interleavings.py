@@ -5,9 +5,9 @@ The turns are messages, as production sends them: several statements, or one eac
 PROMISE 1, 3, 4 and 7. Of pairs all with at most ``PLACEMENT_SWITCHES`` are played: two, and three in the
 long mode. What is compared: the answers, and the whole state afterwards. A failure prints the schedule;
 ``PLACEMENT_SCHEDULE=AABB... pytest -k '<scene> and <route>'`` plays it again. Of triples all with at
-most ``PLACEMENT_TRIPLE_SWITCHES`` (default 1: their number grows with its power) are played, and a
-sample of those with more; ``PLACEMENT_SEED`` repeats it, ``PLACEMENT_SAMPLES`` makes it larger, as the
-long mode does.
+most ``PLACEMENT_TRIPLE_SWITCHES`` are played (one in the long mode, otherwise none but those that the
+database forces: their number grows with its power), and a sample of those with more: ``PLACEMENT_SEED``
+repeats it, ``PLACEMENT_SAMPLES`` says how many.
 """
 
 import itertools
@@ -36,11 +36,11 @@ from tests.promise.scheduler import (
 )
 from tests.promise.stage import Rows, Stage, stage
 from tests.support.databases import ROUTES
+from tests.support.effort import LONG, examples
 
-LONG = bool(os.environ.get("PLACEMENT_TEST_LONG"))
 SWITCHES = int(os.environ.get("PLACEMENT_SWITCHES", "3" if LONG else "2"))
-TRIPLE_SWITCHES = int(os.environ.get("PLACEMENT_TRIPLE_SWITCHES", "1"))
-SAMPLES = int(os.environ.get("PLACEMENT_SAMPLES", "60" if LONG else "20"))
+TRIPLE_SWITCHES = int(os.environ.get("PLACEMENT_TRIPLE_SWITCHES", "1" if LONG else "0"))
+SAMPLES = int(os.environ.get("PLACEMENT_SAMPLES", 60 if LONG else examples(20)))
 SCHEDULE = os.environ.get("PLACEMENT_SCHEDULE")
 SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
 
