@@ -193,7 +193,7 @@ def test_only_the_first_attempt_goes_without_the_lock(db: Database) -> None:
 
 def test_a_claim_tells_searches_that_the_stock_alone_has_changed(db: Database) -> None:
     """At once or with the lock: a search then reads no traits and aggregates of the host."""
-    made = host(db, VCPU=RECORD)
+    made = add_host(db, VCPU=RECORD)
     host_id = resource_provider.show(db, made).id
     first = ConsumerChange(str(uuid.uuid4()), {made: {"VCPU": 1}}, "shop", "ann", None, "INSTANCE")
     again = ConsumerChange(first.uuid, {made: {"VCPU": 2}}, "shop", "ann", 1, "INSTANCE")

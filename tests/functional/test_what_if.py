@@ -53,27 +53,11 @@ def test_drained_consumers_move_as_one_request_or_are_homeless(place: Service) -
 
 def test_a_drained_consumer_leans_on_no_sharing_provider(place: Service) -> None:
     """It had all in one tree, and needs one tree that has all: no host, where only the disk is shared."""
-    shared, aggregate = (
-        "1f000000-0000-4000-8000-000000000004",
-        "a0000000-0000-4000-8000-000000000001",
-    )
-    send(place, "POST", "/resource_providers", {"name": "s", "uuid": shared})
-    for uuid in (NODE, shared):
-        stock = {"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 10}}}
-        if uuid == NODE:
-            stock["resource_provider_generation"] = 2
-            stock["inventories"]["VCPU"] = {"total": 4}
-        send(place, "PUT", f"/resource_providers/{uuid}/inventories", stock)
-    disk = {
-        "allocations": {A: {"resources": {"VCPU": 1}}, NODE: {"resources": {"DISK_GB": 5}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_type": "INSTANCE",
-        "consumer_generation": None,
-    }
-    small = {**disk, "allocations": {}, "consumer_generation": 1}
-    send(place, "PUT", f"/allocations/{SMALL}", small)
-    send(place, "PUT", f"/allocations/{DISK}", disk)
+    world, aggregate = World(place), "a0000000-0000-4000-8000-000000000001"
+    shared = world.provider("s", None, {"DISK_GB": 10})
+    world.set_inventory(NODE, {"VCPU": 4, "DISK_GB": 10})
+    world.release(SMALL)
+    world.claim({A: {"VCPU": 1}, NODE: {"DISK_GB": 5}}, DISK)
     sharing = {shared: ["MISC_SHARES_VIA_AGGREGATE"]}
     reached = {B: [aggregate], shared: [aggregate]}
     query = "resources=VCPU:1,DISK_GB:5"
