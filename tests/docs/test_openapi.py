@@ -24,6 +24,7 @@ from docs import openapi
 from placement.db.transport import Message
 from tests.support import service
 from tests.support.recorder import Hook, observed
+from tests.support.world import World
 
 DOCUMENT = Path(openapi.__file__).with_name("openapi.json")
 
@@ -91,7 +92,7 @@ def test_a_write_that_keeps_losing_is_described(
 
 
 HEADERS = {"OpenStack-API-Version": "placement latest"}
-HOST = {"name": "host", "uuid": "11111111-1111-4111-8111-111111111111"}
+HOST = "11111111-1111-4111-8111-111111111111"
 
 
 current: service.Service | None = None
@@ -118,13 +119,7 @@ def host() -> Iterator[None]:
     """The service, with one host that has inventory."""
     global current
     with service.running(oslo_policy__enforce_new_defaults=False, insight__enabled=True) as current:
-        current.request("POST", "/resource_providers", version="1.39", json=HOST)
-        current.request(
-            "PUT",
-            f"/resource_providers/{HOST['uuid']}/inventories",
-            version="1.39",
-            json={"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}},
-        )
+        World(current).provider("host", key=HOST, inventory={"VCPU": 8})
         yield
 
 

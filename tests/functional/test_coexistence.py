@@ -48,7 +48,8 @@ class Both:
         """Claim with ours and return the status."""
         path = f"/allocations/{consumer}"
         shown = self.ours.send("GET", path).json
-        body = bodies.entry({host: {"VCPU": amount}}, shown.get("consumer_generation"))
+        owner = {"project_id": "p", "user_id": "u"}
+        body = bodies.entry({host: {"VCPU": amount}}, shown.get("consumer_generation"), **owner)
         return self.ours.send("PUT", path, body).status
 
     def found(self, query: str) -> set[str]:

@@ -1,7 +1,6 @@
 """Idle, trickling and odd connections to placement-api leave the others alone (PROMISE 9)."""
 
 import contextlib
-import http.client
 import os
 import re
 import select
@@ -11,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.client import headers
+from tests.support.client import Client
 from tests.support.processes import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -48,15 +47,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[int]:
 
 def read(port: int) -> int:
     """Send a request on a connection of its own and return the status."""
-    with contextlib.closing(
-        http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)
-    ) as connection:
-        connection.request("GET", "/traits/HW_CPU_X86_VMX", headers=headers())
-        with connection.getresponse() as response:
-            return response.status
-
-
-NEW = {"OpenStack-API-Version": "placement latest"}
+    return Client(port, kept=False, timeout_s=ANSWER_S).send("GET", "/traits/HW_CPU_X86_VMX").status
 
 
 @contextlib.contextmanager

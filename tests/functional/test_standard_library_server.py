@@ -1,11 +1,9 @@
 """Every route under the validator and the server of the standard library, with which other projects test."""
 
-import http.client
-import json
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -16,6 +14,7 @@ import pytest
 from placement.routes import EXPLORER, INSIGHT, PROVIDER, ROUTES
 from placement.web.dispatch import Actions
 from tests.support import bodies
+from tests.support.client import Answer, Client
 from tests.support.service import running
 
 TABLE: dict[str, dict[str, Actions]] = ROUTES | INSIGHT | EXPLORER
@@ -194,17 +193,11 @@ def port() -> Iterator[int]:
         yield found
 
 
-def answer(port: int, asked: Asked, token: str | None = "admin") -> tuple[int, bytes]:
-    """Send a request and return status and body."""
-    headers = {"OpenStack-API-Version": f"placement 1.{asked.version}"}
-    headers |= {"X-Auth-Token": token, "X-Roles": "admin,service"} if token else {}
-    headers |= {"Content-Type": "application/json"} if asked.body is not None else {}
-    body = None if asked.body is None else json.dumps(asked.body)
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWERED_S)
-    with closing(connection):
-        connection.request(asked.method, asked.target, body, headers)
-        with connection.getresponse() as response:
-            return response.status, response.read()
+def answer(port: int, asked: Asked, **headers: None) -> Answer:
+    """Send a request and return the answer."""
+    client = Client(port, kept=False, timeout_s=ANSWERED_S)
+    version = f"1.{asked.version}"
+    return client.send(asked.method, asked.target, asked.body, version, **headers)
 
 
 def test_every_route_is_driven() -> None:
@@ -220,20 +213,20 @@ def test_every_route_is_driven() -> None:
 
 def test_every_route(port: int, capfd: pytest.CaptureFixture[str]) -> None:
     for asked in STORY:
-        status, body = answer(port, asked)
-        assert status == asked.status, (asked, body)
+        found = answer(port, asked)
+        assert found.status == asked.status, (asked, found)
     # An answer that was not closed is complained of there.
     assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("asked", REFUSED, ids=lambda asked: f"{asked.method} {asked.status}")
 def test_refusals(port: int, asked: Asked, capfd: pytest.CaptureFixture[str]) -> None:
-    status, body = answer(port, asked)
-    assert status == asked.status, body
+    found = answer(port, asked)
+    assert found.status == asked.status, found
     assert capfd.readouterr().err == ""
 
 
 def test_without_a_token(port: int) -> None:
     for asked in STORY:
         if asked.target not in ("?", "/"):
-            assert answer(port, asked, token=None)[0] == 401, asked
+            assert answer(port, asked, x_auth_token=None).status == 401, asked

@@ -20,17 +20,19 @@ UNKNOWN = frozenset({NOTHING, 503})
 """Statuses after which a write may have taken place or not."""
 
 
-def headers(version: str = VERSION, **more: str) -> dict[str, str]:
+def headers(version: str = VERSION, **more: str | None) -> dict[str, str]:
     """Return the headers of an admin with the service role.
 
-    :param more: further headers, or others in the place of these; names have underscores for dashes.
+    :param more: further headers, or others in the place of these, or None to leave one out; names have
+        underscores for dashes.
     """
-    return {
+    given = {
         "x-auth-token": "admin",
         "x-roles": "admin,service",
         "openstack-api-version": f"placement {version}",
         **{name.replace("_", "-").lower(): value for name, value in more.items()},
     }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Client:
         return http.client.HTTPConnection(*self._address, timeout=self._timeout_s)
 
     def send(
-        self, method: str, path: str, body: Any = None, version: str = VERSION, **more: str
+        self, method: str, path: str, body: Any = None, version: str = VERSION, **more: str | None
     ) -> Answer:
         """Send a request as an admin with the service role and return the answer.
 

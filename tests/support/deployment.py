@@ -53,7 +53,7 @@ class Site:
         return "/" + self.url.split("/", 3)[3] if self.url.count("/") > 2 else ""
 
     def send(
-        self, method: str, path: str, body: Any = None, version: str = VERSION, **more: str
+        self, method: str, path: str, body: Any = None, version: str = VERSION, **more: str | None
     ) -> Answer:
         """Send a request on a connection of its own, as :meth:`tests.support.client.Client.send`."""
         return Client(self.url, kept=False).send(method, path, body, version, **more)
