@@ -20,7 +20,7 @@ class Found:
 
     :param candidates: the number in the answer.
     :param stopped: the constant that names what ended a search that found nothing, else None.
-    :param cut: the bounds that cut the answer short: work, candidates, bytes.
+    :param cut: the bounds that cut the answer short: deadline, work, candidates, bytes.
     """
 
     candidates: int
@@ -36,7 +36,8 @@ class Trace:
     ``repeats``: why transactions were repeated. ``held_s``: seconds for which each transaction kept providers
     locked. ``waits``: for a connection. ``conflict``: the class of the error that was answered with 409.
     ``database_errors``: of ``driver_errors.KINDS``. ``gave_up``: writes refused after too many conflicts.
-    ``foreign_writes``: those of another service that are not counted in yet.
+    ``foreign_writes``: those of another service that are not counted in yet. ``deadlines``: searches that
+    ``[api]/search_deadline`` ended.
     """
 
     route = "none"
@@ -44,6 +45,7 @@ class Trace:
     statements = 0
     attempts = 0
     gave_up = 0
+    deadlines = 0
     waits = 0
     waited_s = 0.0
     stages: Mapping[str, float] = MappingProxyType({})

@@ -48,6 +48,14 @@ API = (
         "time went: stages of the search, statements, repeats. 0 is off. Set it when clients complain "
         "of slow answers.",
     ),
+    cfg.FloatOpt(
+        "search_deadline",
+        default=5,
+        min=0,
+        help="Seconds that one request may search for candidates, or for the answer of a question under "
+        "/-/. Then it is answered with what was found; if nothing was, with 503. 0 is no deadline. Raise "
+        "it where requests of very many groups must find the last host that can take them.",
+    ),
 )
 
 PLACEMENT = (

@@ -3,7 +3,7 @@
 import logging
 import secrets
 import threading
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -11,9 +11,12 @@ from webob import Response
 
 from placement import telemetry
 from placement.handlers import candidate_answer, candidate_query
+from placement.handlers.candidate_answer import CandidateAnswer
+from placement.handlers.search_bounds import bounded
 from placement.objects import allocation_candidate
 from placement.schemas import allocation_candidate as schema
-from placement.search.candidate import SizeLimit
+from placement.search.candidate import SearchResult, SizeLimit
+from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest
 from placement.web.request import Request
 from placement.web.response import json_response
@@ -24,7 +27,7 @@ LARGE = 1000
 """Candidates of an answer that clients with a limit ask for."""
 
 LARGE_ANSWER = threading.Lock()
-"""Held while a larger answer is looked for and written: until it is, it takes several times its memory."""
+"""Held while a larger answer is written: until it is, it takes several times its memory."""
 
 
 def list_candidates(request: Request) -> Response:
@@ -42,17 +45,23 @@ def list_candidates(request: Request) -> Response:
         options.max_candidates_answer_size, lambda shape: candidate_answer.size(shape, version)
     )
 
-    with LARGE_ANSWER if (question.limit or 0) > LARGE else nullcontext():
+    with ExitStack() as held, bounded(request) as work:
+
+        def prepare(cloud: Cloud, result: SearchResult) -> CandidateAnswer:
+            if len(result) > LARGE:
+                held.enter_context(LARGE_ANSWER)
+            classes = question.names.classes
+            return candidate_answer.prepare(cloud, result, classes, version, size_limit)
+
         answer = allocation_candidate.find(
             request.picture,
             question,
             options.max_answered_candidates,
             size_limit,
-            lambda cloud, result: candidate_answer.prepare(
-                cloud, result, question.names.classes, version, size_limit
-            ),
+            work,
+            prepare,
         )
-        # Written after the lock of the picture is given back: others search meanwhile.
+        # Written when the picture is read no more: it can be refreshed meanwhile.
         body = answer.pieces()
         telemetry.passed("render")
     return json_response(request, body, last_modified=datetime.now(UTC))

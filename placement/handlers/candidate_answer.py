@@ -40,7 +40,7 @@ def size(shape: Shape, version: Version) -> int:
 
 @dataclass(frozen=True)
 class CandidateAnswer:
-    """What an answer needs of the picture: enough to write it while others search."""
+    """What an answer needs of the picture: enough to write it while that changes."""
 
     uuids: Sequence[str | None]
     result: SearchResult
@@ -75,8 +75,8 @@ def prepare(
 ) -> CandidateAnswer:
     """Return the answer, yet to be written, that has no more candidates than ``size_limit`` lets in.
 
-    The caller holds the lock of the picture; writing the answer needs no lock. The search kept the
-    allocation requests within the limit; the summaries come on top.
+    The caller reads the picture; writing the answer needs it no more. The search kept the allocation
+    requests within the limit; the summaries come on top.
 
     :param requested: the classes that some group asks for.
     """

@@ -17,6 +17,7 @@ from placement.handlers import candidate_query
 from placement.handlers.candidate_query import GROUP_KEY
 from placement.handlers.query_syntax import ANY_PREFIX, ANY_TRAITS_SINCE
 from placement.handlers.resource_provider import provider_query
+from placement.handlers.search_bounds import bounded
 from placement.insight import obstacles, questions, schemas, trees, what_if
 from placement.insight.packing import Packing
 from placement.insight.questions import Diagnosis, Explanation
@@ -53,9 +54,10 @@ def explain(request: Request) -> Response:
     asked = _relaxable(
         _search_query(given, schemas.EXPLAIN_OWN), request.version, request.conf.placement
     )
-    found = questions.explain(
-        request.picture, asked, given.get("about"), request.conf.insight.work_factor
-    )
+    with bounded(request) as work:
+        found = questions.explain(
+            request.picture, asked, given.get("about"), request.conf.insight.work_factor, work
+        )
     examples = int(given.get("examples", schemas.DEFAULT_EXAMPLES))
     return json_response(request, _explanation(found, asked.request, examples))
 
@@ -64,13 +66,15 @@ def capacity(request: Request) -> Response:
     """Say how often the request fits, one placement after the other, if no other claim comes."""
     given = candidate_query.checked(request, schemas.CAPACITY.at(request.version.minor))
     query = _search_query(given, schemas.CAPACITY_OWN)
-    packing, places = questions.capacity(
-        request.picture,
-        candidate_query.parsed(query, request.version, request.conf.placement),
-        by_aggregate=given.get("by") == "aggregates",
-        top=int(given.get("top", schemas.DEFAULT_TOP)),
-        work_factor=request.conf.insight.work_factor,
-    )
+    with bounded(request) as work:
+        packing, places = questions.capacity(
+            request.picture,
+            candidate_query.parsed(query, request.version, request.conf.placement),
+            by_aggregate=given.get("by") == "aggregates",
+            top=int(given.get("top", schemas.DEFAULT_TOP)),
+            work_factor=request.conf.insight.work_factor,
+            work=work,
+        )
     document = {
         **_packing(packing),
         "places": [{"uuid": uuid, "name": name, "count": count} for uuid, name, count in places],
@@ -87,9 +91,10 @@ def try_out(request: Request) -> Response:
     query = _query_in_body(request, body["query"])
     asked = _relaxable(query, request.version, request.conf.placement)
     changes = [change for given in body["changes"] for change in _changes(request, given)]
-    outcome = what_if.try_out(
-        request.db, request.picture, changes, asked, request.conf.insight.work_factor
-    )
+    with bounded(request) as work:
+        outcome = what_if.try_out(
+            request.db, request.picture, changes, asked, request.conf.insight.work_factor, work
+        )
     return json_response(request, _outcome(outcome))
 
 

@@ -78,8 +78,9 @@ FAMILIES = (
         "searches_cut",
         "Searches cut short, by the bound.",
         ("bound",),
-        at_zero=("work", "candidates", "bytes"),
+        at_zero=("deadline", "work", "candidates", "bytes"),
     ),
+    Family("search_deadlines", "Requests whose searches the deadline ended.", OPERATION),
     Family(
         "picture_refreshes",
         "Times the picture was brought up to date.",
@@ -194,6 +195,8 @@ class Metrics:
         if trace.waits:
             self._series("pool_waits").inc(trace.waits)
             self._series("pool_wait_seconds").inc(trace.waited_s)
+        if trace.deadlines:
+            self._series("search_deadlines", *operation).inc(trace.deadlines)
         if trace.gave_up:
             self._series("contention_refusals", *operation).inc(trace.gave_up)
         if trace.conflict is not None:

@@ -114,9 +114,16 @@ def _capacity(cloud: Cloud, index: int, name: str, asked: int) -> Example:
 # -- one host ----------------------------------------------------------------------------------
 
 
-def verdict(cloud: Cloud, request: CandidateRequest, provider: int, has_candidate: bool) -> str:
-    """Return in one sentence whether the tree of a provider could take a request, and why not."""
+def verdict(
+    cloud: Cloud, request: CandidateRequest, provider: int, has_candidate: bool | None
+) -> str:
+    """Return in one sentence whether the tree of a provider could take a request, and why not.
+
+    :param has_candidate: None if the search ended before it knew.
+    """
     name = cloud.names[provider]
+    if has_candidate is None:
+        return f"It is not known whether {name} could take this: the search reached a bound of its work."
     if has_candidate:
         return f"{name} could take this."
     reasons = "; ".join(_reasons(cloud, request, int(cloud.roots[provider])))

@@ -22,6 +22,7 @@ from placement.search.index_set import Indexes, Mask
 from placement.search.records import ProviderRecord, UsedInventory
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import Prospect, prospect, search
+from placement.search.work import Work, WorkEnded
 
 Column = NDArray[np.int64]
 
@@ -30,6 +31,9 @@ SEARCHES_IN_TREES = 10
 
 WORK_IN_TREE = 20_000
 """Placements that one search of one tree may try."""
+
+TIME_SHARE = 8
+"""Of the time that is left, the part that one search of one tree may take: one in eight."""
 
 
 @dataclass(slots=True)
@@ -53,10 +57,17 @@ class Packing:
         return int(self.counts.sum())
 
 
-def pack(cloud: Cloud, request: CandidateRequest, known: NameSets | None, searches: int) -> Packing:
+def pack(
+    cloud: Cloud,
+    request: CandidateRequest,
+    known: NameSets | None,
+    searches: int,
+    work: Work | None = None,
+) -> Packing:
     """Fill the cloud with a request and say how often it fitted. The cloud stays as it is.
 
     :param searches: what this may cost, in searches of the whole cloud.
+    :param work: what they may cost together; None for no deadline.
     :raises UnknownTraitName, UnknownClassName: as the search does.
     """
     request = replace(request, limit=None, maximum=-1, seed=None)
@@ -64,13 +75,19 @@ def pack(cloud: Cloud, request: CandidateRequest, known: NameSets | None, search
     names = sorted(request.names.classes)
     free = _free(cloud, names)
     full = cloud.snapshot()
-    found = prospect(cloud, request, known)
+    work = work or Work()
+    try:
+        found = prospect(cloud, request, known, work)
+    except WorkEnded:
+        packing.complete = False
+        found = None
     if found is not None:
         _fill_columns(full, request, found, free, packing)
         trees = found.turns.anchor[~found.turns.single]
         if len(trees):
             left = searches * SEARCHES_IN_TREES * max(len(cloud) // 1000, 1)
-            _Filling(full, request, found, free, packing, left).fill(trees)
+            _Filling(full, request, found, free, packing, left, work).fill(trees)
+    packing.exact &= packing.complete
     packing.largest = {name: _largest(cloud, name) for name in names}
     packing.stranded = {name: _stranded(full, request, name, free[name]) for name in names}
     packing.limits = _limits(full, request)
@@ -122,11 +139,12 @@ class _Filling:
     free: Mapping[str, Column]
     packing: Packing
     left: int
+    work: Work
 
     def fill(self, roots: Indexes) -> None:
         """Fill these trees in their order: what is shared goes to the first."""
         for root in roots.tolist():
-            if self.left <= 0:
+            if self.left <= 0 or not self.work.look():
                 self.packing.complete = False
                 return
             self._fill_one(root)
@@ -141,9 +159,10 @@ class _Filling:
         places = dict(
             zip((small.index_of[int(self.cloud.ids[i])] for i in members), members, strict=True)
         )
-        while self.left > 0:
+        while self.left > 0 and not self.work.is_over:
             self.left -= 1
-            result = search(small, replace(asked, limit=2), work_limit=WORK_IN_TREE)
+            with self.work.part(TIME_SHARE, WORK_IN_TREE) as part:
+                result = search(small, replace(asked, limit=2), work=part)
             self.packing.complete &= result.complete
             first = next(iter(result), None)
             if first is None:

@@ -23,6 +23,7 @@ from placement.search.candidate import SearchResult
 from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import search
+from placement.search.work import Work
 
 
 class UnknownHost(errors.NotFound):
@@ -52,31 +53,34 @@ class Explanation:
 
 
 def explain(
-    picture: Picture, asked: RelaxableRequest, about: str | None, work_factor: int
+    picture: Picture, asked: RelaxableRequest, about: str | None, work_factor: int, work: Work
 ) -> Explanation:
     """Explain what the search finds for a request, everywhere and in the tree of one host.
 
     :param about: uuid or name of a provider.
     :param work_factor: the most searches that this may cost; each answer costs at least one.
+    :param work: what they may cost together.
     """
     request = asked.request
-    opened = open_on(picture, one_more(request))
+    opened = open_on(picture, one_more(request), work)
     cloud, shares = opened.cloud, 1 if about is None else 2
     host = None if about is None else provider_named(cloud, about)
-    budget = Budget(opened.known, max(work_factor // shares - 1, 0))
-    count = budget.counted(cloud, request, opened.result, request.limit or COUNTED)
-    everywhere = Diagnosis(count, None if count.count else remedies(cloud, asked, budget))
+    with work.part(shares) as part:
+        budget = Budget(opened.known, max(work_factor // shares - 1, 0), part)
+        count = budget.counted(cloud, request, opened.result, request.limit or COUNTED)
+        everywhere = Diagnosis(count, None if count.count else remedies(cloud, asked, budget))
     local = None
     if host is not None:
-        local = _about(cloud, asked, host, Budget(opened.known, max(work_factor // 2, 1)))
+        local = _about(cloud, asked, host, Budget(opened.known, max(work_factor // 2, 1), work))
     return Explanation(cloud, opened.result, everywhere, local)
 
 
 def _about(cloud: Cloud, asked: RelaxableRequest, host: int, budget: Budget) -> Diagnosis:
     root = cloud.uuids[int(cloud.roots[host])]
     here = replace(asked.request, anchor=root)
-    count = budget.count(cloud, here)
-    verdict = obstacles.verdict(cloud, here, host, bool(count.count))
+    count = budget.count_if_any_is_left(cloud, here)
+    known = bool(count.count) if count.count or count.complete else None
+    verdict = obstacles.verdict(cloud, here, host, known)
     if count.count:
         return Diagnosis(count, None, verdict)
     return Diagnosis(count, remedies(cloud, asked, budget, root), verdict)
@@ -94,18 +98,20 @@ class Opened:
     result: SearchResult
 
 
-def open_on(picture: Picture, request: CandidateRequest) -> Opened:
+def open_on(picture: Picture, request: CandidateRequest, work: Work) -> Opened:
     """Search once, as the compatible API would, and return a snapshot of the picture that it saw.
 
+    :param work: half of it is for this search.
     :raises UnknownNameInQuery: in the order of the search (specification 04 section 5.8).
     """
 
-    def work(cloud: Cloud, known: NameSets) -> Opened:
-        result = search(cloud, request, known, explain=True)
+    def opened(cloud: Cloud, known: NameSets) -> Opened:
+        with work.part(2) as part:
+            result = search(cloud, request, known, part, explain=True)
         return Opened(cloud.snapshot(), known, result)
 
     with unknown_names_refused():
-        return picture.read_knowing(request.names, work)
+        return picture.read_knowing(request.names, opened)
 
 
 def provider_named(cloud: Cloud, given: str) -> int:
@@ -127,11 +133,17 @@ class PlaceCount(NamedTuple):
 
 
 def capacity(
-    picture: Picture, request: CandidateRequest, *, by_aggregate: bool, top: int, work_factor: int
+    picture: Picture,
+    request: CandidateRequest,
+    *,
+    by_aggregate: bool,
+    top: int,
+    work_factor: int,
+    work: Work,
 ) -> tuple[Packing, list[PlaceCount]]:
     """Return how often a request fits, one placement after the other, and the ``top`` places for it."""
-    opened = open_on(picture, replace(request, limit=1))
-    packing = pack(opened.cloud, request, opened.known, work_factor)
+    opened = open_on(picture, replace(request, limit=1), work)
+    packing = pack(opened.cloud, request, opened.known, work_factor, work)
     places = (_by_aggregate if by_aggregate else _by_tree)(opened.cloud, packing)
     places.sort(key=lambda place: (-place.placements, place.name or place.uuid))
     return packing, places[:top]

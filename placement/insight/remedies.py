@@ -11,13 +11,14 @@ from placement.search.candidate import SearchResult
 from placement.search.cloud import Cloud
 from placement.search.columns import LARGEST_AMOUNT
 from placement.search.request import CandidateRequest, NameSets, UnknownName
-from placement.search.search import WORK_LIMIT, search
+from placement.search.search import search
+from placement.search.work import Work
 
 COUNTED = 1000
 """The most candidates that are counted if the query has no limit (specification 07 section 2)."""
 
 LARGEST_SHARE = 4
-"""Each search after the first may try a fourth of the placements that are left."""
+"""Each search after the first may take a fourth of the work that is left."""
 
 
 class Spent(Exception):
@@ -34,31 +35,36 @@ class Count:
 
 @dataclass(slots=True)
 class Budget:
-    """The searches that one question has left, and the placements that they may try.
+    """The searches that one question has left, and the work that they may take.
 
     Searches raise :class:`Spent`. ``known``: names that exist although no provider has them.
     """
 
     known: NameSets
     searches: int
-    work: int = field(default=WORK_LIMIT)
+    work: Work = field(default_factory=Work)
     complete: bool = True
 
     def search(self, cloud: Cloud, request: CandidateRequest) -> SearchResult:
         """Return the result of one search."""
-        if self.searches <= 0 or self.work <= 0:
+        if self.searches <= 0 or self.work.is_over:
             self.complete = False
             raise Spent
         self.searches -= 1
-        share = max(self.work // LARGEST_SHARE, 1)
-        result = search(cloud, request, self.known, work_limit=share)
-        self.work -= result.work
-        return result
+        with self.work.part(LARGEST_SHARE) as part:
+            return search(cloud, request, self.known, work=part)
 
     def count(self, cloud: Cloud, request: CandidateRequest) -> Count:
         """Return the number of allocation requests that the compatible API answers to this request."""
         limit = request.limit or COUNTED
         return self.counted(cloud, request, self.search(cloud, one_more(request)), limit)
+
+    def count_if_any_is_left(self, cloud: Cloud, request: CandidateRequest) -> Count:
+        """Return the same, and 0 of an incomplete count if there may be no search any more."""
+        try:
+            return self.count(cloud, request)
+        except Spent:
+            return Count(0, complete=False)
 
     def counted(
         self, cloud: Cloud, request: CandidateRequest, result: SearchResult, limit: int
@@ -69,7 +75,8 @@ class Budget:
         if complete and request.bound is not None:
             # Candidates beyond the configured maximum do not count, but the count is not complete then.
             unbounded = replace(request, maximum=-1, limit=count + 1)
-            complete = len(self.search(cloud, unbounded)) <= count
+            found = self.search(cloud, unbounded)
+            complete = found.complete and len(found) <= count
         return Count(count, complete)
 
     def has_candidate(self, cloud: Cloud, request: CandidateRequest) -> bool:

@@ -29,9 +29,13 @@ from placement.search.records import UsedInventory
 from placement.search.request import CandidateRequest, Group, NameSets
 from placement.search.search import search
 from placement.search.structure import Sharing
+from placement.search.work import Work
 
 PLACEMENTS = 10
 """Placements for each search of the work factor."""
+
+WORK_SHARE = 4
+"""Each placement may take a fourth of the work that is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +109,28 @@ def try_out(
     changes: Sequence[Change],
     asked: RelaxableRequest,
     work_factor: int,
+    work: Work,
 ) -> TrialOutcome:
     """Say what the changes would do to a request; neither the database nor the picture changes.
 
     :param work_factor: the most searches before and after; up to ten times as many placements are tried.
+    :param work: what they may cost together: a third before, half of the rest for the changes.
     :raises ProviderNotFound, NoAllocations, UnknownNameInQuery: a change names what is not there.
     :raises UnknownTraits, InventoryClassMissing, InvalidCapacity, InventoryInUse: as the writes would.
     """
     cloud, known = _opened(picture, _names(changes, asked.request))
-    trial = _Trial(cloud.snapshot(), known, work_factor * PLACEMENTS)
+    trial = _Trial(cloud.snapshot(), known, work_factor * PLACEMENTS, work)
     db.snapshot(lambda tx: trial.read(tx, changes))
     share = max(work_factor // 2, 1)
     with unknown_names_refused():
-        before = _situation(cloud, known, asked, share)
-        for change in changes:
-            trial.apply(change)
-        after = _situation(trial.cloud, known, asked, share)
-    return TrialOutcome(before, after, trial.homeless, trial.placed, trial.left > 0)
+        with work.part(3) as part:
+            before = _situation(cloud, known, asked, share, part)
+        with work.part(2) as trial.work:
+            for change in changes:
+                trial.apply(change)
+        after = _situation(trial.cloud, known, asked, share, work)
+    complete = trial.left > 0 and not trial.cut_short
+    return TrialOutcome(before, after, trial.homeless, trial.placed, complete)
 
 
 def _names(changes: Sequence[Change], request: CandidateRequest) -> NameSets:
@@ -147,10 +156,13 @@ def _opened(picture: Picture, names: NameSets) -> tuple[Cloud, NameSets]:
     return picture.read_knowing(names, work)
 
 
-def _situation(cloud: Cloud, known: NameSets, asked: RelaxableRequest, searches: int) -> Situation:
-    budget = Budget(known, searches)
-    count = budget.count(cloud, asked.request)
-    packing = pack(cloud, asked.request, known, searches)
+def _situation(
+    cloud: Cloud, known: NameSets, asked: RelaxableRequest, searches: int, work: Work
+) -> Situation:
+    budget = Budget(known, searches, work)
+    count = budget.count_if_any_is_left(cloud, asked.request)
+    with work.part(2) as part:
+        packing = pack(cloud, asked.request, known, searches, part)
     return Situation(count, packing, None if count.count else remedies(cloud, asked, budget))
 
 
@@ -159,11 +171,16 @@ def _situation(cloud: Cloud, known: NameSets, asked: RelaxableRequest, searches:
 
 @dataclass(slots=True)
 class _Trial:
-    """A copy of the cloud, and the consumers there; ``left``: placements that may still be tried."""
+    """A copy of the cloud, and the consumers there; ``left``: placements that may still be tried.
+
+    ``cut_short``: a search ended at a bound, without a candidate.
+    """
 
     cloud: Cloud
     known: NameSets
     left: int
+    work: Work
+    cut_short: bool = False
     consumers: list[AffectedConsumer] = field(default_factory=list)
     homeless: list[AffectedConsumer] = field(default_factory=list)
     placed: list[tuple[int, int]] = field(default_factory=list)
@@ -246,8 +263,11 @@ class _Trial:
             return False
         self.left -= 1
         cloud = _without_sharing(self.cloud) if alone else self.cloud
-        candidate = next(iter(search(cloud, request, None if alone else self.known)), None)
+        with self.work.part(WORK_SHARE) as part:
+            result = search(cloud, request, None if alone else self.known, part)
+        candidate = next(iter(result), None)
         if candidate is None:
+            self.cut_short |= not result.complete
             return False
         for index, amounts in candidate.allocations.items():
             self.cloud.use(index, amounts)
@@ -305,7 +325,9 @@ class _Trial:
     def _exists(self, name: str, has: Callable[[str], bool], kind: str) -> bool:
         return has(name) or name in getattr(self.known, kind)
 
-    def _inventories(self, change: Replace, old: Mapping[str, UsedInventory]) -> dict[str, UsedInventory]:
+    def _inventories(
+        self, change: Replace, old: Mapping[str, UsedInventory]
+    ) -> dict[str, UsedInventory]:
         new = change.inventories or {}
         uuid = change.provider_uuid
         for name, given in new.items():
@@ -314,9 +336,7 @@ class _Trial:
                 raise InventoryClassMissing(action=UNKNOWN_CLASS, provider_uuid=uuid, name=name)
         in_use = sorted(name for name, held in old.items() if held.used and name not in new)
         if in_use:
-            raise InventoryInUse(
-                cause=UPDATE_CONFLICT, names=", ".join(in_use), provider_uuid=uuid
-            )
+            raise InventoryInUse(cause=UPDATE_CONFLICT, names=", ".join(in_use), provider_uuid=uuid)
         return {
             name: UsedInventory(given, used=old[name].used if name in old else 0)
             for name, given in new.items()

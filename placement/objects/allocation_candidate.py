@@ -1,7 +1,7 @@
 """Which providers could take a request right now (specification 04)."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from placement.search.candidate import SearchResult, SizeLimit
 from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest, NameSets, UnknownName, UnknownTraitName
 from placement.search.search import search
+from placement.search.work import Work
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -28,28 +29,48 @@ class UnknownNameInQuery(errors.Malformed):
     }
 
 
+class SearchGivenUp(errors.Unavailable):
+    """A bound ended the search before it found a candidate, or that there is none."""
+
+    reason = "search_given_up"
+    code = "placement.search_given_up"
+    text = (
+        "The search for allocation candidates took too long and was given up before it found one; "
+        "whether there is one is not known. {hardest}Fewer groups, smaller amounts, in_tree or member_of "
+        "make it easier."
+    )
+    hardest: str
+
+
 def find(
     picture: Picture,
     question: CandidateRequest,
     most: int,
     size_limit: SizeLimit,
+    work: Work,
     show: Callable[[Cloud, SearchResult], T],
 ) -> T:
     """Return ``show(cloud, result)`` of the candidates.
 
-    ``show`` runs under the lock of the picture and keeps nothing of it. Cost: that of
+    ``show`` keeps nothing of the picture. Cost: that of
     :meth:`Picture.read_knowing`.
 
     :param most: as many candidates as an answer may have, which ``question`` keeps to.
     :param size_limit: what they may take up together; ``show`` may use it up.
+    :param work: what the search may cost.
     :raises UnknownNameInQuery: where the search comes upon the name (section 5.8).
+    :raises SearchGivenUp: nothing was found, and nothing proven, when the work was spent.
     """
 
     def answer(cloud: Cloud, known: NameSets) -> T:
         telemetry.passed("freshness")
-        result = search(cloud, question, known, size_limit=size_limit, passed=telemetry.passed)
+        result = search(
+            cloud, question, known, work, size_limit=size_limit, passed=telemetry.passed
+        )
         shown = show(cloud, result)
-        _report(result, most, size_limit)
+        _report(result, most, size_limit, work)
+        if not len(result) and not result.complete:
+            raise SearchGivenUp(hardest=_hardest(result.stuck))
         return shown
 
     telemetry.stages_begin()
@@ -71,11 +92,19 @@ def unknown_names_refused(trait_rule: str = "trait") -> Iterator[None]:
         raise UnknownNameInQuery.of(rule, name=unknown.name) from None
 
 
-def _report(result: SearchResult, most: int, size_limit: SizeLimit) -> None:
+def _hardest(suffixes: Sequence[str]) -> str:
+    if not suffixes:
+        return ""
+    names = ", ".join(suffix or "the one without suffix" for suffix in suffixes)
+    return f"Hardest to place were these groups: {names}. "
+
+
+def _report(result: SearchResult, most: int, size_limit: SizeLimit, work: Work) -> None:
     """Log what the client cannot see: why there is nothing, and that there may be more."""
     stopped = result.tally.stopped
     cuts = (
-        ("work", not result.complete),
+        ("deadline", work.timed_out),
+        ("work", not result.complete and not work.timed_out),
         ("candidates", len(result) >= most),
         ("bytes", size_limit.used_up),
     )

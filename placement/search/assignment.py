@@ -89,9 +89,11 @@ class Assignment:
                         found_before.append(found)
                     continue
             if problem.given_up:
+                problem.work.stuck[slot] += 1
                 return
             walks.pop()
             if found == found_before.pop():
+                problem.work.stuck[slot] += 1
                 self._bury(depth)
 
     def _options(self, slot: int) -> list[int]:

@@ -33,6 +33,7 @@ from placement.search.request import (
     UnknownTraitName,
 )
 from placement.search.tally import Funnel, Reason, Stop, Stopped, Tally, Unit
+from placement.search.work import Work
 
 
 class Nothing(Exception):
@@ -90,6 +91,7 @@ def feasible(
     tally: Tally,
     known: NameSets | None,
     has_choice: Callable[[CandidateRequest], bool],
+    work: Work,
     tree_by_tree: bool,
 ) -> Feasible:
     """Run all tests in the order of section 5.8.
@@ -99,11 +101,13 @@ def feasible(
     :param tree_by_tree: the caller tests which trees have a choice for each slot: for all trees that costs
         more than all other tests. ``Nothing`` and errors for unknown names may then be missing.
     :raises Nothing: the answer is empty.
+    :raises WorkEnded: the time is over.
     :raises UnknownName:
     """
     anchors = _anchors(cloud, request, known, tally)
     found = Feasible(anchors.copy())
     for position, group in enumerate(request.groups):
+        work.go_on()
         try:
             _add_group(cloud, group, anchors, found, known, tally, tree_by_tree)
         except (UnknownClassName, UnknownTraitName):

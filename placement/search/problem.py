@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import perm, prod
 
+from placement.search.work import Work
+
 BitSet = int
 """Bit n is set if n is in the set: ``a & ~b`` is what is only in a, ``a >> n & 1`` whether n is in a."""
 
@@ -32,20 +34,6 @@ def members(bits: BitSet) -> Iterator[int]:
 def bit_set(numbers: Iterable[int]) -> BitSet:
     """Return the set of these distinct numbers."""
     return sum(1 << number for number in numbers)
-
-
-@dataclass(slots=True)
-class Work:
-    """Counts the tried placements of one request.
-
-    ``limit`` bounds those of all its problems, ``patience`` those in one problem since its last solution.
-    ``cut_short``: a bound was reached.
-    """
-
-    limit: int
-    patience: int
-    done: int = 0
-    cut_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +104,8 @@ class AssignmentProblem:
 
     def spend(self, cost: int = 1) -> bool:
         """Count placements; return False if the problem is to be given up instead."""
-        self.work.done += cost
         self.idle += cost
-        if self.idle > self.work.patience or self.work.done > self.work.limit:
+        if not self.work.spend(cost) or self.idle > self.work.patience:
             self.work.cut_short = self.given_up = True
         return not self.given_up
 

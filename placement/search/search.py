@@ -16,22 +16,20 @@ from placement.search.cloud import Cloud
 from placement.search.columns import LARGEST_AMOUNT
 from placement.search.feasible import Feasible, Nothing, feasible
 from placement.search.index_set import Indexes, Mask
-from placement.search.problem import Rules, Work
+from placement.search.problem import Rules
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.streams import CombinationMaker, Stream, StreamMaker, in_turns, shares
 from placement.search.tally import Stop, Stopped, Tally
-
-WORK_LIMIT = 2_000_000
-"""Placements tried for one request before it gives up: some seconds."""
-
-PATIENCE_SHARE = 20
-"""One kind of tree may spend this part of the limit without finding anything."""
+from placement.search.work import Work, WorkEnded
 
 FIRST = 256
 """Trees that a search looks at first, at least, for what it answers."""
 
 GROWTH = 4
 """How much larger each further part of the trees is than the one before it."""
+
+MOST_STUCK = 3
+"""Slots that a search which found nothing names."""
 
 SPARSE = 16
 """Of fewer than one in so many trees no parts are looked for: they are taken out of the order at once."""
@@ -41,7 +39,7 @@ def search(
     cloud: Cloud,
     request: CandidateRequest,
     known: NameSets | None = None,
-    work_limit: int = WORK_LIMIT,
+    work: Work | None = None,
     explain: bool = False,
     size_limit: SizeLimit | None = None,
     passed: Callable[[str], object] = lambda stage: None,
@@ -53,12 +51,12 @@ def search(
     raised for others where section 5.8 says. Randomness (``seed``) means: trees in random order, one
     candidate of each before a second of any, within a tree the choices in random order, and the
     result shuffled. It samples trees evenly, not the set of candidates, and costs no more.
+    ``work``: what the request may still cost; without it, only placements are bounded.
     With ``explain`` the tally also says which providers and trees each test removed. ``passed`` is
     told when a stage, filter or combine, has ended.
     """
-    once = partial(
-        _search_once, cloud, request, known, work_limit, size_limit=size_limit, passed=passed
-    )
+    work = work or Work()
+    once = partial(_search_once, cloud, request, known, work, size_limit=size_limit, passed=passed)
     if cloud.forest.nested and not explain and _all_seen(cloud, request):
         result = once(Tally(), tree_by_tree=True)
         if len(result) or not result.complete:
@@ -77,43 +75,54 @@ def _search_once(
     cloud: Cloud,
     request: CandidateRequest,
     known: NameSets | None,
-    work_limit: int,
+    work: Work,
     tally: Tally,
     *,
     tree_by_tree: bool,
     size_limit: SizeLimit | None,
     passed: Callable[[str], object],
 ) -> SearchResult:
+    begun = work.done
+    work.stuck.clear()
     try:
-        found = _feasible(cloud, request, known, work_limit, tally, tree_by_tree)
+        found = _feasible(cloud, request, known, work, tally, tree_by_tree)
+    except WorkEnded:
+        tally.stopped = Stopped(Stop.WORK_LIMIT)
+        return SearchResult(tally, complete=False)
     finally:
         passed("filter")
     if found is None:
         return SearchResult(tally)
-    work = Work(work_limit, patience=work_limit // PATIENCE_SHARE)
     result = _select(cloud, request, found, work, tally, size_limit)
     passed("combine")
-    result.complete, result.work = not work.cut_short, work.done
+    result.complete, result.work = not work.cut_short, work.done - begun
     if not len(result):
         tally.stopped = Stopped(Stop.NO_COMBINATION if result.complete else Stop.WORK_LIMIT)
+        result.stuck = _stuck(found, work)
     return result
+
+
+def _stuck(found: Feasible, work: Work) -> tuple[str, ...]:
+    """Return the suffixes of the groups for which nothing was found most often."""
+    often = work.stuck.most_common(MOST_STUCK)
+    return tuple(dict.fromkeys(found.slots[slot].suffix for slot, _ in often))
 
 
 def _feasible(
     cloud: Cloud,
     request: CandidateRequest,
     known: NameSets | None,
-    work_limit: int,
+    work: Work,
     tally: Tally,
     tree_by_tree: bool,
 ) -> Feasible | None:
     """Run all tests; None if they leave nothing."""
 
     def has_choice(smaller: CandidateRequest) -> bool:
-        return len(search(cloud, smaller, work_limit=work_limit)) > 0
+        return len(search(cloud, smaller, work=work)) > 0
 
     try:
-        return feasible(cloud, request, tally, known, has_choice, tree_by_tree)
+        return feasible(cloud, request, tally, known, has_choice, work, tree_by_tree)
     except Nothing:
         return None
 
@@ -146,10 +155,13 @@ class Prospect(NamedTuple):
 
 
 def prospect(
-    cloud: Cloud, request: CandidateRequest, known: NameSets | None = None
+    cloud: Cloud, request: CandidateRequest, known: NameSets | None, work: Work
 ) -> Prospect | None:
-    """Return where a request may have candidates, None if nowhere. Raises as ``search`` does."""
-    found = _feasible(cloud, request, known, WORK_LIMIT, Tally(), tree_by_tree=False)
+    """Return where a request may have candidates, None if nowhere.
+
+    Raises as ``search`` does, and ``WorkEnded``.
+    """
+    found = _feasible(cloud, request, known, work, Tally(), tree_by_tree=False)
     if found is None:
         return None
     parts = _turns(cloud, request, found, rules_of(request, found), None)

@@ -21,8 +21,9 @@ from placement.search.columns import LARGEST_AMOUNT
 from placement.search.combine import Solutions
 from placement.search.feasible import Feasible, Slot
 from placement.search.index_set import Indexes, Mask
-from placement.search.problem import AssignmentProblem, ReachableProvider, Rules, Solution, Work
+from placement.search.problem import AssignmentProblem, ReachableProvider, Rules, Solution
 from placement.search.structure import MIX, hash_rows
+from placement.search.work import Work
 
 WORD = 62
 """Bits of a feature word: fits a signed 64-bit column."""
@@ -184,7 +185,7 @@ class StreamMaker:
         """Yield the streams of these anchors, in their order; those without solution too."""
         return chain.from_iterable(map(self._of_part, parts))
 
-    def _of_part(self, anchors: Indexes) -> list[Stream]:
+    def _of_part(self, anchors: Indexes) -> Iterator[Stream]:
         rows, ordinal = self._found.helpers(self._cloud, anchors)
         if self._scatter is not None:
             rows = rows[np.lexsort((self._scatter.random(len(rows)), ordinal))]
@@ -196,13 +197,15 @@ class StreamMaker:
         ends = np.cumsum(np.bincount(ordinal, minlength=len(anchors))).tolist()
         members, width = rows.tolist(), features.shape[1] * features.itemsize
         signature = features.tobytes()
-        streams, start = [], 0
+        start = 0
         for anchor, end in zip(anchors.tolist(), ends, strict=True):
             reach = self._reach_beyond(anchor)
             known = reach is not None and id(reach) in self._reached_before
             key = signature[start * width : end * width], id(reach), known
             solutions = self._solutions_by_key.get(key)
             if solutions is None:
+                if not self._work.look():
+                    return
                 solutions = self._solutions_by_key[key] = self._solutions_of(
                     features[start:end].tolist(), reach, known
                 )
@@ -211,9 +214,8 @@ class StreamMaker:
             if reach is not None:
                 mine += reach.members
             seen = self._seen if solutions.sharers_may_serve_all else None
-            streams.append(Stream(solutions, self._maker, mine, seen))
+            yield Stream(solutions, self._maker, mine, seen)
             start = end
-        return streams
 
     def _columns(self, rows: Indexes, slots: list[Mask]) -> list[IntArray]:
         """Return bit words (which slots, sharing, demands), then the rooms."""

@@ -104,8 +104,8 @@ class Stop(_Explained):
     )
     WORK_LIMIT = (
         "WORK_LIMIT",
-        "The search tried as many placements as one may, and gave up. A WARNING in the log says how "
-        "many. Ask for fewer groups.",
+        "The search tried as many placements as one may, or reached ``[api]/search_deadline``, and gave up. "
+        "A WARNING in the log says how many it tried. Ask for fewer groups.",
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from docs import search_examples as examples
 from placement.search.search import search
 from placement.search.tally import Reason, Stop, Stopped
+from placement.search.work import Work
 from tests.search.builders import World, parse
 from tests.support import world
 from tests.support.service import Service, running
@@ -63,7 +64,7 @@ def test_a_search_that_may_try_little_says_so() -> None:
         world.add(each.name, each.parent, each.traits, each.aggregates, each.totals)
     request = parse(examples.ENDS[Stop.WORK_LIMIT], (1, 39))
 
-    result = search(world.cloud(), request, work_limit=examples.FEW_PLACEMENTS)
+    result = search(world.cloud(), request, work=Work(examples.FEW_PLACEMENTS))
 
     assert not result.complete
     assert result.tally.stopped == Stopped(Stop.WORK_LIMIT)

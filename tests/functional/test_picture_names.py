@@ -13,6 +13,7 @@ from placement.search.candidate import SizeLimit
 from placement.search.cloud import Cloud
 from placement.search.records import CloudRows
 from placement.search.request import CandidateRequest, Group
+from placement.search.work import Work
 from tests.support.recorder import Hook
 from tests.support.service import Service, empty, running
 from tests.support.world import World
@@ -48,7 +49,12 @@ def found(picture: Picture, group: Group) -> int:
     """Return the number of candidates."""
     question = CandidateRequest((group,))
     return allocation_candidate.find(
-        picture, question, 1000, SizeLimit(1000, lambda shape: 1), lambda cloud, result: len(result)
+        picture,
+        question,
+        1000,
+        SizeLimit(1000, lambda shape: 1),
+        Work(),
+        lambda cloud, result: len(result),
     )
 
 

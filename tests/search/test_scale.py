@@ -14,9 +14,10 @@ import pytest
 
 from placement.search.assignment import Matching
 from placement.search.combine import Solutions, enough_in_all, enough_places
-from placement.search.problem import AssignmentProblem, ReachableProvider, Rules, Solution, Work
+from placement.search.problem import AssignmentProblem, ReachableProvider, Rules, Solution
 from placement.search.request import CandidateRequest, Group, Strategy
 from placement.search.search import search
+from placement.search.work import Work
 from tests.search.builders import World, ask, group, ids, load
 from tests.search.worlds import seeds
 
@@ -164,7 +165,7 @@ def test_two_classes_that_pull_apart() -> None:
 def test_a_search_that_gives_up_says_so() -> None:
     world = hosts(1, 12, 5)
     groups = [group(f"_{n}", DEVICE=2 + n % 3) for n in range(14)]
-    result = search(world.cloud(), ask(*groups, limit=10**6), work_limit=1000)
+    result = search(world.cloud(), ask(*groups, limit=10**6), work=Work(1000))
     assert not result.complete
     assert len(result) < 1000
 
@@ -178,7 +179,7 @@ def test_a_hard_tree_leaves_work_for_the_others() -> None:
     groups = [group(f"_{n}", A=2 + n % 4, B=2 + (n * n) % 3) for n in range(22)]
     cloud = world.cloud()
     for maximum in (-1, 1000):
-        result = search(cloud, ask(*groups, limit=5, maximum=maximum), work_limit=4000)
+        result = search(cloud, ask(*groups, limit=5, maximum=maximum), work=Work(4000))
         assert len(result) == 5
 
 
@@ -238,7 +239,7 @@ def random_problem(random: Random) -> AssignmentProblem:
     )
     places = [random_place(random, rules, number) for number in range(random.randint(1, 5))]
     own = random.randrange(1 << len(places)) if random.random() < 0.3 else 0
-    return AssignmentProblem(rules, places, Work(10**6, 10**6), own=own)
+    return AssignmentProblem(rules, places, Work(20 * 10**6), own=own)
 
 
 def keeps_all_rules(problem: AssignmentProblem, solution: Solution) -> bool:

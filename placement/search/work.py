@@ -1,0 +1,100 @@
+"""What one request may cost: placements tried and time, counted over all its searches and all hosts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import inf
+
+WORK_LIMIT = 2_000_000
+"""Placements tried for one request before it gives up, whatever the time."""
+
+PATIENCE_SHARE = 20
+"""One kind of tree may spend this part of the limit without finding anything."""
+
+LOOK_EVERY = 64
+"""Placements between two looks at the time."""
+
+
+def endless() -> float:
+    """Return the seconds that are left where there is no deadline."""
+    return inf
+
+
+class WorkEnded(Exception):
+    """The time was over before anything could be found."""
+
+
+@dataclass(slots=True)
+class Work:
+    """The bounds of one request, and what was spent of them.
+
+    ``limit``: placements. ``remaining_s``: returns the seconds that are left, which are over at
+    ``reserve_s``. ``done``: placements tried. ``timed_out``: the time was over, and nothing more is tried.
+    ``cut_short``: a bound was reached, so that something may be missing. ``stuck``: by slot how often nothing
+    could be found for it.
+    """
+
+    limit: int = WORK_LIMIT
+    remaining_s: Callable[[], float] = endless
+    reserve_s: float = 0.0
+    done: int = 0
+    timed_out: bool = False
+    cut_short: bool = False
+    stuck: Counter[int] = field(default_factory=Counter)
+    _look_at: int = 0
+
+    @property
+    def patience(self) -> int:
+        """The most placements in one problem since its last solution: the others get some too."""
+        return self.limit // PATIENCE_SHARE
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more may be tried."""
+        return self.timed_out or self.done >= self.limit
+
+    def spend(self, cost: int) -> bool:
+        """Count placements; return False if no more may be tried."""
+        self.done += cost
+        if self.done >= self._look_at:
+            self.look()
+        if self.timed_out or self.done > self.limit:
+            self.cut_short = True
+            return False
+        return True
+
+    def look(self) -> bool:
+        """Look at the time; return False if it is over."""
+        self._look_at = self.done + LOOK_EVERY
+        if not self.timed_out and self.remaining_s() <= self.reserve_s:
+            self.timed_out = self.cut_short = True
+        return not self.timed_out
+
+    def go_on(self) -> None:
+        """Look at the time.
+
+        :raises WorkEnded:
+        """
+        if not self.look():
+            raise WorkEnded
+
+    @contextmanager
+    def part(self, share: int, most: int | None = None) -> Iterator[Work]:
+        """Give a search this part of what is left, and count what it spends.
+
+        :param share: 4 is a quarter of placements and time.
+        :param most: the most placements; None for that share of them.
+        """
+        left = max(self.limit - self.done, 0)
+        part = Work(-(-left // share) if most is None else min(left, most), self.remaining_s)
+        remaining_s = self.remaining_s() - self.reserve_s
+        if remaining_s < inf:
+            part.reserve_s = self.reserve_s + remaining_s * (share - 1) / share
+        try:
+            yield part
+        finally:
+            self.done += part.done
+            self.look()

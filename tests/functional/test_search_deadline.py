@@ -1,0 +1,121 @@
+"""No question holds a worker: ``[api]/search_deadline`` (specification 04 section 6.6, 07 section 1)."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from placement.handlers.search_bounds import Countdown
+from tests.support.service import Service, running
+
+HOSTS = [f"2f000000-0000-4000-8000-00000000000{n}" for n in range(4)]
+"""With one device, two, three and four: no two are alike."""
+QUERY = "resources_A=VGPU:1&resources_B=VGPU:2&group_policy=none"
+
+
+@pytest.fixture
+def place() -> Iterator[Service]:
+    with running(insight__enabled=True, insight__public=["metrics"]) as service:
+        for number, host in enumerate(HOSTS):
+            add(service, host, None)
+            for device in range(number + 1):
+                add(service, f"{host[:-2]}{device + 1}{number}", host, 8)
+        yield service
+
+
+def add(service: Service, uuid: str, parent: str | None, total: int = 0) -> None:
+    made = {"name": uuid, "uuid": uuid, "parent_provider_uuid": parent}
+    stock = {"VGPU": {"total": total}} if total else {"VCPU": {"total": 8}}
+    path = f"/resource_providers/{uuid}/inventories"
+    body = {"resource_provider_generation": 0, "inventories": stock}
+    for method, target, sent in (("POST", "/resource_providers", made), ("PUT", path, body)):
+        answer = service.request(method, target, version="1.39", json=sent)
+        assert answer.status_int == 200, answer.text
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what says after how many looks at the clock the time is over."""
+
+    def after(number: int) -> None:
+        def remaining_s(countdown: Countdown) -> float:
+            seen = vars(countdown).setdefault("looks", 0)
+            vars(countdown)["looks"] = seen + 1
+            return 1.0 if seen < number else 0.0
+
+        monkeypatch.setattr(Countdown, "remaining_s", remaining_s)
+
+    return after
+
+
+def searched(service: Service, version: str = "1.39") -> Any:
+    return service.request("GET", f"/allocation_candidates?{QUERY}", version=version)
+
+
+def test_an_empty_answer_that_is_not_proven_is_no_answer(
+    place: Service, looks: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert len(searched(place).json["allocation_requests"]) == 1 + 4 + 9 + 16
+    looks(0)
+    with caplog.at_level(logging.WARNING, "placement"):
+        answer = searched(place)
+    assert answer.status_int == 503
+    assert answer.headers["Retry-After"] == "1"
+    (error,) = answer.json["errors"]
+    assert error["code"] == "placement.search_given_up"
+    assert (error["reason"], error["retry"]) == ("search_given_up", "as_it_is")
+    assert "easier" in error["detail"]
+    assert any("[api]search_deadline, 5 s" in each.message for each in caplog.records)
+
+
+def test_what_was_found_in_time_is_answered(place: Service, looks: Any) -> None:
+    """Some look at the clock comes between two hosts."""
+    whole = {str(each["mappings"]) for each in searched(place).json["allocation_requests"]}
+    sizes = set()
+    for number in range(12):
+        looks(number)
+        answer = searched(place)
+        if answer.status_int == 200:
+            found = {str(each["mappings"]) for each in answer.json["allocation_requests"]}
+            assert found <= whole
+            sizes.add(len(found))
+    assert 0 not in sizes
+    assert len(sizes) > 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", f"/-/explain?{QUERY}&about={HOSTS[0]}", None),
+        ("GET", f"/-/capacity?{QUERY}", None),
+        ("POST", "/-/what-if", {"changes": [{"drain": HOSTS[1]}], "query": QUERY}),
+    ],
+)
+def test_operators_are_told_that_the_answer_is_not_complete(
+    place: Service, looks: Any, method: str, path: str, body: Any
+) -> None:
+    for number in range(8):
+        looks(number)
+        answer = place.request(method, path, json=body) if body else place.request(method, path)
+        assert answer.status_int == 200, answer.text
+        told = answer.json
+        parts = [told, told.get("about"), told.get("before", {}).get("capacity")]
+        assert not all(part["complete"] for part in parts if part), told
+
+
+def test_deadlines_are_counted(place: Service, looks: Any) -> None:
+    looks(0)
+    searched(place)
+    place.request("GET", f"/-/capacity?{QUERY}")
+    text = place.request("GET", "/-/metrics").text
+    assert 'placement_searches_cut_total{bound="deadline"} 1.0' in text
+    for route in ("/allocation_candidates", "/-/capacity"):
+        assert f'placement_search_deadlines_total{{method="GET",route="{route}"}} 1.0' in text
+
+
+def test_no_deadline() -> None:
+    with running(api__search_deadline=0) as service:
+        add(service, HOSTS[0], None)
+        answer = service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
+        assert len(answer.json["allocation_requests"]) == 1
