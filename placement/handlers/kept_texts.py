@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable
 
 import numpy as np
@@ -14,12 +15,13 @@ from placement.search.index_set import Indexes
 class KeptTexts:
     """The texts of one cloud's providers, or of its trees, for one kind of answer, each as of a stamp.
 
-    ``form``: what else the texts depend on; only those of the last form are kept. The caller holds the lock
-    of the picture.
+    ``form``: what else the texts depend on; only those of the last form are kept. Several threads, and several
+    editions of the cloud, use one: a text and its stamp are stored and picked together.
     """
 
     def __init__(self, form: Hashable) -> None:
         self.form = form
+        self._lock = threading.Lock()
         self._stamps = np.full(0, -1, np.int64)
         self._texts = np.empty(0, np.object_)
 
@@ -29,18 +31,28 @@ class KeptTexts:
         kept: KeptTexts | None = cloud.kept_texts.get(answer)
         if kept is None or kept.form != form:
             kept = cloud.kept_texts[answer] = cls(form)
-        missing = cloud.size - len(kept._stamps)
-        if missing > 0:
-            kept._stamps = np.append(kept._stamps, np.full(missing, -1))
-            kept._texts = np.append(kept._texts, np.empty(missing, np.object_))
+        kept._grow(cloud.size)
         return kept
+
+    def _grow(self, size: int) -> None:
+        with self._lock:
+            missing = size - len(self._stamps)
+            if missing > 0:
+                self._stamps = np.append(self._stamps, np.full(missing, -1))
+                self._texts = np.append(self._texts, np.empty(missing, np.object_))
 
     def of(
         self, shown: Indexes, stamps: NDArray[np.int64], write: Callable[[int], bytes]
     ) -> list[bytes]:
         """Return the texts of these providers, or roots; ``write`` makes those whose stamps have changed."""
-        for index in shown[self._stamps[shown] != stamps].tolist():
-            self._texts[index] = write(index)
-        self._stamps[shown] = stamps
-        texts: list[bytes] = self._texts[shown].tolist()
-        return texts
+        with self._lock:
+            texts = self._texts[shown]
+            missing = np.flatnonzero(self._stamps[shown] != stamps)
+        if len(missing):
+            for place, index in zip(missing.tolist(), shown[missing].tolist(), strict=True):
+                texts[place] = write(index)
+            with self._lock:
+                self._texts[shown[missing]] = texts[missing]
+                self._stamps[shown[missing]] = stamps[missing]
+        written: list[bytes] = texts.tolist()
+        return written

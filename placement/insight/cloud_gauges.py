@@ -59,7 +59,7 @@ class CloudGauges:
 
 def _made(picture: Picture) -> tuple[CloudFigures, float]:
     try:
-        # A snapshot is added up outside the lock of the picture, so that searches go on.
+        # A snapshot is added up, so that the picture need not be copied to be refreshed meanwhile.
         cloud = picture.read(Cloud.snapshot)
     except errors.Unavailable as error:
         LOG.warning("Metrics without the cloud for %.0f s: %s", PATIENCE_S, error)

@@ -17,6 +17,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from placement import telemetry
@@ -38,74 +39,163 @@ RELOAD_FRACTION = 0.25
 COMPARE_EVERY_S = 60.0
 """At least so often revisions are compared, whatever the log says."""
 
+COPY_S_PER_PROVIDER = 1e-7
+"""What it takes to copy the columns of a cloud: so long a refresh waits for readers before it does that."""
+
 assert BLOCK == 2**cloud_rows.BLOCK_BITS, "digests are compared block by block"
 
 
-class _CloudSnapshot(NamedTuple):
-    """What one snapshot has shown: the cloud as it was then, and how later changes will be noticed.
+class _Reading(NamedTuple):
+    """What one snapshot has shown, to be put into the cloud when the snapshot is over.
 
-    ``cloud``: rows if all were read: to make a cloud of a million takes seconds, after the transaction.
-    ``changed``: the cloud was not up to date. ``compared``: all revisions were. During a coexistence ``log``
-    has no slots, and there are ``signs``.
+    Exactly one of ``rows``, all there are, ``changes`` and nothing: that the cloud was up to date.
+    ``compared``: all revisions were. ``log`` has no slots during a coexistence; then there are ``signs``.
     """
 
-    cloud: Cloud | CloudRows
-    changed: bool
+    log: Log
+    rows: CloudRows | None = None
+    changes: "_Changes | None" = None
     compared: bool = False
-    log: Log = NO_LOG
     signs: coexistence_rows.Signs | None = None
 
 
+class _Changes(NamedTuple):
+    """Providers to be stored whole, ids of those that are gone, and what claims have changed of others."""
+
+    records: list[ProviderRecord]
+    removed: set[int]
+    stocks: list[Stock]
+
+    def into(self, cloud: Cloud) -> None:
+        """Bring a cloud up to date."""
+        if self.records or self.removed:
+            cloud.replace(self.records, self.removed)
+        cloud.restock(self.stocks)
+
+
+@dataclass(slots=True)
+class _Edition:
+    """A cloud, how later changes will be noticed, and how many read it: it changes in place if none does.
+
+    ``number``: of the refresh that last found it up to date. ``total``: of the log. ``signs``: of a cloud
+    that was read during a coexistence.
+    """
+
+    cloud: Cloud
+    log: Log
+    total: int
+    signs: coexistence_rows.Signs | None
+    number: int
+    readers: int = 0
+
+
 class Picture:
-    """What one process keeps in memory of one database."""
+    """What one process keeps in memory of one database; made with the application, and its own.
+
+    Any number of threads read it at once. One at a time asks the database what has changed; the others
+    wait for that, never for a search. A cloud that is being read does not change: the refresh
+    waits a moment for its readers, and then changes a copy. So there are no more clouds than threads.
+    """
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._cloud: Cloud | None = None
-        # The log as it was when the cloud was read, and its total.
-        self._log, self._total = NO_LOG, 0
+        self._newest: _Edition | None = None
         self._next_comparison_s = 0.0
-        # Of a cloud that was read during a coexistence.
-        self._signs: coexistence_rows.Signs | None = None
         self._watch = ForeignWriteWatch(db)
-        self._lock = threading.Lock()
-        # The last search found changes: this one probably does too, and need not ask first.
+        self._refreshing = threading.Lock()
+        # Held for moments: while readers are counted, and while a cloud changes that no thread reads.
+        self._editing = threading.Condition()
+        self._refreshes = 0
+        # Whether the last search found changes: then this one probably does too, and asking first
+        # whether it does would be a wasted statement.
         self._moving = True
 
     def read(self, work: Callable[[Cloud], T]) -> T:
-        """Return ``work(cloud)`` on a cloud at least as new as this call.
+        """Return ``work(cloud)`` on a cloud at least as new as this call, which stays as it is meanwhile.
 
-        ``work`` runs under the lock of the picture, asks the database nothing, and keeps nothing of the
-        cloud. Cost: one statement when nothing changed; two after claims, and four more after other changes.
+        ``work`` changes nothing, and keeps nothing of the cloud but a snapshot. Cost: one statement when
+        nothing changed; two, in one snapshot, after claims, and four more after other changes.
         """
         self._watch.look()
-        seen = None
+        arrived, total = self._refreshes, None
         if not self._moving and time.monotonic() < self._next_comparison_s:
-            seen = self._db.read(cloud_rows.total)
-        with self._lock:
-            if self._cloud is None or seen is None or seen != self._total:
-                try:
-                    cloud = self._read_now()
-                except BaseException:
-                    # A cloud that was changed half way is worse than none.
-                    self._cloud = None
-                    raise
-            else:
-                cloud = self._cloud
-                _note("nothing", 0, len(cloud))
-            return work(cloud)
+            total = self._db.read(cloud_rows.total)
+        edition = self._entered(arrived, total) or self._entered_after_refresh(arrived, total)
+        try:
+            return work(edition.cloud)
+        finally:
+            with self._editing:
+                edition.readers -= 1
+                self._editing.notify_all()
 
-    def _read_now(self) -> Cloud:
-        """Read what has changed, and remember it only then: a snapshot that breaks off has shown nothing."""
+    def _entered(self, arrived: int, total: int | None) -> _Edition | None:
+        """Begin to read the newest edition, if it is up to date.
+
+        It is if the log has the total that the database was seen to have, or if a refresh has found so
+        that began later than the call arrived.
+        """
+        with self._editing:
+            newest = self._newest
+            if newest is None or not (newest.number > arrived or newest.total == total):
+                return None
+            newest.readers += 1
+        _note("nothing", 0, len(newest.cloud))
+        return newest
+
+    def _entered_after_refresh(self, arrived: int, total: int | None) -> _Edition:
+        with self._refreshing:
+            edition = self._entered(arrived, total)
+            if edition is None:
+                self._refreshes += 1
+                edition = self._refreshed()
+        return edition
+
+    def _refreshed(self) -> _Edition:
+        """Read what has changed, and begin to read the cloud that shows it."""
+        old = self._newest
         with _no_collection():
-            taken = self._db.snapshot(self._brought_up_to_date)
-            shown = taken.cloud
-            cloud = Cloud.load(shown) if isinstance(shown, CloudRows) else shown
-        self._cloud, self._signs, self._moving = cloud, taken.signs, taken.changed
-        self._log, self._total = taken.log, taken.log.total
-        if taken.compared:
+            found = self._db.snapshot(lambda tx: self._reading(tx, old))
+            edition = self._shown(found, old)
+        self._moving = found.rows is not None or found.changes is not None
+        if found.compared:
             self._next_comparison_s = time.monotonic() + COMPARE_EVERY_S
-        return cloud
+        return edition
+
+    def _shown(self, found: _Reading, old: _Edition | None) -> _Edition:
+        """Publish what was read, and count its first reader."""
+        if old is None or found.rows is not None:
+            assert found.rows is not None, "without a picture everything is read"
+            # Made of the rows when the snapshot is over: that takes seconds for a million providers.
+            return self._published(Cloud.load(found.rows), found)
+        with self._editing:
+            if found.changes is not None:
+                patience_s = COPY_S_PER_PROVIDER * len(old.cloud)
+                if self._editing.wait_for(lambda: not old.readers, patience_s):
+                    self._change_in_place(old.cloud, found.changes)
+                    return self._published(old.cloud, found)
+            else:
+                old.log, old.total, old.signs = found.log, found.log.total, found.signs
+                old.number = self._refreshes
+                old.readers += 1
+                return old
+        twin = old.cloud.snapshot()
+        found.changes.into(twin)
+        return self._published(twin, found)
+
+    def _change_in_place(self, cloud: Cloud, changes: _Changes) -> None:
+        try:
+            changes.into(cloud)
+        except BaseException:
+            # A cloud that was changed half way is worse than none.
+            self._newest = None
+            raise
+
+    def _published(self, cloud: Cloud, found: _Reading) -> _Edition:
+        log = found.log
+        edition = _Edition(cloud, log, log.total, found.signs, self._refreshes, readers=1)
+        with self._editing:
+            self._newest = edition
+        return edition
 
     def read_knowing(self, named: NameSets, work: Callable[[Cloud, NameSets], T]) -> T:
         """Return ``work(cloud, known)``, where ``known`` are the names that exist but no provider has.
@@ -129,9 +219,10 @@ class Picture:
 
     def _unseen(self, named: NameSets) -> NameSets:
         """Return the names that no provider has in the cloud as it was last read; without the lock."""
-        cloud = self._cloud
-        if cloud is None:
+        newest = self._newest
+        if newest is None:
             return named
+        cloud = newest.cloud
         return NameSets(
             frozenset(name for name in named.traits if not cloud.has_trait(name)),
             frozenset(name for name in named.classes if not cloud.has_class(name)),
@@ -149,30 +240,33 @@ class Picture:
 
         return frozenset().union(*map(ask, batches(sorted(names))))
 
-    def _brought_up_to_date(self, tx: Snapshot) -> _CloudSnapshot:
-        log, cloud = cloud_rows.log(tx), self._cloud
+    def _reading(self, tx: Snapshot, old: _Edition | None) -> _Reading:
+        log = cloud_rows.log(tx)
         if log is None:
-            return self._as_others_write(tx)
-        if cloud is None or self._signs is not None:
-            return _CloudSnapshot(_everything(tx), True, True, log)
+            return self._as_others_write(tx, old)
+        if old is None or old.signs is not None:
+            return _Reading(log, rows=_everything(tx), compared=True)
         changed = None
         if time.monotonic() < self._next_comparison_s:
-            changed = log.changed_since(self._log)
+            changed = log.changed_since(old.log)
         compared = changed is None
         if changed is None:
-            changed = Changed(_differing(tx, cloud), Counter())
+            changed = Changed(_differing(tx, old.cloud), Counter())
         if any(changed):
-            return _CloudSnapshot(_refreshed(tx, cloud, changed), True, compared, log)
-        _note("nothing", 0, len(cloud))
-        return _CloudSnapshot(cloud, False, compared, log)
+            found = _changes(tx, old.cloud, changed)
+            if found is None:
+                return _Reading(log, rows=_everything(tx), compared=compared)
+            return _Reading(log, changes=found, compared=compared)
+        _note("nothing", 0, len(old.cloud))
+        return _Reading(log, compared=compared)
 
-    def _as_others_write(self, tx: Snapshot) -> _CloudSnapshot:
+    def _as_others_write(self, tx: Snapshot, old: _Edition | None) -> _Reading:
         """Return the cloud during a coexistence, read whole after any change."""
         signs = coexistence_rows.signs(tx)
-        if self._cloud is None or signs != self._signs:
-            return _CloudSnapshot(_everything(tx), True, signs=signs)
-        _note("nothing", 0, len(self._cloud))
-        return _CloudSnapshot(self._cloud, False, signs=signs)
+        if old is None or signs != old.signs:
+            return _Reading(NO_LOG, rows=_everything(tx), signs=signs)
+        _note("nothing", 0, len(old.cloud))
+        return _Reading(NO_LOG, signs=signs)
 
 
 @contextmanager
@@ -210,8 +304,8 @@ def _differing(tx: Snapshot, cloud: Cloud) -> set[int]:
     return {key for key in held.keys() | revisions.keys() if held.get(key) != revisions.get(key)}
 
 
-def _refreshed(tx: Snapshot, cloud: Cloud, changed: Changed) -> Cloud | CloudRows:
-    """Return the cloud with these providers as they are now; the rows of all where these are too many."""
+def _changes(tx: Snapshot, cloud: Cloud, changed: Changed) -> _Changes | None:
+    """Return these providers as they are now, None where they are so many that all are to be read."""
     stocks = {}
     if changed.stock:
         stocks = _stocks(cloud_rows.stocks(tx, changed.stock.keys()))
@@ -220,12 +314,17 @@ def _refreshed(tx: Snapshot, cloud: Cloud, changed: Changed) -> Cloud | CloudRow
     } - changed.whole
     whole = changed.whole | (changed.stock.keys() - explained)
     if len(whole) > RELOAD_FRACTION * len(cloud) + BLOCK:
-        return _everything(tx)
-    if whole:
-        _replace(tx, cloud, whole)
-    cloud.restock(stocks[key] for key in explained)
+        return None
+    records = _records(cloud_rows.contents(tx, whole)) if whole else []
+    found = {record.provider_id: record.uuid for record in records}
+    # Gone, or, of an id that was used before (SQLite may do that), another one now.
+    removed = {
+        key
+        for key in whole
+        if key in cloud.index_of and cloud.uuids[cloud.index_of[key]] != found.get(key)
+    }
     _note("part", len(whole) + len(explained), len(cloud))
-    return cloud
+    return _Changes(records, removed, [stocks[key] for key in explained])
 
 
 def _is_explained(cloud: Cloud, stock: Stock, times: int) -> bool:
@@ -235,18 +334,6 @@ def _is_explained(cloud: Cloud, stock: Stock, times: int) -> bool:
     """
     index = cloud.index_of.get(stock.provider_id)
     return index is not None and int(cloud.revisions[index]) + times == stock.revision
-
-
-def _replace(tx: Snapshot, cloud: Cloud, changed: set[int]) -> None:
-    records = _records(cloud_rows.contents(tx, changed))
-    found = {record.provider_id: record.uuid for record in records}
-    # Gone, or, of an id that was used before (SQLite may do that), another one now.
-    removed = {
-        key
-        for key in changed
-        if key in cloud.index_of and cloud.uuids[cloud.index_of[key]] != found.get(key)
-    }
-    cloud.replace(records, removed)
 
 
 def _stocks(rows: Iterable[Sequence[Any]]) -> dict[int, Stock]:
@@ -281,7 +368,14 @@ def _records(contents: cloud_rows.Contents) -> list[ProviderRecord]:
             modified=modified,
         )
         for (
-            provider_id, uuid, revision, parent_id, root_id, name, generation, modified
+            provider_id,
+            uuid,
+            revision,
+            parent_id,
+            root_id,
+            name,
+            generation,
+            modified,
         ) in contents.providers
     ]
 

@@ -63,7 +63,7 @@ def look_up(db: Database, query: ProviderQuery) -> list[ProviderRow]:
 def search(picture: Picture, query: ProviderQuery, show: Callable[[Cloud, Indexes], T]) -> T:
     """Return ``show(cloud, found)`` of the providers found, in the order of their creation.
 
-    ``show`` runs under the lock of the picture and keeps nothing of it. Cost: that of
+    ``show`` keeps nothing of the picture. Cost: that of
     :meth:`Picture.read_knowing`.
 
     :raises UnknownNameInQuery: unless a filter before it matches nothing (section 3.4.1).

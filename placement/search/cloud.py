@@ -1,11 +1,13 @@
 """All providers as a search needs them, by columns over a dense provider index.
 
-A ``Cloud`` has no lock of its own. ``replace`` works in place, so the owner holds one lock around a
-refresh, and around a search with all that reads its result. Provider indexes are reused after a removal.
+Any number of threads may read a ``Cloud`` at once. ``replace`` and ``restock`` work in place, so its owner sees to
+it that no thread searches, or reads a result, meanwhile; or changes a ``snapshot``. Provider indexes are reused after
+a removal.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
@@ -23,6 +25,9 @@ from placement.search.structure import Forest, Sharing, longer
 SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
 BLOCK = 256
 """Provider ids per digest block: about the square root of a large cloud."""
+
+FIRST_WINS = threading.Lock()
+"""Held for the moment in which one of several threads that have derived the same stores it."""
 
 TREE_BITS = 24
 """A tree has fewer than 2**TREE_BITS providers: more do not fit into memory."""
@@ -111,22 +116,28 @@ class Cloud:
     @property
     def forest(self) -> Forest:
         """The trees in order, rebuilt after a change of shape."""
-        if self._forest is None:
-            self._forest = Forest(self.roots, self.keys)
-        return self._forest
+        forest = self._forest
+        if forest is None:
+            forest = Forest(self.roots, self.keys)
+            with FIRST_WINS:
+                forest = self._forest = self._forest or forest
+        return forest
 
     @property
     def sharing(self) -> Sharing:
         """The sharing of providers, rebuilt after a change of shape, aggregates or sharing traits."""
-        if self._sharing is None:
-            self._sharing = Sharing(
+        sharing = self._sharing
+        if sharing is None:
+            sharing = Sharing(
                 self._traits.members(SHARING_TRAIT).indexes(self.size),
                 self.roots,
                 self.aggregates.__getitem__,
                 self._aggregates.members,
                 self.keys,
             )
-        return self._sharing
+            with FIRST_WINS:
+                sharing = self._sharing = self._sharing or sharing
+        return sharing
 
     def has_trait(self, name: str) -> bool:
         """Tell whether some provider has the trait."""

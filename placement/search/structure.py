@@ -144,7 +144,8 @@ class Sharing:
         everyone = self._sets.get(key)
         if everyone is None:
             union = {p for number in connected.tolist() for p in self._by_aggregate[number]}
-            everyone = self._sets[key] = tuple(sorted(union, key=self._order.__getitem__))
+            # Threads that look at once get the same tuple.
+            everyone = self._sets.setdefault(key, tuple(sorted(union, key=self._order.__getitem__)))
         if any(self._root[provider] == anchor for provider in everyone):
             return tuple(p for p in everyone if self._root[p] != anchor)
         return everyone

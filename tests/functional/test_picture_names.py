@@ -61,7 +61,7 @@ def found(picture: Picture, group: Group) -> int:
 def recorded(db: Database, picture: Picture) -> list[bool]:
     """Return a list that gets an item for each statement: whether the picture was held."""
     held: list[bool] = []
-    db.observers.append(Hook(lambda *_: held.append(picture._lock.locked())))
+    db.observers.append(Hook(lambda *_: held.append(picture._refreshing.locked())))
     return held
 
 
