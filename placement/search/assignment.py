@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from placement.search.completion import Completion, Spent
 from placement.search.problem import (
     AssignmentProblem,
     BitSet,
@@ -17,7 +18,8 @@ ContestedAmounts = tuple[tuple[int, int], ...]
 """What a slot takes of the contested classes: (column of ``ReachableProvider.rooms``, amount)."""
 
 MOST_THRESHOLDS = 4
-MOST_DEAD_ENDS = 50_000
+EXACT_AFTER = 100
+"""Placements without a solution after which each further one is checked exactly: dearer, and no dead ends."""
 
 
 class Assignment:
@@ -25,7 +27,8 @@ class Assignment:
 
     Slots with the fewest positions come first. A placement is not even tried if it breaks isolate,
     the capacity of its place (max included, through room) or the rule before 1.29; it is dropped
-    if a ``Matching`` shows that the other slots cannot follow. What still ends dead is remembered.
+    if a ``Matching`` shows that the other slots cannot follow. Where it still ends dead too often, a
+    ``Completion`` tells of each placement exactly whether they can.
     """
 
     def __init__(self, problem: AssignmentProblem, domains: Domains) -> None:
@@ -56,11 +59,15 @@ class Assignment:
         self._placed = [-1] * len(domains)
         self._users: dict[int, list[int]] = {}
         """By tree the positions that take something, before 1.29."""
-        self._dead: set[tuple[object, ...]] = set()
+        self._classes = sorted(summed.values())
+        self._found = 0
+        self._exact: Completion | None = None
+        self._witness: dict[int, int] = {}
+        """Positions for all slots that keep all rules, as the exact check found them last."""
         self._matchings = list(self._build_matchings())
         self._repaired = [self._to_repair(slot) for slot in range(len(domains))]
         self.possible = all(matching.possible for _, matching in self._matchings)
-        """Whether every matching leaves a solution possible."""
+        """Whether a solution is possible, as far as the matchings tell, and later the exact check."""
 
     def solutions(self) -> Iterator[Solution]:
         """Yield every assignment that keeps all rules."""
@@ -68,8 +75,10 @@ class Assignment:
             return
         order, placed, problem = self._order, self._placed, self._problem
         last = len(order) - 1
+        if not self._rest_fits():
+            return
         walks = [iter(self._options(order[0]))]
-        found, found_before = 0, [0]
+        found_before = [0]
         while walks:
             depth = len(walks) - 1
             slot = order[depth]
@@ -77,24 +86,22 @@ class Assignment:
                 for placed[slot] in walks[depth]:
                     if not problem.spend():
                         return
-                    found += 1
+                    self._found += 1
                     yield tuple(placed)
                 placed[slot] = -1
             else:
                 if placed[slot] >= 0:
                     self._withdraw(slot)
                 if self._advance(slot, walks[depth]):
-                    if not self._dead or self._state(depth + 1) not in self._dead:
-                        walks.append(iter(self._options(order[depth + 1])))
-                        found_before.append(found)
+                    walks.append(iter(self._options(order[depth + 1])))
+                    found_before.append(self._found)
                     continue
-            if problem.given_up:
+            if problem.given_up or not self.possible:
                 problem.work.stuck[slot] += 1
                 return
             walks.pop()
-            if found == found_before.pop():
+            if self._found == found_before.pop():
                 problem.work.stuck[slot] += 1
-                self._bury(depth)
 
     def _options(self, slot: int) -> list[int]:
         """Return the positions that the slot may take as things stand.
@@ -105,6 +112,10 @@ class Assignment:
         if slot in self._alone:
             open_places &= ~self._taken
         options = self._problem.in_some_order(open_places)
+        likely = self._witness.get(slot)
+        if likely in options:
+            options.remove(likely)
+            options.insert(0, likely)
         if self._problem.rules.one_provider_per_tree and self._problem.rules.amounts[slot]:
             return [position for position in options if self._has_tree_to_itself(position)]
         return options
@@ -120,8 +131,87 @@ class Assignment:
                 return False
             if self._fix(slot, position):
                 self._place(slot, position)
-                return True
+                if self._rest_fits():
+                    return True
+                self._withdraw(slot)
         return False
+
+    def _rest_fits(self) -> bool:
+        """Tell whether the slots that are left can follow.
+
+        It is a guess until many placements came to nothing, here or, before anything was found, elsewhere.
+        """
+        was_hard = self._problem.dead and not self._found
+        if self._problem.idle < EXACT_AFTER and not was_hard:
+            return True
+        if self._exact is None:
+            self._exact = self._made_exact()
+            self.possible = self._find_witness(frozenset())
+        if not self.possible or self._agrees_with_witness():
+            return self.possible
+        return self._find_witness(
+            frozenset(slot for slot, position in enumerate(self._placed) if position >= 0)
+        )
+
+    def _agrees_with_witness(self) -> bool:
+        return all(
+            position in (-1, self._witness[slot]) for slot, position in enumerate(self._placed)
+        )
+
+    def _find_witness(self, placed: frozenset[int]) -> bool:
+        """Look for positions of all slots but those that are placed; tell whether there are any.
+
+        The rule before 1.29 only excludes what it excludes already, so that this may say yes where it is no.
+        """
+        assert self._exact is not None
+        seated = self._seated
+        rest: dict[int, int] = {slot: self._placed[slot] for slot in placed}
+        tight: dict[int, BitSet] = {}
+        everywhere = 0
+        for slot, domain in enumerate(self._domains):
+            if slot in placed:
+                continue
+            options = self._open_to(slot) if placed else domain
+            if not options:
+                return False
+            if self._demand[slot] or slot in seated:
+                tight[slot] = options
+                everywhere |= options
+            else:
+                rest[slot] = next(members(options))
+        rooms = {p: self._room(p, bool(placed)) for p in members(everywhere)}
+        try:
+            found = self._exact.placed(tight, rooms) if tight else {}
+        except Spent:
+            return False
+        if found is None:
+            return False
+        self._witness = rest | found
+        return True
+
+    def _room(self, position: int, left: bool) -> tuple[int, ...]:
+        """Return what is left of a place, or all that it has; the last number is a seat."""
+        rooms = self._left[position] if left else self._problem.places[position].rooms
+        taken = self._taken >> position & 1 if left else 0
+        return (*(rooms[column] for column in self._classes), 1 - taken)
+
+    def _made_exact(self) -> Completion:
+        amounts = []
+        for slot, demand in enumerate(self._demand):
+            wanted = dict(demand)
+            seat = int(slot in self._seated)
+            amounts.append((*(wanted.get(c, 0) for c in self._classes), seat))
+        return Completion(amounts, self._problem.spend, self._problem.dead)
+
+    @property
+    def _seated(self) -> frozenset[int]:
+        return self._alone if len(self._alone) > 1 else frozenset()
+
+    def _open_to(self, slot: int) -> BitSet:
+        options = self._domains[slot] & ~self._full[self._demand[slot]]
+        if self._problem.rules.one_provider_per_tree and self._problem.rules.amounts[slot]:
+            return bit_set(p for p in members(options) if self._has_tree_to_itself(p))
+        return options
 
     def _fix(self, slot: int, position: int) -> bool:
         matchings = self._repaired[slot]
@@ -164,35 +254,6 @@ class Assignment:
                     break
             else:
                 self._full[demand] &= ~bit
-
-    def _bury(self, depth: int) -> None:
-        if len(self._dead) < MOST_DEAD_ENDS:
-            self._dead.add(self._state(depth))
-
-    def _state(self, depth: int) -> tuple[object, ...]:
-        """Return what decides whether the slots from this depth on can be assigned.
-
-        Proof: the remaining rules read nothing but, for each position that a remaining slot may
-        take, its room left, whether isolate has taken it, and who uses its tree. Positions with
-        the same remaining slots and the same such values are interchangeable, so sorting them
-        away keeps the answer; before 1.29 trees tell positions apart, and they are not sorted.
-        """
-        problem = self._problem
-        remaining = self._order[depth:]
-        per_tree = problem.rules.one_provider_per_tree
-        positions: dict[int, BitSet] = {}
-        for slot in remaining:
-            for position in members(self._domains[slot]):
-                positions[position] = positions.get(position, 0) | 1 << slot
-        facts: list[tuple[object, ...]] = []
-        for position, slots in positions.items():
-            fact = (slots, *self._left[position], self._taken >> position & 1)
-            if per_tree:
-                users = self._users.get(problem.places[position].tree) or [-1]
-                facts.append((position, users[0], *fact))
-            else:
-                facts.append(fact)
-        return (depth, *sorted(facts))
 
     def _build_matchings(self) -> Iterator[tuple[frozenset[int], Matching]]:
         """Yield the matchings that can bind.

@@ -42,8 +42,15 @@ class Solutions:
                 self._more = None
                 return None
             self._found.append(following)
-            self.problem.idle = 0
+            self.problem.idle, self.problem.patience = 0, self.problem.work.patience
         return self._found[number]
+
+    def taken_up(self) -> bool:
+        """Begin again if the problem was set aside without a solution; tell whether it was."""
+        if self._found or not self.problem.take_up():
+            return False
+        self._more = solve(self.problem)
+        return True
 
     def count_up_to(self, most: int) -> int:
         """Return the number of combinations, or ``most`` if there are more."""

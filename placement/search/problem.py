@@ -84,7 +84,8 @@ class AssignmentProblem:
     """One kind of anchor's question: which slot goes to which place, named by its position.
 
     ``own``: the positions in the anchor's own tree if at least one slot must be there, else 0. ``idle``:
-    placements tried since the last solution.
+    placements tried since the last solution; at ``patience`` it is set aside. ``dead``: what no solution was
+    found for, kept from one kind of anchor to the next.
     """
 
     rules: Rules
@@ -92,11 +93,14 @@ class AssignmentProblem:
     work: Work
     shuffler: random.Random | None = None
     own: BitSet = 0
+    dead: set[object] = field(default_factory=set)
     domains: Domains = field(init=False)
     given_up: bool = field(init=False, default=False)
+    patience: int = field(init=False)
     idle: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
+        self.patience = self.work.first_patience
         self.domains = tuple(
             bit_set(p for p, place in enumerate(self.places) if place.slots >> slot & 1)
             for slot in range(len(self.rules.amounts))
@@ -105,9 +109,21 @@ class AssignmentProblem:
     def spend(self, cost: int = 1) -> bool:
         """Count placements; return False if the problem is to be given up instead."""
         self.idle += cost
-        if not self.work.spend(cost) or self.idle > self.work.patience:
-            self.work.cut_short = self.given_up = True
+        if not self.given_up:
+            if not self.work.spend(cost):
+                self.given_up = True
+            elif self.idle > self.patience:
+                self.given_up = True
+                self.work.set_aside += 1
         return not self.given_up
+
+    def take_up(self) -> bool:
+        """Go on after the problem was set aside; return False if it was not, or the work is spent."""
+        if not self.given_up or self.work.is_over:
+            return False
+        self.work.set_aside -= 1
+        self.given_up, self.idle, self.patience = False, 0, self.work.limit
+        return True
 
     def in_some_order(self, positions: BitSet) -> list[int]:
         """Return the positions ascending, or shuffled if the request has a seed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
 from math import gcd
@@ -84,6 +84,7 @@ def _search_once(
 ) -> SearchResult:
     begun = work.done
     work.stuck.clear()
+    work.set_aside = 0
     try:
         found = _feasible(cloud, request, known, work, tally, tree_by_tree)
     except WorkEnded:
@@ -95,7 +96,10 @@ def _search_once(
         return SearchResult(tally)
     result = _select(cloud, request, found, work, tally, size_limit)
     passed("combine")
-    result.complete, result.work = not work.cut_short, work.done - begun
+    result.complete = not work.cut_short and not work.set_aside
+    # What is asked for is there, whatever was given up.
+    result.complete |= request.limit is not None and len(result) >= request.limit
+    result.work = work.done - begun
     if not len(result):
         tally.stopped = Stopped(Stop.NO_COMBINATION if result.complete else Stop.WORK_LIMIT)
         result.stuck = _stuck(found, work)
@@ -202,7 +206,8 @@ def _select(
     if bool(turns.single.all()):
         return _uniform_result(request, turns.provider, maker, tally, size_limit)
     streams = StreamMaker(cloud, found, rules, work, request.seed, maker)
-    survivors = _survivors(request, streams.of(turn.anchor for turn in chain([turns], parts)))
+    first = streams.of(turn.anchor for turn in chain([turns], parts))
+    survivors = _survivors(request, first, streams.set_aside())
     if request.one_provider_per_tree:
         survivors = (c for c in survivors if _one_provider_per_tree(cloud, c))
     return _cut(request, survivors, tally, size_limit)
@@ -214,11 +219,14 @@ def _most_anchors(request: CandidateRequest) -> int | None:
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
-def _survivors(request: CandidateRequest, streams: Iterator[Stream]) -> Iterator[Candidate]:
-    """Return what the bound leaves, trees mixed (sections 6.2 and 6.4)."""
-    if request.bound is None or request.strategy == "breadth-first":
-        return islice(in_turns(streams), request.bound)
-    return in_turns(list(shares(streams, request.bound)))
+def _survivors(
+    request: CandidateRequest, streams: Iterator[Stream], set_aside: Iterator[Stream]
+) -> Iterator[Candidate]:
+    """Return what the bound leaves, trees mixed (sections 6.2 and 6.4); last those that were set aside."""
+    mixed: Iterable[Iterator[Candidate]] = streams
+    if request.bound is not None and request.strategy == "depth-first":
+        mixed = list(shares(streams, request.bound))
+    return islice(chain(in_turns(mixed), in_turns(set_aside)), request.bound)
 
 
 def _cut(

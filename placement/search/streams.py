@@ -177,6 +177,8 @@ class StreamMaker:
         self._reaches: dict[int, SharingReach] = {}
         self._seen: set[tuple[int, ...]] = set()
         self._contested = rules.contested
+        self._dead: set[object] = set()
+        self._hard: list[Stream] = []
         self._shuffler = None if seed is None else random.Random(seed)  # noqa: S311
         self._scatter = None if seed is None else np.random.default_rng(seed)
         self._away = found.away
@@ -184,6 +186,12 @@ class StreamMaker:
     def of(self, parts: Iterable[Indexes]) -> Iterator[Stream]:
         """Yield the streams of these anchors, in their order; those without solution too."""
         return chain.from_iterable(map(self._of_part, parts))
+
+    def set_aside(self) -> Iterator[Stream]:
+        """Yield those streams once more of which a problem was set aside before it had a solution."""
+        for solutions in self._solutions_by_key.values():
+            if solutions.taken_up():
+                yield from (stream for stream in self._hard if stream.solutions is solutions)
 
     def _of_part(self, anchors: Indexes) -> Iterator[Stream]:
         rows, ordinal = self._found.helpers(self._cloud, anchors)
@@ -214,7 +222,10 @@ class StreamMaker:
             if reach is not None:
                 mine += reach.members
             seen = self._seen if solutions.sharers_may_serve_all else None
-            yield Stream(solutions, self._maker, mine, seen)
+            stream = Stream(solutions, self._maker, mine, seen)
+            yield stream
+            if solutions.problem.given_up:
+                self._hard.append(stream)
             start = end
 
     def _columns(self, rows: Indexes, slots: list[Mask]) -> list[IntArray]:
@@ -286,7 +297,9 @@ class StreamMaker:
             places.append(replace(place, parent=parent))
         own = (1 << len(features)) - 1 if known else 0
         possible = places if own or not known else []
-        problem = AssignmentProblem(self._rules, possible, self._work, self._shuffler, own)
+        problem = AssignmentProblem(
+            self._rules, possible, self._work, self._shuffler, own, self._dead
+        )
         return Solutions(problem)
 
     def _place(self, row: list[int], tree: int) -> ReachableProvider:

@@ -12,7 +12,10 @@ WORK_LIMIT = 2_000_000
 """Placements tried for one request before it gives up, whatever the time."""
 
 PATIENCE_SHARE = 20
-"""One kind of tree may spend this part of the limit without finding anything."""
+"""One kind of tree may spend this part of the limit without finding anything more."""
+
+FIRST_PATIENCE = 5000
+"""Placements after which a kind of tree without a solution is set aside until all others had their turn."""
 
 LOOK_EVERY = 64
 """Placements between two looks at the time."""
@@ -33,7 +36,8 @@ class Work:
 
     ``limit``: placements. ``remaining_s``: returns the seconds that are left, which are over at
     ``reserve_s``. ``done``: placements tried. ``timed_out``: the time was over, and nothing more is tried.
-    ``cut_short``: a bound was reached, so that something may be missing. ``stuck``: by slot how often nothing
+    ``cut_short``: a bound was reached, so that something may be missing; or something is while there are
+    problems that were ``set_aside``. ``stuck``: by slot how often nothing
     could be found for it.
     """
 
@@ -43,6 +47,7 @@ class Work:
     done: int = 0
     timed_out: bool = False
     cut_short: bool = False
+    set_aside: int = 0
     stuck: Counter[int] = field(default_factory=Counter)
     _look_at: int = 0
 
@@ -50,6 +55,11 @@ class Work:
     def patience(self) -> int:
         """The most placements in one problem since its last solution: the others get some too."""
         return self.limit // PATIENCE_SHARE
+
+    @property
+    def first_patience(self) -> int:
+        """The most placements in one problem before its first solution, as long as others wait."""
+        return min(self.patience, FIRST_PATIENCE)
 
     @property
     def is_over(self) -> bool:

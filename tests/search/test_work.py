@@ -64,7 +64,7 @@ def test_the_groups_on_which_it_was_stuck_are_named() -> None:
     for number in range(9):
         world.device(f"d{number}", "h", VF=4 + number % 2, MBPS=7 + number % 3)
     groups = [group(f"_{n}", VF=2 + n % 2, MBPS=2 + (n * n) % 3) for n in range(14)]
-    found = search(world.cloud(), ask(*groups, limit=1), work=Work(limit=200))
+    found = search(world.cloud(), ask(*groups, limit=1), work=Work(limit=12))
     assert (len(found), found.complete) == (0, False)
     assert set(found.stuck) <= {each.suffix for each in groups}
     assert 1 <= len(found.stuck) <= 3

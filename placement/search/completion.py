@@ -1,0 +1,337 @@
+"""Whether the slots that are left fit into the room that is left: exact, where sums and matchings say maybe.
+
+Packing is hard where the room is tight. What makes it bearable: places are filled one after another, and as
+full as they get (``fillings``); slots that ask for the same, and places that look the same, are
+interchangeable; a bound on what must stay empty ends most branches early; what could not be completed is
+remembered, also from one tree to the next. 26 groups on hosts of 12 devices, the room all but used up, are
+placed or proven impossible in milliseconds a host, where trying one slot after the other took minutes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from placement.search.problem import BitSet, bit_set, members
+
+Amounts = tuple[int, ...]
+"""By class that several slots contest; under isolate also a seat, of which each place has one."""
+
+Counts = tuple[int, ...]
+"""By kind of slot, how many."""
+
+MOST_DEAD_ENDS = 50_000
+
+FINE = 512
+"""Up to so many units of a class all sums are looked at that can be reached."""
+
+
+class Place(NamedTuple):
+    """A place that is not filled yet: its room, the kinds that may take it, and its position."""
+
+    room: Amounts
+    kinds: BitSet
+    position: int
+
+
+class _Branch(NamedTuple):
+    """A state with the ways to go on that are left; ``filled``: the place and filling that led here."""
+
+    key: object
+    ways: Iterator[tuple[Place, Counts]]
+    counts: Counts
+    places: list[Place]
+    filled: tuple[int, Counts] | None
+
+
+class Spent(Exception):
+    """The work is spent; whether the slots fit is not known."""
+
+
+class Completion:
+    """Places slots, each with its amounts, on places, each with its room.
+
+    :param amounts: by slot.
+    :param spend: counts a step; False if there may be no more.
+    :param dead: states that cannot be completed, kept from tree to tree.
+    """
+
+    def __init__(
+        self,
+        amounts: Sequence[Amounts],
+        spend: Callable[[], bool],
+        dead: set[object],
+    ) -> None:
+        self._amounts = amounts
+        self._spend = spend
+        self._dead = dead
+        self._kinds: list[Amounts] = []
+        self._fits_alone: dict[object, bool] = {}
+
+    def placed(
+        self, domains: Mapping[int, BitSet], rooms: Mapping[int, Amounts]
+    ) -> dict[int, int] | None:
+        """Return a position for each slot of ``domains``, None if there is none for all.
+
+        :param rooms: by position that is in some domain.
+        :raises Spent:
+        """
+        slots_of: dict[tuple[Amounts, BitSet], list[int]] = {}
+        for slot, domain in domains.items():
+            slots_of.setdefault((self._amounts[slot], domain), []).append(slot)
+        # The largest first: what is small fits in between.
+        kinds = sorted(slots_of, key=lambda kind: (-sum(kind[0]), kind))
+        self._kinds = [amounts for amounts, _ in kinds]
+        by_position: dict[int, BitSet] = {}
+        for number, (_, domain) in enumerate(kinds):
+            for position in members(domain):
+                by_position[position] = by_position.get(position, 0) | 1 << number
+        places = [Place(rooms[p], kinds_there, p) for p, kinds_there in by_position.items()]
+        counts = tuple(len(slots_of[kind]) for kind in kinds)
+        filled = self._fill(counts, places)
+        if filled is None:
+            return None
+        found: dict[int, int] = {}
+        left = [list(slots_of[kind]) for kind in kinds]
+        for position, filling in filled:
+            for number, count in enumerate(filling):
+                for _ in range(count):
+                    found[left[number].pop()] = position
+        return found
+
+    def _fill(self, counts: Counts, places: list[Place]) -> list[tuple[int, Counts]] | None:
+        """Return places with their fillings, which take all that is counted.
+
+        Proof that no solution is lost: some slot of the kind that is looked at first is on some place in any
+        solution. What else that place could still hold can be moved there from other places, which keeps
+        all rules, since none demands that a place be used. So one of the fullest fillings of one of the
+        places extends to a solution if any does.
+        """
+        branches: list[_Branch] = []
+        filled: tuple[int, Counts] | None = None
+        while any(counts):
+            branch = self._branch(counts, places, filled)
+            if branch is not None:
+                branches.append(branch)
+            while True:
+                if not branches:
+                    return None
+                branch = branches[-1]
+                way = next(branch.ways, None)
+                if way is not None:
+                    break
+                branches.pop()
+                if len(self._dead) < MOST_DEAD_ENDS:
+                    self._dead.add(branch.key)
+            place, filling = way
+            counts = tuple(n - m for n, m in zip(branch.counts, filling, strict=True))
+            places = [other for other in branch.places if other is not place]
+            filled = place.position, filling
+        last = [] if filled is None else [filled]
+        return [branch.filled for branch in branches if branch.filled is not None] + last
+
+    def _branch(
+        self, counts: Counts, places: list[Place], filled: tuple[int, Counts] | None
+    ) -> _Branch | None:
+        """Return the ways to go on, None if it is seen at once that none leads to the end."""
+        if not self._spend():
+            raise Spent
+        wanted = bit_set(kind for kind, count in enumerate(counts) if count)
+        places = self._useful(counts, places, wanted)
+        slack = self._slack(counts, places)
+        if slack is None:
+            return None
+        kind = self._scarcest(counts, places)
+        if kind is None:
+            return None
+        key = self._key(counts, places)
+        if key in self._dead:
+            return None
+        if not all(self._fits_in_one(d, counts, places) for d in range(len(slack))):
+            return None
+        return _Branch(key, self._ways(kind, counts, places, slack), counts, places, filled)
+
+    def _useful(self, counts: Counts, places: list[Place], wanted: BitSet) -> list[Place]:
+        """Return the places that can still take something, with no more room than they can use."""
+        known: dict[tuple[Amounts, BitSet], tuple[Amounts, BitSet]] = {}
+        useful = []
+        for room, kinds, position in places:
+            at = room, kinds & wanted
+            cut = known.get(at)
+            if cut is None:
+                cut = known[at] = self._cut(counts, *at)
+            if cut[1]:
+                useful.append(Place(*cut, position))
+        return useful
+
+    def _cut(self, counts: Counts, room: Amounts, kinds: BitSet) -> tuple[Amounts, BitSet]:
+        for kind in members(kinds):
+            if any(n > have for n, have in zip(self._kinds[kind], room, strict=True)):
+                kinds &= ~(1 << kind)
+        there = [(self._kinds[kind], counts[kind]) for kind in members(kinds)]
+        return tuple(
+            self._reachable(have, [(amounts[d], count) for amounts, count in there])
+            for d, have in enumerate(room)
+        ), kinds
+
+    def _reachable(self, have: int, amounts: list[tuple[int, int]]) -> int:
+        """Return the largest sum of these (amount, times) up to what a place has of one class."""
+        total = sum(amount * count for amount, count in amounts)
+        if total <= have or have > FINE:
+            return min(total, have)
+        sums, within = 1, (1 << have + 1) - 1
+        for amount, count in amounts:
+            if amount:
+                for _ in range(min(count, have // amount)):
+                    sums |= sums << amount & within
+        return sums.bit_length() - 1
+
+    def _slack(self, counts: Counts, places: list[Place]) -> Amounts | None:
+        """Return what may stay empty of each class; None if there is less room than is asked."""
+        sums = [sum(column) for column in zip(*(place.room for place in places), strict=True)]
+        if not sums:
+            return None
+        for amounts, count in zip(self._kinds, counts, strict=True):
+            if count:
+                for d, amount in enumerate(amounts):
+                    sums[d] -= amount * count
+        return tuple(sums) if min(sums, default=0) >= 0 else None
+
+    def _fits_in_one(self, d: int, counts: Counts, places: list[Place]) -> bool:
+        """Tell whether the slots would fit if they asked for one class only, wherever they may go.
+
+        What is then alike is much more, so this is quick, and says no to most of what cannot be.
+        """
+        asked: Counter[int] = Counter()
+        for amounts, count in zip(self._kinds, counts, strict=True):
+            if count and amounts[d]:
+                asked[amounts[d]] += count
+        rooms = sorted(place.room[d] for place in places)
+        if len(asked) < 2 or not self._is_simpler(d):
+            return True
+        key = tuple(sorted(asked.items())), tuple(rooms)
+        known = self._fits_alone.get(key)
+        if known is None:
+            alone = Completion([], self._spend, self._dead)
+            alone._kinds = [(amount,) for amount in sorted(asked, reverse=True)]
+            everything = (1 << len(asked)) - 1
+            bare = [Place((room,), everything, n) for n, room in enumerate(rooms)]
+            filled = alone._fill(tuple(asked[amount] for (amount,) in alone._kinds), bare)
+            known = self._fits_alone[key] = filled is not None
+        return known
+
+    def _is_simpler(self, d: int) -> bool:
+        return len(self._kinds[0]) > 1 or len({amounts[d] for amounts in self._kinds}) < len(
+            self._kinds
+        )
+
+    def _scarcest(self, counts: Counts, places: list[Place]) -> int | None:
+        """Return the kind with the fewest seats to spare; None if one has too few."""
+        scarcest, least = None, 0
+        alike: dict[tuple[Amounts, BitSet], int] = {}
+        for room, kinds, _ in places:
+            alike[room, kinds] = alike.get((room, kinds), 0) + 1
+        for kind, count in enumerate(counts):
+            if not count:
+                continue
+            amounts, seats = self._kinds[kind], 0
+            for (room, kinds), number in alike.items():
+                if kinds >> kind & 1:
+                    fit = min(have // n for have, n in zip(room, amounts, strict=True) if n)
+                    seats += number * min(fit, count)
+            if seats < count:
+                return None
+            if scarcest is None or seats - count < least:
+                scarcest, least = kind, seats - count
+        return scarcest
+
+    def _key(self, counts: Counts, places: list[Place]) -> object:
+        """Return what decides whether the rest fits, the same for all orders of like places and slots."""
+        asked = [(self._kinds[kind], count) for kind, count in enumerate(counts) if count]
+        order = {kind: n for n, kind in enumerate(k for k, count in enumerate(counts) if count)}
+        have = sorted(
+            (room, sum(1 << order[kind] for kind in members(kinds))) for room, kinds, _ in places
+        )
+        return tuple(asked), tuple(have)
+
+    def _ways(
+        self, kind: int, counts: Counts, places: list[Place], slack: Amounts
+    ) -> Iterator[tuple[Place, Counts]]:
+        """Yield each fullest filling with this kind of each place that can take it; like places once.
+
+        The fullest places come first: they lose the least.
+        """
+        tried = set()
+        for place in sorted(places, key=lambda place: (sum(place.room), place)):
+            if place.kinds >> kind & 1 and (place.room, place.kinds) not in tried:
+                tried.add((place.room, place.kinds))
+                least = tuple(max(r - s, 0) for r, s in zip(place.room, slack, strict=True))
+                for filling in self._fillings(place, kind, counts, least):
+                    yield place, filling
+
+    def _fillings(
+        self, place: Place, first: int, counts: Counts, least: Amounts
+    ) -> Iterator[Counts]:
+        """Yield what a place can take, with one of the first kind at least, so that nothing more fits.
+
+        :param least: what must be taken of each class.
+        """
+        order = [first, *(kind for kind in members(place.kinds) if kind != first)]
+        after = self._after(order, counts)
+        chosen = [0] * len(order)
+        rooms = [place.room]
+        most = self._fit(order[0], counts, place.room)
+        walks = [iter(range(most, 0, -1))]
+        while walks:
+            depth = len(walks) - 1
+            number = next(walks[-1], None)
+            if number is None:
+                walks.pop()
+                rooms.pop()
+                continue
+            chosen[depth] = number
+            kind = order[depth]
+            room = tuple(
+                have - number * n for have, n in zip(rooms[-1], self._kinds[kind], strict=True)
+            )
+            if any(
+                whole - have + more < wanted
+                for whole, have, more, wanted in zip(
+                    place.room, room, after[depth], least, strict=True
+                )
+            ):
+                continue
+            if depth + 1 < len(order):
+                rooms.append(room)
+                walks.append(iter(range(self._fit(order[depth + 1], counts, room), -1, -1)))
+                continue
+            if any(
+                chosen[n] < counts[kind] and self._fit(kind, counts, room)
+                for n, kind in enumerate(order)
+            ):
+                continue
+            filling = [0] * len(counts)
+            for n, kind in enumerate(order):
+                filling[kind] = chosen[n]
+            if not self._spend():
+                raise Spent
+            yield tuple(filling)
+
+    def _after(self, order: list[int], counts: Counts) -> list[list[int]]:
+        """Return for each kind in order what all kinds after it ask together."""
+        sums = [0] * len(self._kinds[0])
+        after = []
+        for kind in reversed(order):
+            after.append(list(sums))
+            sums = [
+                have + counts[kind] * n for have, n in zip(sums, self._kinds[kind], strict=True)
+            ]
+        return after[::-1]
+
+    def _fit(self, kind: int, counts: Counts, room: Amounts) -> int:
+        """Return how many of a kind a room takes, as far as there are so many."""
+        return min(
+            counts[kind],
+            *(have // n for have, n in zip(room, self._kinds[kind], strict=True) if n),
+        )
