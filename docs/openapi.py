@@ -34,6 +34,7 @@ from docs.api_schemas import (
     reference_to,
 )
 from docs.api_story import PAGES
+from placement.handlers.allocation_candidate import CUT_HEADER
 from placement.insight import schemas as insight
 from placement.routes import INSIGHT
 from placement.schemas.windows import Windows
@@ -53,6 +54,11 @@ VERSION_HEADER: Json = {
     "required": False,
     "description": "The microversion; without this header the service answers as at 1.0.",
     "schema": {"type": "string", "default": f"placement {MAXIMUM}"},
+}
+CUT: Json = {
+    "description": "Only where the answer may lack candidates: `cut; by=BOUND`, where BOUND is `deadline`, "
+    "`work`, `candidates` or `bytes`.",
+    "schema": {"type": "string"},
 }
 *_FIRST, _LAST = (f"`{name}`" for name in GROUP_PARAMETERS)
 _LISTED = f"{', '.join(_FIRST)} and {_LAST}"
@@ -327,6 +333,8 @@ def _responses(method: str, action: Action, exchanges: list[Exchange]) -> Json:
         )
         for status, body in ANSWERS[name].items()
     }
+    if name == "list_candidates":
+        responses["200"]["headers"] = {CUT_HEADER: CUT}
     failures = {400: "Bad Request", 406: "Not Acceptable", 503: "Service Unavailable"}
     if action.rule is not None:
         failures |= {401: "Unauthorized", 403: "Forbidden", 404: "Not Found"}

@@ -23,6 +23,9 @@ from placement.web.response import json_response
 
 LOG = logging.getLogger(__name__)
 
+CUT_HEADER = "Placement-Candidates"
+"""Says that the answer may lack candidates, and by which bound (specification 04 section 6.6)."""
+
 LARGE = 1000
 """Candidates of an answer that clients with a limit ask for."""
 
@@ -53,7 +56,7 @@ def list_candidates(request: Request) -> Response:
             classes = question.names.classes
             return candidate_answer.prepare(cloud, result, classes, version, size_limit)
 
-        answer = allocation_candidate.find(
+        answer, cut = allocation_candidate.find(
             request.picture,
             question,
             options.max_answered_candidates,
@@ -64,7 +67,10 @@ def list_candidates(request: Request) -> Response:
         # Written when the picture is read no more: it can be refreshed meanwhile.
         body = answer.pieces()
         telemetry.passed("render")
-    return json_response(request, body, last_modified=datetime.now(UTC))
+    response = json_response(request, body, last_modified=datetime.now(UTC))
+    if cut:
+        response.headerlist.append((CUT_HEADER, f"cut; by={cut[0]}"))
+    return response
 
 
 def _start(question: CandidateRequest) -> int | None:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from placement import errors, telemetry
 from placement.objects.picture import Picture
@@ -42,6 +42,13 @@ class SearchGivenUp(errors.Unavailable):
     hardest: str
 
 
+class Answered(NamedTuple, Generic[T]):
+    """What is shown of the candidates, and the bounds that may have cut some of them off."""
+
+    shown: T
+    cut: tuple[str, ...]
+
+
 def find(
     picture: Picture,
     question: CandidateRequest,
@@ -49,8 +56,8 @@ def find(
     size_limit: SizeLimit,
     work: Work,
     show: Callable[[Cloud, SearchResult], T],
-) -> T:
-    """Return ``show(cloud, result)`` of the candidates.
+) -> Answered[T]:
+    """Return ``show(cloud, result)`` of the candidates, and what has cut them.
 
     ``show`` keeps nothing of the picture. Cost: that of
     :meth:`Picture.read_knowing`.
@@ -62,16 +69,16 @@ def find(
     :raises SearchGivenUp: nothing was found, and nothing proven, when the work was spent.
     """
 
-    def answer(cloud: Cloud, known: NameSets) -> T:
+    def answer(cloud: Cloud, known: NameSets) -> Answered[T]:
         telemetry.passed("freshness")
         result = search(
             cloud, question, known, work, size_limit=size_limit, passed=telemetry.passed
         )
         shown = show(cloud, result)
-        _report(result, most, size_limit, work)
-        if not len(result) and not result.complete:
+        cut = _report(result, most, size_limit, work)
+        if not len(result) and cut:
             raise SearchGivenUp(hardest=_hardest(result.stuck))
-        return shown
+        return Answered(shown, cut)
 
     telemetry.stages_begin()
     with unknown_names_refused():
@@ -99,19 +106,18 @@ def _hardest(suffixes: Sequence[str]) -> str:
     return f"Hardest to place were these groups: {names}. "
 
 
-def _report(result: SearchResult, most: int, size_limit: SizeLimit, work: Work) -> None:
-    """Log what the client cannot see: why there is nothing, and that there may be more."""
+def _report(result: SearchResult, most: int, size_limit: SizeLimit, work: Work) -> tuple[str, ...]:
+    """Log why there is nothing, and that there may be more; return the bounds that were reached."""
     stopped = result.tally.stopped
-    cuts = (
-        ("deadline", work.timed_out),
+    bounds = (
+        ("deadline", not result.complete and work.timed_out),
         ("work", not result.complete and not work.timed_out),
         ("candidates", len(result) >= most),
         ("bytes", size_limit.used_up),
     )
+    cut = tuple(bound for bound, reached in bounds if reached)
     telemetry.current().found = telemetry.Found(
-        len(result),
-        stopped.why.value if stopped and not len(result) else None,
-        cut=tuple(bound for bound, reached in cuts if reached),
+        len(result), stopped.why.value if stopped and not len(result) else None, cut
     )
     if not len(result):
         LOG.info("No allocation candidates: %s. %s", result.tally, HOW_TO_EXPLAIN)
@@ -125,3 +131,4 @@ def _report(result: SearchResult, most: int, size_limit: SizeLimit, work: Work) 
             "missed some. A limit, or fewer request groups, makes it complete.",
             result.work,
         )
+    return cut

@@ -48,7 +48,7 @@ def wear(service: Service, generation: int, traits: list[str]) -> None:
 def found(picture: Picture, group: Group) -> int:
     """Return the number of candidates."""
     question = CandidateRequest((group,))
-    return allocation_candidate.find(
+    answer = allocation_candidate.find(
         picture,
         question,
         1000,
@@ -56,6 +56,7 @@ def found(picture: Picture, group: Group) -> int:
         Work(),
         lambda cloud, result: len(result),
     )
+    return answer.shown
 
 
 def recorded(db: Database, picture: Picture) -> list[bool]:

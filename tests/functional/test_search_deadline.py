@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from placement.handlers import candidate_answer, search_bounds
 from placement.handlers.search_bounds import Countdown
+from placement.search.work import Work
 from tests.support.service import Service, running
 
 HOSTS = [f"2f000000-0000-4000-8000-00000000000{n}" for n in range(4)]
 """With one device, two, three and four: no two are alike."""
+HEADER = "Placement-Candidates"
 QUERY = "resources_A=VGPU:1&resources_B=VGPU:2&group_policy=none"
 
 
@@ -77,11 +80,42 @@ def test_what_was_found_in_time_is_answered(place: Service, looks: Any) -> None:
         looks(number)
         answer = searched(place)
         if answer.status_int == 200:
+            cut = len(answer.json["allocation_requests"]) < len(whole)
+            assert answer.headers.get(HEADER) == ("cut; by=deadline" if cut else None)
             found = {str(each["mappings"]) for each in answer.json["allocation_requests"]}
             assert found <= whole
             sizes.add(len(found))
     assert 0 not in sizes
     assert len(sizes) > 1
+
+
+def test_a_cut_answer_does_not_look_whole(place: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever bound of the service has cut it, at any microversion; the client's limit is not one."""
+    assert HEADER not in searched(place).headers
+    limited = place.request("GET", f"/allocation_candidates?{QUERY}&limit=2", version="1.39")
+    assert len(limited.json["allocation_requests"]) == 2
+    assert HEADER not in limited.headers
+    place.conf.set_override("max_answered_candidates", 2, group="placement")
+    for version in ("1.29", "1.39"):
+        answer = searched(place, version)
+        assert len(answer.json["allocation_requests"]) == 2
+        assert answer.headers[HEADER] == "cut; by=candidates"
+    place.conf.clear_override("max_answered_candidates", group="placement")
+    monkeypatch.setattr(candidate_answer, "size", lambda shape, version: 5 * 2**20)
+    answer = searched(place)
+    assert len(answer.json["allocation_requests"]) == 2
+    assert answer.headers[HEADER] == "cut; by=bytes"
+
+
+def test_work_that_is_spent_is_told_like_time(
+    place: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_bounds, "Work", lambda remaining_s: Work(20, remaining_s))
+    answer = searched(place)
+    assert 0 < len(answer.json["allocation_requests"]) < 30
+    assert answer.headers[HEADER] == "cut; by=work"
+    monkeypatch.setattr(search_bounds, "Work", lambda remaining_s: Work(0, remaining_s))
+    assert searched(place).status_int == 503
 
 
 @pytest.mark.parametrize(
