@@ -32,6 +32,9 @@ SEARCHES_IN_TREES = 10
 WORK_IN_TREE = 20_000
 """Placements that one search of one tree may try."""
 
+MOST = 2**62
+"""No more than this is counted as free of one provider: capacities go beyond 64 bits, columns do not."""
+
 TIME_SHARE = 8
 """Of the time that is left, the part that one search of one tree may take: one in eight."""
 
@@ -54,7 +57,14 @@ class Packing:
     @property
     def count(self) -> int:
         """Return the number of placements."""
-        return int(self.counts.sum())
+        return total(self.counts)
+
+
+def total(column: Column) -> int:
+    """Return the sum, as far as numbers go in an answer: JSON has 64 bits here."""
+    if int(column.max(initial=0)) < MOST // max(len(column), 1):
+        return int(column.sum())
+    return min(sum(column.tolist()), 2**63 - 1)
 
 
 def pack(
@@ -100,7 +110,7 @@ def _free(cloud: Cloud, names: list[str]) -> dict[str, Column]:
     for index, inventories in enumerate(cloud.inventories):
         for name, capacity, used, _ in inventories:
             if name in columns:
-                columns[name][index] = min(capacity - used, 2**62)
+                columns[name][index] = min(capacity - used, MOST)
     return columns
 
 
@@ -120,6 +130,7 @@ def _fill_columns(
         totals.update(group.amounts)
     times = np.min([free[name][providers] // amount for name, amount in totals.items()], axis=0)
     packing.counts[cloud.roots[providers]] = times
+    packing.exact &= all(int(free[name][providers].max()) < MOST for name in totals)
     for name, amount in totals.items():
         free[name][providers] -= times * amount
         room = np.minimum(cloud.room(name)[providers], np.maximum(free[name][providers], 0))
@@ -169,7 +180,10 @@ class _Filling:
                 break
             only = len(result) == 1 and not guests
             self.packing.exact &= only and not self._is_shared(root)
-            times = _times(small, first) if only else 1
+            most = MOST // max(
+                (n for held in first.allocations.values() for n in held.values()), default=1
+            )
+            times = min(_times(small, first), most) if only else 1
             for place, amounts in first.allocations.items():
                 taken = {name: amount * times for name, amount in amounts.items()}
                 small.use(place, taken)
@@ -177,7 +191,8 @@ class _Filling:
                 for name, amount in taken.items():
                     self.free[name][places[place]] -= amount
             self.packing.counts[root] += times
-            if not first.allocations:
+            self.packing.exact &= times < most
+            if not first.allocations or times == most:
                 break
         else:
             self.packing.complete = False
@@ -254,7 +269,7 @@ def _stranded(cloud: Cloud, request: CandidateRequest, name: str, free: Column) 
     for group in request.groups:
         if name in group.amounts:
             fitting |= fits(cloud, name, group.amounts[name])
-    return int(free[fitting].sum())
+    return total(free[fitting])
 
 
 def _limits(cloud: Cloud, request: CandidateRequest) -> dict[str, int]:

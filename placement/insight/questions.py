@@ -7,7 +7,7 @@ import numpy as np
 
 from placement import errors
 from placement.insight import obstacles
-from placement.insight.packing import Packing, pack
+from placement.insight.packing import Packing, pack, total
 from placement.insight.remedies import (
     COUNTED,
     Budget,
@@ -165,6 +165,6 @@ def _by_aggregate(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
             for uuid in uuids:
                 trees.setdefault(uuid, set()).add(root)
     return [
-        PlaceCount(uuid, None, sum(int(packing.counts[root]) for root in roots))
+        PlaceCount(uuid, None, total(packing.counts[sorted(roots)]))
         for uuid, roots in trees.items()
     ]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from placement.insight.packing import pack
+from placement.inventory_record import InventoryRecord
+from placement.search.records import UsedInventory
 from placement.search.search import search
 from tests.search.builders import World, ask, group, load
 from tests.search.worlds import device_hosts, question, seeds
@@ -129,3 +133,22 @@ def test_a_bound_that_is_reached_says_so():
     packing = pack(load(world.records.values()), ask(group(VCPU=1)), None, 1)
     assert not packing.complete
     assert packing.count == 10
+
+
+@pytest.mark.parametrize("in_tree", [False, True])
+def test_more_than_numbers_can_count_is_a_large_number_and_not_exact(in_tree):
+    """Totals and ratios go up to 2**31 and 3.4e38: the product has 158 bits, an answer 63."""
+    world = World()
+    for name, ratio in (("a", 1e30), ("b", 3.4e38), ("c", 3.4e38)):
+        stock = UsedInventory(InventoryRecord(2**31 - 1, 0, 1, 2**31 - 1, 1, ratio))
+        world = world.host(name, aggregates=["rack"], VCPU=stock)
+        if in_tree:
+            world = world.device(f"{name}d", name, DISK_GB=stock)
+    asked = group(VCPU=1, DISK_GB=7) if in_tree else group(VCPU=1)
+
+    packing = pack(world.cloud(), ask(asked), None, 200)
+
+    assert 2**60 <= packing.count < 2**63
+    assert not packing.exact
+    assert packing.counts.min() >= 0
+    assert all(0 <= amount < 2**63 for amount in packing.stranded.values())
