@@ -60,7 +60,8 @@ class Assignment:
         self._users: dict[int, list[int]] = {}
         """By tree the positions that take something, before 1.29."""
         self._classes = sorted(summed.values())
-        self._found = 0
+        self._tried, self._trusting = 0, EXACT_AFTER
+        """Placements since the last solution, and how many there may be before each is checked exactly."""
         self._exact: Completion | None = None
         self._witness: dict[int, int] = {}
         """Positions for all slots that keep all rules, as the exact check found them last."""
@@ -71,14 +72,12 @@ class Assignment:
 
     def solutions(self) -> Iterator[Solution]:
         """Yield every assignment that keeps all rules."""
-        if not self.possible:
+        if not self._may_begin():
             return
         order, placed, problem = self._order, self._placed, self._problem
         last = len(order) - 1
-        if not self._rest_fits():
-            return
         walks = [iter(self._options(order[0]))]
-        found_before = [0]
+        found, found_before = 0, [0]
         while walks:
             depth = len(walks) - 1
             slot = order[depth]
@@ -86,22 +85,31 @@ class Assignment:
                 for placed[slot] in walks[depth]:
                     if not problem.spend():
                         return
-                    self._found += 1
+                    found += 1
                     yield tuple(placed)
                 placed[slot] = -1
+                if found > found_before[depth]:
+                    self._tried, self._trusting = 0, EXACT_AFTER
             else:
                 if placed[slot] >= 0:
                     self._withdraw(slot)
                 if self._advance(slot, walks[depth]):
                     walks.append(iter(self._options(order[depth + 1])))
-                    found_before.append(self._found)
+                    found_before.append(found)
                     continue
             if problem.given_up or not self.possible:
-                problem.work.stuck[slot] += 1
+                problem.work.was_stuck(slot)
                 return
             walks.pop()
-            if self._found == found_before.pop():
-                problem.work.stuck[slot] += 1
+            if found == found_before.pop():
+                problem.work.was_stuck(slot)
+
+    def _may_begin(self) -> bool:
+        """Tell whether a solution is possible, exactly if other kinds of tree were hard."""
+        if self.possible and self._problem.dead:
+            self._trusting = 0
+            return self._rest_fits()
+        return self.possible
 
     def _options(self, slot: int) -> list[int]:
         """Return the positions that the slot may take as things stand.
@@ -112,10 +120,9 @@ class Assignment:
         if slot in self._alone:
             open_places &= ~self._taken
         options = self._problem.in_some_order(open_places)
-        likely = self._witness.get(slot)
-        if likely in options:
-            options.remove(likely)
-            options.insert(0, likely)
+        if self._witness and self._witness[slot] in options:
+            options.remove(self._witness[slot])
+            options.insert(0, self._witness[slot])
         if self._problem.rules.one_provider_per_tree and self._problem.rules.amounts[slot]:
             return [position for position in options if self._has_tree_to_itself(position)]
         return options
@@ -131,19 +138,14 @@ class Assignment:
                 return False
             if self._fix(slot, position):
                 self._place(slot, position)
-                if self._rest_fits():
+                self._tried += 1
+                if self._tried <= self._trusting or self._rest_fits():
                     return True
                 self._withdraw(slot)
         return False
 
     def _rest_fits(self) -> bool:
-        """Tell whether the slots that are left can follow.
-
-        It is a guess until many placements came to nothing, here or, before anything was found, elsewhere.
-        """
-        was_hard = self._problem.dead and not self._found
-        if self._problem.idle < EXACT_AFTER and not was_hard:
-            return True
+        """Tell whether the slots that are left can follow."""
         if self._exact is None:
             self._exact = self._made_exact()
             self.possible = self._find_witness(frozenset())

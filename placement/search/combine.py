@@ -42,7 +42,8 @@ class Solutions:
                 self._more = None
                 return None
             self._found.append(following)
-            self.problem.idle, self.problem.patience = 0, self.problem.work.patience
+            problem = self.problem
+            problem.idle, problem.patience = 0, problem.later_patience
         return self._found[number]
 
     def taken_up(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import perm, prod
 
-from placement.search.work import Work
+from placement.search.work import FIRST_PATIENCE, PATIENCE_SHARE, Work
 
 BitSet = int
 """Bit n is set if n is in the set: ``a & ~b`` is what is only in a, ``a >> n & 1`` whether n is in a."""
@@ -84,7 +84,8 @@ class AssignmentProblem:
     """One kind of anchor's question: which slot goes to which place, named by its position.
 
     ``own``: the positions in the anchor's own tree if at least one slot must be there, else 0. ``idle``:
-    placements tried since the last solution; at ``patience`` it is set aside. ``dead``: what no solution was
+    placements tried since the last solution; at ``patience`` it is set aside, at ``later_patience`` once it has
+    one. ``dead``: what no solution was
     found for, kept from one kind of anchor to the next.
     """
 
@@ -97,10 +98,12 @@ class AssignmentProblem:
     domains: Domains = field(init=False)
     given_up: bool = field(init=False, default=False)
     patience: int = field(init=False)
+    later_patience: int = field(init=False)
     idle: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self.patience = self.work.first_patience
+        self.later_patience = self.work.limit // PATIENCE_SHARE
+        self.patience = min(self.later_patience, FIRST_PATIENCE)
         self.domains = tuple(
             bit_set(p for p, place in enumerate(self.places) if place.slots >> slot & 1)
             for slot in range(len(self.rules.amounts))
@@ -109,12 +112,21 @@ class AssignmentProblem:
     def spend(self, cost: int = 1) -> bool:
         """Count placements; return False if the problem is to be given up instead."""
         self.idle += cost
+        work = self.work
+        work.done += cost
+        if work.done < work.look_at and self.idle <= self.patience:
+            return True
+        return self._may_go_on()
+
+    def _may_go_on(self) -> bool:
         if not self.given_up:
-            if not self.work.spend(cost):
+            if not self.work.may_go_on():
                 self.given_up = True
             elif self.idle > self.patience:
                 self.given_up = True
                 self.work.set_aside += 1
+        if self.given_up:
+            self.patience = -1
         return not self.given_up
 
     def take_up(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from heapq import nlargest
 from itertools import chain, islice
 from math import gcd
 from typing import NamedTuple
@@ -108,8 +109,8 @@ def _search_once(
 
 def _stuck(found: Feasible, work: Work) -> tuple[str, ...]:
     """Return the suffixes of the groups for which nothing was found most often."""
-    often = work.stuck.most_common(MOST_STUCK)
-    return tuple(dict.fromkeys(found.slots[slot].suffix for slot, _ in often))
+    often = nlargest(MOST_STUCK, work.stuck, key=work.stuck.__getitem__)
+    return tuple(dict.fromkeys(found.slots[slot].suffix for slot in often))
 
 
 def _feasible(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -48,18 +47,8 @@ class Work:
     timed_out: bool = False
     cut_short: bool = False
     set_aside: int = 0
-    stuck: Counter[int] = field(default_factory=Counter)
-    _look_at: int = 0
-
-    @property
-    def patience(self) -> int:
-        """The most placements in one problem since its last solution: the others get some too."""
-        return self.limit // PATIENCE_SHARE
-
-    @property
-    def first_patience(self) -> int:
-        """The most placements in one problem before its first solution, as long as others wait."""
-        return min(self.patience, FIRST_PATIENCE)
+    stuck: dict[int, int] = field(default_factory=dict)
+    look_at: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -69,7 +58,11 @@ class Work:
     def spend(self, cost: int) -> bool:
         """Count placements; return False if no more may be tried."""
         self.done += cost
-        if self.done >= self._look_at:
+        return self.done < self.look_at or self.may_go_on()
+
+    def may_go_on(self) -> bool:
+        """Look at the bounds when that is due, at ``look_at`` placements; return False if one is reached."""
+        if self.done >= self.look_at:
             self.look()
         if self.timed_out or self.done > self.limit:
             self.cut_short = True
@@ -78,10 +71,14 @@ class Work:
 
     def look(self) -> bool:
         """Look at the time; return False if it is over."""
-        self._look_at = self.done + LOOK_EVERY
         if not self.timed_out and self.remaining_s() <= self.reserve_s:
             self.timed_out = self.cut_short = True
+        self.look_at = 0 if self.timed_out else min(self.done + LOOK_EVERY, self.limit + 1)
         return not self.timed_out
+
+    def was_stuck(self, slot: int) -> None:
+        """Count that nothing could be found for a slot."""
+        self.stuck[slot] = self.stuck.get(slot, 0) + 1
 
     def go_on(self) -> None:
         """Look at the time.

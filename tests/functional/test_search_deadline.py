@@ -96,7 +96,7 @@ def test_a_cut_answer_does_not_look_whole(place: Service, monkeypatch: pytest.Mo
     assert len(limited.json["allocation_requests"]) == 2
     assert HEADER not in limited.headers
     place.conf.set_override("max_answered_candidates", 2, group="placement")
-    for version in ("1.29", "1.39"):
+    for version in ("1.33", "1.39"):
         answer = searched(place, version)
         assert len(answer.json["allocation_requests"]) == 2
         assert answer.headers[HEADER] == "cut; by=candidates"
