@@ -1,25 +1,41 @@
 """How much one request may search: the same bound for candidates and for all that insight answers."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 from time import monotonic
 
-from placement import telemetry
+from placement import errors, telemetry
 from placement.search.work import Work
+from placement.web import hang_up
 from placement.web.request import Request
 
 LOG = logging.getLogger(__name__)
 
 
+class ClientGone(errors.Unavailable):
+    """The client has hung up, and the search was ended. No client reads this."""
+
+    reason = "search_given_up"
+    code = "placement.search_given_up"
+    text = "The client has hung up; the search was ended."
+
+
 @contextmanager
 def bounded(request: Request) -> Iterator[Work]:
-    """Give a request the work that it may spend; that the deadline ended it is logged and counted."""
+    """Give a request the work that it may spend; that the deadline ended it is logged and counted.
+
+    :raises ClientGone: inside, at the next look at the time after the client has hung up.
+    """
     deadline_s = request.conf.api.search_deadline
-    work = Work(remaining_s=Countdown(deadline_s or inf).remaining_s)
+    has_hung_up = hang_up.detector(request.environ)
+    work = Work(remaining_s=Countdown(deadline_s or inf, has_hung_up).remaining_s)
     try:
         yield work
+    except ClientGone:
+        LOG.info("The client has hung up; its search ended after %d placements", work.done)
+        raise
     finally:
         if work.timed_out:
             telemetry.current().deadlines += 1
@@ -33,12 +49,18 @@ def bounded(request: Request) -> Iterator[Work]:
 class Countdown:
     """So many seconds, from the first question how many are left: reading the picture does not count."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, has_hung_up: Callable[[], bool]) -> None:
         self._seconds = seconds
+        self._has_hung_up = has_hung_up
         self._ends_s: float | None = None
 
     def remaining_s(self) -> float:
-        """Return the seconds that are left; below 0 when they are over."""
+        """Return the seconds that are left; below 0 when they are over.
+
+        :raises ClientGone:
+        """
+        if self._has_hung_up():
+            raise ClientGone
         now = monotonic()
         if self._ends_s is None:
             self._ends_s = now + self._seconds
