@@ -15,8 +15,8 @@ from placement.search.index_set import Indexes
 class KeptTexts:
     """The texts of one cloud's providers, or of its trees, for one kind of answer, each as of a stamp.
 
-    ``form``: what else the texts depend on; only those of the last form are kept. Several threads, and several
-    editions of the cloud, use one: a text and its stamp are stored and picked together.
+    ``form``: what else the texts depend on; only those of the last form are kept. Several threads, and
+    several editions of the cloud, use one: a text and its stamp are stored and picked together.
     """
 
     def __init__(self, form: Hashable) -> None:

@@ -73,10 +73,10 @@ class SearchResult:
     """The answer. Indexes are valid only while the cloud does not change.
 
     If ``uniform`` is set, each of these providers takes, alone, what ``pattern`` says at its position 0;
-    otherwise the candidates are in ``mixed``. ``complete`` is False if a bound of the work stopped the search;
-    ``work`` counts the placements tried; ``stuck`` names, if nothing was found, the groups that were hardest to
-    place. ``before_cut``: the providers of the candidates before ``limit`` was applied, only for requests with
-    ``one_provider_per_tree`` (section 6.3).
+    otherwise the candidates are in ``mixed``. ``complete`` is False if a bound of the work stopped the
+    search; ``work`` counts the placements tried; ``stuck`` names, if nothing was found, the groups that were
+    hardest to place. ``before_cut``: the providers of the candidates before ``limit`` was applied, only for
+    requests with ``one_provider_per_tree`` (section 6.3).
     """
 
     tally: Tally

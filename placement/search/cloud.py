@@ -1,8 +1,8 @@
 """All providers as a search needs them, by columns over a dense provider index.
 
-Any number of threads may read a ``Cloud`` at once. ``replace`` and ``restock`` work in place, so its owner sees to
-it that no thread searches, or reads a result, meanwhile; or changes a ``snapshot``. Provider indexes are reused after
-a removal.
+Any number of threads may read a ``Cloud`` at once. ``replace`` and ``restock`` work in place, so its owner
+sees to it that no thread searches, or reads a result, meanwhile; or changes a ``snapshot``. Provider indexes
+are reused after a removal.
 """
 
 from __future__ import annotations

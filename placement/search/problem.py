@@ -84,9 +84,8 @@ class AssignmentProblem:
     """One kind of anchor's question: which slot goes to which place, named by its position.
 
     ``own``: the positions in the anchor's own tree if at least one slot must be there, else 0. ``idle``:
-    placements tried since the last solution; at ``patience`` it is set aside, at ``later_patience`` once it has
-    one. ``dead``: what no solution was
-    found for, kept from one kind of anchor to the next.
+    placements tried since the last solution; at ``patience`` it is set aside, at ``later_patience`` once it
+    has one. ``dead``: what no solution was found for, kept from one kind of anchor to the next.
     """
 
     rules: Rules
