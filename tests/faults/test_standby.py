@@ -52,6 +52,7 @@ def check_who_wakes_up(frozen: Member) -> None:
     assert not acknowledged
 
 
+@pytest.mark.ci
 @pytest.mark.timeout(300)
 def test_a_standby_is_promoted_under_load() -> None:
     seed = random.randrange(10**9)
