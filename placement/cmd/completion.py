@@ -7,12 +7,10 @@ The option ``--shell_completion`` of oslo.config is there in every ``placement-m
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
 OPTION = "--shell_completion"
-SHELLS = ("bash", "zsh")
 MODULES = {
     "placement-api": "api",
     "placement-manage": "manage",
@@ -29,13 +27,6 @@ _LACKING = "Completion needs the package shtab: pip install 'placement[completio
 
 class _ParserFound(BaseException):
     """A command was about to parse its arguments."""
-
-
-def asked(argv: Sequence[str]) -> str | None:
-    """Return the shell for which a command line asks for completion."""
-    if len(argv) == 2 and argv[0] == OPTION and argv[1] in SHELLS:
-        return argv[1]
-    return None
 
 
 def show(shell: str) -> int:

@@ -43,8 +43,8 @@ class DatabaseCommand:
 
     def run(self, argv: list[str], prog: str | None = None) -> int:
         """Run the command line and return the exit code; usage errors raise SystemExit."""
-        if shell := completion.asked(argv):
-            return completion.show(shell)
+        if argv[:1] == [completion.OPTION] and argv[1:] in (["bash"], ["zsh"]):
+            return completion.show(argv[1])
         conf = self.conf
         configuration.register_opts(conf)
         conf.register_cli_opt(

@@ -30,7 +30,7 @@ class Combination(NamedTuple):
     """A shape with positions for providers; alike candidates of alike trees share one object.
 
     ``taking``: the position of each of ``shape.amounts``. ``serving``: of each of ``shape.served``, one group
-    after another; the same object as ``taking`` where each group has a provider of its own.
+    after another.
     """
 
     shape: Shape
