@@ -93,7 +93,10 @@ def undisturbed(place: Stage, scene: Scene, rows: Rows) -> Clean:
     with recorded(place.players[0].db) as messages:
         answer = scene.orders[0].send(place.players[0])
     place.assert_sound()
-    return Clean(list(messages), answer.status_int, before, place.picture())
+    after = place.picture()
+    # What a request has done can be seen in the picture.
+    assert (answer.status_int < 300) == (after != before)
+    return Clean(list(messages), answer.status_int, before, after)
 
 
 def injections(kind: str, clean: Clean, tried: set[Any]) -> Iterator[Injection]:
