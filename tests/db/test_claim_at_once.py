@@ -105,6 +105,17 @@ def test_the_last_unit_is_taken_and_one_more_is_not(db: Database) -> None:
     assert [record.used for record in stock(db, made)] == [7]
 
 
+def test_all_there_is_is_taken_at_once(db: Database) -> None:
+    """To the last unit by the condition of the statement, and not by the attempt after it."""
+    made = host(db, VCPU=RECORD)
+
+    with recorded(db) as statements:
+        allocation.replace_allocations(db, change(made, VCPU=RECORD.total))
+
+    assert [record.used for record in stock(db, made)] == [RECORD.total]
+    assert sum("INTO allocations" in text for text in statements) == 1
+
+
 def test_a_provider_whose_counters_are_not_right_is_not_written(db: Database) -> None:
     """The old service has written it: its ledger is to be counted first."""
     made = add_host(db, VCPU=RECORD)
