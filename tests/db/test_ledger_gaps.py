@@ -17,18 +17,18 @@ from placement.db import (
     schema,
     standard_names,
 )
-from placement.db.database import Database
+from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
 from placement.db.owner_usage_rows import Usage
 from placement.db.transport import Message
-from placement.objects import allocation, coexistence, inventory, resource_provider
+from placement.objects import allocation, coexistence, inventory, ledger, resource_provider
 from placement.objects.allocation import AllocationChange
 from placement.objects.inventory import record_from
 from placement.objects.replacement import ConsumerChange
 from tests.promise.stage import LOCK_WAIT
 from tests.support.databases import KINDS, scratch_database
 from tests.support.processes import wait_until
-from tests.support.recorder import Hook, observed
+from tests.support.recorder import Hook, observed, recorded
 
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity"
@@ -183,3 +183,26 @@ def test_a_freed_place_whose_inventory_comes_meanwhile_is_free(
         done[0].result()
 
     assert invariants.violations(db) == []
+
+
+@two_writers
+@pytest.mark.parametrize(("generations", "locks"), [((1,), 1), ((1, 1), 2), ((None, None), 1)])
+def test_consumers_are_locked_in_one_order_where_several_may_be_taken(
+    db: Database, generations: tuple[int | None, ...], locks: int
+) -> None:
+    """At once if several are held, and by each attempt after the first."""
+    changes = [
+        ConsumerChange(str(uuid.uuid4()), {}, "project", "user", generation)
+        for generation in generations
+    ]
+
+    def read(tx: Transaction) -> None:
+        for attempt in (1, 2):
+            tx.attempt = attempt
+            ledger.read(tx, changes)
+
+    with recorded(db) as sent:
+        db.write(read)
+    locking = [text for text in sent if text.endswith("FOR UPDATE")]
+    assert len(locking) == locks
+    assert all("ORDER BY consumers.uuid" in text for text in locking)

@@ -81,6 +81,22 @@ def test_only_the_combination_tells_that_the_unsuffixed_group_has_no_choice() ->
         search(world.cloud(), ask(either, rest), known=NameSets())
 
 
+@pytest.mark.parametrize("rules", [{"root_required": ["T8"]}, {"root_forbidden": ["T9"]}])
+def test_the_roots_that_count_tell_that_the_unsuffixed_group_has_no_choice(
+    rules: dict[str, list[str]],
+) -> None:
+    """The other host could serve it, and its root is not wanted."""
+    world = World().host("h", traits=["T8"]).host("g", traits=["T9", "T2"], VCPU=1)
+    world.device("c0", "h", VCPU=1, traits=["T1"]).device("c1", "h", VCPU=1, traits=["T2"])
+    world.device("d0", "h", DISK_GB=1).device("d1", "g", DISK_GB=1, traits=["T1"])
+    asked = (group(VCPU=1, DISK_GB=1, required=["T1", "T2"]), group("1", NOSUCH=1))
+    only = {name: frozenset(traits) for name, traits in rules.items()}
+
+    with pytest.raises(UnknownClassName):
+        search(world.cloud(), ask(*asked), known=NameSets())
+    assert len(search(world.cloud(), ask(*asked, **only), known=NameSets())) == 0
+
+
 def test_unknown_traits_of_the_root_come_first() -> None:
     with pytest.raises(UnknownTraitName):
         answer(group(NOSUCH=1), root_required=frozenset(["NOSUCH_TRAIT"]))

@@ -50,6 +50,15 @@ def test_all_that_is_asked_of_the_root_is_a_filter() -> None:
             assert [names for _, names in asked] == [frozenset(["x"])], field.name
 
 
+def test_a_condition_is_written_as_in_a_query() -> None:
+    written = [
+        [each.value(frozenset(names)) for names in (["x"], ["y", "x"])]
+        for each in FILTERS
+        if each.parameter == "required"
+    ]
+    assert written == [["x", "in:x,y"], ["!x", "!in:x,y"]]
+
+
 def test_each_reason_is_that_of_one_filter_or_of_none() -> None:
     assert len(BY_REASON) == len(FILTERS) + len(ROOT_FILTERS)
     assert set(Reason) - BY_REASON.keys() == OTHER_STEPS
