@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.processes import lacking
 
+pytestmark = pytest.mark.ci
 ROOT = Path(__file__).parents[2]
 
 MODULES = {

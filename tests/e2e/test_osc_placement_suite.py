@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import osc_placement.tests.functional
+import pytest
 
 from placement import wsgi
 
+pytestmark = pytest.mark.ci
 PACKAGE = osc_placement.tests.functional
 MODULES = sorted(
     f"{PACKAGE.__name__}.{path.stem}" for path in Path(PACKAGE.__path__[0]).glob("test_*.py")

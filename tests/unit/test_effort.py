@@ -1,0 +1,47 @@
+"""What is left for CI runs in CI, in the long mode, and where the command line names it."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support import effort
+
+ROOT = Path(__file__).parents[2]
+FILE = "tests/docs/test_docs.py"
+
+
+def reason(*arguments: str, mark: str = "ci") -> str | None:
+    """Return why a test of ``FILE`` is left out under this command line."""
+    given = SimpleNamespace(dir=ROOT)
+    config = SimpleNamespace(invocation_params=given, rootpath=ROOT, args=list(arguments))
+    item = SimpleNamespace(path=ROOT / FILE, config=config, get_closest_marker=mark.__eq__)
+    return effort.left_out(item)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effort, "CI", False)
+    monkeypatch.setattr(effort, "LONG", False)
+
+
+@pytest.mark.parametrize("named", [FILE, f"{FILE}::test_a", "tests/docs", "tests/docs/"])
+def test_what_is_named_runs(named: str) -> None:
+    assert reason(named) is None
+
+
+@pytest.mark.parametrize("named", ["tests", ".", "tests/unit", "tests/docs/test_citations.py"])
+def test_the_rest_of_ci_is_left_out_and_says_so(named: str) -> None:
+    assert {reason(named, mark=mark) for mark in ("ci", "deploy", "galera")} == {effort.ONLY_IN_CI}
+
+
+def test_ci_leaves_out_only_what_takes_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effort, "CI", True)
+
+    assert {reason("tests", mark=mark) for mark in ("ci", "deploy", "galera", "none")} == {None}
+    assert reason("tests", mark="long") == effort.ONLY_IN_LONG_MODE
+    assert effort.examples(300) == 300
+
+
+def test_a_third_of_the_examples_by_hand() -> None:
+    assert [effort.examples(count) for count in (1, 3, 4, 300)] == [1, 1, 2, 100]
