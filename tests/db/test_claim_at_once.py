@@ -107,7 +107,7 @@ def test_the_last_unit_is_taken_and_one_more_is_not(db: Database) -> None:
 
 def test_all_there_is_is_taken_at_once(db: Database) -> None:
     """To the last unit by the condition of the statement, and not by the attempt after it."""
-    made = host(db, VCPU=RECORD)
+    made = add_host(db, VCPU=RECORD)
 
     with recorded(db) as statements:
         allocation.replace_allocations(db, change(made, VCPU=RECORD.total))
