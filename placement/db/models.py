@@ -37,7 +37,12 @@ from sqlalchemy.schema import SchemaItem
 metadata = MetaData()
 
 # Column collations are chosen per database by the migrations (exact, byte-wise comparison).
-TABLE_OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
+TABLE_OPTIONS: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mariadb_engine": "InnoDB",
+    "mariadb_charset": "utf8mb4",
+}
 
 
 def now() -> datetime:

@@ -156,8 +156,9 @@ def sync(
 ) -> None:
     """Upgrade the schema to head; several processes may do so at once, and the old service may write.
 
-    One transaction per revision; then the generations of providers are noted, in small transactions. If there
-    are providers, a coexistence is under way until :func:`placement.objects.coexistence.finish`.
+    One transaction per revision; then the generations of providers are noted, in small transactions. If
+    another service made the database, a coexistence is under way until
+    :func:`placement.objects.coexistence.finish`.
 
     :param target: stop at this revision.
     :param progress: called with the id of each revision that was completed.
@@ -174,6 +175,7 @@ def sync(
                     break
                 if revision is None:
                     _require_empty(connection)
+                    _note_beginning(connection)
                 following = REVISIONS[0 if revision is None else REVISIONS.index(revision) + 1]
                 _upgrade_one(connection, following, rows)
             progress(following)
@@ -228,6 +230,12 @@ def _require_empty(connection: Connection) -> None:
             "The database has tables of the placement service but no revision. If they were copied "
             f"from nova, run {ways}."
         )
+
+
+def _note_beginning(connection: Connection) -> None:
+    """Make the table of the coexistence first: where it is missing later, another service made the tables."""
+    if not inspect(connection).has_table("resource_providers"):
+        models.coexistence.create(connection, checkfirst=True)
 
 
 def _steps_from(inspector: Inspector) -> tuple[str, ...]:

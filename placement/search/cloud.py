@@ -245,6 +245,8 @@ class Cloud:
         indexes = [self._place(record.provider_id, record.uuid) for record in changes]
         for index, record in zip(indexes, changes, strict=True):
             self._store(index, record)
+        if self._forest is None:
+            self._mend_links()
 
     def restock(self, stocks: Iterable[Stock]) -> None:
         """Store inventories and usage of providers of which nothing else has changed. Some 10 us each."""
@@ -332,6 +334,26 @@ class Cloud:
         self._free.append(index)
         self._forest = self._sharing = None
 
+    def _mend_links(self) -> None:
+        """Let each root be one, and no provider be above itself or in another tree than its parent.
+
+        Another service, or a hand, may have written anything into the tables.
+        """
+        alive, roots, parents = np.flatnonzero(self.ids >= 0), self.roots, self.parents
+        astray = alive[self.ids[roots[alive]] < 0]
+        roots[astray] = astray
+        above = parents.copy()
+        # Each round doubles the distance.
+        for _ in range(self.size.bit_length()):
+            higher, deep = roots[roots[alive]], np.flatnonzero(above >= 0)
+            if not len(deep) and np.array_equal(higher, roots[alive]):
+                break
+            roots[alive] = higher
+            above[deep] = above[above[deep]]
+        in_ring = alive[roots[roots[alive]] != roots[alive]]
+        roots[in_ring] = in_ring
+        parents[(above >= 0) | (roots[parents] != roots)] = -1
+
     def _count_in_block(self, provider_id: int, count: int, revisions: int) -> None:
         block = provider_id // BLOCK
         before = self._blocks.get(block, BlockDigest())
@@ -380,6 +402,7 @@ class Cloud:
         find = self.index_of.get
         self.parents[:] = [find(parent, -1) for parent in parents]
         self.roots[:] = [find(root, own) for own, root in enumerate(roots)]
+        self._mend_links()
         order = np.argsort(self.ids, kind="stable")
         blocks = self.ids[order] // BLOCK
         firsts = np.flatnonzero(np.diff(blocks, prepend=blocks[0] - 1))

@@ -10,7 +10,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import event, exc, select, text
 
-from placement.db import invariants, models, online_migrations, schema
+from placement.db import coexistence_rows, invariants, models, online_migrations, schema
 from placement.db.database import Database, Transaction
 from placement.db.migrations import MigrationBlocked
 from placement.objects import coexistence
@@ -185,6 +185,23 @@ def test_the_data_can_be_migrated_before_the_first_sync(database: Database) -> N
     assert len(generations) == clouds.CONSUMERS
     assert set(generations) >= {0}
     assert invariants.violations(database) == []
+
+
+@pytest.mark.parametrize("made_by", ["another service", "this one", "this one, interrupted"])
+def test_coexistence_begins_with_what_another_service_has_made(
+    database: Database, made_by: str
+) -> None:
+    """Also while it holds no provider yet: the other service may make the first ones afterwards."""
+    if made_by != "this one":
+        schema.sync(database, target=RELEASED[-1])
+    if made_by == "another service":
+        with database.engine.connect() as connection:
+            connection.exec_driver_sql("DROP TABLE coexistence")
+
+    schema.sync(database)
+
+    assert database.read(coexistence_rows.is_under_way) is (made_by == "another service")
+    assert differences(database) == []
 
 
 @AT_HEAD

@@ -1,4 +1,7 @@
-"""Let the OpenStack service work on the same database until it is replaced everywhere."""
+"""Let the OpenStack service work on the same database until it is replaced everywhere.
+
+A database that this service has begun has the table already (:func:`placement.db.schema.sync`).
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -20,9 +23,13 @@ coexistence = sa.Table(
 
 
 def upgrade() -> None:
-    """Add resource_providers.own_generation; where there are providers another service made them."""
+    """Add resource_providers.own_generation, and begin the coexistence if another service made the tables."""
+    connection = op.get_bind()
     steps.add_column("resource_providers", sa.Column("own_generation", sa.Integer))
+    is_ours = sa.inspect(connection).has_table("coexistence")
     steps.create_missing(metadata)
-    op.get_bind().execute(sa.delete(coexistence))
-    if op.get_bind().scalar(sa.text("SELECT MIN(id) FROM resource_providers")) is not None:
-        op.get_bind().execute(sa.insert(coexistence).values(id=1, since=models.now()))
+    # An interrupted run may have left its row.
+    if not connection.scalar(sa.select(sa.func.count()).select_from(coexistence)) and not (
+        is_ours and connection.scalar(sa.text("SELECT MIN(id) FROM resource_providers")) is None
+    ):
+        connection.execute(sa.insert(coexistence).values(id=1, since=models.now()))

@@ -1,0 +1,85 @@
+"""No state of the tables is a 500 or an endless search: another service, or a hand, may have left any."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from placement.db import change_rows, models
+from tests.support.service import Service, running
+
+HOSTS = [f"10000000-0000-4000-8000-00000000000{number}" for number in range(6)]
+QUESTIONS = (
+    "/allocation_candidates?resources=VCPU:1",
+    "/allocation_candidates?resources=VCPU:1&resources_A=DISK_GB:1&group_policy=none",
+    "/allocation_candidates?resources_A=VCPU:1&resources_B=VCPU:1&group_policy=none&same_subtree=_A,_B",
+    f"/allocation_candidates?resources=VCPU:1&in_tree={HOSTS[0]}",
+    "/resource_providers",
+    f"/resource_providers?in_tree={HOSTS[1]}",
+    f"/resource_providers/{HOSTS[0]}",
+    f"/allocations/{HOSTS[0]}",
+    "/-/explain?resources=VCPU:99",
+    "/-/capacity?resources=VCPU:1&resources_A=DISK_GB:1&group_policy=none",
+    "/-/trees",
+    "/-/metrics",
+)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with running(insight__enabled=True) as made:
+        yield made
+
+
+def world(service: Service) -> None:
+    """A child under each of three hosts, all with inventory, one shared by an aggregate."""
+
+    def done(method: str, path: str, body: Any) -> None:
+        answer = service.request(method, path, json=body, version="1.39")
+        assert answer.status_int < 300, answer.text
+
+    for number, uuid in enumerate(HOSTS):
+        parent = HOSTS[number - 3] if number >= 3 else None
+        done("POST", "/resource_providers", {"uuid": uuid, "name": uuid, "parent_provider_uuid": parent})
+        stock = {name: {"total": 10} for name in ("VCPU", "DISK_GB")}
+        path = f"/resource_providers/{uuid}"
+        done("PUT", f"{path}/inventories", {"resource_provider_generation": 0, "inventories": stock})
+        pool = {"resource_provider_generation": 1, "aggregates": [HOSTS[0]]}
+        done("PUT", f"{path}/aggregates", pool)
+    shares = {"resource_provider_generation": 2, "traits": ["MISC_SHARES_VIA_AGGREGATE"]}
+    done("PUT", f"/resource_providers/{HOSTS[5]}/traits", shares)
+
+
+def disturb(service: Service, draw: random.Random) -> None:
+    """Give some providers any other parent and root."""
+    providers = models.resource_providers
+
+    def write(tx: Any) -> None:
+        ids = tx.column(providers.select().with_only_columns(providers.c.id))
+        for provider_id in draw.sample(ids, 3):
+            links = {
+                "parent_provider_id": draw.choice([*ids, None]),
+                "root_provider_id": draw.choice([*ids, None]),
+                "revision": providers.c.revision + 1,
+            }
+            tx.connection.execute(update(providers).where(providers.c.id == provider_id).values(links))
+        change_rows.note_many(tx)
+
+    service.db.write(write)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.timeout(120)
+def test_any_parents_and_roots(service: Service, seed: int) -> None:
+    """Half of the seeds look before, and meet the change in the picture that they have."""
+    draw = random.Random(seed)
+    world(service)
+    for _ in range(6):
+        if seed % 2:
+            assert service.request("GET", QUESTIONS[0], version="1.39").status_int == 200
+        disturb(service, draw)
+        for question in QUESTIONS:
+            answer = service.request("GET", question, version="1.39")
+            assert answer.status_int in (200, 404), (question, answer.text)
