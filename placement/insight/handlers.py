@@ -41,7 +41,7 @@ from placement.web.error_responses import NotFoundHere
 from placement.web.microversion import Version
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, tagged_response
-from placement.web.validation import normalized_uuid
+from placement.web.validation import is_uuid_like, normalized_uuid
 
 AFTER_COMBINING = frozenset({Stop.NO_COMBINATION, Stop.WORK_LIMIT})
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -161,12 +161,17 @@ def _changes(request: Request, given: Mapping[str, Any]) -> Iterator[Change]:
         query = _query_in_body(request, given["place"])
         placed = candidate_query.parsed(query, request.version, request.conf.placement)
         yield Placements(placed, int(given.get("times", 1)))
-    for uuid, records in given.get("inventories", {}).items():
-        yield Replace(uuid, inventories=records_from(records))
-    for uuid, names in given.get("traits", {}).items():
-        yield Replace(uuid, traits=frozenset(names))
-    for uuid, uuids in given.get("aggregates", {}).items():
-        yield Replace(uuid, aggregates=frozenset(map(normalized_uuid, uuids)))
+    for key, records in given.get("inventories", {}).items():
+        yield Replace(_provider(key), inventories=records_from(records))
+    for key, names in given.get("traits", {}).items():
+        yield Replace(_provider(key), traits=frozenset(names))
+    for key, uuids in given.get("aggregates", {}).items():
+        yield Replace(_provider(key), aggregates=frozenset(map(normalized_uuid, uuids)))
+
+
+def _provider(key: str) -> str:
+    """Return the uuid of a provider that a key names; a key may also be what is no uuid."""
+    return normalized_uuid(key) if is_uuid_like(key) else key
 
 
 # -- the demands of a query, and the query without some of them ----------------------------------

@@ -91,7 +91,7 @@ class TrialOutcome(NamedTuple):
     complete: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class AffectedConsumer:
     """A consumer with its amounts by provider id; one that a change placed has no uuid."""
 
@@ -153,7 +153,9 @@ def _opened(picture: Picture, names: NameSets) -> tuple[Cloud, NameSets]:
         classes = known.classes | {name for name in names.classes if cloud.has_class(name)}
         return cloud.snapshot(), NameSets(traits, classes)
 
-    return picture.read_knowing(names, work)
+    opened = picture.read_knowing(names, work)
+    # A name that the last provider has lost since the picture was read is looked up the second time.
+    return opened if opened[1] == names else picture.read_knowing(names, work)
 
 
 def _situation(

@@ -34,6 +34,63 @@ def what_if(service: Service, *changes: Any, query: str = "resources=VCPU:4") ->
     return service.request("POST", "/-/what-if", json=body)
 
 
+def test_names_that_the_last_provider_has_just_lost_are_known(place: Service) -> None:
+    """A class and a trait that the picture has from its last reading, and no provider has now."""
+    gone = f"/resource_providers/{B}"
+
+    def send(method: str, path: str, body: Any) -> None:
+        answer = place.request(method, path, version="1.39", json=body)
+        assert answer.status_int < 300, answer.text
+
+    send("PUT", "/resource_classes/CUSTOM_GONE", None)
+    send("PUT", "/traits/CUSTOM_GONE", None)
+    stock = {"VCPU": {"total": 8}, "CUSTOM_GONE": {"total": 1}}
+    body = {"resource_provider_generation": 1, "inventories": stock}
+    send("PUT", f"{gone}/inventories", body)
+    body = {"resource_provider_generation": 2, "traits": ["CUSTOM_GONE"]}
+    send("PUT", f"{gone}/traits", body)
+    assert what_if(place).status_int == 200
+    del stock["CUSTOM_GONE"]
+    body = {"resource_provider_generation": 3, "inventories": stock}
+    send("PUT", f"{gone}/inventories", body)
+    send("PUT", f"{gone}/traits", {"resource_provider_generation": 4, "traits": []})
+
+    told = what_if(
+        place,
+        {"inventories": {B: {"CUSTOM_GONE": {"total": 1}}}},
+        {"traits": {B: ["CUSTOM_GONE"]}},
+        query="resources=CUSTOM_GONE:1&required=CUSTOM_GONE",
+    )
+
+    assert told.status_int == 200, told.text
+    assert told.json["after"]["candidates"]["count"] == 1
+
+
+def test_equal_placed_consumers_are_homeless_one_by_one(place: Service) -> None:
+    """They have no uuid, and hold the same."""
+    changes = {"remove": LARGE}, {"place": "resources=VCPU:4", "times": 3}, {"drain": A}, {"drain": B}
+    told = what_if(place, *changes)
+
+    assert [each["uuid"] for each in told.json["homeless"]].count(None) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"inventories": {B.upper(): {"VCPU": {"total": 1}}}},
+        {"traits": {B.upper(): ["HW_CPU_X86_AVX"]}},
+        {"aggregates": {B.upper(): [NODE]}},
+        {"drain": B.upper()},
+    ],
+)
+def test_a_provider_is_found_in_another_spelling(place: Service, change: Any) -> None:
+    assert what_if(place, change).status_int == 200
+
+
+def test_a_key_that_is_no_uuid_names_no_provider(place: Service) -> None:
+    assert what_if(place, {"traits": {"-" * 36: []}}).status_int == 404
+
+
 def test_nothing_changed_is_the_same_before_and_after(place: Service) -> None:
     told = what_if(place).json
     assert told["before"] == told["after"]
