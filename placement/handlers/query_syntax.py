@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from placement import errors
-from placement.web.validation import is_uuid_like
+from placement.web.validation import is_uuid_like, normalized_uuid
 
 FORBIDDEN_TRAITS_SINCE = (1, 22)
 REPEATED_AGGREGATES_SINCE = (1, 24)
@@ -182,8 +182,8 @@ def _aggregates(value: str) -> frozenset[str]:
 
 
 def in_tree(value: str) -> str:
-    """Return the provider that ``in_tree`` of the allocation candidates names, blanks dropped."""
+    """Return the provider that ``in_tree`` of the allocation candidates names."""
     uuid = value.strip()
     if not is_uuid_like(uuid):
         raise MalformedQuery.of("C13", given=value)
-    return uuid
+    return normalized_uuid(uuid)

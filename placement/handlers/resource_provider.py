@@ -73,8 +73,7 @@ def provider_query(query: MultiDict, version: Version) -> ProviderQuery:
     resources = query_syntax.resources(query["resources"]) if "resources" in query else {}
     return ProviderQuery(
         name=query.get("name"),
-        uuid=query.get("uuid"),
-        in_tree=query.get("in_tree"),
+        **{name: normalized_uuid(query[name]) for name in ("uuid", "in_tree") if name in query},
         required=traits.wanted,
         forbidden=traits.forbidden,
         member_of=aggregates.wanted,

@@ -107,7 +107,7 @@ def list_trees(request: Request) -> Response:
         request.check_query(schema, {"uuid": uuid})
     query = TreesQuery(
         providers=replace(provider_query(given, request.version), uuid=None),
-        uuids=frozenset(given.getall("uuid")) or None,
+        uuids=frozenset(map(normalized_uuid, given.getall("uuid"))) or None,
         limit=int(given.get("limit", schemas.DEFAULT_LIMIT)),
         after=given.get("after"),
         allocations=given.get("allocations") == "true",
