@@ -3,12 +3,13 @@
 import argparse
 import os
 import sys
+from typing import TYPE_CHECKING
 
-from oslo_config import cfg
-
-from placement import advice, wsgi
 from placement.cmd.http_server import Bounds, Server
 from placement.version import VERSION
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 HOST = "127.0.0.1"
 PORT = 8778
@@ -23,6 +24,11 @@ def main() -> int:
 def run(argv: list[str]) -> int:
     """Serve until SIGTERM or SIGINT; 0 after a clean stop, 1 if the service cannot start."""
     options = _parser().parse_args(argv)
+    # Loaded once the command line is right: that takes a second.
+    from oslo_config import cfg
+
+    from placement import advice, wsgi
+
     conf = cfg.ConfigOpts()
     try:
         application = wsgi.start(conf, options.config_file)
@@ -92,7 +98,7 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _greeting(url: str, conf: cfg.ConfigOpts) -> str:
+def _greeting(url: str, conf: "cfg.ConfigOpts") -> str:
     token = "admin" if conf.api.auth_strategy == "noauth2" else "$TOKEN"
     page = ""
     if conf.insight.enabled and "explorer" in conf.insight.public:

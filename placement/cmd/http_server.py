@@ -12,7 +12,7 @@ import waitress.server
 from waitress import wasyncore
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
-from waitress.task import ThreadedTaskDispatcher
+from waitress.task import ThreadedTaskDispatcher, WSGITask
 
 LOG = logging.getLogger(__name__)
 
@@ -84,8 +84,17 @@ class _TimedRequestParser(HTTPRequestParser):
         return taken
 
 
+class _Task(WSGITask):
+    def set_close_on_finish(self) -> None:
+        # The library closes after each answer without a length. A 204 or 304, which has no body, needs none.
+        asked = self.request.headers.get("CONNECTION", "").lower() == "close"
+        if self.has_body or asked or self.version == "1.0":
+            super().set_close_on_finish()
+
+
 class _Channel(HTTPChannel):
     parser_class = _TimedRequestParser
+    task_class = _Task
 
 
 class Server:

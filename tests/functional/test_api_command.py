@@ -76,6 +76,21 @@ def test_says_what_to_call_first_and_stops_on_sigterm(
     assert process.wait(STOP_S) == 0
 
 
+def test_connections_stay_open_after_an_answer_without_a_body(
+    server: tuple[subprocess.Popen[str], int, str],
+) -> None:
+    """Each claim is answered so, and would cost a connection."""
+    with closing(http.client.HTTPConnection("127.0.0.1", server[1], timeout=30)) as connection:
+        statuses = []
+        for more in ({}, {}, {}, {"Connection": "close"}):
+            connection.request("PUT", "/traits/CUSTOM_A", headers=headers() | more)
+            with connection.getresponse() as response:
+                statuses.append((response.status, response.getheader("connection")))
+                response.read()
+
+    assert statuses == [(201, None), (204, None), (204, None), (204, "close")]
+
+
 def test_request_under_way_is_answered_before_it_stops(
     server: tuple[subprocess.Popen[str], int, str], tmp_path: Path
 ) -> None:
@@ -163,3 +178,15 @@ def test_script_is_a_wsgi_script(settings: dict[str, str]) -> None:
         check=True,
     )
     assert done.stdout.splitlines()[-1] == "200"
+
+
+@pytest.mark.parametrize("words", ["--port=x", "--version", "--help"])
+def test_a_command_line_is_answered_without_loading_the_service(words: str) -> None:
+    code = (
+        "import sys; from placement.cmd.api import run\n"
+        f"try: run([{words!r}])\n"
+        "except SystemExit: print('sqlalchemy' in sys.modules, 'oslo_config' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert result.stdout.splitlines()[-1] == "False False", result
