@@ -166,7 +166,7 @@ def _database(url: str, attempts: int = ATTEMPTS) -> Database:
 def stage(route: str, players: int = 2, attempts: int = ATTEMPTS) -> Iterator[Stage]:
     """Make a database to which one of ``ROUTES`` leads, with a stage on it; retries do not pause there."""
     with contextlib.ExitStack() as stack:
-        url = stack.enter_context(scratch_route(route))
+        url = stack.enter_context(scratch_route(route, schema.HEAD))
         if route.startswith("postgresql"):
             url += ("&" if "?" in url else "?") + QUICK_DEADLOCKS
         stack.enter_context(_no_pauses())

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import make_url
 
-from placement.db import models
+from placement.db import models, schema
 from placement.db.database import Database
 from tests.faults.proxy import Proxy
 from tests.promise.scenes import REQUESTS, Scene
@@ -65,7 +65,7 @@ class Wire:
 
 @pytest.fixture(scope="module", params=["postgresql", "pymysql", "mysqlclient"])
 def wire(request: pytest.FixtureRequest) -> Iterator[Wire]:
-    with scratch_route(request.param) as named:
+    with scratch_route(request.param, schema.HEAD) as named:
         url = make_url(named)
         proxy = Proxy(url.port or PORT[url.get_backend_name()])
         url = url.set(host="127.0.0.1", port=proxy.port)

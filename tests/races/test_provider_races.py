@@ -92,7 +92,7 @@ class Arena:
 def arena(request: pytest.FixtureRequest) -> Iterator[Arena]:
     """An arena on each kind of database."""
     with ExitStack() as stack:
-        made = Arena(stack.enter_context(scratch_database(request.param)))
+        made = Arena(stack.enter_context(scratch_database(request.param, schema.HEAD)))
         for each in made.databases:
             stack.callback(each.dispose)
         schema.sync(made.db)
