@@ -8,6 +8,7 @@ import fcntl
 import functools
 import itertools
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -140,6 +141,7 @@ class Metrics:
         for operation in writes:
             self._series("contention_refusals", *operation)
         self._gauges: dict[str, prometheus.Gauge] = {}
+        self._making = threading.Lock()
         self._cloud = CloudGauges()
         self._database: Database | None = None
 
@@ -163,10 +165,12 @@ class Metrics:
     def _show(self, name: str, value: float) -> None:
         """Set a gauge, made when it is first set: before that it would show 0."""
         if name not in self._gauges:
-            text, mode = GAUGES[name]
-            self._gauges[name] = prometheus.Gauge(
-                f"placement_{name}", text, registry=self._registry, multiprocess_mode=mode
-            )
+            with self._making:
+                if name not in self._gauges:
+                    text, mode = GAUGES[name]
+                    self._gauges[name] = prometheus.Gauge(
+                        f"placement_{name}", text, registry=self._registry, multiprocess_mode=mode
+                    )
         self._gauges[name].set(value)
 
     # -- recording -------------------------------------------------------------------------------

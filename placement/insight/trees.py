@@ -159,9 +159,7 @@ def _documents(tx: Snapshot, members: Sequence[Member], allocations: bool) -> li
     shown = _providers(contents)
     if allocations:
         _add_allocations(shown, contents, tree_rows.allocations(tx, ids))
-    children: dict[int, list[int]] = {}
-    for row in sorted(contents.providers, key=lambda row: row[5]):
-        children.setdefault(row[3], []).append(row[0])
+    rows = {row[0]: row for row in contents.providers}
     trees: dict[int, list[Member]] = {}
     for member in members:
         trees.setdefault(member.root_id, []).append(member)
@@ -169,15 +167,24 @@ def _documents(tx: Snapshot, members: Sequence[Member], allocations: bool) -> li
         {
             "root": shown[root_id]["uuid"],
             "etag": _tag(mine, allocations),
-            "providers": [shown[each] for each in _in_order(root_id, children)],
+            "providers": [shown[each] for each in _in_order(root_id, mine, rows)],
         }
         for root_id, mine in sorted(trees.items())
         if root_id in shown
     ]
 
 
-def _in_order(root_id: int, children: Mapping[int, list[int]]) -> Iterator[int]:
-    """Yield the providers of a tree: parents before children, siblings by name."""
+def _in_order(
+    root_id: int, members: Iterable[Member], rows: Mapping[int, Sequence[Any]]
+) -> Iterator[int]:
+    """Yield the providers of a tree: parents before children, siblings by name.
+
+    No provider comes twice, whatever another service has written as a parent: the root has none here.
+    """
+    children: dict[int, list[int]] = {}
+    for row in sorted((rows[member.id] for member in members), key=lambda row: row[5]):
+        if row[0] != root_id:
+            children.setdefault(row[3], []).append(row[0])
     line = [root_id]
     while line:
         provider_id = line.pop()

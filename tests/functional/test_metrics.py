@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,19 @@ def read(service: Service) -> dict[tuple[str, ...], float]:
         for family in text_string_to_metric_families(answer.text)
         for sample in family.samples
     }
+
+
+def test_the_first_requests_of_a_process_may_end_at_once() -> None:
+    """Each gauge is made by the first request that sets it, and by no other."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(20):
+            with running(insight__enabled=True) as service, ThreadPoolExecutor(8) as clients:
+                asked = (clients.submit(service.send, "GET", "/traits") for _ in range(8))
+                assert [each.result().status for each in list(asked)] == [200] * 8
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_requests_are_counted_by_route_and_status(place: Service) -> None:
