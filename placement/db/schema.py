@@ -41,8 +41,7 @@ BATCH = 500
 """Providers whose generations are noted in one transaction."""
 
 _EXAMINED = ("resource_providers", "resource_classes", "inventories", "allocations", "consumers")
-_OWNERS = ("projects", "users")
-"""With those, the tables that checks and data migrations read. Queens had them all."""
+"""The tables that checks read. Queens had them all, with two tables of owners besides."""
 
 LOCK_NAME = "placement.schema"
 LOCK_WAIT_S = 600
@@ -201,7 +200,7 @@ def require_examinable(database: Database) -> None:
     """
     with database.engine.connect() as connection:
         inspector = inspect(connection)
-        if _is_complete(inspector):
+        if _has_all(inspector, *_EXAMINED):
             return
         _require_empty(connection)
     raise SchemaError(
@@ -210,9 +209,9 @@ def require_examinable(database: Database) -> None:
     )
 
 
-def _is_complete(inspector: Inspector) -> bool:
-    """Tell whether nothing is missing that was there in Queens, when consumers had no generation yet."""
-    return all(inspector.has_table(name) for name in (*_EXAMINED, *_OWNERS)) and _has_column(
+def _has_all(inspector: Inspector, *tables: str) -> bool:
+    """Tell whether the tables are there, and the columns of the trees of providers."""
+    return all(map(inspector.has_table, tables)) and _has_column(
         inspector, "resource_providers", "root_provider_id"
     )
 
@@ -240,7 +239,7 @@ def _note_beginning(connection: Connection) -> None:
 
 def _steps_from(inspector: Inspector) -> tuple[str, ...]:
     """Return the commands that bring tables without a revision to head (specification 06 section 7.3)."""
-    if not _is_complete(inspector):
+    if not _has_all(inspector, *_EXAMINED, "projects", "users"):
         # The first migration makes what is missing.
         return ("stamp base", "sync", "online_data_migrations", "sync")
     generations = _has_column(inspector, "consumers", "generation")
