@@ -13,6 +13,7 @@ from typing import Any
 
 from placement.client import exceptions as exc
 from placement.client.api import Aspect, PlacementAPI, WholeTree
+from placement.client.closing import ClosedInventories
 from placement.client.provider_tree import InventoryByClass, Origin, ProviderTree
 
 # A provider that changes between the three reads of a refresh is read again this often at most.
@@ -42,6 +43,9 @@ class ProviderCache:
         self._tags: dict[str, str] = {}
         # Created for a reshape that has not succeeded yet, parents first.
         self.created: dict[str, None] = {}
+        # Attempts of the reshape under way that ended in a conflict, and what was closed after them.
+        self.lost_attempts = 0
+        self.closed = ClosedInventories(api)
 
     # ---- knowing
 
@@ -89,11 +93,16 @@ class ProviderCache:
     def hand_out(self, uuids_wanted: Iterable[str]) -> ProviderTree:
         """Copy the trees around providers, and the providers that share with them as lone roots.
 
-        The copy remembers what was in it, so that a flush knows what was removed from it (C6).
+        The copy remembers what was in it, so that a flush knows what was removed from it (C6). Closed
+        inventories are in it as they were: a driver may copy ``reserved``.
         """
         chosen = list(uuids_wanted)
         aggregates = set().union(*(self.tree.aggregates_of_tree(uuid) for uuid in chosen))
         copied = self.tree.copy_of(chosen, lone=self.tree.sharing_via(aggregates))
+        for uuid in self.closed.uuids():
+            if copied.exists(uuid):
+                opened = self.closed.opened(uuid, copied.data(uuid).inventory)
+                copied.update_inventory(uuid, opened)
         copied.origin = Origin(self.owner, copied.places())
         return copied
 
@@ -176,14 +185,24 @@ class ProviderCache:
         return shown is not None
 
     def take_back(self, context: Any) -> None:
-        """Delete the providers created for a refused reshape, unless they are in use by now."""
+        """Undo what was prepared for a reshape that is given up, as well as that goes.
+
+        Providers created for it are deleted unless they are in use by now, closed inventories opened.
+        """
+        self.closed.open(context)
         for uuid in reversed(self.created):
             with contextlib.suppress(Exception):
                 shown = self.api.provider(context, uuid)
                 if shown and shown["generation"] == 0:
                     self.api.delete_provider(context, uuid)
                     self.drop(uuid)
+        self.finish_reshape()
+
+    def finish_reshape(self) -> None:
+        """Forget what was prepared for a reshape: it went through, or was given up."""
         self.created.clear()
+        self.closed.forget()
+        self.lost_attempts = 0
 
     def inventories_now(self, context: Any, uuids: Iterable[str]) -> dict[str, Aspect]:
         """Read inventories and generations of cached providers, leaving the cache as it is.

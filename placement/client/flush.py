@@ -27,6 +27,9 @@ Allocations = Mapping[str, Mapping[str, Any]]
 FOLLOWS = 5
 """How often a reshape adopts generations that claims have moved, before it is computed again."""
 
+LOST_BEFORE_CLOSING = 2
+"""After so many lost attempts of a reshape, new claims of what moves are kept out."""
+
 CONSUMER_MOVED = "consumer_generation"
 """The reason of a conflict that no new generation of a provider can mend."""
 
@@ -160,9 +163,11 @@ class TreeFlush:
                 break
             problem = self._post(body)
         if problem is None:
-            self._cache.created.clear()
+            self._cache.finish_reshape()
         elif _is_conflict(problem) or (problem.status == 409 and self._has_moved(body)):
-            if not self._keeps_created:
+            if self._keeps_created:
+                self._lose(body)
+            else:
                 self._cache.take_back(self._context)
             self._cache.clear()
             raise problem.as_failure(exc.ReshapeConflict)
@@ -170,6 +175,21 @@ class TreeFlush:
             self._cache.take_back(self._context)
             self._drop_involved()
             raise problem.as_failure(exc.ReshapeFailed)
+
+    def _lose(self, body: Mapping[str, Any]) -> None:
+        """Count a lost attempt; after some, close what moves, so that the next one meets no new claims."""
+        self._cache.lost_attempts += 1
+        if self._cache.lost_attempts < LOST_BEFORE_CLOSING:
+            return
+        for uuid, entry in body["inventories"].items():
+            moving = {
+                name: record
+                for name, record in self._cache.tree.data(uuid).inventory.items()
+                if record != entry["inventories"].get(name)
+            }
+            if moving:
+                with self._reshaping():
+                    self._cache.closed.close(self._context, uuid, moving)
 
     def _prepared(self, allocations: Allocations) -> dict[str, Any]:
         with self._reshaping():
@@ -188,14 +208,18 @@ class TreeFlush:
             return self._cache.api.reshape(self._context, body, seen)
 
     def _leaves_records(self, body: Mapping[str, Any]) -> bool:
-        """Tell whether each class of the listed providers is left as it is, added or removed.
+        """Tell whether each class of the listed providers is left as it is, added, removed or closed.
 
         Then unread allocations cannot break: their inventory stays, or the service refuses to remove
-        it.
+        it, or there is none, since it was closed before the allocations were read.
         """
         for uuid, entry in body["inventories"].items():
             stored, wanted = self._cache.tree.data(uuid).inventory, entry["inventories"]
-            if any(stored[name] != wanted[name] for name in stored.keys() & wanted.keys()):
+            if any(
+                stored[name] != wanted[name]
+                and not self._cache.closed.is_closed(uuid, name, stored[name])
+                for name in stored.keys() & wanted.keys()
+            ):
                 return False
         return True
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from placement.client import exceptions as exc
-from placement.client.api import REQUESTS_AT_ONCE, PlacementAPI
+from placement.client.api import REQUESTS_AT_ONCE, PlacementAPI, WholeTree
 from placement.client.cache import ProviderCache
 from placement.client.flush import TreeFlush
-from placement.client.gathering import ConsumerRecords, ProgressCallback, logged
+from placement.client.gathering import ConsumerRecords, ProgressCallback, Records, logged
 from placement.client.provider_tree import ProviderTree
 
 
@@ -128,28 +128,39 @@ class ReportClient:
                 return self._records.in_snapshot(context, whole, members)
             return self._records.of(context, self._records.consumers(context, members))
 
-    def get_tree_and_allocations(
-        self, context: Any, rp_uuid: str
-    ) -> tuple[ProviderTree, dict[str, dict[str, Any]]]:
+    def get_tree_and_allocations(self, context: Any, rp_uuid: str) -> tuple[ProviderTree, Records]:
         """Return the whole tree around a provider and the allocations of all its consumers, now.
 
-        For a reshape: a write between this reading and the reshape is a conflict. So all records are
-        read first, which may take long; then the tree and the list of its consumers, in one snapshot
-        where the service can; last the records that changed meanwhile.
+        For a reshape: a write between this reading and the reshape is a conflict. The first attempt reads
+        all of it, in one snapshot where the service can; elsewhere all records first, which may take
+        long, then the tree, and what changed. After a lost attempt, which empties the cache, the tree in
+        it is new, and only the lists of consumers are read, and the records that changed.
         """
         with self._lock:
-            self.get_allocations_for_provider_tree(context, self._cache.root_of(rp_uuid))
-            whole = self.api.whole_tree(context, rp_uuid, allocations=True)
-            if whole is not None and whole.providers:
-                self._cache.take(whole)
-                members = [one["uuid"] for one in whole.providers]
-                records = self._records.in_snapshot(context, whole, members)
-            elif self._cache.read_tree(context, rp_uuid):
-                members = self._cache.tree.get_provider_uuids(self._cache.root_of(rp_uuid))
-                records = self._records.of(context, self._records.consumers(context, members))
-            else:
-                raise exc.ReshapeConflict("the provider tree was deleted")
+            if not self._cache.lost_attempts:
+                whole = self.api.whole_tree(context, rp_uuid, allocations=True)
+                if whole is not None:
+                    return self._out_of_snapshot(context, rp_uuid, whole)
+                self._records_now(context, rp_uuid)
+                if not self._cache.read_tree(context, rp_uuid):
+                    raise exc.ReshapeConflict("the provider tree was deleted")
+            records = self._records_now(context, rp_uuid)
             return self._cache.hand_out([rp_uuid]), records
+
+    def _out_of_snapshot(
+        self, context: Any, rp_uuid: str, whole: WholeTree
+    ) -> tuple[ProviderTree, Records]:
+        if not whole.providers:
+            raise exc.ReshapeConflict("the provider tree was deleted")
+        self._cache.take(whole)
+        members = [one["uuid"] for one in whole.providers]
+        records = self._records.in_snapshot(context, whole, members)
+        return self._cache.hand_out([rp_uuid]), records
+
+    def _records_now(self, context: Any, rp_uuid: str) -> Records:
+        """Read the consumers of a cached tree, and the records of those that changed."""
+        members = self._cache.tree.get_provider_uuids(self._cache.root_of(rp_uuid))
+        return self._records.of(context, self._records.consumers(context, members))
 
     # ---- writing
 
@@ -170,7 +181,8 @@ class ReportClient:
         Unless ``lists_unchanged``, a reshape names only providers whose inventory changes, so
         that allocations elsewhere in a large tree do not conflict. Providers created for a reshape
         that the service refuses are deleted again. With ``keeps_created`` they stay after a conflict,
-        for a caller that repeats the reshape at once, and calls ``take_back`` when it gives up.
+        for a caller that repeats the reshape at once, and calls ``take_back`` when it gives up; after two
+        such conflicts the inventories that move are closed to new claims.
         """
         with self._lock:
             TreeFlush(
@@ -178,7 +190,7 @@ class ReportClient:
             ).run()
 
     def take_back(self, context: Any) -> None:
-        """Delete the providers created for a reshape that is given up after conflicts."""
+        """Undo what was prepared for a reshape that is given up after conflicts."""
         with self._lock:
             self._cache.take_back(context)
 

@@ -173,9 +173,9 @@ class ResourceTracker:
             raise exc.ReshapeFailed(f"node {nodename}: {error!r}") from error
 
     def redrive(self, context: Any, attempt: Callable[[], _T]) -> _T:
-        """Repeat an attempt while it ends in conflicts; if it fails, delete what it created."""
+        """Repeat an attempt while it ends in conflicts; if it fails, undo what it prepared."""
         try:
             return self._patience.redrive(attempt)
-        except Exception:
+        except BaseException:  # inventories are not left closed by Ctrl-C either
             self._client.take_back(context)
             raise

@@ -24,6 +24,7 @@ from placement.cmd import tree as command
 from placement.direct import PlacementDirect
 from tests.client.conftest import http_adapter, make_conf, serving
 from tests.client.world import World
+from tests.support.commands import Forked
 from tests.support.world import new_uuid
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "provider-trees"
@@ -357,13 +358,7 @@ def test_a_database_that_is_not_there(tmp_path: Path) -> None:
     for named, words in ((path, "Check the name of the database"), ("/nowhere", "/nowhere")):
         arguments = ["--direct", "--config-file", str(named), "export", "--all"]
         # This process has its database already.
-        done = subprocess.run(
-            [sys.executable, "-m", "placement.cmd.tree", *arguments],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = Forked("placement-tree", *arguments, environment=os.environ).wait()
         assert done.returncode == 2
         assert words in done.stderr
         assert "Error" not in done.stderr
