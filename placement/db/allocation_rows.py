@@ -1,4 +1,4 @@
-"""Statements on ``allocations``: the two listings, and which inventories are in use."""
+"""Statements on ``allocations``: the two listings, the sums, and which inventories are in use."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -124,3 +124,25 @@ def in_use(tx: Transaction, places: Collection[tuple[int, int]]) -> set[tuple[in
     providers, classes = ({place[index] for place in places} for index in (0, 1))
     rows = tx.rows(_IN_USE, {"provider_ids": sorted(providers), "class_ids": sorted(classes)})
     return {(row[0], row[1]) for row in rows} & set(places)
+
+
+def sums(tx: Transaction, provider_ids: Collection[int]) -> dict[tuple[int, int], int]:
+    """Return the usage by the ledger, by provider id and class id; 0 is missing. One statement, or none.
+
+    The caller has locked the providers, so that no write adds to it.
+    """
+    if not provider_ids:
+        return {}
+    rows = tx.rows(_SUMS, {"provider_ids": sorted(provider_ids)})
+    return {(row[0], row[1]): int(row[2]) for row in rows}
+
+
+_SUMS = CompiledStatement(
+    select(
+        _allocations.c.resource_provider_id,
+        _allocations.c.resource_class_id,
+        func.sum(_allocations.c.used),
+    )
+    .where(statements.is_among(_allocations.c.resource_provider_id, "provider_ids"))
+    .group_by(_allocations.c.resource_provider_id, _allocations.c.resource_class_id)
+)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import os_resource_classes
@@ -238,12 +237,13 @@ def _classes_in_use(but_kept: bool) -> CompiledStatement:
 
 def insert_records(
     tx: Transaction,
-    records: Iterable[tuple[int, int, InventoryRecord]],
-    used: Mapping[tuple[int, int], int] = MappingProxyType({}),
+    records: Sequence[tuple[int, int, InventoryRecord]],
+    used: Mapping[tuple[int, int], int],
 ) -> None:
-    """Insert records of locked providers, as (provider id, class id, record). One statement.
+    """Insert records of locked providers, as (provider id, class id, record). One statement, or none.
 
-    :param used: the first usage, by provider id and class id, where it is not 0.
+    :param used: the usage by the ledger, by provider id and class id; 0 may be missing. Older software could
+        leave allocations without an inventory.
     :raises StaleRead: the provider has a record of the class, or the class is gone.
     """
     created_at = models.now()

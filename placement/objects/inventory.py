@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from placement import errors
-from placement.db import class_rows, inventory_rows, provider_rows
+from placement.db import allocation_rows, class_rows, inventory_rows, provider_rows
 from placement.db.database import Database, Transaction
 from placement.db.inventory_rows import InventoryRow, ProviderInventory, ShownRecord
 from placement.db.provider_rows import LockedProvider
@@ -201,11 +201,18 @@ def replace_all(
         for name in records.keys() & present.keys():
             _warn_if_overused(provider_uuid, name, records[name], present[name].used)
         inventory_rows.update_records(tx, changed)
-        added = [(provider.id, class_id, records[name]) for name, class_id in class_ids.items()]
-        inventory_rows.insert_records(tx, added)
+        _add(tx, provider, {class_id: records[name] for name, class_id in class_ids.items()})
         return _stepped(tx, provider)
 
     return db.write(work)
+
+
+def _add(tx: Transaction, provider: LockedProvider, records: Mapping[int, InventoryRecord]) -> None:
+    """Insert the records by class id. What the ledger has of a class is in use from the beginning."""
+    if records:
+        used = allocation_rows.sums(tx, [provider.id])
+        added = [(provider.id, class_id, record) for class_id, record in records.items()]
+        inventory_rows.insert_records(tx, added, used)
 
 
 def _remove_others(
@@ -250,7 +257,7 @@ def add(
             )
         if held.id is not None:
             raise exists()
-        inventory_rows.insert_records(tx, [(provider.id, held.class_id, record)])
+        _add(tx, provider, {held.class_id: record})
         return _stepped(tx, provider)
 
     return db.write(work, on_conflict=exists)

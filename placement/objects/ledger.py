@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from placement.db import (
+    allocation_rows,
     coexistence_rows,
     inventory_rows,
     ledger_rows,
@@ -149,7 +150,7 @@ def recount_if_foreign(
     doubted = {provider.id for provider in providers if not provider.counted}
     if not doubted:
         return inventories
-    sums = coexistence_rows.sums(tx, doubted)
+    sums = allocation_rows.sums(tx, doubted)
     right = {
         key: replace(row, used=sums.get(key, 0) - written.get(key, 0))
         for key, row in inventories.items()

@@ -111,13 +111,17 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
         for provider_id, each in listed.items():
             _require_generation(each, providers[provider_id].generation)
     wanted = _wanted(listed, reading)
-    _hold_classes(tx, [place for place in wanted if place not in before], reading)
-    replacement.require_room(replaced.added, _intermediate(before, wanted), replaced.freed)
+    added = [place for place in wanted if place not in before]
+    _hold_classes(tx, added, reading)
+    left = allocation_rows.sums(tx, {provider_id for provider_id, _ in added})
+    replacement.require_room(replaced.added, _intermediate(before, wanted, left), replaced.freed)
 
     ledger.write_allocations(tx, replaced)
     removed = {place for place in before if place[0] in listed and place not in wanted}
     _require_unused(tx, removed, before, listed)
-    _write_inventories(tx, before, wanted, removed, replaced)
+    changes = replaced.used_changes()
+    used = {place: left.get(place, 0) + changes.get(place, 0) for place in added}
+    _write_inventories(tx, before, wanted, removed, used)
     ledger.finish_write(
         tx,
         replaced,
@@ -187,16 +191,20 @@ def _hold_classes(tx: Transaction, added: Sequence[InventoryKey], reading: Readi
 
 
 def _intermediate(
-    before: Mapping[InventoryKey, InventoryRow], wanted: Mapping[InventoryKey, InventoryRecord]
+    before: Mapping[InventoryKey, InventoryRow],
+    wanted: Mapping[InventoryKey, InventoryRecord],
+    left: Mapping[InventoryKey, int],
 ) -> dict[InventoryKey, InventoryRow]:
     """Return the inventories against which the allocations are judged (specification 05 section A5).
 
     What is new counts already, and what shall go counts still.
+
+    :param left: what the ledger has in the places that have no inventory yet.
     """
     merged = dict(before)
     for place, record in wanted.items():
         # Id and name of a row that does not exist yet are not used.
-        row = before.get(place) or InventoryRow(0, *place, "", record, used=0)
+        row = before.get(place) or InventoryRow(0, *place, "", record, left.get(place, 0))
         merged[place] = replace(row, record=record)
     return merged
 
@@ -222,14 +230,18 @@ def _write_inventories(
     before: Mapping[InventoryKey, InventoryRow],
     wanted: Mapping[InventoryKey, InventoryRecord],
     removed: set[InventoryKey],
-    replaced: Replacement,
+    used: Mapping[InventoryKey, int],
 ) -> None:
+    """Write the inventories of the listed providers.
+
+    :param used: what the ledger has by now in the places that have no inventory yet.
+    """
     inventory_rows.delete_records(tx, [before[place].id for place in removed])
     inventory_rows.update_records(
         tx, {before[place].id: record for place, record in wanted.items() if place in before}
     )
     added = [(*place, record) for place, record in wanted.items() if place not in before]
-    inventory_rows.insert_records(tx, added, replaced.used_changes())
+    inventory_rows.insert_records(tx, added, used)
 
 
 def _by_steps(

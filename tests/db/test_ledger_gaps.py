@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from placement.db import (
-    coexistence_rows,
-    invariants,
-    models,
-    owner_usage_rows,
-    schema,
-    standard_names,
-)
+from placement.db import coexistence_rows, invariants, models, owner_usage_rows
 from placement.db.database import Database, Transaction
-from placement.db.engine import make_engine
 from placement.db.owner_usage_rows import Usage
 from placement.db.transport import Message
-from placement.objects import allocation, coexistence, inventory, ledger, resource_provider
+from placement.objects import (
+    allocation,
+    coexistence,
+    inventory,
+    ledger,
+    reshaper,
+    resource_provider,
+)
 from placement.objects.allocation import AllocationChange
 from placement.objects.inventory import record_from
-from placement.objects.replacement import ConsumerChange
+from placement.objects.replacement import ConsumerChange, DoesNotFit
+from placement.objects.reshaper import InventoryChange, Reshape
 from tests.promise.stage import LOCK_WAIT
-from tests.support.databases import KINDS, scratch_database
+from tests.support.databases import KINDS, opened, synced
 from tests.support.processes import wait_until
 from tests.support.recorder import Hook, observed, recorded
 
@@ -42,20 +42,15 @@ two_writers = pytest.mark.parametrize("db", ["postgresql", "mysql"], indirect=Tr
 @pytest.fixture(params=KINDS)
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
     """A database with standard names."""
-    with scratch_database(request.param) as url:
-        found = Database(make_engine(url))
-        schema.sync(found)
-        standard_names.synchronise(found)
+    with synced(request.param) as found:
         yield found
-        found.dispose()
 
 
 @pytest.fixture
 def other(db: Database) -> Iterator[Database]:
     """Another service on it."""
-    made = Database(make_engine(db.engine.url.render_as_string(hide_password=False)))
-    yield made
-    made.dispose()
+    with opened(db.engine.url.render_as_string(hide_password=False)) as made:
+        yield made
 
 
 def host(db: Database, *classes: str) -> str:
@@ -182,6 +177,57 @@ def test_a_freed_place_whose_inventory_comes_meanwhile_is_free(
             allocation.delete_allocations(db, consumer)
         done[0].result()
 
+    assert invariants.violations(db) == []
+
+
+def with_allocations_only(db: Database) -> str:
+    """Return a provider on which older software has left 2 VCPU of a consumer, and no inventory."""
+    provider = host(db, "VCPU")
+    put(db, str(uuid.uuid4()), provider, 2)
+    db.write(lambda tx: tx.connection.execute(models.inventories.delete()))
+    return provider
+
+
+def reshaped(db: Database, provider: str, *changes: ConsumerChange) -> None:
+    generation = inventory.of_provider(db, provider).generation
+    listed = InventoryChange(provider, generation, {"VCPU": TEN})
+    reshaper.reshape(db, Reshape([listed], changes))
+
+
+TEN = record_from({"total": 10})
+ADDITIONS: dict[str, Callable[[Database, str], object]] = {
+    "POST": lambda db, provider: inventory.add(db, provider, "VCPU", TEN, may_be_full=True),
+    "PUT": lambda db, provider: inventory.replace_all(
+        db,
+        provider,
+        {"VCPU": TEN},
+        generation=inventory.of_provider(db, provider).generation,
+        may_be_full=True,
+    ),
+    "reshape": reshaped,
+}
+
+
+@pytest.mark.parametrize("way", ADDITIONS)
+def test_what_a_new_inventory_finds_allocated_is_in_use(db: Database, way: str) -> None:
+    provider = with_allocations_only(db)
+    ADDITIONS[way](db, provider)
+    assert invariants.violations(db) == []
+    with pytest.raises(DoesNotFit):
+        put(db, str(uuid.uuid4()), provider, 9)
+    put(db, str(uuid.uuid4()), provider, 8)
+    assert invariants.violations(db) == []
+
+
+def test_a_reshape_does_not_give_away_what_a_new_inventory_finds_allocated(db: Database) -> None:
+    provider, consumer = with_allocations_only(db), str(uuid.uuid4())
+
+    def change(amount: int) -> ConsumerChange:
+        return ConsumerChange(consumer, {provider: {"VCPU": amount}}, "project", "user")
+
+    with pytest.raises(DoesNotFit):
+        reshaped(db, provider, change(9))
+    reshaped(db, provider, change(8))
     assert invariants.violations(db) == []
 
 

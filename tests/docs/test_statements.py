@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import statements
-from placement.db import schema
-from placement.db.database import Database
-from placement.db.engine import make_engine
-from tests.support.databases import ROUTES, scratch_route
+from tests.support.databases import ROUTES, synced
 
 PAGE = Path(__file__).parents[2] / "docs" / "statements.rst"
 
@@ -27,11 +24,8 @@ def column(table: str, kind: str) -> dict[str, tuple[str, str]]:
 def test_the_page_shows_what_is_sent(route: str) -> None:
     """A changed count fails here; the page and its reasons change with it."""
     kind, _ = ROUTES[route]
-    with scratch_route(route) as url:
-        db = Database(make_engine(url))
-        schema.sync(db)
+    with synced(route) as db:
         rows = statements.measure(db)
-        db.dispose()
 
     sent = column(statements.table({kind: rows}), kind)
     assert len(sent) == len(rows)
