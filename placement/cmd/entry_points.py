@@ -1,0 +1,48 @@
+"""Where the installed programs begin: the version is known without the libraries of the program.
+
+Those of ``placement-manage`` take most of a second to load.
+"""
+
+import sys
+from importlib import import_module
+
+from placement.version import VERSION
+
+
+def _run(module: str) -> int:
+    """Run the program of a module of ``placement.cmd`` and return its exit code."""
+    if sys.argv[1:] == ["--version"]:
+        print(VERSION)
+        return 0
+    code: int = import_module(f"placement.cmd.{module}").main()
+    return code
+
+
+def api() -> int:
+    """Run ``placement-api``."""
+    return _run("api")
+
+
+def compare() -> int:
+    """Run ``placement-compare``."""
+    return _run("compare")
+
+
+def manage() -> int:
+    """Run ``placement-manage``."""
+    return _run("manage")
+
+
+def migrate_inventory() -> int:
+    """Run ``placement-migrate-compute-inventory``."""
+    return _run("migrate_inventory")
+
+
+def status() -> int:
+    """Run ``placement-status``."""
+    return _run("status")
+
+
+def tree() -> int:
+    """Run ``placement-tree``."""
+    return _run("tree")
