@@ -1,8 +1,10 @@
 """Writes that are not this service's own (specification 06 section 13.1).
 
 While a fleet of the OpenStack service is replaced, both services write to one database, and the table
-``coexistence`` has a row. During that time the usage counters may be wrong, so usage is the sum of the ledger
-(:data:`USED`, :func:`sums`).
+``coexistence`` has a row, with the id 1, that says since when. During that time the usage counters may be
+wrong, so usage is the sum of the ledger (:data:`USED`, :func:`placement.db.allocation_rows.sums`). A second
+row tells for how long the old service has been quiet: its id is a checksum of all that service was seen to
+write, and its time, by the clock of the database, is when a worker first saw it (:func:`note_state`).
 
 ``own_generation`` of a provider is its generation as this service left it; both step together. The old
 service does not know the column, so it has written each provider whose two generations differ. Some of its
@@ -10,7 +12,8 @@ writes step no generation: it deletes a consumer, renames or moves a provider, o
 Searches find these by :func:`signs`, which they compare during a coexistence.
 """
 
-from collections.abc import Collection, Mapping
+import zlib
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -23,7 +26,9 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    insert,
     literal,
+    literal_column,
     or_,
     select,
     update,
@@ -31,7 +36,7 @@ from sqlalchemy import (
 
 from placement.db import change_rows, dialects, models
 from placement.db.database import Access, Snapshot, Transaction
-from placement.db.statements import is_one_of
+from placement.db.statements import CompiledStatement, is_one_of
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -39,7 +44,12 @@ _allocations = models.allocations
 _consumers = models.consumers
 _coexistence = models.coexistence
 
-UNDER_WAY: ColumnElement[bool] = exists(select(literal(1)).select_from(_coexistence))
+BEGUN = 1
+"""The id of the row that says since when; that of the other row is larger."""
+
+UNDER_WAY: ColumnElement[bool] = exists(
+    select(literal(1)).select_from(_coexistence).where(_coexistence.c.id == literal_column(str(BEGUN)))
+)
 """The old service may write too."""
 
 IS_FOREIGN: ColumnElement[bool] = or_(
@@ -50,8 +60,11 @@ IS_FOREIGN: ColumnElement[bool] = or_(
 COUNTED: ColumnElement[bool] = case((or_(UNDER_WAY, IS_FOREIGN), False), else_=True)
 """The usage counters of a provider are right."""
 
+UNSEEN = -1
+"""The own generation of a provider that another service has made."""
+
 FOREIGN_STEPS: ColumnElement[int] = func.coalesce(_providers.c.generation, 0) - func.coalesce(
-    _providers.c.own_generation, -1
+    _providers.c.own_generation, UNSEEN
 )
 """The number of those writes; the creation of a provider by another service counts as one."""
 
@@ -67,7 +80,7 @@ LEDGER_SUM: ColumnElement[int] = (
 """The usage of an inventory by the ledger."""
 
 USED: ColumnElement[int] = case((UNDER_WAY, LEDGER_SUM), else_=_inventories.c.used)
-"""The usage of an inventory, for reads. A writer calls :func:`sums` after it has locked the provider."""
+"""The usage of an inventory, for reads. A writer adds the allocations up after it has locked the provider."""
 
 
 _MARK = {
@@ -120,73 +133,223 @@ SIGNS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
 )
 """Checksums by which a change of a provider shows that stepped no generation; 0 without a coexistence."""
 
-Signs = tuple[int, ...]
+BLOCK_BITS = 5
+"""The ids of providers that are compared, and read again, together differ in so many bits."""
+
+Rows = Mapping[int, Sequence[Any]]
+"""What was read of each block, by ``provider id >> BLOCK_BITS``."""
 
 
-def signs(tx: Snapshot) -> Signs:
-    """Return numbers of which at least one differs after any write by any service.
+class Signs(NamedTuple):
+    """Numbers of which at least one differs after any write by any service that a search can see.
 
-    Ids and the generations of consumers only grow: equal counts and sums mean the same consumers, unchanged.
-    Four statements, which read all consumers, memberships, classes and providers.
+    ``classes`` and ``consumers``: of all of them. ``shape``: which providers there are, and their places in
+    trees. ``contents``, ``allocations`` and ``memberships``: all else about providers.
     """
-    members, classes = _members, models.resource_classes
-    number = func.count()
-    parts = (
-        select(number, _sum(_consumers.c.id), _sum(_consumers.c.generation)),
-        select(
-            number,
-            _sum(members.aggregate_id),
-            _sum(_mixed(members.aggregate_id, members.resource_provider_id)),
-        ),
-        select(number, _sum(classes.c.id), _sum(_mark(classes))),
-        select(
-            number,
-            _sum(_providers.c.id),
-            _sum(_providers.c.revision + func.coalesce(_providers.c.generation, 0)),
-            _sum(_mark(_providers)),
-            _sum(_mixed(_providers.c.parent_provider_id, _providers.c.id)),
-            _sum(_mixed(_providers.c.root_provider_id, _providers.c.id)),
-        ),
+
+    classes: Sequence[Any]
+    consumers: Sequence[Any]
+    shape: Rows
+    contents: Rows
+    allocations: Rows
+    memberships: Rows
+
+    def changed_since(self, before: "Signs") -> set[int] | None:
+        """Return the blocks whose contents have changed; None if more has changed than contents."""
+        if (self.classes, self.shape) != (before.classes, before.shape):
+            return None
+        pairs = (
+            (self.contents, before.contents),
+            (self.allocations, before.allocations),
+            (self.memberships, before.memberships),
+        )
+        return {
+            block
+            for new, old in pairs
+            for block in new.keys() | old.keys()
+            if new.get(block) != old.get(block)
+        }
+
+
+def _by_block(of_provider: ColumnElement[int], *signs: ColumnElement[Any]) -> CompiledStatement:
+    block = of_provider.bitwise_rshift(literal_column(str(BLOCK_BITS)))
+    return CompiledStatement(select(block, *signs).group_by(block))
+
+
+_CLASSES_SIGN = CompiledStatement(
+    select(
+        func.count(),
+        _sum(models.resource_classes.c.id),
+        _sum(_mark(models.resource_classes)),
     )
-    return tuple(int(number) for part in parts for number in tx.rows(part)[0])
+)
+_SHAPE = (
+    func.count(),
+    _sum(_providers.c.id),
+    _sum(_mixed(_providers.c.parent_provider_id, _providers.c.id)),
+    _sum(_mixed(_providers.c.root_provider_id, _providers.c.id)),
+)
+_PROVIDERS = _by_block(
+    _providers.c.id,
+    *_SHAPE,
+    _sum(_providers.c.revision + func.coalesce(_providers.c.generation, 0)),
+    _sum(_mark(_providers)),
+)
+# Ids of allocations only grow: of equal number and sum they are the same, and none is changed in place.
+_ALLOCATIONS = _by_block(
+    _allocations.c.resource_provider_id, func.count(), _sum(_allocations.c.id)
+)
+_MEMBERSHIPS = _by_block(
+    _members.resource_provider_id,
+    func.count(),
+    _sum(_members.aggregate_id),
+    _sum(_mixed(_members.aggregate_id, _members.resource_provider_id)),
+)
+
+
+# They too only grow, and so do their generations.
+_CONSUMERS_SIGN = CompiledStatement(
+    select(func.count(), _sum(_consumers.c.id), _sum(_consumers.c.generation))
+)
+
+
+def signs(tx: Snapshot, before: Signs | None) -> Signs:
+    """Return the signs. Four statements, which read all classes, consumers, providers and memberships.
+
+    A fifth reads all allocations. No service changes them without a consumer: those of ``before`` are right
+    if the consumers are the same, and that is cheaper to know.
+    """
+    classes, consumers = tx.rows(_CLASSES_SIGN)[0], tx.rows(_CONSUMERS_SIGN)[0]
+    providers = _rows_by_block(tx, _PROVIDERS)
+    is_known = before is not None and before.consumers == consumers
+    allocations = before.allocations if before and is_known else _rows_by_block(tx, _ALLOCATIONS)
+    first = len(_SHAPE)
+    return Signs(
+        classes,
+        consumers,
+        {block: numbers[:first] for block, numbers in providers.items()},
+        {block: numbers[first:] for block, numbers in providers.items()},
+        allocations,
+        _rows_by_block(tx, _MEMBERSHIPS),
+    )
+
+
+def _rows_by_block(tx: Snapshot, statement: CompiledStatement) -> Rows:
+    return {block: numbers for block, *numbers in tx.rows(statement)}
+
+
+_NOW: ColumnElement[datetime] = dialects.Spelled(
+    {
+        "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now')",
+        "postgresql": "timezone('utc', clock_timestamp())",
+        "mysql": "utc_timestamp()",
+    },
+    type_=_coexistence.c.since.type,
+)
+_QUIET_S: ColumnElement[int] = dialects.Spelled(
+    {
+        "sqlite": "CAST((julianday('now') - julianday({})) * 86400 AS INTEGER)",
+        "postgresql": "CAST(floor(extract(epoch FROM timezone('utc', clock_timestamp()) - {})) AS bigint)",
+        "mysql": "timestampdiff(SECOND, {}, utc_timestamp())",
+    },
+    _coexistence.c.since,
+    type_=BigInteger(),
+)
 
 
 class ForeignWrites(NamedTuple):
-    """The foreign writes to this database; ``since`` is the begin of the coexistence, None without one."""
+    """The foreign writes to this database.
+
+    ``since``: the begin of the coexistence, None without one. ``surplus``: by how much the counters exceed
+    the ledger, 0 without a coexistence; writes of this service leave it as it is. ``noted``: the noted state,
+    None if none is. ``quiet_s``: for how long it has been.
+    """
 
     since: datetime | None
     writes: int
     providers: int
+    surplus: int
+    noted: int | None
+    quiet_s: int
+
+    @property
+    def state(self) -> int:
+        """A checksum that another write of another service changes: an id of the table."""
+        seen = f"{self.writes} {self.surplus}"
+        return (zlib.crc32(seen.encode()) >> 1) + BEGUN + 1
+
+
+_SURPLUS = select(func.coalesce(func.sum(_inventories.c.used), 0)).scalar_subquery() - (
+    select(func.coalesce(func.sum(_allocations.c.used), 0)).scalar_subquery()
+)
+_is_state = _coexistence.c.id > BEGUN
+
+
+def _of_state(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return select(func.max(value)).where(_is_state).scalar_subquery()
 
 
 def foreign_writes(access: Access) -> ForeignWrites:
-    """Return the foreign writes. One statement, which reads all providers."""
-    since = select(func.min(_coexistence.c.since)).scalar_subquery()
-    (row,) = access.rows(
+    """Return the foreign writes. One statement, which reads all providers, and the ledger if it matters."""
+    ((began, *numbers, noted, quiet_s),) = access.rows(
         select(
-            since,
-            func.coalesce(func.sum(case((IS_FOREIGN, FOREIGN_STEPS), else_=0)), 0),
-            func.coalesce(func.sum(case((IS_FOREIGN, 1), else_=0)), 0),
+            select(func.min(_coexistence.c.since)).where(~_is_state).scalar_subquery(),
+            _sum(case((IS_FOREIGN, FOREIGN_STEPS), else_=0)),
+            _sum(case((IS_FOREIGN, 1), else_=0)),
+            case((UNDER_WAY, _SURPLUS), else_=0),
+            _of_state(_coexistence.c.id),
+            _of_state(_QUIET_S),
         ).select_from(_providers)
     )
-    return ForeignWrites(row[0], int(row[1]), int(row[2]))
+    writes, providers, surplus = map(int, numbers)
+    return ForeignWrites(began, writes, providers, surplus, noted, int(quiet_s or 0))
 
 
-def sums(tx: Transaction, provider_ids: Collection[int]) -> dict[tuple[int, int], int]:
-    """Return the usage by the ledger, by provider id and class id; 0 is missing. One statement.
+def since(access: Access) -> datetime | None:
+    """Return the begin of the coexistence, None without one. One statement."""
+    began: datetime | None = access.value(select(_coexistence.c.since).where(~_is_state))
+    return began
 
-    The caller has locked the providers, so that no write adds to it.
+
+def note_state(tx: Transaction, state: int) -> None:
+    """Note that other services have written: from now on it is counted for how long they are quiet.
+
+    Where another worker has noted the same already, its time stays. Writes of this service to a provider that
+    they have made do not count as theirs from now on: it has an own generation, which steps with the other.
     """
-    rows = tx.rows(
-        select(
-            _allocations.c.resource_provider_id,
-            _allocations.c.resource_class_id,
-            func.sum(_allocations.c.used),
-        )
-        .where(is_one_of(_allocations.c.resource_provider_id, sorted(provider_ids)))
-        .group_by(_allocations.c.resource_provider_id, _allocations.c.resource_class_id)
+    if (
+        tx.value(select(_coexistence.c.id).where(_coexistence.c.id == BEGUN).with_for_update())
+        is None
+    ):
+        # It has ended since it was looked at.
+        return
+    tx.change(delete(_coexistence).where(_is_state, _coexistence.c.id != state))
+    noted = exists(select(literal(1)).select_from(_coexistence).where(_coexistence.c.id == state))
+    row = select(literal(state, BigInteger), _NOW).where(~noted)
+    tx.change(insert(_coexistence).from_select(["id", "since"], row))
+    tx.change(
+        update(_providers)
+        .where(_providers.c.own_generation.is_(None))
+        .values(own_generation=UNSEEN, updated_at=_providers.c.updated_at)
     )
-    return {(row[0], row[1]): int(row[2]) for row in rows}
+
+
+def take_the_end(tx: Transaction, state: int, quiet_s: int) -> bool:
+    """Tell whether the caller is the one that ends the coexistence: one is, whenever so long has passed.
+
+    :param state: for how long it must be the newest that is noted.
+    """
+    due = update(_coexistence).where(_coexistence.c.id == state, quiet_s <= _QUIET_S)
+    return tx.change(due.values(since=_NOW)) == 1
+
+
+def is_quiet(access: Access) -> bool:
+    """Tell whether no provider was written by another service, and every counter is that of the ledger."""
+    foreign_one = exists(select(literal(1)).select_from(_providers).where(IS_FOREIGN))
+    wrong = exists(
+        select(literal(1)).select_from(_inventories).where(_inventories.c.used != LEDGER_SUM)
+    )
+    return not access.value(select(or_(foreign_one, wrong)))
 
 
 def foreign(access: Access, most: int) -> dict[int, str]:
@@ -275,14 +438,18 @@ def note_generations(tx: Transaction, most: int) -> int:
 def begin(tx: Transaction) -> None:
     """Let the old service write too; a second call changes nothing."""
     if not tx.value(select(UNDER_WAY)):
-        tx.insert(_coexistence, [{"id": 1, "since": models.now()}])
+        tx.insert(_coexistence, [{"id": BEGUN, "since": models.now()}])
 
 
-def end(tx: Transaction) -> None:
-    """End the coexistence: from now on services use the counters and the log, which are right."""
-    tx.change(delete(_coexistence))
+def end(tx: Transaction) -> bool:
+    """End the coexistence: from now on services use the counters and the log, which are right.
+
+    :returns: whether this call has ended it.
+    """
+    lasted = tx.change(delete(_coexistence)) > 0
     # A worker that did not search meanwhile does not know what the other service has deleted.
     change_rows.note_many(tx)
+    return lasted
 
 
 def is_under_way(access: Access) -> bool:

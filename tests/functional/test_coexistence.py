@@ -8,12 +8,12 @@ from oslo_upgradecheck import upgradecheck
 from sqlalchemy import text
 
 from placement.cmd import status
-from placement.db import coexistence_rows, invariants, schema, standard_names
+from placement.db import coexistence_rows, invariants, schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.objects import coexistence
 from tests.support import bodies
-from tests.support.databases import KINDS, scratch_database
+from tests.support.databases import KINDS, scratch_database, synced
 from tests.support.old_service import OldService, new_uuid
 from tests.support.service import Service, configure
 from tests.support.world import World
@@ -29,8 +29,6 @@ class Both:
 
     def __init__(self, url: str) -> None:
         self.db = Database(make_engine(url, sqlite_synchronous=False))
-        schema.sync(self.db, target=OLD_HEAD)
-        standard_names.synchronise(self.db)
         self.old = OldService(url)
         self.old.create_provider(HOST, "host")
         self.old.set_inventory(HOST, {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 100}})
@@ -63,7 +61,7 @@ class Both:
 
 @pytest.fixture(params=KINDS)
 def both(request: pytest.FixtureRequest) -> Iterator[Both]:
-    with scratch_database(request.param) as url:
+    with scratch_database(request.param, OLD_HEAD, named=True) as url:
         made = Both(url)
         yield made
         made.close()
@@ -379,9 +377,6 @@ def test_what_is_used_is_told_from_the_ledger_not_from_a_stale_counter(both: Bot
 
 
 def test_a_new_database_is_our_own(both: Both) -> None:
-    with scratch_database("sqlite") as url:
-        fresh = Database(make_engine(url))
-        schema.sync(fresh)
+    with synced("sqlite") as fresh:
         assert not fresh.read(coexistence_rows.is_under_way)
-        fresh.dispose()
     assert both.db.read(coexistence_rows.is_under_way)
