@@ -1,0 +1,463 @@
+"""One release after the other is taken into use while clients write (specification 06 section 7.6).
+
+The releases are copies of this package, each with a made-up revision more: the next one adds a column and a
+table and writes the column, the one after stops using it, the last one drops it. For each, ``db sync`` runs
+while the workers of the release before serve; then they are replaced, now and then back again. Behind a
+balancer clients claim, reshape, exchange and search all the time; a watcher looks at the ledger. ::
+
+    python -m tests.races.rolling_upgrade --database mysql --seconds 3600 --seed 7
+"""
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text
+
+import placement
+from placement.db import invariants, schema
+from placement.db.database import Database
+from placement.db.engine import make_engine
+from tests.faults.clients import CAPACITY, Exchanger, Reshaper, Seeker
+from tests.races import coexistence
+from tests.support.book import Book, Violation
+from tests.support.client import Answer, Client
+from tests.support.databases import KINDS
+from tests.support.load import Actor, Caller, Claimant, acting
+from tests.support.processes import (
+    PATIENCE,
+    Process,
+    answers,
+    free_ports,
+    public_folder,
+    wait_until,
+)
+from tests.support.racing import Arena, race_database
+from tests.support.world import World, new_uuid
+
+MACHINES = 2
+HOSTS = 4
+SOME = 40
+"""Answers between two steps of an upgrade, at the least."""
+LOOK_EVERY_S = 0.1
+PAUSE_S = 0.05
+"""Of a client before a request, on average."""
+ENDS_S = 60
+SETTINGS = "[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = {url}\n"
+
+OWN_HEAD = schema.parts(schema.HEAD)[0]
+ADDED, STOPPED, DROPPED = (
+    f"aaaaaaaaaaaa_{OWN_HEAD}",
+    "bbbbbbbbbbbb_aaaaaaaaaaaa",
+    "cccccccccccc_bbbbbbbbbbbb",
+)
+BODIES = {
+    ADDED: """
+    steps.add_column("allocations", sa.Column("edition", sa.Integer, nullable=False, server_default="0"))
+    steps.create_missing(metadata)
+""",
+    STOPPED: "    pass\n",
+    DROPPED: """
+    if steps.has_column("allocations", "edition"):
+        op.execute("ALTER TABLE allocations DROP COLUMN edition")
+    op.execute("DROP TABLE IF EXISTS editions")
+""",
+}
+"""What each made-up revision does. Only the next release names ``edition``: others need its default."""
+REVISION = '''"""Made up."""
+
+import sqlalchemy as sa
+from alembic import op
+
+from placement.db.migrations import steps
+
+revision = "{revision}"
+down_revision = "{before}"
+metadata = sa.MetaData()
+sa.Table(
+    "editions", metadata, sa.Column("id", sa.Integer, primary_key=True), sa.Column("name", sa.String(255))
+)
+
+
+def upgrade() -> None:
+    """Make the change."""
+{body}'''
+CODE = (
+    (
+        "ledger_writes.py",
+        '{"created_at": now, **dict(',
+        '{"created_at": now, "edition": 1, **dict(',
+    ),
+    (
+        "models.py",
+        '    Index("allocations_consumer_id_idx", "consumer_id"),\n',
+        '    Index("allocations_consumer_id_idx", "consumer_id"),\n    Column("edition", Integer),\n',
+    ),
+)
+"""The release that uses the column writes 1."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release: the package in a folder of its own, or, without a folder, this one."""
+
+    name: str
+    revision: str
+    folder: Path | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return what makes Python import it."""
+        return {"PYTHONPATH": str(self.folder)} if self.folder else {}
+
+    def words(self, program: str, *arguments: object) -> list[str]:
+        """Return the command line of one of its programs."""
+        text_of = f"import sys; from placement.cmd.{program} import main; sys.exit(main())"
+        return [sys.executable, "-c", text_of, *map(str, arguments)]
+
+    def command(
+        self, folder: Path, program: str, *words: object
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run one of its programs to its end."""
+        return subprocess.run(
+            self.words(program, "--config-file", folder / "placement.conf", *words),
+            cwd=folder,
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=ENDS_S * PATIENCE,
+        )
+
+
+def made_up(folder: Path) -> list[Release]:
+    """Return this release and the three after it, written into the folder."""
+    releases = [Release("this", schema.HEAD)]
+    names = {"next": (ADDED, CODE), "stops": (STOPPED, ()), "drops": (DROPPED, ())}
+    for name, (revision, code) in names.items():
+        package = folder / name / "placement"
+        source = Path(placement.__file__).parent
+        shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+        versions = package / "db" / "migrations" / "versions"
+        chain = [*[each.revision for each in releases], revision]
+        for earlier, each in pairwise(chain):
+            filled = REVISION.format(revision=each, before=earlier, body=BODIES[each])
+            (versions / f"{each}.py").write_text(filled)
+        _replace(
+            package / "db" / "schema.py",
+            f'    "{schema.HEAD}",\n)\n',
+            "".join(f'    "{each}",\n' for each in chain) + ")\n",
+        )
+        for file, old, new in code:
+            _replace(package / "db" / file, old, new)
+        releases.append(Release(name, revision, folder / name))
+    return releases
+
+
+def _replace(file: Path, old: str, new: str) -> None:
+    source = file.read_text()
+    assert source.count(old) == 1, f"{file.name} has not one {old!r}"
+    file.write_text(source.replace(old, new))
+
+
+class Balancer:
+    """Sends each request to one of the machines that are up."""
+
+    def __init__(self) -> None:
+        self._up: list[int] = []
+        self._in_flight: Counter[int] = Counter()
+        self._changed = threading.Condition()
+
+    def send(self, method: str, path: str, body: Any = None, version: str = "1.39") -> Answer:
+        """Send a request once, after a short pause: the machine starts workers meanwhile."""
+        time.sleep(random.uniform(0, 2 * PAUSE_S))
+        with self._changed:
+            port = random.choice(self._up)
+            self._in_flight[port] += 1
+        try:
+            return Client(port, kept=False).send(method, path, body, version)
+        finally:
+            with self._changed:
+                self._in_flight[port] -= 1
+                self._changed.notify_all()
+
+    def put_in(self, port: int) -> None:
+        """Send there from now on."""
+        with self._changed:
+            self._up.append(port)
+
+    def drain(self, port: int) -> None:
+        """Send there no more, and wait for what was sent."""
+        with self._changed:
+            self._up.remove(port)
+            assert self._changed.wait_for(lambda: not self._in_flight[port], ENDS_S * PATIENCE)
+
+
+class Looker(Actor):
+    """Fills a host of its own and frees it, and asks after either what is there."""
+
+    def __init__(self, *given: Any, host: str) -> None:
+        super().__init__(*given)
+        self.host = host
+
+    def act(self) -> None:
+        consumer = new_uuid()
+        body = {
+            "allocations": {self.host: {"resources": {"VCPU": coexistence.MUCH}}},
+            "project_id": "blue",
+            "user_id": "bob",
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        }
+        for method, sent, used in (("PUT", body, coexistence.MUCH), ("DELETE", None, 0)):
+            answer = self.caller.send(method, f"/allocations/{consumer}", sent)
+            if answer.status != 204:
+                raise Violation(f"{method} was answered {answer}")
+            self._expect(used)
+
+    def _expect(self, used: int) -> None:
+        search = f"/allocation_candidates?resources=VCPU:{coexistence.MUCH}"
+        requests = self.caller.sure(search)["allocation_requests"]
+        offered = any(self.host in one["allocations"] for one in requests)
+        shown = self.caller.sure(f"/resource_providers/{self.host}/usages")["usages"]
+        if offered != (used == 0) or shown != {"VCPU": used}:
+            raise Violation(f"{self.host} uses {used}: offered {offered}, shown {shown}")
+
+
+@dataclass
+class Report:
+    """What came of it; ``violations`` is empty when the promise was kept."""
+
+    kind: str
+    seed: int
+    book: Book = field(default_factory=Book)
+    swaps: Counter[str] = field(default_factory=Counter)
+    sync_s: dict[str, float] = field(default_factory=dict)
+    watched: coexistence.Report = field(default_factory=lambda: coexistence.Report(0))
+    seconds: float = 0.0
+
+    @property
+    def answered(self) -> int:
+        """The number of requests that were sent."""
+        return sum(self.book.counts.values())
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Requests that no worker has dealt with."""
+        return {
+            what: number
+            for what, number in self.book.counts.items()
+            if what.endswith("no answer") or what.split()[-1] >= "500"
+        }
+
+    @property
+    def violations(self) -> list[str]:
+        """Return everything that should not have been."""
+        refused = [f"refused: {what}" for what in self.refused]
+        return [*self.book.violations, *map(str, self.watched.too_much), *refused]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report for a person."""
+        yield f"{self.kind}, seed {self.seed}: {self.seconds:.0f} s, {self.answered} requests"
+        counted = ", ".join(f"{what}: {n}" for what, n in sorted(self.book.counts.items()))
+        yield f"  {counted}"
+        yield "  db sync: " + ", ".join(f"{name} {s:.1f} s" for name, s in self.sync_s.items())
+        yield "  workers started: " + ", ".join(f"{n} {name}" for name, n in self.swaps.items())
+        yield f"  committed states looked at: {self.watched.looks}"
+        yield f"  violations: {len(self.violations)}"
+        yield from (f"    {each}" for each in self.violations[:20])
+
+
+class Campaign:
+    """The machines on one database, the clients, and the releases that follow one another."""
+
+    def __init__(self, kind: str, url: str, folder: Path, seed: int) -> None:
+        self.folder, self.random = folder, random.Random(seed)
+        self.report = Report(kind, seed)
+        self.book = self.report.book
+        self.db = Database(make_engine(url))
+        (folder / "placement.conf").write_text(SETTINGS.format(url=url.replace("%", "%%")))
+        self.releases = made_up(folder)
+        self.balancer = Balancer()
+        self.ports = free_ports(MACHINES)
+        self.running: dict[int, tuple[Release, Process]] = {}
+
+    def start(self, port: int, release: Release) -> None:
+        """Start a worker, and send to it once it answers."""
+        configuration = self.folder / "placement.conf"
+        words = release.words("api", "--port", port, "--threads", 6, "--config-file", configuration)
+        name = f"{release.name}-{port}"
+        process = Process(name, words, folder=self.folder, environment=release.environment)
+        self.running[port] = release, process
+        process.wait_until("it answers", lambda: answers(f"http://127.0.0.1:{port}/"), 60)
+        self.balancer.put_in(port)
+        self.report.swaps[release.name] += 1
+
+    def swap(self, port: int, release: Release) -> None:
+        """Replace the worker on a port as an operator does: drain, stop, start."""
+        self.balancer.drain(port)
+        self.running.pop(port)[1].stop()
+        self.start(port, release)
+
+    def stop(self) -> None:
+        """End all workers."""
+        for _, process in self.running.values():
+            process.stop()
+
+    def go_on(self, is_enough: Callable[[], object] = lambda: True) -> None:
+        """Let the clients get some more answers, until something is true.
+
+        :raises Violation: a promise is broken.
+        """
+        until = self.report.answered + SOME
+        wait_until(
+            "the clients go on",
+            lambda: self.book.violations or (self.report.answered >= until and is_enough()),
+            ENDS_S,
+        )
+        if self.report.violations:
+            raise Violation("the book says what")
+
+    def world(self) -> list[Actor]:
+        """Make the hosts, and return the clients."""
+        caller = Caller([self.balancer], self.book)
+        world = World(caller)
+        both = {"VCPU": CAPACITY, "MEMORY_MB": CAPACITY}
+        hosts = [world.host(**both) for _ in range(HOSTS)]
+        exchange, own = world.host(VCPU=CAPACITY), world.host(VCPU=coexistence.MUCH)
+        places = (world.host(VCPU=CAPACITY), world.host())
+        moved, *partners = (new_uuid() for _ in range(3))
+        world.claim({places[0]: {"VCPU": 2}}, moved)
+        for each in partners:
+            world.claim({exchange: {"VCPU": CAPACITY // 2}}, each)
+
+        def given(name: str) -> tuple[str, Caller, Book, str]:
+            return name, Caller([self.balancer], self.book), self.book, str(self.report.seed)
+
+        pair = (partners[0], partners[1])
+        return [
+            Claimant(*given("claimant 1"), hosts=hosts),
+            Claimant(*given("claimant 2"), hosts=hosts),
+            Reshaper(*given("reshaper"), pair=places, consumer=moved),
+            Exchanger(*given("exchanger"), host=exchange, pair=pair),
+            Seeker(*given("seeker")),
+            Looker(*given("looker"), host=own),
+        ]
+
+    def sync(self, release: Release) -> None:
+        """Upgrade the schema with a release, while others serve."""
+        begun_s = time.monotonic()
+        done = release.command(self.folder, "manage", "db", "sync")
+        self.report.sync_s[release.name] = time.monotonic() - begun_s
+        assert done.returncode == 0, done.stderr
+        assert schema.current(self.db) == release.revision
+
+    def upgrade(self, before: Release, after: Release, seconds: float) -> None:
+        """Take a release into use; for so long workers go back and forth."""
+        print(f"{time.strftime('%H:%M:%S')} {before.name} to {after.name}", flush=True)
+        end_s = time.monotonic() + seconds
+        self.sync(after)
+        self.go_on()
+        # A worker of the release before starts on the new schema.
+        self.swap(self.ports[0], before)
+        self.go_on()
+        self.swap(self.ports[0], after)
+        both = after.revision == ADDED
+        self.go_on((lambda: self._editions() == {0, 1}) if both else lambda: True)
+        while time.monotonic() < end_s:
+            port, release = self.random.choice(self.ports), self.random.choice((before, after))
+            self.swap(port, release)
+            self.go_on()
+        for port in self.ports:
+            if self.running[port][0] is not after:
+                self.swap(port, after)
+        self.go_on()
+
+    def _editions(self) -> set[int]:
+        """Return which releases have written the allocations that are there."""
+        return set(self._column("SELECT DISTINCT edition FROM allocations"))
+
+    def _column(self, words: str) -> Sequence[int]:
+        found: Sequence[int] = self.db.read(lambda tx: tx.connection.scalars(text(words)).all())
+        return found
+
+    def refuse_leap(self) -> None:
+        """A release that takes away what workers may need changes nothing: they are of this release."""
+        done = self.releases[-1].command(self.folder, "manage", "db", "sync")
+        assert done.returncode == 1
+        assert "db sync --stopped" in done.stderr
+        assert schema.current(self.db) == schema.HEAD
+
+    def refuse_start(self) -> None:
+        """A worker of this release does not start on what a later than the next one has made."""
+        done = self.releases[0].command(self.folder, "api", "--port", 0)
+        assert done.returncode == 1
+        assert "newer release" in done.stderr
+
+    def run(self, seconds: float) -> Report:
+        """Take all releases into use, one after the other."""
+        begun_s = time.monotonic()
+        self.sync(self.releases[0])
+        for port in self.ports:
+            self.start(port, self.releases[0])
+        actors = self.world()
+        arena = Arena(self.ports, self.db)
+        with (
+            coexistence.watched(arena, self.report.watched, LOOK_EVERY_S),
+            acting(actors, ENDS_S * PATIENCE),
+            suppress(Violation),
+        ):
+            self.go_on()
+            self.refuse_leap()
+            for before, after in pairwise(self.releases):
+                self.upgrade(before, after, seconds / (len(self.releases) - 1))
+            self.refuse_start()
+        if not self.report.violations:
+            for actor in actors:
+                actor.settle()
+        for found in invariants.violations(self.db):
+            self.book.blame(f"{found.invariant.name}: {found.examples}")
+        self.report.seconds = time.monotonic() - begun_s
+        return self.report
+
+
+@contextmanager
+def campaign(kind: str, seed: int) -> Iterator[Campaign]:
+    """Yield a campaign on an empty database."""
+    with ExitStack() as stack:
+        url = stack.enter_context(race_database(kind))
+        folder = stack.enter_context(public_folder("placement-rolling-"))
+        made = Campaign(kind, url, folder, seed)
+        stack.callback(made.db.dispose)
+        stack.callback(made.stop)
+        yield made
+
+
+def main() -> int:
+    """Run one campaign and print what came of it; 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.races.rolling_upgrade")
+    parser.add_argument("--database", choices=KINDS, default="mysql")
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=None, help="repeats order and choices")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else random.randrange(1, 2**31)
+    with campaign(options.database, seed) as made:
+        report = made.run(options.seconds)
+    print("\n".join(report.lines()))
+    return 1 if report.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
