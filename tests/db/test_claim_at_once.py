@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select, update
 
-from placement.db import change_rows, ledger_rows, ledger_writes, models, schema, standard_names
+from placement.db import change_rows, ledger_rows, ledger_writes, models
 from placement.db.database import Database, Transaction
-from placement.db.engine import make_engine
 from placement.db.inventory_rows import InventoryRow
 from placement.db.owner_usage_rows import CONSUMERS, Account
 from placement.errors import ObjectsChanged
@@ -17,7 +16,7 @@ from placement.inventory_record import InventoryRecord
 from placement.objects import allocation, ledger, replacement, resource_provider
 from placement.objects.allocation import AllocationChange
 from placement.objects.replacement import CapacityExceeded, ConsumerChange, NewAllocation
-from tests.support.databases import KINDS, scratch_database
+from tests.support.databases import synced
 from tests.support.hosts import add_host
 from tests.support.recorder import recorded
 
@@ -27,17 +26,13 @@ RECORD = InventoryRecord(
 )
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=["sqlite", "postgresql", "mysqlclient"])
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
     """Return a database of each kind, with its schema and the standard names."""
-    with scratch_database(request.param) as url:
-        made = Database(make_engine(url.replace("mysql+pymysql", "mysql")), attempts=lambda: 2)
-        schema.sync(made)
-        standard_names.synchronise(made)
+    with synced(request.param, attempts=lambda: 2) as made:
         # For a name that is new another transaction would wait.
         allocation.replace_allocations(made, change(add_host(made, VCPU=RECORD), VCPU=1))
         yield made
-        made.dispose()
 
 
 def stock(db: Database, made: str) -> list[InventoryRow]:

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from placement.db import models, schema, statements
+from placement.db import models, statements
 from placement.db.database import Database, Transaction
-from placement.db.engine import make_engine
-from tests.support.databases import KINDS, scratch_database
+from tests.support.databases import KINDS, synced
 
 TRAITS = models.traits
 MOMENT = datetime(2026, 5, 4, 3, 2, 1)
@@ -19,11 +18,8 @@ LATER = datetime(2026, 5, 4, 3, 2, 2)
 
 @pytest.fixture(scope="module", params=KINDS)
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
-    with scratch_database(request.param) as url:
-        found = Database(make_engine(url))
-        schema.sync(found)
+    with synced(request.param) as found:
         yield found
-        found.dispose()
 
 
 def row(name: str, created: datetime | None, updated: datetime | None) -> dict[str, Any]:
@@ -49,6 +45,7 @@ def test_rows_are_there_as_they_were_given(
     named = {given["name"] for given in rows}
 
     db.write(lambda tx: tx.connection.execute(TRAITS.delete()))
+
     def insert(tx: Transaction) -> None:
         (tx.insert_later if is_later else tx.insert)(TRAITS, rows)
 

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import select
 
-from placement.db import ledger_rows, ledger_writes, models, schema, standard_names, statements
+from placement.db import ledger_rows, ledger_writes, models, statements
 from placement.db.database import Database, Snapshot, Transaction
-from placement.db.engine import make_engine
 from placement.db.inventory_rows import InventoryRow
 from placement.db.owner_usage_rows import CONSUMERS, Account
 from placement.db.provider_rows import LockedProvider
 from placement.errors import ObjectsChanged
 from placement.objects import resource_provider
-from tests.support.databases import KINDS, scratch_database
+from tests.support.databases import synced
 from tests.support.hosts import add_host
 from tests.support.recorder import recorded
 
@@ -62,10 +61,8 @@ class Ending:
 class Ledger:
     """One scratch database."""
 
-    def __init__(self, url: str) -> None:
-        self.db = Database(make_engine(url), attempts=lambda: 2)
-        schema.sync(self.db)
-        standard_names.synchronise(self.db)
+    def __init__(self, db: Database) -> None:
+        self.db = db
 
     def hosts(self, count: int) -> list[Host]:
         """Create providers with three classes."""
@@ -105,13 +102,11 @@ def _state(tx: Snapshot, host: Host) -> tuple[int, int, list[int]]:
     return row[0], row[1], list(used)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=["sqlite", "postgresql", "mysqlclient"])
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
     """A ledger on each kind of database."""
-    with scratch_database(request.param) as url:
-        made = Ledger(url.replace("mysql+pymysql", "mysql"))
-        yield made
-        made.db.dispose()
+    with synced(request.param, attempts=lambda: 2) as db:
+        yield Ledger(db)
 
 
 def close(ledger: Ledger, ending: Ending) -> int:

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select, update
 
 from placement import errors
-from placement.db import invariants, ledger_rows, models, schema, standard_names
+from placement.db import invariants, ledger_rows, models, schema
 from placement.db.database import Database, StaleRead
 from placement.db.engine import make_engine
 from placement.db.statements import MOST
@@ -36,8 +36,6 @@ class Ledger:
         self.attempts = 10
         self.db = Database(make_engine(url), attempts=lambda: self.attempts)
         self.other = Database(make_engine(url))
-        schema.sync(self.db)
-        standard_names.synchronise(self.db)
         # Project and user exist from here on: what one writer has inserted and not committed, the
         # other would wait for, and both are this thread.
         self.put(str(uuid.uuid4()), self.host(), 1)
@@ -90,7 +88,7 @@ class Ledger:
 @pytest.fixture(scope="module", params=ROUTES)
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
     """A ledger by each route to a database."""
-    with scratch_route(request.param) as url:
+    with scratch_route(request.param, schema.HEAD, named=True) as url:
         made = Ledger(url)
         yield made
         made.db.dispose()

@@ -26,13 +26,13 @@ from sqlalchemy import (
 )
 
 from placement import telemetry
-from placement.db import coexistence_rows, models, schema, statements
+from placement.db import coexistence_rows, models, statements
 from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
 from placement.db.statements import CompiledStatement
 from placement.db.transport import Message, Observer
-from placement.errors import ObjectsChanged
-from tests.support.databases import ROUTES, scratch_route
+from placement.errors import ObjectsChanged, Unavailable
+from tests.support.databases import ROUTES, synced
 from tests.support.recorder import (
     Execute,
     Hook,
@@ -45,6 +45,7 @@ from tests.support.recorder import (
 
 TRAITS = models.traits
 MOMENT = datetime(2026, 5, 4, 3, 2, 1)
+FOR_EVER_S = 60
 ADD = CompiledStatement(
     text("INSERT INTO traits (name, created_at) VALUES (:name, :moment)").bindparams(
         bindparam("name", type_=TRAITS.c.name.type),
@@ -75,12 +76,9 @@ NUMBERS = (
 )
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
     """Return a database with its schema and one trait."""
-    with scratch_route(request.param) as url:
-        found = Database(make_engine(url))
-        schema.sync(found)
+    with synced(request.param) as found:
         add(found, "CUSTOM_A")
         yield found
-        found.dispose()
 
 
 def add(db: Database, name: str) -> int:
@@ -358,6 +356,18 @@ def test_each_statement_travels_alone_where_that_is_forbidden(db: Database) -> N
     begin = "START" if db.dialect == "mysql" else "BEGIN"
     assert sent == [[begin], ["SELECT"], ["INSERT"], ["COMMIT"]]
     assert len(read(db, "CUSTOM_ALONE")) == 1
+
+
+@pytest.mark.parametrize("db", ["postgresql", "pymysql", "mysqlclient"], indirect=True)
+def test_an_answer_is_waited_for_no_longer_than_said(db: Database) -> None:
+    """psycopg2 cannot give up by itself: a thread watches what this module sends, too."""
+    separate = "&" if db.engine.url.query else "?"
+    url = db.engine.url.render_as_string(hide_password=False)
+    sleep = func.pg_sleep if db.dialect == "postgresql" else func.sleep
+    engine = make_engine(f"{url}{separate}read_timeout=1&statement_timeout=0")
+    with pytest.raises((Unavailable, exc.DBAPIError)):
+        Database(engine, attempts=lambda: 1).read(lambda it: it.value(select(sleep(FOR_EVER_S))))
+    engine.dispose()
 
 
 def test_a_statement_counts_whatever_it_travels_with(db: Database) -> None:

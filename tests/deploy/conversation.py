@@ -76,7 +76,7 @@ def counted_claims(site: Site) -> int:
 
 
 class Load(Ledger):
-    """Clients that read, claim and give back without pause; every request must succeed."""
+    """Clients that read, claim and give back; every request must succeed."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(

@@ -16,6 +16,7 @@ from tests.deploy.test_hostile_clients import check, connected, status
 from tests.security.campaign import SERVERS, SERVERS_OWN
 from tests.support import deployment
 from tests.support.deployment import Site
+from tests.support.effort import in_one_process
 from tests.support.processes import public_folder
 
 pytestmark = pytest.mark.deploy
@@ -61,7 +62,7 @@ UPLOAD = 12 << 20
 """Bytes: more than ``max_request_body_size``."""
 
 
-@pytest.fixture(scope="module", params=SERVED)
+@pytest.fixture(scope="module", params=in_one_process("framing", *SERVED))
 def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, Site, list[Path]]]:
     """Each server with the configuration that we ship, and the logs of the service."""
     with public_folder("placement-framing-") as folder:

@@ -21,8 +21,8 @@ def apache_on_uwsgi(folder: Path) -> str:
     return shipped("apache/placement-uwsgi.conf", folder)
 
 
-def mod_wsgi_site(folder: Path) -> str:
-    """The shipped site, with the packages of this environment on Debian's own interpreter."""
+def mod_wsgi_path() -> str:
+    """Return the option that gives Debian's own interpreter the packages of this environment."""
     module = deployment.APACHE_MODULES / "mod_wsgi.so"
     if not module.exists():
         lacking("libapache2-mod-wsgi-py3")
@@ -30,15 +30,20 @@ def mod_wsgi_site(folder: Path) -> str:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     if made_for is None or made_for[1].decode() != version:
         pytest.skip(f"mod_wsgi is made for another Python than {version}")
-    (folder / "placement.wsgi").write_text(shipped("apache/placement.wsgi", folder))
     packages = Path(sys.prefix) / f"lib/python{version}/site-packages"
+    return f"python-path={deployment.ROOT}:{packages}"
+
+
+def mod_wsgi_site(folder: Path) -> str:
+    """The shipped site, with the packages of this environment on Debian's own interpreter."""
+    (folder / "placement.wsgi").write_text(shipped("apache/placement.wsgi", folder))
     return shipped(
         "apache/placement-mod-wsgi.conf",
         folder,
         **{
             # Like a user that ``adduser --system`` makes it has no home.
             "user=placement group=placement": "user=nobody group=nogroup",
-            "python-home=/opt/placement": f"python-path={deployment.ROOT}:{packages}",
+            "python-home=/opt/placement": mod_wsgi_path(),
         },
     )
 

@@ -20,6 +20,7 @@ from tests.deploy.test_servers import mod_wsgi_site
 from tests.security.campaign import SERVERS
 from tests.support import deployment
 from tests.support.deployment import Site
+from tests.support.effort import in_one_process
 from tests.support.processes import PATIENCE, public_folder
 
 pytestmark = pytest.mark.deploy
@@ -99,7 +100,7 @@ NAMED = {
 }
 
 
-@pytest.fixture(scope="module", params=NAMED)
+@pytest.fixture(scope="module", params=in_one_process("unread", *NAMED))
 def place(request: pytest.FixtureRequest) -> Iterator[tuple[Server, Site]]:
     server = NAMED[request.param]
     with public_folder("placement-unread-") as folder:

@@ -17,6 +17,7 @@ from placement.db.engine import make_engine
 from placement.db.transport import Message
 from tests.promise.stage import driver_id
 from tests.support.databases import ROUTES, opened, scratch_route
+from tests.support.processes import PATIENCE
 from tests.support.recorder import Hook
 from tests.support.service import Service, configure
 
@@ -30,7 +31,7 @@ READS = (
     f"/resource_providers/{HOST}/usages",
     "/allocation_candidates?resources=VCPU:1",
 )
-GOODBYE_S = 10.0
+GOODBYE_S = 10.0 * PATIENCE
 
 
 @pytest.fixture(params=[route for route in ROUTES if route in USUAL or (LONG and route != "sqlite")])

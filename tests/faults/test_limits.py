@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from placement import errors
-from placement.db import schema, standard_names
+from placement.db import schema
 from placement.db.database import Database, StaleRead
 from placement.db.engine import make_engine
 from tests.support.databases import KINDS, scratch_database
@@ -28,11 +28,7 @@ pytestmark = pytest.mark.timeout(60)
 @pytest.fixture(params=KINDS)
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of a database of each kind with our tables."""
-    with scratch_database(request.param) as made:
-        database = Database(make_engine(made))
-        schema.sync(database)
-        standard_names.synchronise(database)
-        database.dispose()
+    with scratch_database(request.param, schema.HEAD, named=True) as made:
         yield made
 
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Table
 
-from placement.db import models, schema, standard_names
+from placement.db import models
 from placement.db.database import Database
-from placement.db.engine import make_engine
 from placement.objects import allocation
 from placement.objects.allocation import AllocationChange
 from placement.objects.replacement import ConsumerChange
-from tests.support.databases import KINDS, scratch_database
+from tests.support.databases import KINDS, synced
 from tests.support.hosts import add_host
 
 HOST = str(uuid.uuid4())
@@ -21,13 +20,9 @@ HELD = {"VCPU": 2, "DISK_GB": 5}
 
 @pytest.fixture(scope="module", params=KINDS)
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
-    with scratch_database(request.param) as url:
-        found = Database(make_engine(url))
-        schema.sync(found)
-        standard_names.synchronise(found)
+    with synced(request.param) as found:
         add_host(found, HOST, **dict.fromkeys(HELD, 100))
         yield found
-        found.dispose()
 
 
 def claim(db: Database, owner: str, type_name: str | None) -> str:

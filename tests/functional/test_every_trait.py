@@ -5,20 +5,16 @@ from datetime import datetime
 import pytest
 
 from placement.db import schema
-from placement.db.database import Database
-from placement.db.engine import make_engine
 from placement.objects import trait
 from placement.objects.trait import EveryTrait
-from tests.support.databases import KINDS, scratch_database
+from tests.support.databases import KINDS, opened, scratch_database
 from tests.support.recorder import recorded
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_another_worker_changed_is_seen(kind: str) -> None:
     """Also when a deleted trait was the newest, and the next one may get its id."""
-    with scratch_database(kind) as url:
-        here, there = Database(make_engine(url)), Database(make_engine(url))
-        schema.sync(there)
+    with scratch_database(kind, schema.HEAD) as url, opened(url) as here, opened(url) as there:
         every = EveryTrait(here)
         assert every.listing() == ([], None)
         for name in ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C"):
@@ -33,5 +29,3 @@ def test_what_another_worker_changed_is_seen(kind: str) -> None:
         with recorded(here) as statements:
             every.listing()
         assert len(statements) == 1
-        for db in (here, there):
-            db.dispose()

@@ -50,7 +50,7 @@ def build(path: Path) -> unittest.TestSuite:
         content,
         str(SUITES),
         str(uuid.uuid4()),
-        None,
+        80,
         gabbi_fixtures,
         gabbi_fixtures.application,
         handlers=[handler() for handler in (*handlers.RESPONSE_HANDLERS, InAnyOrder)],

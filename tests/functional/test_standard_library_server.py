@@ -15,10 +15,11 @@ from placement.routes import EXPLORER, INSIGHT, PROVIDER, ROUTES
 from placement.web.dispatch import Actions
 from tests.support import bodies
 from tests.support.client import Answer, Client
+from tests.support.processes import PATIENCE
 from tests.support.service import running
 
 TABLE: dict[str, dict[str, Actions]] = ROUTES | INSIGHT | EXPLORER
-ANSWERED_S = 20
+ANSWERED_S = 20 * PATIENCE
 HOST, GPU = (f"5d000000-0000-4000-8000-00000000000{n}" for n in (1, 2))
 CONSUMER = "ca000000-0000-4000-8000-000000000001"
 INVENTORIES = PROVIDER + "/inventories"

@@ -34,7 +34,7 @@ TESTS = {
         "tests/db/test_ledger_conflicts.py",
         "tests/db/test_ledger_gaps.py",
         "tests/db/test_isolation.py",
-        "tests/functional/test_statements.py",
+        "tests/docs/test_statements.py",
     ),
     "placement/objects": (
         "tests/property/test_ledger_model.py",
@@ -42,7 +42,7 @@ TESTS = {
         "tests/db/test_ledger_gaps.py",
         "tests/db/test_ledger_conflicts.py",
         "tests/functional/test_coexistence.py",
-        "tests/functional/test_statements.py",
+        "tests/docs/test_statements.py",
     ),
     "placement/search": (
         "tests/search/test_examples.py",

@@ -48,7 +48,7 @@ def completed(script: Path, line: str, last: str = "") -> set[str]:
     [
         ("placement-manage", "d", {"db"}),
         ("placement-manage db", "s", {"sync", "stamp"}),
-        ("placement-manage --config-file x db sync", "--", {"--finish", "--help"}),
+        ("placement-manage --config-file x db sync", "--", {"--finish", "--stopped", "--help"}),
         ("placement-manage config check --before", "", {"start", "reload"}),
         ("placement-status upgrade", "ch", {"check"}),
         ("placement-tree apply", "--al", {"--allow-reshape"}),
@@ -80,4 +80,4 @@ def test_without_the_library_the_command_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert manage.run(["--shell_completion", "bash"]) == 1
-    assert "pip install 'placement[completion]'" in capsys.readouterr().err
+    assert "pip install 'placement-service[completion]'" in capsys.readouterr().err

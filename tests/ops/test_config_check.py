@@ -14,8 +14,11 @@ from placement.cmd import manage
 from placement.db import schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
+from placement.objects import coexistence
+from placement.version import VERSION
 from tests.ops.conftest import AT_HEAD, Command, on
 from tests.ops.test_startup import Starter, critical, start  # noqa: F401
+from tests.support.databases import opened, scratch_database
 
 IDENTITY = """
 [keystone_authtoken]
@@ -60,6 +63,24 @@ def check(
 
 def test_nothing_to_find(check: Check) -> None:
     assert check() == (0, [])
+
+
+def test_the_openstack_service_beside_it(
+    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two distributions own the package: a line says which, and a start is not stopped."""
+    folder = tmp_path / "site" / "openstack_placement-16.0.0.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: openstack-placement\nVersion: 16.0.0\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+
+    code, [line] = check("", "--before", "start")
+
+    assert code == 0
+    owners = f"placement-service {VERSION} and openstack-placement 16.0.0"
+    assert line.startswith(f"warning: Two distributions own the package placement: {owners}.")
 
 
 def test_misspelt_options(check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +313,23 @@ def user_who_may_only_read(url: str) -> Iterator[str]:
         administrator.dispose()
 
 
+def test_a_shared_database_is_told_and_no_fault(check: Check, synced: str, start: Starter) -> None:  # noqa: F811
+    """The start says the same, and serves."""
+    with opened(synced) as database:
+        coexistence.release(database)
+
+    for more in ((), ("--before", "reload")):
+        code, lines = check("", *more)
+
+        assert code == 0
+        assert len(lines) == 1
+        assert lines[0].startswith("warning: The OpenStack service may write to this database too, since 20")
+
+    started = start(synced)
+    assert "STARTED 200" in started.stdout
+    assert started.stdout.count("The OpenStack service may write to this database too, since 20") == 1
+
+
 @AT_HEAD
 @on("mysql", "postgresql")
 def test_missing_rights(check: Check, start: Starter, url: str) -> None:  # noqa: F811
@@ -307,6 +345,48 @@ def test_missing_rights(check: Check, start: Starter, url: str) -> None:  # noqa
     assert "SELECT inventories" not in lines[0]
     assert started.returncode == 1
     assert "lacks rights" in critical(started)
+
+
+@pytest.mark.postgresql
+def test_database_that_cannot_hold_every_name(
+    check: Check,
+    start: Starter,  # noqa: F811
+) -> None:
+    """The check and the start say which parameter and what to do; the service starts."""
+    with scratch_database("postgresql", character_set="LATIN1") as url:
+        with opened(url) as database:
+            schema.sync(database)
+        given = f"{url}?client_encoding=latin1"
+        code, lines = check("", url=given)
+        started = start(given).stdout
+
+        assert check("", "--before", "start", url=given)[0] == 0
+
+    assert code == 1
+    assert len(lines) == 2
+    for line in lines:
+        assert line.removeprefix("error: ") in started
+    assert lines[0].startswith("error: client_encoding=latin1 in the URL of the database is not")
+    assert "the encoding LATIN1" in lines[1]
+    assert "createdb --encoding=UTF8" in lines[1]
+    assert "STARTED 200" in started
+
+
+@AT_HEAD
+@on("mysql")
+def test_column_that_cannot_hold_every_name(check: Check, database: Database, url: str) -> None:
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql(
+            "ALTER TABLE projects MODIFY external_id VARCHAR(255) CHARACTER SET latin1 NOT NULL"
+        )
+
+    code, lines = check("", url=f"{url}?charset=gbk")
+
+    assert code == 1
+    assert [line.split(" ")[1] for line in lines] == ["charset=gbk", "The"]
+    assert "external_id of the table projects has the character set latin1" in lines[1]
+    assert "ALTER TABLE projects CONVERT TO CHARACTER SET utf8mb4" in lines[1]
+    assert len(check("", url=f"{url}?charset=utf8")[1]) == 1
 
 
 # The identity service

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from placement.version import VERSION
 from tests.support.processes import lacking, require_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +74,8 @@ def test_bill_of_materials_names_what_is_installed(packages: tuple[Path, set[str
         r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", (ROOT / "requirements.lock").read_text(), re.M
     )
     assert said["bomFormat"] == "CycloneDX"
-    assert said["metadata"]["component"]["name"] == "placement"
+    assert said["metadata"]["component"]["name"] == "placement-service"
+    assert said["metadata"]["component"]["version"] == VERSION
     assert {(each["name"], each["version"]) for each in said["components"]} == set(locked)
     assert all(each["externalReferences"][0]["hashes"] for each in said["components"])
 
@@ -83,7 +85,7 @@ def test_wheel_has_every_file_of_the_package(packages: tuple[Path, set[str]]) ->
     made, names = packages
     (wheel,) = made.glob("*.whl")
     found = {
-        name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith("placement-")
+        name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith("placement_service-")
     }
 
     assert found == {name for name in names if name.startswith("placement/")}

@@ -1,7 +1,9 @@
 """Each program starts as an operator starts it: from its script, in an interpreter of its own."""
 
+import re
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -31,10 +33,24 @@ def test_each_program_starts(environment: dict[str, str], program: str) -> None:
     assert result.stdout.startswith(f"usage: {program}")
 
 
-def test_version_of_the_program(environment: dict[str, str]) -> None:
-    result = start(environment, "placement-manage", "--version")
+@pytest.mark.parametrize("program", MODULES)
+def test_version_of_each_program(environment: dict[str, str], program: str) -> None:
+    """Alone it costs no library; among other words it is an option of the program's own parser."""
+    alone = start(environment | {"PYTHONPROFILEIMPORTTIME": "1"}, program, "--version")
+    imported = re.findall(r"\| +([a-z0-9_]+)(?:\.\S+)?$", alone.stderr, re.MULTILINE)
 
-    assert (result.returncode, result.stdout) == (0, f"{VERSION}\n")
+    assert (alone.returncode, alone.stdout) == (0, f"{VERSION}\n")
+    assert "placement" in imported
+    assert not {"sqlalchemy", "oslo_config", "argparse", "keystoneauth1", "yaml"} & set(imported)
+    assert start(environment, program, "--version", "--version").stdout == f"{VERSION}\n"
+
+
+def test_every_program_begins_where_the_version_is_known() -> None:
+    """An entry point that leads past it would load everything for ``--version``."""
+    programs = entry_points(group="console_scripts").select(module="placement.cmd.entry_points")
+    modules = {program.name: program.attr for program in programs}
+
+    assert modules | {"placement-api": "api"} == MODULES
 
 
 def test_a_program_that_fails_says_so(environment: dict[str, str], sqlite_url: str) -> None:

@@ -66,6 +66,33 @@ def test_configuration_sample_has_every_group(group: str) -> None:
     assert sample.count(f"[{group}]\n") == 1
 
 
+def test_deployment_tools_find_what_the_samples_are_made_from(tmp_path: Path) -> None:
+    """Kolla copies ``etc/placement/*`` and names both files there; each generates its sample."""
+    for tool, made_from, name in (
+        ("oslo-config-generator", "config-generator.conf", "placement.conf.sample"),
+        ("oslopolicy-sample-generator", "policy-generator.conf", "policy.yaml.sample"),
+    ):
+        made = tmp_path / name
+        generated(tool, "--config-file", f"etc/placement/{made_from}", "--output-file", str(made))
+        sample = (ROOT / "etc" / name).read_text()
+        assert f"output_file = etc/{name}\n" in (ROOT / "etc" / "placement" / made_from).read_text()
+        # The libraries' parts may be of another release of theirs.
+        assert ("[placement_database]" in made.read_text()) == ("[placement_database]" in sample)
+        assert name == "placement.conf.sample" or made.read_text() == sample
+
+
+def test_deployment_tools_check_a_configuration(tmp_path: Path) -> None:
+    """Kolla's check refuses what is not an option, by the same file."""
+    conf = tmp_path / "placement.conf"
+    asked = ("--config-file", "etc/placement/config-generator.conf", "--input-file", str(conf))
+    conf.write_text("[placement_database]\nconnection = sqlite://\n")
+    generated("oslo-config-validator", *asked)
+
+    conf.write_text("[placement_database]\nconection = sqlite://\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        generated("oslo-config-validator", *asked)
+
+
 def test_configuration_sample_shows_the_defaults_of_the_service() -> None:
     sample = (ROOT / "etc" / "placement.conf.sample").read_text()
 

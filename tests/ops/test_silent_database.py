@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, exc, make_url, text
 
 from placement.cmd import manage, status
 from placement.db.deadlines import connect, longest_attempt_s
-from tests.support.databases import opened, scratch_database
+from tests.support.databases import opened, scratch_database, scratch_route
 from tests.support.processes import PATIENCE, free_port
 
 SLOW = 20
@@ -113,6 +113,21 @@ def test_libpq_goes_on_from_a_silent_host_to_the_next() -> None:
         both = url.set(host=None, port=None).update_query_dict({"host": hosts})
         with opened(f"{both.render_as_string(hide_password=False)}&connect_timeout=2") as database:
             assert database.read(lambda reader: reader.value(text("SELECT 1"))) == 1
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("route", ["pymysql", "mysqlclient"])
+def test_mariadb_goes_on_from_a_silent_host_to_the_next(route: str) -> None:
+    """After its ``connect_timeout``; and the next may be a server that is in no cluster."""
+    with scratch_route(route) as made, silent(socket.AF_INET, "127.0.0.1") as port:
+        url = make_url(made)
+        hosts = [f"127.0.0.1:{port}", f"{url.host}:{url.port or 3306}"]
+        both = url.set(host=None, port=None).update_query_dict({"host": hosts})
+        limits = "connect_timeout=1&read_timeout=600"
+        with opened(f"{both.render_as_string(hide_password=False)}&{limits}") as database:
+            assert database.read(lambda reader: reader.value(text("SELECT 1"))) == 1
+            # The connection that was made has the time that statements have.
+            assert database.read(lambda reader: reader.value(text("SELECT SLEEP(2)"))) == 0
 
 
 def test_an_attempt_that_hangs_leaves_room_for_the_next() -> None:

@@ -1,6 +1,7 @@
 """How the application starts (specification 06 sections 1 to 3 and 7.5)."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from placement import conf as configuration
 from placement import db_api, deploy
 from placement.db import models, schema, standard_names
 from placement.db.database import Database, Transaction
+from placement.version import VERSION
 from tests.ops import clouds
 from tests.ops.conftest import AT_HEAD, on
 from tests.ops.test_schema_history import differences
@@ -75,6 +77,33 @@ def test_environment_alone_is_enough(environment: dict[str, str], sqlite_url: st
     assert "STARTED 200" in result.stdout, result.stderr
     (line,) = [line for line in result.stdout.splitlines() if line.startswith("COLLECTABLE")]
     assert int(line.split()[1]) < 5_000
+
+
+def test_the_openstack_service_beside_it_is_noticed(
+    environment: dict[str, str], synced: str, tmp_path: Path
+) -> None:
+    """In one line, with both distributions and their versions."""
+    folder = tmp_path / "site" / "openstack_placement-16.0.0.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: openstack-placement\nVersion: 16.0.0\n"
+    )
+    paths = os.pathsep.join(filter(None, [str(tmp_path / "site"), environment.get("PYTHONPATH")]))
+
+    result = subprocess.run(
+        [sys.executable, *LINE],
+        env=of_start({**environment, "PYTHONPATH": paths}, synced),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert "STARTED 200" in result.stdout, result.stderr
+    log = (result.stdout + result.stderr).splitlines()
+    [line] = [line for line in log if "Two distributions own" in line]
+    assert "WARNING" in line
+    assert f"placement-service {VERSION} and openstack-placement 16.0.0" in line
 
 
 def write_configuration(folder: Path, url: str) -> None:

@@ -17,9 +17,10 @@ from placement.db import transport
 from placement.db.database import Database
 from placement.db.transport import Message
 from tests.promise.stage import Stage, driver_id
+from tests.support.processes import PATIENCE
 from tests.support.recorder import Execute, Hook, observed, replaced_driver
 
-GOODBYE_S = 10.0
+GOODBYE_S = 10.0 * PATIENCE
 
 Meaning = Literal["conflict", "gone", "fatal", "refused"]
 """To begin again; the connection is lost; nothing helps; the database takes no writes."""

@@ -19,10 +19,11 @@ from sqlalchemy import Connection
 from placement.db.database import Database
 from placement.db.transport import Message
 from tests.promise.stage import Order, Stage, connection_id
+from tests.support.processes import PATIENCE
 from tests.support.recorder import Hook
 
 LETTERS = "ABC"
-HANGS_S = 30.0
+HANGS_S = 30.0 * PATIENCE
 PATIENCE_S = 0.002
 """After this the database is asked whether a statement waits for a lock; then each time after twice as long:
 on a busy machine the questions themselves would keep the statement waiting."""

@@ -82,7 +82,6 @@ class Stage:
         self.route = route
         self.kind, _ = ROUTES[route]
         self.db = _database(url.replace("multi_statements=0", "multi_statements=1"))
-        schema.sync(self.db)
         conf = configure("sqlite", placement_database__connection=url)
         self.players = [Service(conf, _database(url, attempts)) for _ in range(players)]
         self._revisions: dict[str, int] = {}

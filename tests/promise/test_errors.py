@@ -22,7 +22,7 @@ from tests.promise.injection import FAULTS, Fault, Injection, Texts, injected, r
 from tests.promise.scenes import REQUESTS, Scene
 from tests.promise.stage import Rows, Stage, stage
 from tests.support.databases import ROUTES
-from tests.support.effort import LONG
+from tests.support.effort import LONG, in_one_process
 
 TOGETHER = ("postgresql", "pymysql", "mysqlclient")
 """By these several statements are one message."""
@@ -42,10 +42,7 @@ class Clean:
 
 
 # What one request has tried others leave out, so one process tries all of a route.
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(each, marks=pytest.mark.xdist_group(f"errors {each}")) for each in ROUTES],
-)
+@pytest.fixture(scope="module", params=in_one_process("errors", *ROUTES))
 def place(request: pytest.FixtureRequest) -> Iterator[Stage]:
     # Formatting the tracebacks of all these errors takes longer than the requests.
     logging.disable()

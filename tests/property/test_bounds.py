@@ -46,6 +46,10 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
         yield made
 
 
+sqlite_alone = pytest.mark.parametrize("service", ["sqlite"], indirect=True)
+"""For what no database sees: a body that is refused, a search in memory, what is remembered."""
+
+
 def uuid(number: int, child: int) -> str:
     """Return the uuid of a host, or of one of its children."""
     return f"10000000-0000-4000-8000-{number:06}{child:06}"
@@ -76,6 +80,7 @@ def nested(depth: int, opening: str, closing: str) -> bytes:
     return (opening * depth + "1" + closing * depth).encode()
 
 
+@sqlite_alone
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -105,6 +110,7 @@ def test_a_body_that_is_too_much_is_refused(service: Service, body: bytes, statu
         send(service, "DELETE", f"/resource_providers/{response.json['uuid']}")
 
 
+@sqlite_alone
 def test_a_body_without_end_is_read_no_further_than_allowed(service: Service) -> None:
     """Chunked bodies announce no length."""
 
@@ -168,6 +174,7 @@ def test_room_of_very_many_classes_is_looked_for(service: Service) -> None:
     assert response.json == {"resource_providers": []}
 
 
+@sqlite_alone
 @pytest.mark.parametrize(
     ("query", "status", "found"),
     [
@@ -237,12 +244,9 @@ def _resident_mb() -> float:
     return pages * resource.getpagesize() / MEGABYTE
 
 
-@pytest.mark.parametrize("service", ["sqlite"], indirect=True)
+@sqlite_alone
 def test_memory_stays_flat_under_refused_and_odd_requests(service: Service) -> None:
-    """Names, versions, roles and queries that never come twice fill no cache for good.
-
-    What is remembered does not depend on the database.
-    """
+    """Names, versions, roles and queries that never come twice fill no cache for good."""
 
     def burst(first: int, count: int) -> None:
         for number in range(first, first + count):

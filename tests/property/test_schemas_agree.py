@@ -42,17 +42,20 @@ instances = st.one_of(*vocabulary.BODIES.values(), vocabulary.trees) | st.dictio
 )
 
 
-def test_schemas_are_found() -> None:
-    assert len(SCHEMAS) >= 20
-
-
-@settings(
+fuzzed = settings(
     max_examples=examples(1500),
     deadline=None,
     database=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )
+
+
+def test_schemas_are_found() -> None:
+    assert len(SCHEMAS) >= 20
+
+
+@fuzzed
 @given(instance=instances, pick=st.sampled_from(sorted(SCHEMAS)))
 def test_both_validators_agree(instance: Any, pick: int) -> None:
     name, schema = SCHEMAS[pick]
@@ -60,13 +63,7 @@ def test_both_validators_agree(instance: Any, pick: int) -> None:
     assert schema._accepts(instance) is explained, (name, instance)
 
 
-@settings(
-    max_examples=examples(1500),
-    deadline=None,
-    database=None,
-    print_blob=True,
-    suppress_health_check=list(HealthCheck),
-)
+@fuzzed
 @given(instance=instances, pick=st.sampled_from(sorted(SCHEMAS)))
 def test_the_words_are_those_of_the_library(instance: Any, pick: int) -> None:
     """But for texts that end in a newline, which the library lets a pattern's end match."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from placement.db import invariants, models, schema, standard_names
+from placement.db import invariants, models, schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.objects import (
@@ -92,11 +92,9 @@ class Arena:
 def arena(request: pytest.FixtureRequest) -> Iterator[Arena]:
     """An arena on each kind of database."""
     with ExitStack() as stack:
-        made = Arena(stack.enter_context(scratch_database(request.param, schema.HEAD)))
+        made = Arena(stack.enter_context(scratch_database(request.param, schema.HEAD, named=True)))
         for each in made.databases:
             stack.callback(each.dispose)
-        schema.sync(made.db)
-        standard_names.synchronise(made.db)
         yield made
 
 

@@ -4,6 +4,7 @@ import json
 import threading
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -15,6 +16,7 @@ from placement.client.report import ReportClient
 from placement.client.tracker import ResourceTracker
 from tests.support import bodies
 from tests.support.client import HANGS_S, Answer, Client
+from tests.support.processes import wait_until
 from tests.support.racing import Arena, emptied_arena, in_arenas
 from tests.support.world import World
 
@@ -58,6 +60,20 @@ def used(servers: Arena, provider: str) -> dict[str, int]:
     return servers.send("GET", f"/resource_providers/{provider}/usages").json["usages"]
 
 
+def is_booted(client: Client, path: str) -> bool:
+    """Claim the first candidate; say whether that was granted.
+
+    A candidate of before the reshape is refused, and there is none while what moves is closed.
+    """
+    candidates = client.send("GET", path).json["allocation_requests"]
+    if not candidates:
+        return False
+    places = {key: held["resources"] for key, held in candidates[0]["allocations"].items()}
+    answer = try_claim(client, str(uuid.uuid4()), places)
+    assert answer.status in (204, 409), answer.text
+    return answer.status == 204
+
+
 def boot_until(ended: threading.Event, client: Client, root: str) -> int:
     """Ask for candidates and claim the first, again and again; return how many VGPU were claimed."""
     vgpus = number = 0
@@ -65,16 +81,8 @@ def boot_until(ended: threading.Event, client: Client, root: str) -> int:
         number += 1
         wanted = "VCPU:1" + (",VGPU:1" if number % 5 == 0 else "")
         path = f"/allocation_candidates?resources={wanted}&in_tree={root}&limit=5"
-        for _ in range(20):  # a candidate of before the reshape is refused
-            candidate = client.send("GET", path).json["allocation_requests"][0]
-            places = {key: held["resources"] for key, held in candidate["allocations"].items()}
-            answer = try_claim(client, str(uuid.uuid4()), places)
-            assert answer.status in (204, 409), answer.text
-            if answer.status == 204:
-                vgpus += "VGPU" in wanted
-                break
-        else:
-            pytest.fail("a boot found no place")
+        wait_until("a boot finds a place", partial(is_booted, client, path), HANGS_S)
+        vgpus += "VGPU" in wanted
         ended.wait(PAUSE_S)
     return vgpus
 

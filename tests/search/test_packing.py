@@ -126,6 +126,15 @@ def test_a_group_without_resources_may_name_another_tree():
     assert pack(load(world.records.values()), asked, None, 200).count == 3
 
 
+def test_a_request_without_resources_is_refused():
+    """It would fit without end; the API lets no such request through."""
+    world = World()
+    world.host("h", VCPU=8)
+
+    with pytest.raises(ValueError, match="without resources"):
+        pack(world.cloud(), ask(group("_A", required=["HW_CPU_X86_VMX"])), None, 200)
+
+
 def test_a_bound_that_is_reached_says_so():
     world = World().host("a")
     for number in range(2):

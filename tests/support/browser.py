@@ -13,6 +13,8 @@ ARGUMENTS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 ANSWER_MS = 20_000
+# The time that a context is given does not hold for expect(), which would wait for five seconds.
+expect.set_options(timeout=ANSWER_MS)
 
 
 @pytest.fixture(scope="session")

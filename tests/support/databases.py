@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import sqlalchemy
 
-from placement.db import schema
+from placement.db import schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support.effort import CI
@@ -92,17 +92,19 @@ def require(kind: str) -> None:
 
 
 @contextlib.contextmanager
-def scratch_route(route: str, revision: str | None = None) -> Iterator[str]:
+def scratch_route(
+    route: str, revision: str | None = None, *, named: bool = False
+) -> Iterator[str]:
     """Make a database, yield the URL that leads to it by one of ``ROUTES``, and drop it.
 
-    :param revision: of :func:`scratch_database`.
+    :param revision: of :func:`scratch_database`, like ``named``.
     """
     kind, driver = ROUTES[route]
     if route == "mysqlclient" and importlib.util.find_spec("MySQLdb") is None:
         if CI:
             pytest.fail("CI needs mysqlclient")
         pytest.skip("mysqlclient is not installed")
-    with scratch_database(kind, revision) as given:
+    with scratch_database(kind, revision, named=named) as given:
         url = sqlalchemy.make_url(given).set(drivername=driver)
         if route.endswith("-alone"):
             url = url.update_query_dict({"multi_statements": "0"})
@@ -125,13 +127,33 @@ def opened(url: str, **options: Any) -> Iterator[Database]:
 
 
 @contextlib.contextmanager
-def scratch_database(kind: str, revision: str | None = None) -> Iterator[str]:
+def synced(kind: str, **options: Any) -> Iterator[Database]:
+    """Make a database as ``placement-manage db sync`` leaves it, open it, and drop it.
+
+    :param kind: or one of ``ROUTES``.
+    :param options: of :class:`Database`.
+    """
+    scratch = scratch_route if kind in ROUTES else scratch_database
+    with scratch(kind, schema.HEAD, named=True) as url:
+        database = Database(make_engine(url), **options)
+        try:
+            yield database
+        finally:
+            database.dispose()
+
+
+@contextlib.contextmanager
+def scratch_database(
+    kind: str, revision: str | None = None, *, named: bool = False, character_set: str = ""
+) -> Iterator[str]:
     """Make a database, yield its SQLAlchemy URL, and drop it.
 
     :param revision: of its schema, copied from a database that this process migrates once; None: it is empty.
+    :param character_set: of the database, instead of the server's; on PostgreSQL it then begins empty.
+    :param named: with the standard traits and resource classes.
     """
     require(kind)
-    template = _template(kind, revision) if revision else None
+    template = _template(kind, revision, named) if revision else None
     if kind == "sqlite":
         with tempfile.TemporaryDirectory(prefix="placement-") as folder:
             file = Path(folder) / "placement.sqlite"
@@ -144,7 +166,12 @@ def scratch_database(kind: str, revision: str | None = None) -> Iterator[str]:
     name = f"placement_{uuid.uuid4().hex[:12]}"
     with _admin_connection(url) as connection:
         copied = f" TEMPLATE {template}" if template and kind == "postgresql" else ""
-        connection.exec_driver_sql(f"CREATE DATABASE {name}{copied}")
+        encoded = {
+            "postgresql": f" TEMPLATE template0 LOCALE 'C' ENCODING '{character_set}'",
+            "mysql": f" CHARACTER SET {character_set}",
+        }
+        made_so = encoded[kind] if character_set else copied
+        connection.exec_driver_sql(f"CREATE DATABASE {name}{made_so}")
         if kind == "postgresql":
             connection.exec_driver_sql(f"ALTER DATABASE {name} SET synchronous_commit = off")
         elif template:
@@ -158,22 +185,25 @@ def scratch_database(kind: str, revision: str | None = None) -> Iterator[str]:
             connection.exec_driver_sql(f"DROP DATABASE {name}{force}")
 
 
-_TEMPLATES: dict[tuple[str, str], str] = {}
-"""The databases that are copied, by kind and revision: a file, or a name on the server. Dropped at exit."""
+_TEMPLATES: dict[tuple[str, str, bool], str] = {}
+"""The copied databases, by kind, revision and names: a file, or a name on the server. Dropped at exit."""
 
 
-def _template(kind: str, revision: str) -> str:
-    """Return the database with this schema and no rows but its own, made from the newest older one."""
-    if (kind, revision) not in _TEMPLATES:
-        before = schema.REVISIONS[: schema.REVISIONS.index(revision)]
-        older = [each for each in before if (kind, each) in _TEMPLATES]
-        scratch = scratch_database(kind, older[-1] if older else None)
+def _template(kind: str, revision: str, named: bool) -> str:
+    """Return the database with this schema, made from the newest older one; with names, from the nameless."""
+    if (kind, revision, named) not in _TEMPLATES:
+        *older, newest = schema.REVISIONS[: schema.REVISIONS.index(revision) + 1]
+        known = [each for each in older if (kind, each, False) in _TEMPLATES]
+        scratch = scratch_database(kind, newest if named else known[-1] if known else None)
         url = scratch.__enter__()
         atexit.register(scratch.__exit__, None, None, None)
         with opened(url) as database:
-            schema.sync(database, target=revision)
-        _TEMPLATES[kind, revision] = sqlalchemy.make_url(url).database or ""
-    return _TEMPLATES[kind, revision]
+            if named:
+                standard_names.synchronise(database)
+            else:
+                schema.sync(database, target=revision)
+        _TEMPLATES[kind, revision, named] = sqlalchemy.make_url(url).database or ""
+    return _TEMPLATES[kind, revision, named]
 
 
 @functools.cache

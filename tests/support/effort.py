@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,11 @@ SEEDS = "two thirds of the random examples: CI=true runs them"
 def examples(count: int) -> int:
     """Return how many of so many random examples are tried: a third by default, all in CI."""
     return count if CI or LONG else -(-count // 3)
+
+
+def in_one_process(what: str, *params: str) -> list[Any]:
+    """Return the parameters of a fixture; one process of the tests runs all that use one of these."""
+    return [pytest.param(each, marks=pytest.mark.xdist_group(f"{what} {each}")) for each in params]
 
 
 def left_out(item: pytest.Item) -> str | None:

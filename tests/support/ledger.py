@@ -1,4 +1,4 @@
-"""Claims without pause through every site, and what was acknowledged compared with what is there."""
+"""Claims through every site, and what was acknowledged compared with what is there."""
 
 import threading
 import time
@@ -22,6 +22,7 @@ from tests.support.world import World
 
 RECOVERS_S = 15
 CALM_S = 3
+REST_S = 0.01
 AMOUNTS = {"VCPU": 2, "MEMORY_MB": 64}
 TOLD = "connection to the database was lost while the change was being committed"
 """In an answer of unknown outcome that needs no ``Retry-After``."""
@@ -44,6 +45,8 @@ class Claimer(Actor):
 
     def act(self) -> None:
         if self.ledger.steady:
+            # Without a rest the clients take the processors from what is reloaded.
+            self.stopping.wait(REST_S)
             path = f"/resource_providers/{self.ledger.hosts[0]}/usages"
             self._send(None, {}, "GET", path)
         if self.living and self.random.random() < 0.3:
@@ -82,7 +85,7 @@ class Ledger:
     ``refused`` has the moment of each answer that was 503, ``slowest_s`` what the longest took.
 
     :param restarting: sites are restarted meanwhile: no answer at all is an error like another.
-    :param steady: nothing happens that could excuse a refusal; the clients read, too.
+    :param steady: nothing happens that could excuse a refusal; the clients read, and rest, too.
     """
 
     def __init__(

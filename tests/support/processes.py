@@ -19,10 +19,10 @@ from tests.support.network import HERE, Machine
 
 POLL_S = 0.05
 _LOAD = os.getloadavg()[0] / (os.cpu_count() or 1)
-PATIENCE = float(os.environ.get("PLACEMENT_TEST_PATIENCE") or min(max(1.0, _LOAD), 5.0))
+PATIENCE = float(os.environ.get("PLACEMENT_TEST_PATIENCE") or min(1.0 + _LOAD, 5.0))
 """Every deadline of the tests is that many times as long: for a machine that is busy with other things.
 
-Unless it is given, it is what the load says when the tests begin: so many want each processor.
+Unless it is given, it is what the load says when the tests begin: so many want each processor beside them.
 """
 
 

@@ -6,17 +6,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
-
-import pytest
 
 from placement.db import invariants
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support.client import HANGS_S, VERSION, Answer, Client
 from tests.support.databases import scratch_database
+from tests.support.effort import in_one_process
 from tests.support.processes import Process, answers, free_ports, public_folder
 from tests.support.service import empty
 
@@ -37,10 +36,8 @@ sync_on_startup = true
 READ_COMMITTED = "init_command=SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 
-def in_arenas(*kinds: str) -> list[Any]:
-    """Return the kinds as parameters of a fixture; one process of the tests runs all that use one arena."""
-    return [pytest.param(each, marks=pytest.mark.xdist_group(f"arena {each}")) for each in kinds]
-
+in_arenas = partial(in_one_process, "arena")
+"""Kinds as parameters of a fixture."""
 
 ARENAS = in_arenas("sqlite", "postgresql", "mysql", "mysql-read-committed")
 """What ``race_database`` takes. The two of MariaDB differ in what sessions begin with: the server's

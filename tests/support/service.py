@@ -39,7 +39,7 @@ def database(kind: str = "sqlite") -> Database:
 
 @cache
 def _database_url(kind: str) -> str:
-    scratch = scratch_database(kind)
+    scratch = scratch_database(kind, schema.HEAD, named=True)
     atexit.register(scratch.__exit__, None, None, None)
     return scratch.__enter__()
 
@@ -47,7 +47,6 @@ def _database_url(kind: str) -> str:
 @cache
 def _database(kind: str) -> Database:
     made = Database(make_engine(database_url(kind), sqlite_synchronous=False))
-    schema.sync(made)
     atexit.register(made.dispose)
     return made
 

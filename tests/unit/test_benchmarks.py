@@ -9,7 +9,7 @@ import orjson
 import pytest
 from sqlalchemy import create_engine, func, select
 
-from benchmarks import bulk, clients, floor, loading, runner
+from benchmarks import bulk, clients, floor, loading, reshape, runner
 from benchmarks.clients import percentile
 from benchmarks.clouds import SHAPES, cloud_named
 from benchmarks.command import main
@@ -151,6 +151,13 @@ def test_bulk_loading_leaves_the_rows_that_http_leaves() -> None:
 
     assert over_http == by_sql
     assert len(over_http["allocations"]) == cloud.ledger
+
+
+def test_a_busy_host_is_reshaped_and_nothing_is_lost() -> None:
+    with serving() as url:
+        options = reshape.parsed(["--consumers", "20", "--vgpu-every", "2"])
+        _, fine = reshape.measure(url, options, "busy", busy=True)
+    assert fine
 
 
 def test_endpoint_that_is_no_placement_is_reported(capsys: pytest.CaptureFixture[str]) -> None:

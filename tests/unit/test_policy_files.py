@@ -110,11 +110,12 @@ def test_what_is_understood_is_what_the_library_understands(words: list[str]) ->
     handler.emit = said.append  # type: ignore[method-assign]
     library.addHandler(handler)
     try:
-        policy.RuleDefault("rule", " ".join(words))
+        rule = policy.RuleDefault("rule", " ".join(words))
     finally:
         library.removeHandler(handler)
 
-    assert (files._wrong(" ".join(words)) is None) == (not said)
+    # Before release 5 the library takes a lone word such as "and" without a word, and makes no check of it.
+    assert (files._wrong(" ".join(words)) is None) == (not said and callable(rule.check))
 
 
 def test_a_name_that_is_almost_one_of_ours(faults: Faults) -> None:

@@ -1,6 +1,7 @@
 """Numbers for the processes of a server, by which they share files (specification 07 section 6)."""
 
 import os
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +13,16 @@ from placement.insight.metrics import Metrics, ProcessSlots
 
 
 def in_child(work: Callable[[], int]) -> int:
-    """Return the small number that a forked child of this process comes to."""
+    """Return the small number that a forked child of this process comes to; 99 after an error."""
     child = os.fork()
     if child == 0:
-        os._exit(work())
+        number = 99
+        try:
+            number = work()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(number)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -49,19 +56,25 @@ def test_a_forked_child_counts_in_files_of_its_own(
     """From nothing; the child after it continues its files, so that no count is lost."""
     monkeypatch.setattr("prometheus_client.values.ValueClass", None)
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "")
-    Metrics(tmp_path, ())
-    registry = prometheus_client.CollectorRegistry()
-    counter = prometheus_client.Counter("requests", "Requests.", registry=registry)
-    counter.inc(5)
 
-    def count() -> int:
+    def play() -> int:
+        # In a child itself: nothing but the end of a process closes the files.
+        Metrics(tmp_path, ())
+        registry = prometheus_client.CollectorRegistry()
+        counter = prometheus_client.Counter("requests", "Requests.", registry=registry)
+        counter.inc(5)
+
+        def count() -> int:
+            counter.inc()
+            return 0
+
+        assert [in_child(count), in_child(count)] == [0, 0]
+
         counter.inc()
+        assert {file.name for file in tmp_path.glob("counter_*")} == {"counter_0.db", "counter_1.db"}
+        shared = prometheus_client.CollectorRegistry()
+        multiprocess.MultiProcessCollector(shared, str(tmp_path))
+        assert shared.get_sample_value("requests_total") == 5 + 2 + 1
         return 0
 
-    assert [in_child(count), in_child(count)] == [0, 0]
-
-    counter.inc()
-    assert {file.name for file in tmp_path.glob("counter_*")} == {"counter_0.db", "counter_1.db"}
-    shared = prometheus_client.CollectorRegistry()
-    multiprocess.MultiProcessCollector(shared, str(tmp_path))
-    assert shared.get_sample_value("requests_total") == 5 + 2 + 1
+    assert in_child(play) == 0
