@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from oslo_config import cfg
 from sqlalchemy import exc
+from sqlalchemy.engine import URL
 
 from placement import errors
-from placement.db import address, deadlines, driver_errors
+from placement.db import address, character_sets, deadlines, driver_errors
 from placement.db.database import Database
 from placement.db.engine import make_engine
 
@@ -155,9 +156,20 @@ def connect_once(conf: cfg.ConfigOpts, target: Database) -> None:
     deadlines.connect(target.engine, _longest_attempt_s(conf.placement_database))
 
 
+def character_set_notes(conf: cfg.ConfigOpts, target: Database) -> list[str]:
+    """Return a sentence for each name that a reachable database cannot hold and each parameter not used."""
+    return [
+        *character_sets.unused(_url(conf.placement_database)),
+        *character_sets.narrow(target.engine),
+    ]
+
+
+def _url(options: Any) -> URL:
+    return address.parse(_with_parameters(options.connection, options.connection_parameters))
+
+
 def _longest_attempt_s(options: Any) -> float:
-    url = address.parse(_with_parameters(options.connection, options.connection_parameters))
-    return deadlines.longest_attempt_s(url)
+    return deadlines.longest_attempt_s(_url(options))
 
 
 def may_become_reachable(error: BaseException) -> bool:

@@ -45,7 +45,8 @@ def loadapp(
     """
     database = database or db_api.database(config)
     profiling.set_up(config, database)
-    application = profiling.traced(pipeline(config, database, Picture(database)), config)
+    picture = Picture(database, config.placement_database.finish_after)
+    application = profiling.traced(pipeline(config, database, picture), config)
     update_database(config, database)
     return application
 
@@ -60,7 +61,7 @@ def update_database(config: cfg.ConfigOpts, database: Database) -> None:
 def _update_database(config: cfg.ConfigOpts, database: Database) -> None:
     if config.placement_database.sync_on_startup:
         _upgrade(config, database)
-    schema.require_head(database)
+    schema.require_usable(database)
     standard_names.synchronise(database)
 
 

@@ -90,6 +90,13 @@ class MalformedRequest(Malformed):
     }
 
 
+class NotStorable(BadRequest):
+    """The character set of the database cannot hold what the client names (specification 06 section 7.1)."""
+
+    text = "The database cannot store the name {name}: its character set lacks the room for it."
+    name: str
+
+
 class StandardName(Malformed):
     """Standard traits and resource classes stay, and keep their names."""
 

@@ -19,6 +19,7 @@ from placement.client import connection
 from placement.client.comparison.run import Comparison
 from placement.client.comparison.searches import logged
 from placement.client.comparison.side import Side
+from placement.version import VERSION
 
 EQUAL = 0
 TROUBLE = 2
@@ -73,6 +74,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         help="questions asked at the same time; default: 4",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--version", action="version", version=VERSION)
     connection.add_arguments(parser, argv)
     return parser
 

@@ -13,8 +13,10 @@ from oslo_config import cfg
 
 from placement import advice, db_api
 from placement.advice import NotConfigured
-from placement.db import driver_errors, schema
+from placement.db import coexistence_rows, driver_errors, schema
 from placement.db.database import Database
+from placement.objects import coexistence
+from placement.version import second_owner
 
 CLEAN, FOUND = 0, 1
 
@@ -22,6 +24,8 @@ CLEAN, FOUND = 0, 1
 class Severity(enum.IntEnum):
     """What a finding means for a start."""
 
+    REMARK = enum.auto()
+    """Nothing is wrong: the exit code is never 1 for it."""
     NOTE = enum.auto()
     """The service starts and says the same in its log."""
     TRANSIENT = enum.auto()
@@ -101,6 +105,8 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     yield from malformed
     yield from ((Severity.FATAL, text) for text in misspelt_sections(conf))
     yield from ((Severity.NOTE, text) for text in unknown_options(conf))
+    if two := second_owner():
+        yield Severity.NOTE, two
     if malformed:
         return
     if failure is not None:
@@ -184,9 +190,14 @@ def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFindin
     try:
         current = schema.current(database)
         if not (conf.placement_database.sync_on_startup and current in (None, *schema.REVISIONS)):
-            schema.require_head(database)
-        if current == schema.HEAD:
+            schema.require_usable(database)
+        if schema.is_usable(current):
             schema.require_rights(database)
+            since = database.read(coexistence_rows.since)
+            if since is not None:
+                yield Severity.REMARK, coexistence.described(since)
+        notes = db_api.character_set_notes(conf, database)
+        yield from ((Severity.NOTE, text) for text in notes)
     except Exception as error:
         # A standby answers reads.
         is_standby = driver_errors.is_read_only(driver_errors.cause(error))

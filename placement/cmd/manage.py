@@ -80,6 +80,12 @@ class _ManageCommand(DatabaseCommand):
             help="Then recompute all usage, and mark the database as this service's own. The "
             "OpenStack service must be stopped everywhere; this service may run.",
         )
+        sync.add_argument(
+            "--stopped",
+            action="store_true",
+            help="No worker of this service runs: upgrade past releases whose workers would have to replace "
+            "the present ones first.",
+        )
         self._add(actions, "version", self.version, "Print the revision of the schema, or None.")
         stamp = self._add(
             actions, "stamp", self.stamp, "Write a revision into the database, without migrating."
@@ -136,7 +142,8 @@ class _ManageCommand(DatabaseCommand):
             tqdm.write(f"Upgraded the database schema to {revision}", file=sys.stderr)
 
         with progress.of_rows() as rows:
-            schema.sync(database, progress=report, rows=rows)
+            stopped = self.conf.command.stopped
+            schema.sync(database, stopped=stopped, progress=report, rows=rows)
             if self.conf.command.finish:
                 coexistence.finish(database, rows)
         if not self.conf.command.finish and database.read(coexistence_rows.is_under_way):
@@ -146,7 +153,7 @@ class _ManageCommand(DatabaseCommand):
     def release(self) -> int:
         """Let the old service write again."""
         database = self.database
-        schema.require_head(database)
+        schema.require_usable(database)
         coexistence.release(database)
         return 0
 
@@ -179,7 +186,7 @@ class _ManageCommand(DatabaseCommand):
     def audit(self) -> int:
         """Compare the ledger with the consumers that exist."""
         database = self.database
-        schema.require_head(database)
+        schema.require_usable(database)
         try:
             return audit.run(database, self.conf.command)
         except audit.AuditError as error:
@@ -189,7 +196,7 @@ class _ManageCommand(DatabaseCommand):
     def check(self) -> int:
         """Verify the invariants, and repair them if asked."""
         database = self.database
-        schema.require_head(database)
+        schema.require_usable(database)
         findings = _checked(database)
         repaired = _repair(database, findings) if self.conf.command.repair else {}
         _print_findings(findings, repaired)

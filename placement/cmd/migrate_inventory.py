@@ -18,6 +18,7 @@ from placement.client.patience import RESHAPE_TIMEOUT_S
 from placement.client.report import ReportClient
 from placement.cmd.progress import shown
 from placement.direct import PlacementDirect
+from placement.version import VERSION
 
 DONE = 0
 FAILED = 1
@@ -61,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="how long to repeat a reshape that meets conflicts (%(default)g)",
     )
+    parser.add_argument("--version", action="version", version=VERSION)
     return parser
 
 

@@ -15,6 +15,8 @@ from placement.cmd.database_command import DatabaseCommand
 from placement.db import coexistence_rows, invariants, models, schema
 from placement.db.consumer_rows import UUIDS_WITHOUT_RECORD
 from placement.db.database import Database
+from placement.objects import coexistence
+from placement.version import VERSION
 
 MIGRATE = 'Run the "placement-manage db online_data_migrations" command.'
 
@@ -55,21 +57,26 @@ def _violations(database: Database, *checked: invariants.Invariant) -> dict[str,
 
 
 def _wrong_counters(database: Database) -> dict[str, Any] | None:
-    if not _is_at_head(database):
+    if not _is_usable(database):
         return None
     return _violations(database, invariants.COUNTERS, invariants.OWNER_USAGES)
 
 
 def _foreign_writes(database: Database) -> dict[str, Any] | None:
-    found = database.read(coexistence_rows.foreign_writes) if _is_at_head(database) else None
+    found = database.read(coexistence_rows.foreign_writes) if _is_usable(database) else None
     if found is None or not found.writes:
         return None
     since = f" since {found.since}" if found.since else ""
     return {"since": since, "writes": found.writes, "providers": found.providers}
 
 
-def _is_at_head(database: Database) -> bool:
-    return schema.current(database) == schema.HEAD
+def _shared_since(database: Database) -> dict[str, Any] | None:
+    since = database.read(coexistence_rows.since) if _is_usable(database) else None
+    return {"words": coexistence.described(since)} if since else None
+
+
+def _is_usable(database: Database) -> bool:
+    return schema.is_usable(schema.current(database))
 
 
 ALWAYS_SHOWN = (
@@ -104,6 +111,15 @@ SHOWN_IF_FOUND = (
         '"placement-manage db sync", run the "placement-manage db check --repair" command.',
     ),
     UpgradeCheck(
+        "Shared Database",
+        _shared_since,
+        "{words}. When it is stopped everywhere, the "
+        '"placement-manage db sync --finish" command ends it; or wait until '
+        "[placement_database]/finish_after has passed.",
+        # A state that is meant to be, so no tool is to stop at it.
+        Code.SUCCESS,
+    ),
+    UpgradeCheck(
         "Other Writers",
         _foreign_writes,
         "Another service has written to this database{since}: {writes} writes to "
@@ -125,7 +141,7 @@ class _StatusCommand(DatabaseCommand, upgradecheck.UpgradeCommands):
         upgrade.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
 
     def act(self, argv: list[str], prog: str | None) -> int:
-        configuration.read(self.conf, argv, prog=prog)
+        configuration.read(self.conf, argv, prog=prog, version=VERSION)
         schema.require_examinable(self.database)
         upgradecheck.CONF = self.conf
         return int(upgradecheck.run(self.conf))
@@ -139,7 +155,7 @@ class _StatusCommand(DatabaseCommand, upgradecheck.UpgradeCommands):
         rows = [(check.title, check.result(self.database)) for check in ALWAYS_SHOWN]
         rows.append(("Policy File JSON to YAML Migration", policy))
         more = ((check.title, check.result(self.database)) for check in SHOWN_IF_FOUND)
-        rows += [(title, result) for title, result in more if result.code != Code.SUCCESS]
+        rows += [(title, result) for title, result in more if result.details]
         self._upgrade_checks = tuple(
             (title, lambda _, result=result: result) for title, result in rows
         )

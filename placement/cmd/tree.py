@@ -21,6 +21,7 @@ from placement.client.tree_diff import coloured, diff_lines
 from placement.client.tree_file import TreeFile, TreeFileError, parse, render
 from placement.client.tree_plan import TreePlan, apply_file, make_plan
 from placement.cmd.progress import shown
+from placement.version import VERSION
 
 SAME = 0
 DIFFERENT = 1
@@ -69,6 +70,7 @@ def _parser(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[common],
     )
+    parser.add_argument("--version", action="version", version=VERSION)
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
     export = commands.add_parser("export", help="write trees as YAML")
     export.add_argument("subject", nargs="*", metavar="PROVIDER", help="name or UUID")

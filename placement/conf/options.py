@@ -267,6 +267,14 @@ DATABASE = (
         help="Upgrade the schema when the web application starts. Use it for trials and single "
         "nodes; in a cloud run placement-manage db sync before the new release starts.",
     ),
+    cfg.IntOpt(
+        "finish_after",
+        default=3600,
+        min=0,
+        help="Seconds without a write of the OpenStack service to a database that was its own, after which "
+        "this service declares the database its own as 'db sync --finish' does; 0 is never. "
+        "Raise it where that service is to write again after a longer pause.",
+    ),
 )
 
 # The other options of this group are oslo.middleware's.

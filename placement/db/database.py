@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Engine, Executable, Table, exc, select
 from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
-from placement.db import dialects, driver_errors, transport
+from placement.db import character_sets, dialects, driver_errors, transport
 from placement.db.statements import (
     NOTHING,
     ROWS_AT_ONCE,
@@ -350,6 +350,7 @@ class Database:
         """Return ``work(reader)``, which runs one statement outside any transaction.
 
         :raises errors.DatabaseBusy: what it reads stayed locked, or it took too long.
+        :raises errors.NotStorable: a parameter has characters that the database cannot hold.
         :raises errors.DatabaseUnavailable: no connection within the deadline.
         """
         return self._reading(Reader, work, ())
@@ -418,6 +419,8 @@ class Database:
                 raise errors.DatabaseReadOnly() from error
             if driver_errors.took_too_long(error):
                 raise errors.DatabaseBusy() from error
+            if (name := character_sets.unstorable(error)) is not None:
+                raise errors.NotStorable(name=name) from error
             raise
         except exc.TimeoutError as error:
             raise errors.DatabaseUnavailable() from error

@@ -8,8 +8,9 @@ psycopg2 waits for ever for an answer of a frozen PostgreSQL, whose kernel still
 :func:`watch` cuts the connection of a statement that takes too long. The driver's own way, a wait callback,
 belongs to the whole process: under it libpq ignores ``connect_timeout``, so that after a silent host the
 second is never tried; and COPY, large objects and connections shared by threads fail, also those of the
-program that a ``PlacementDirect`` runs in. Some drivers count the time for a connection only until the other
-side has taken it, and for each address anew: :func:`connect` bounds the whole.
+program that a ``PlacementDirect`` runs in. Some drivers count the time for a connection for each address
+anew: :func:`connect` bounds the whole. PyMySQL counts it only until the other side has taken the connection,
+so what follows, up to the first statements, has ``connect_timeout`` as its ``read_timeout``.
 """
 
 import os
@@ -86,6 +87,8 @@ def take(url: URL, *, patient: bool = False) -> tuple[URL, Deadlines]:
     ours = ["statement_timeout", "lock_timeout", "idle_transaction_timeout"]
     if url.get_backend_name() == "postgresql":
         ours += ["read_timeout", "write_timeout"]
+    elif url.get_driver_name() == "pymysql":
+        ours += ["read_timeout"]
     return url.difference_update_query(ours), found
 
 
@@ -111,6 +114,8 @@ def arguments(url: URL, deadlines: Deadlines) -> dict[str, Any]:
         given = {
             f"{name}_timeout": getattr(deadlines, name) for name in ("connect", "read", "write")
         }
+        if url.get_driver_name() == "pymysql":
+            given["read_timeout"] = deadlines.connect or deadlines.read
     return {name: value for name, value in given.items() if value and name not in url.query}
 
 
@@ -118,6 +123,8 @@ def set_up(engine: Engine, deadlines: Deadlines) -> None:
     """Set the server's deadlines at each new connection, and watch a driver that cannot give up."""
     if engine.dialect.name in dialects.MYSQL:
         statement = _mysql(deadlines)
+        if engine.dialect.driver == "pymysql":
+            _read_patiently(engine, deadlines.read)
     else:
         statement = _postgresql(deadlines)
         if deadlines.read:
@@ -130,6 +137,14 @@ def set_up(engine: Engine, deadlines: Deadlines) -> None:
         cursor = connection.cursor()
         cursor.execute(statement)
         cursor.close()
+
+
+def _read_patiently(engine: Engine, read_s: int) -> None:
+    """Let a connection of PyMySQL that is made wait so long for a packet; it has no public way to say so."""
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        connection._read_timeout = read_s or None
 
 
 def _postgresql(deadlines: Deadlines) -> str:

@@ -53,6 +53,14 @@ is_read_only = ErrorCodes(
 lacks_rights = ErrorCodes(frozenset({"42501"}), frozenset({1142, 1143, 1227}))
 """This user of the database may not do what the statement does, to the table or at all."""
 
+is_unstorable = ErrorCodes(
+    # untranslatable_character; string_data_right_truncation, where SQL_ASCII counts bytes.
+    frozenset({"22P05", "22001"}),
+    # Illegal mix of collations (a look-up by such a name), incorrect string value, impossible conversion.
+    frozenset({1267, 1270, 1271, 1366, 3988}),
+)
+"""A value has characters that the database cannot hold, or is not of the type of its column."""
+
 _is_gone = ErrorCodes(
     # admin_shutdown, crash_shutdown, cannot_connect_now, connection failures, idle inside a transaction.
     frozenset({"57P01", "57P02", "57P03", "08000", "08003", "08006", "25P03"}),

@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, exc
 from sqlalchemy.engine import URL
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import PoolProxiedConnection, StaticPool
 
-from placement.db import address, deadlines, dialects, driver_errors, transport
+from placement.db import address, character_sets, deadlines, dialects, driver_errors, transport
 
 SQLITE_BUSY_TIMEOUT_MS = 30_000
 
@@ -36,8 +36,9 @@ MODES_OF_VALUES = frozenset(
 )
 """Modes of MySQL that say which values are refused. The others change what a statement means."""
 
-IDS_FROM_ZERO = "NO_AUTO_VALUE_ON_ZERO"
-"""An id of 0, that of the first standard class, is stored and not taken for "give me one"."""
+MODES_NEEDED = ("NO_AUTO_VALUE_ON_ZERO", "STRICT_TRANS_TABLES")
+"""An id of 0, that of the first standard class, is stored and not taken for "give me one". A value that does
+not fit is refused and not mangled."""
 
 MYSQL_PORT = 3306
 NODE_NOT_READY = 1047
@@ -65,19 +66,14 @@ def make_engine(
     :raises sqlalchemy.exc.ArgumentError: the URL, or a number in it, cannot be parsed.
     """
     url = with_default_driver(address.parse(connection))
-    options: dict[str, Any] = {
-        "isolation_level": "AUTOCOMMIT",
-        # Transactions begin and end with their own statements (placement.db.database), which leave no
-        # connection inside one: the rollback of a returned connection would be a wasted round trip.
-        "skip_autocommit_rollback": True,
-        "pool_reset_on_return": None,
-    }
+    options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_reset_on_return": None}
     url, several = _takes_several(url)
     backend = url.get_backend_name()
     waits = deadlines.NONE
     if backend != "sqlite":
         url, waits = deadlines.take(url, patient=patient)
-        options["connect_args"] = deadlines.arguments(url, waits)
+        url, spoken = character_sets.take(url)
+        options["connect_args"] = deadlines.arguments(url, waits) | spoken
     nodes = _nodes(url) if backend in dialects.MYSQL else []
     if nodes:
         url = url.difference_update_query(["host"])
@@ -86,6 +82,7 @@ def make_engine(
     else:
         options |= {"pool_size": POOL_SIZE, **(pool or {})}
     engine = _create(url, options)
+    _skip_rollbacks(engine)
     transport.prepare(engine)
     if several:
         _allow_several(engine)
@@ -107,6 +104,19 @@ def _create(url: URL, options: dict[str, Any]) -> Engine:
     except (exc.ArgumentError, ValueError):
         # The message of the error may repeat the URL.
         raise address.UnusableUrl("its parts, or its parameters, do not fit the driver") from None
+
+
+def _skip_rollbacks(engine: Engine) -> None:
+    """Send no ROLLBACK for a connection that goes back to the pool: it would be a wasted round trip.
+
+    Transactions begin and end with their own statements (placement.db.database), which leave no connection
+    inside one. The option ``skip_autocommit_rollback`` of SQLAlchemy does the same from 2.0.43 on.
+    """
+    engine.dialect.do_rollback = _send_nothing  # type: ignore[method-assign]
+
+
+def _send_nothing(dbapi_connection: PoolProxiedConnection) -> None:
+    pass
 
 
 def _takes_several(url: URL) -> tuple[URL, bool]:
@@ -190,7 +200,7 @@ def _set_up_mysql(engine: Engine, sql_mode: str | None, nodes: list[tuple[str, i
             cursor.execute("SET SESSION sql_mode = %s", (sql_mode,))
         cursor.execute("SELECT @@SESSION.sql_mode")
         given = cursor.fetchone()[0].split(",")
-        mode = ",".join([*(each for each in given if each in MODES_OF_VALUES), IDS_FROM_ZERO])
+        mode = ",".join([*(each for each in given if each in MODES_OF_VALUES), *MODES_NEEDED])
         cursor.execute("SET SESSION sql_mode = %s", (mode,))
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         cursor.close()
@@ -237,9 +247,12 @@ def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]]) -> None:
 
 
 def _takes_work(connection: Any) -> bool:
-    """A node that lost the others still takes connections, and refuses every statement."""
+    """A node that lost the others still takes connections, and refuses every statement.
+
+    A server that is in no cluster is not ready for one either, if it was built with Galera.
+    """
     cursor = connection.cursor()
     cursor.execute("SHOW STATUS LIKE 'wsrep_ready'")
     row = cursor.fetchone()
     cursor.close()
-    return row is None or row[1] == "ON"
+    return row is None or row[1] == "ON" or not _is_in_cluster(connection)

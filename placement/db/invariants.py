@@ -4,7 +4,7 @@ The query of an invariant returns a row for each violation, with columns that an
 violation that can be put right without losing anything has a repair.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,13 +112,18 @@ def repair(
     :returns: the rows changed; 0 if this invariant has no repair.
     """
     total = 0
-    while invariant.repair is not None:
-        done = database.write(invariant.repair)
+    for done in repairs(database, invariant):
         progress(done)
         total += done
-        if not done:
-            break
     return total
+
+
+def repairs(database: Database, invariant: Invariant) -> Iterator[int]:
+    """Do the same, one transaction for each turn, and yield its number of rows; the last one finds none."""
+    done = 1
+    while done and invariant.repair is not None:
+        done = database.write(invariant.repair)
+        yield done
 
 
 # Counters

@@ -33,9 +33,17 @@ REVISIONS = (
     "9ec573870318",
     "4b7e1d90c6a2",
 )
-"""Every revision, oldest first. They stand here so that a start needs no migration scripts."""
+"""Every revision, oldest first. They stand here so that a start needs no migration scripts.
+
+Since the first release an id has two parts, ``<own>_<oldest>``: the second is the own part of the head of the
+oldest release whose workers can serve on this schema. So a release learns from a revision that it does not
+know whether it may start, and the database needs no other mark.
+"""
 
 HEAD = REVISIONS[-1]
+
+RELEASE_HEADS = ("4b7e1d90c6a2",)
+"""The own part of the head of each release, oldest first: what the second parts of ids may be."""
 
 BATCH = 500
 """Providers whose generations are noted in one transaction."""
@@ -64,23 +72,40 @@ def _current(connection: Connection) -> str | None:
     return connection.scalar(text("SELECT version_num FROM alembic_version"))
 
 
-def require_head(database: Database) -> None:
-    """Check that the schema is the one this release works with.
+def parts(revision: str) -> tuple[str, str]:
+    """Return both parts of the id of a revision; the second is empty before the first release."""
+    own, _, oldest = revision.partition("_")
+    return own, oldest
+
+
+def is_usable(revision: str | None) -> bool:
+    """Tell whether this release works with a schema: with its own, and with a newer one that says so."""
+    return revision == HEAD or (revision is not None and _is_newer_and_usable(revision))
+
+
+def _is_newer_and_usable(revision: str) -> bool:
+    known = {parts(each)[0] for each in REVISIONS}
+    return revision not in REVISIONS and parts(revision)[1] in known
+
+
+def require_usable(database: Database) -> None:
+    """Check that this release works with the schema.
 
     :raises SchemaError: it is absent, too old or too new.
     """
     revision = current(database)
+    if is_usable(revision):
+        return
     if revision is None:
         raise SchemaError(
             "The database has no schema of the placement service. Run the "
             '"placement-manage db sync" command.'
         )
     _require_known(revision)
-    if revision != HEAD:
-        raise SchemaError(
-            f"The database schema is at revision {revision}, this release needs {HEAD}. Run the "
-            '"placement-manage db sync" command.'
-        )
+    raise SchemaError(
+        f"The database schema is at revision {revision}, this release needs {HEAD}. Run the "
+        '"placement-manage db sync" command.'
+    )
 
 
 def _require_known(revision: str | None) -> None:
@@ -89,6 +114,25 @@ def _require_known(revision: str | None) -> None:
             f"The database schema is at revision {revision}, which this release does not know: a "
             "newer release has upgraded it. Install that release, or restore the database from a "
             "backup made before the upgrade."
+        )
+
+
+def _require_no_leap(revision: str | None) -> None:
+    """Refuse to upgrade past what the workers that may run now can serve on.
+
+    Nothing tells which workers run, but those of the release that made this schema may. Before the first
+    release there are none; the OpenStack service needs nothing that a later release of this one takes away.
+    """
+    own_parts = [parts(each)[0] for each in REVISIONS]
+    present = REVISIONS.index(revision) if revision is not None else -1
+    if present < own_parts.index(RELEASE_HEADS[0]):
+        return
+    needed = max((own_parts.index(parts(each)[1]) for each in REVISIONS[present + 1 :]), default=0)
+    if needed > present:
+        raise SchemaError(
+            f"Workers of the release that left the database schema at revision {revision} cannot serve on "
+            f"that of this release. Upgrade to a release at revision {REVISIONS[needed]} first, with all its "
+            'workers. Or stop all workers, and run the "placement-manage db sync --stopped" command.'
         )
 
 
@@ -150,35 +194,43 @@ def sync(
     database: Database,
     *,
     target: str = HEAD,
+    stopped: bool = False,
     progress: Callable[[str], object] = lambda _: None,
     rows: Progress = lambda what, done, total: None,
 ) -> None:
-    """Upgrade the schema to head; several processes may do so at once, and the old service may write.
+    """Upgrade the schema to head; several processes may do so at once.
+
+    Meanwhile the workers of the release before this one may serve, and the old service. A newer schema that
+    this release works with stays as it is.
 
     One transaction per revision; then the generations of providers are noted, in small transactions. If
     another service made the database, a coexistence is under way until
     :func:`placement.objects.coexistence.finish`.
 
     :param target: stop at this revision.
+    :param stopped: no worker runs, so that more than one release may be passed over.
     :param progress: called with the id of each revision that was completed.
     :param rows: called with the progress of a revision that works on many rows, and of the noting.
     :raises placement.db.migrations.MigrationBlocked: the data must be migrated first.
-    :raises SchemaError: the schema is newer than this release.
+    :raises SchemaError: the schema is newer than this release works with, or so old that the workers that may
+        run could not serve on the new one.
     """
     with _exclusive(database) as connection:
         while True:
             with _transaction(connection):
                 revision = _current(connection)
-                _require_known(revision)
-                if revision in (target, HEAD):
+                if revision == target or is_usable(revision):
                     break
+                _require_known(revision)
+                if not stopped:
+                    _require_no_leap(revision)
                 if revision is None:
                     _require_empty(connection)
                     _note_beginning(connection)
                 following = REVISIONS[0 if revision is None else REVISIONS.index(revision) + 1]
                 _upgrade_one(connection, following, rows)
             progress(following)
-    if revision != HEAD:
+    if not is_usable(revision):
         return
     if database.read(coexistence_rows.is_under_way):
         _note_generations(database, rows)

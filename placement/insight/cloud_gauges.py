@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any
 
@@ -61,10 +62,11 @@ def _made(picture: Picture) -> tuple[CloudFigures, float]:
     try:
         # A snapshot is added up, so that the picture need not be copied to be refreshed meanwhile.
         cloud = picture.read(Cloud.snapshot)
+        since = picture.shared_since()
     except errors.Unavailable as error:
         LOG.warning("Metrics without the cloud for %.0f s: %s", PATIENCE_S, error)
         return NOTHING, PATIENCE_S
-    return CloudFigures(_families(cloud), _bytes(vars(cloud))), FRESH_S
+    return CloudFigures([*_families(cloud), _sharing(since)], _bytes(vars(cloud))), FRESH_S
 
 
 # -- added up ------------------------------------------------------------------------------------
@@ -89,6 +91,14 @@ def _totals(cloud: Cloud) -> tuple[dict[str, Counter[str]], int]:
                 is_over = 1
         over += number * is_over
     return by_class, over
+
+
+def _sharing(since: datetime | None) -> GaugeMetricFamily:
+    return GaugeMetricFamily(
+        "placement_shared_since_timestamp_seconds",
+        "Since when the OpenStack service may write to the database too, 0 if it may not.",
+        value=since.replace(tzinfo=UTC).timestamp() if since else 0,
+    )
 
 
 def _families(cloud: Cloud) -> list[GaugeMetricFamily]:

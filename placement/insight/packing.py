@@ -79,7 +79,10 @@ def pack(
     :param searches: what this may cost, in searches of the whole cloud.
     :param work: what they may cost together; None for no deadline.
     :raises UnknownTraitName, UnknownClassName: as the search does.
+    :raises ValueError: no group asks for resources, which the API refuses: this fits without end.
     """
+    if not request.names.classes:
+        raise ValueError("a request without resources fits without end")
     request = replace(request, limit=None, maximum=-1, seed=None)
     packing = Packing(np.zeros(cloud.size, np.int64))
     names = sorted(request.names.classes)

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from placement import telemetry
@@ -92,16 +93,18 @@ class _Edition:
 class Picture:
     """What one process keeps in memory of one database; made with the application, and its own.
 
+    :param finish_after_s: a coexistence ends after so long without a write of another service; 0 for never.
+
     Any number of threads read it at once. One at a time asks the database what has changed; the others
     wait for that, never for a search. A cloud that is being read does not change: the refresh
     waits a moment for its readers, and then changes a copy. So there are no more clouds than threads.
     """
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, finish_after_s: int = 0) -> None:
         self._db = db
         self._newest: _Edition | None = None
         self._next_comparison_s = 0.0
-        self._watch = ForeignWriteWatch(db)
+        self._watch = ForeignWriteWatch(db, finish_after_s)
         self._refreshing = threading.Lock()
         # Held for moments: while readers are counted, and while a cloud changes that no thread reads.
         self._editing = threading.Condition()
@@ -127,6 +130,10 @@ class Picture:
             with self._editing:
                 edition.readers -= 1
                 self._editing.notify_all()
+
+    def shared_since(self) -> datetime | None:
+        """Return since when another service may write too, None if none may. One statement."""
+        return self._db.read(coexistence_rows.since)
 
     def _entered(self, arrived: int, total: int | None) -> _Edition | None:
         """Begin to read the newest edition, if it is up to date.
@@ -261,12 +268,19 @@ class Picture:
         return _Reading(log, compared=compared)
 
     def _as_others_write(self, tx: Snapshot, old: _Edition | None) -> _Reading:
-        """Return the cloud during a coexistence, read whole after any change."""
-        signs = coexistence_rows.signs(tx)
-        if old is None or signs != old.signs:
+        """Return what has changed during a coexistence: blocks of providers, or all if the shape has."""
+        before = old.signs if old else None
+        signs = coexistence_rows.signs(tx, before)
+        blocks = signs.changed_since(before) if before else None
+        if old is None or blocks is None:
             return _Reading(NO_LOG, rows=_everything(tx), signs=signs)
-        _note("nothing", 0, len(old.cloud))
-        return _Reading(NO_LOG, signs=signs)
+        if not blocks:
+            _note("nothing", 0, len(old.cloud))
+            return _Reading(NO_LOG, signs=signs)
+        found = _changes(tx, old.cloud, Changed(_held(old.cloud, blocks), Counter()))
+        if found is None:
+            return _Reading(NO_LOG, rows=_everything(tx), signs=signs)
+        return _Reading(NO_LOG, changes=found, signs=signs)
 
 
 @contextmanager
@@ -290,6 +304,13 @@ def _everything(tx: Snapshot) -> CloudRows:
     LOG.debug("Read all %d resource providers for the search", len(contents.providers))
     _note("whole", len(contents.providers), len(contents.providers))
     return CloudRows(*contents, *names)
+
+
+def _held(cloud: Cloud, blocks: Iterable[int]) -> set[int]:
+    """Return the ids of the providers of these blocks of a coexistence."""
+    bits = coexistence_rows.BLOCK_BITS
+    ids = (id_ for block in blocks for id_ in range(block << bits, (block + 1) << bits))
+    return {id_ for id_ in ids if id_ in cloud.index_of}
 
 
 def _differing(tx: Snapshot, cloud: Cloud) -> set[int]:

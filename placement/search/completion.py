@@ -52,7 +52,7 @@ class Spent(Exception):
 class Completion:
     """Places slots, each with its amounts, on places, each with its room.
 
-    :param amounts: by slot.
+    :param amounts: by slot; of each slot that is placed at least one is not 0.
     :param spend: counts a step; False if there may be no more.
     :param dead: states that cannot be completed, kept from tree to tree.
     """

@@ -13,7 +13,9 @@ from oslo_middleware.healthcheck import opts, pluginbase
 from placement import errors
 from placement.advice import NotConfigured
 from placement.conf.options import HEALTHCHECK
+from placement.db import coexistence_rows
 from placement.db.database import Database
+from placement.objects import coexistence
 from placement.web.request_log import Environ, WSGIApp
 
 GROUP = "healthcheck"
@@ -27,7 +29,7 @@ NOT_SET = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
 def with_health_check(application: WSGIApp, conf: cfg.ConfigOpts, database: Database) -> WSGIApp:
     """Return ``application`` with the check before it, or itself if no option of ``[healthcheck]`` is set."""
-    conf.register_opts(opts.HEALTHCHECK_OPTS, group=GROUP)
+    _Options(conf).register_opts(opts.HEALTHCHECK_OPTS, GROUP)
     options = (*HEALTHCHECK, *opts.HEALTHCHECK_OPTS)
     places = (conf.get_location(option.dest, GROUP) for option in options)
     if all(place is None or place.location in NOT_SET for place in places):
@@ -43,6 +45,21 @@ def with_health_check(application: WSGIApp, conf: cfg.ConfigOpts, database: Data
     return serve
 
 
+class _Options:
+    """Options to which the library adds its own, without the ``path`` that it has up to release 6."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+
+    def register_opts(self, options: Iterable[cfg.Opt], group: str) -> None:
+        """Register the options whose names are not taken."""
+        new = [option for option in options if option.dest not in self._conf[group]]
+        self._conf.register_opts(new, group=group)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._conf, name)
+
+
 class _Settings(base.ConfigurableMiddleware):
     """Passes the configuration to the back ends, with values that are not options.
 
@@ -52,6 +69,7 @@ class _Settings(base.ConfigurableMiddleware):
 
     def __init__(self, application: WSGIApp, conf: dict[str, Any]) -> None:
         super().__init__(application, conf["options"])
+        self.oslo_conf: Any = _Options(conf["options"])
         self.conf = conf
 
 
@@ -76,10 +94,10 @@ class DatabaseCheck:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.Lock()
-        self._asked: Future[str] | None = None
+        self._asked: Future[pluginbase.HealthcheckResult] | None = None
 
-    def answer(self) -> str:
-        """Return what is wrong, in a sentence; nothing if the database answers."""
+    def answer(self) -> pluginbase.HealthcheckResult:
+        """Return whether the database answers, and in a sentence what is wrong or to be known."""
         with self._lock:
             asked = self._asked
             if asked is None or asked.done():
@@ -88,17 +106,20 @@ class DatabaseCheck:
         try:
             return asked.result(PATIENCE_S)
         except TimeoutError:
-            return f"The database has not answered for {PATIENCE_S:.0f} seconds."
+            silent = f"The database has not answered for {PATIENCE_S:.0f} seconds."
+            return pluginbase.HealthcheckResult(available=False, reason=silent)
 
-    def _ask(self, asked: "Future[str]") -> None:
+    def _ask(self, asked: "Future[pluginbase.HealthcheckResult]") -> None:
         try:
             self._database.ping()
+            since = self._database.read(coexistence_rows.since)
         except errors.Unavailable as error:
-            asked.set_result(str(error))
+            asked.set_result(pluginbase.HealthcheckResult(available=False, reason=str(error)))
         except BaseException as error:
             asked.set_exception(error)
         else:
-            asked.set_result("")
+            reason = f"OK. {coexistence.described(since)}" if since else "OK"
+            asked.set_result(pluginbase.HealthcheckResult(available=True, reason=reason))
 
 
 class DatabaseBackend(pluginbase.HealthcheckBaseExtension):
@@ -106,5 +127,5 @@ class DatabaseBackend(pluginbase.HealthcheckBaseExtension):
 
     def healthcheck(self, server_port: int) -> pluginbase.HealthcheckResult:
         """Ask the database, for no longer than ``PATIENCE_S``."""
-        wrong = self.conf["database"].answer()
-        return pluginbase.HealthcheckResult(available=not wrong, reason=wrong or "OK")
+        database: DatabaseCheck = self.conf["database"]
+        return database.answer()

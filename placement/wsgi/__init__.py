@@ -16,9 +16,10 @@ from placement import advice, db_api, deploy
 from placement import conf as configuration
 from placement.conf import library_defaults
 from placement.conf.unknown import files_read, misspelt_sections, unknown_options
-from placement.db import address, schema
+from placement.db import address, coexistence_rows, schema
 from placement.db.database import Database
-from placement.version import VERSION
+from placement.objects import coexistence
+from placement.version import VERSION, second_owner
 from placement.web import auth
 
 LOG = logging.getLogger(__name__)
@@ -57,9 +58,15 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     application = deploy.loadapp(conf)
     database = db_api.database(conf)
     revision = db_api.when_reachable(conf, database, partial(examine, database))
-    for warning in unknown_options(conf):
+    notes = db_api.when_reachable(
+        conf, database, partial(db_api.character_set_notes, conf, database)
+    )
+    for warning in filter(None, [second_owner(), *unknown_options(conf), *notes]):
         LOG.warning("%s", warning)
     LOG.info("%s", _announcement(conf, revision))
+    since = db_api.when_reachable(conf, database, lambda: database.read(coexistence_rows.since))
+    if since is not None:
+        LOG.warning("%s", coexistence.described(since))
     database.prepare_to_fork()
     _settle()
     return application
@@ -88,9 +95,10 @@ def _announcement(conf: cfg.ConfigOpts, revision: str | None) -> str:
     """Describe in one line what starts, with which configuration and database."""
     files = ", ".join(files_read(conf)) or "none, the environment alone"
     where = address.shown(db_api.database(conf).engine.url)
+    newer = "" if revision == schema.HEAD else " of a newer release"
     return (
         f"Placement {VERSION} starts. Configuration: {files}. Database: {where}, at revision "
-        f"{revision}. Authentication: {conf.api.auth_strategy}.{_workers()}"
+        f"{revision}{newer}. Authentication: {conf.api.auth_strategy}.{_workers()}"
     )
 
 
