@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SAFE = {
     "orjson": "3.9.15",
     "PyMySQL": "1.1.1",
-    "requests": "2.32.4",
     "waitress": "3.0.1",
     "WebOb": "1.8.8",
 }
