@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -55,12 +56,20 @@ def require_program(name: str, *elsewhere: str) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return that many TCP ports on which nobody listens."""
+    """Return that many TCP ports on which nobody listens.
+
+    They lie below those that the system gives to outgoing connections (on Linux from 32,768 on): until the
+    server listens, no client of another test can be given one.
+    """
     with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        ports: list[int] = []
+        while len(ports) < count:
+            port = random.randrange(10_000, 32_768)
+            each = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                each.bind(("127.0.0.1", port))
+                ports.append(port)
+        return ports
 
 
 def free_port() -> int:
