@@ -153,3 +153,12 @@ def test_no_deadline() -> None:
         add(service, HOSTS[0], None)
         answer = service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
         assert len(answer.json["allocation_requests"]) == 1
+
+
+def test_the_connection_is_not_looked_at_each_time() -> None:
+    """Each look would let a thread that waits for the interpreter wait for longer."""
+    looks = []
+    countdown = Countdown(60.0, lambda: bool(looks.append(0)))
+    for _ in range(1000):
+        countdown.remaining_s()
+    assert 1 <= len(looks) < 500
