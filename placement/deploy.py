@@ -1,7 +1,7 @@
 """The application from a filled configuration: start-up and pipeline (06 sections 1 and 2, 01 section 1)."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,11 @@ from placement.db import schema, standard_names
 from placement.db.database import Database
 from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
-from placement.routes import EXPLORER, INSIGHT, ROUTES
+from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.web import error_responses, microversion
 from placement.web.auth import authenticated, open_to_all
 from placement.web.authorization import Authorizer
-from placement.web.dispatch import Dispatcher
+from placement.web.dispatch import Actions, Dispatcher
 from placement.web.healthcheck import with_health_check
 from placement.web.observation import Watcher, observed, slow_request_watcher
 from placement.web.request import Request
@@ -83,8 +83,8 @@ def _upgrade(config: cfg.ConfigOpts, database: Database) -> None:
 def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGIApp:
     """Return the WSGI application; a layer that is switched off is not there at all."""
     insight = conf.insight
-    routes = ROUTES | INSIGHT | EXPLORER if insight.enabled else ROUTES
-    metrics = _metrics(conf, database) if insight.enabled else None
+    routes = _routes(conf)
+    metrics = _metrics(conf, database, routes) if insight.enabled else None
     serve = _negotiated(Dispatcher(Authorizer(conf), routes, insight.public))
     application = _identified(serve, conf, database, picture, metrics)
     application = authenticated(application, conf)
@@ -98,15 +98,21 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     return _with_request_line(application)
 
 
-def _metrics(conf: cfg.ConfigOpts, database: Database) -> "Metrics":
+def _routes(conf: cfg.ConfigOpts) -> Mapping[str, dict[str, Actions]]:
+    if not conf.insight.enabled:
+        return ROUTES
+    return ROUTES | INSIGHT | EXPLORER | (CLAIMS if conf.insight.claims else {})
+
+
+def _metrics(conf: cfg.ConfigOpts, database: Database, routes: Collection[str]) -> "Metrics":
     # Its library is loaded only where it is wanted.
     from placement.insight.metrics import metrics_in
 
     writes = [
         (method, template)
-        for template, methods in ROUTES.items()
+        for template, methods in (ROUTES | CLAIMS).items()
         for method in methods
-        if method != "GET"
+        if method != "GET" and template in routes
     ]
     metrics = metrics_in(conf.insight.metrics_directory, tuple(writes))
     metrics.watch_pool(database)

@@ -44,6 +44,10 @@ class PlacementError(Exception):
             vars(self).update(fields)
             super().__init__(self.text.format(**fields))
 
+    def more(self) -> Mapping[str, Any]:
+        """Return what its document has beside the members that every error has."""
+        return {}
+
 
 class BadRequest(PlacementError):
     """What the client sent cannot be understood or names something that is not there."""

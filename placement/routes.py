@@ -5,6 +5,7 @@ is checked), ``acts`` does neither. ``since`` and ``until`` are minor versions, 
 How a request finds its line on the page: :mod:`placement.web.dispatch`.
 """
 
+from placement.claims import handlers as claims
 from placement.handlers import (
     allocation,
     allocation_candidate,
@@ -118,6 +119,15 @@ INSIGHT: dict[str, dict[str, Actions]] = {
     "/-/what-if": {"POST": takes(insight.try_out, "insight:what_if", since=10)},
 }
 """What operators ask beside the compatible API (specification 07), there if ``[insight]/enabled``."""
+
+CLAIMS: dict[str, dict[str, Actions]] = {
+    "/-/claims": {"POST": takes(claims.place, "claims:create")},
+    "/-/claims/confirm": {"POST": takes(claims.confirm, "claims:confirm")},
+    "/-/claims/{consumer_uuid}/confirm": {"POST": acts(claims.confirm_one, "claims:confirm")},
+    "/-/groups/{name:.+}": {"GET": shows(claims.show_group, "groups:show")},
+    "/-/holds": {"GET": shows(claims.list_holds, "holds:list")},
+}
+"""Claims decided here (specification 09), there with INSIGHT if ``[insight]/claims``."""
 
 EXPLORER: dict[str, dict[str, Actions]] = {
     "/-/explorer": {"GET": acts(insight.lead_to_page, None)},

@@ -37,7 +37,8 @@ class Trace:
     locked. ``waits``: for a connection. ``conflict``: the class of the error that was answered with 409.
     ``database_errors``: of ``driver_errors.KINDS``. ``gave_up``: writes refused after too many conflicts.
     ``foreign_writes``: those of another service that are not counted in yet. ``deadlines``: searches that
-    ``[api]/search_deadline`` ended.
+    ``[api]/search_deadline`` ended. ``claims_granted``, ``claims_refused``, ``claims_held``: claims decided
+    here; ``claim_retries``: times they were chosen again. ``holds_expired``: consumers removed for it.
     """
 
     route = "none"
@@ -46,6 +47,11 @@ class Trace:
     attempts = 0
     gave_up = 0
     deadlines = 0
+    claims_granted = 0
+    claims_refused = 0
+    claims_held = 0
+    claim_retries = 0
+    holds_expired = 0
     waits = 0
     waited_s = 0.0
     stages: Mapping[str, float] = MappingProxyType({})

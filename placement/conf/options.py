@@ -169,6 +169,20 @@ INSIGHT = (
         'so ("complete": false). Raise it when answers about large requests are incomplete, lower it '
         "when such questions take too much of a worker.",
     ),
+    cfg.BoolOpt(
+        "claims",
+        default=True,
+        help="Serve claims that are decided here (/-/claims, /-/groups, /-/holds), if enabled is on. Turn "
+        "it off where every client chooses by itself.",
+    ),
+    cfg.IntOpt(
+        "claims_most",
+        default=1000,
+        min=1,
+        max=1000,
+        help="The most consumers that one request may claim for. Lower it when large requests keep others "
+        "waiting.",
+    ),
 )
 
 DATABASE = (

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Column, ColumnElement, Table, bindparam, func, or_, select
 
-from placement.db import coexistence_rows, dialects, models, statements
+from placement.db import coexistence_rows, dialects, hold_rows, models, statements
 from placement.db.change_rows import SLOTS, Log
 from placement.db.database import Access, Snapshot
 from placement.db.inventory_rows import SEEN_AMOUNTS
@@ -29,11 +29,20 @@ BLOCK_BITS = 8
 _block = _providers.c.id.bitwise_rshift(BLOCK_BITS)
 _TOTAL = CompiledStatement(
     select(
-        func.count(), func.coalesce(func.sum(_changes.c.mark), 0), coexistence_rows.UNDER_WAY
+        func.count(),
+        func.coalesce(func.sum(_changes.c.mark), 0),
+        coexistence_rows.UNDER_WAY,
+        hold_rows.ANY_OVER,
     ).select_from(_changes)
 )
 _LOG = CompiledStatement(
-    select(_changes.c.slot, _changes.c.mark, _changes.c.recent, coexistence_rows.UNDER_WAY)
+    select(
+        _changes.c.slot,
+        _changes.c.mark,
+        _changes.c.recent,
+        coexistence_rows.UNDER_WAY,
+        hold_rows.ANY_OVER,
+    )
 )
 _BY_BLOCK = CompiledStatement(select(_block, *_DIGEST).group_by(_block))
 
@@ -99,18 +108,23 @@ class Contents(NamedTuple):
 def total(access: Access) -> int | None:
     """Return a number that grows with every write of a provider.
 
-    None during a coexistence, or if the log is not whole. One statement, which costs the same in any cloud.
+    None during a coexistence, if the log is not whole, or if some hold is over. One statement, which costs
+    the same in any cloud.
     """
-    ((slots, marks, coexistence_under_way),) = access.rows(_TOTAL)
-    return None if coexistence_under_way or slots != SLOTS else int(marks)
+    ((slots, marks, coexistence_under_way, any_over),) = access.rows(_TOTAL)
+    return None if coexistence_under_way or any_over or slots != SLOTS else int(marks)
 
 
-def log(tx: Snapshot) -> Log | None:
-    """Return the log of the last writes, None during a coexistence. One statement."""
-    rows = tx.rows(_LOG)
-    if any(row[-1] for row in rows) if rows else coexistence_rows.is_under_way(tx):
-        return None
-    return Log({row[0]: (row[1], row[2]) for row in rows})
+def log(access: Access) -> tuple[Log | None, bool]:
+    """Return the log of the last writes, None during a coexistence, and whether some hold is over.
+
+    One statement.
+    """
+    rows = access.rows(_LOG)
+    any_over = any(row[-1] for row in rows)
+    if any(row[-2] for row in rows) if rows else coexistence_rows.is_under_way(access):
+        return None, any_over
+    return Log({row[0]: (row[1], row[2]) for row in rows}), any_over
 
 
 def digests_by_block(tx: Snapshot) -> dict[int, Digest]:
@@ -140,10 +154,17 @@ _REVISIONS = CompiledStatement(
 )
 
 
-def contents(tx: Snapshot, ids: Collection[int]) -> Contents:
+def contents(tx: Access, ids: Collection[int]) -> Contents:
     """Return what the search needs to know of these providers. Four statements."""
     these = {"id": sorted(ids)}
     return Contents(*(tx.rows(statement, these) for statement in _CONTENTS))
+
+
+def steady_contents(access: Access, ids: Collection[int]) -> Contents | None:
+    """Do the same outside a snapshot; return None if one was written meanwhile. Five statements."""
+    found = contents(access, ids)
+    again = access.rows(_CONTENTS[0], {"id": sorted(ids)})
+    return found if sorted(found.providers) == sorted(again) else None
 
 
 _CONTENTS = [

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from placement import telemetry
 from placement.db import coexistence_rows, inventory_rows, models, statements
-from placement.db.database import Transaction
+from placement.db.database import Access, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.provider_rows import LockedProvider
 from placement.db.statements import CompiledStatement
@@ -181,7 +181,7 @@ def _read(with_stock: bool, *parts: str) -> CompiledStatement:
 
 
 def read(
-    tx: Transaction, names: Mapping[str, Collection[str]], *, with_stock: bool = False
+    tx: Access, names: Mapping[str, Collection[str]], *, with_stock: bool = False
 ) -> Reading:
     """Return what exists under the names. No locks; one statement, or one for each thousand names
     of a kind, in which a consumer's generation and its allocations still belong together.
@@ -202,7 +202,7 @@ def read(
 
 
 def _read_into(
-    found: Reading, tx: Transaction, names: Mapping[str, Sequence[str]], with_stock: bool
+    found: Reading, tx: Access, names: Mapping[str, Sequence[str]], with_stock: bool
 ) -> None:
     ids_by_name = {
         _Kind.PROJECT: found.projects,

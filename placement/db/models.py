@@ -8,6 +8,8 @@ This service adds:
   provider. ``provider_changes`` names the providers of the last of these changes.
 - ``resource_providers.own_generation``: the generation as this service has left it. ``coexistence`` has a row
   while the OpenStack service may write too (:mod:`placement.db.coexistence_rows`).
+- ``consumer_groups``, ``consumer_group_members``, ``consumer_holds``: rules between consumers, and consumers
+  whose allocations end at a time (specification 09). Rows go with their consumer, whoever deletes it.
 """
 
 import secrets
@@ -28,6 +30,7 @@ from sqlalchemy import (
     SmallInteger,
     String,
     Table,
+    Text,
     Unicode,
     UniqueConstraint,
 )
@@ -232,5 +235,51 @@ coexistence = Table(
     metadata,
     Column("id", Integer, primary_key=True, nullable=False, autoincrement=False),
     Column("since", DateTime, nullable=False),
+    **TABLE_OPTIONS,
+)
+
+consumer_groups = _table(
+    "consumer_groups",
+    _id(),
+    Column("name", Unicode(255), nullable=False),
+    Column("rule", String(16), nullable=False),
+    _number("at_most"),
+    # The uuids of the aggregates that are its domains, with commas; NULL where trees are.
+    Column("aggregates", Text, nullable=True),
+    # Stepped by each claim that names the group: what two nodes of a cluster collide on.
+    _number("generation"),
+    UniqueConstraint("name", name="uniq_consumer_groups0name"),
+)
+
+
+def _of_consumer(table: str) -> Column[int]:
+    """Return the column of a table whose rows are deleted with their consumer; on SQLite by a trigger."""
+    key = ForeignKey("consumers.id", name=f"{table}_consumer_id_fkey", ondelete="CASCADE")
+    return Column("consumer_id", Integer, key, nullable=False, autoincrement=False)
+
+
+consumer_group_members = Table(
+    "consumer_group_members",
+    metadata,
+    _of_consumer("consumer_group_members"),
+    _number(
+        "group_id",
+        ForeignKey("consumer_groups.id", name="consumer_group_members_group_id_fkey"),
+    ),
+    PrimaryKeyConstraint("consumer_id", "group_id"),
+    Index("consumer_group_members_group_id_idx", "group_id"),
+    **TABLE_OPTIONS,
+)
+
+# Only of the generation that the consumer was claimed with: any later write of it ends the hold.
+consumer_holds = Table(
+    "consumer_holds",
+    metadata,
+    _of_consumer("consumer_holds"),
+    _number("generation"),
+    # Milliseconds since the epoch, by the clock of the database.
+    Column("expires_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("consumer_id"),
+    Index("consumer_holds_expires_at_idx", "expires_at"),
     **TABLE_OPTIONS,
 )

@@ -18,6 +18,7 @@ USERS: Key = models.users.c.external_id
 TYPES: Key = models.consumer_types.c.name
 AGGREGATES: Key = models.placement_aggregates.c.uuid
 TRAITS: Key = models.traits.c.name
+CONSUMERS: Key = models.consumers.c.uuid
 CLASSES: Key = models.resource_classes.c.name
 
 

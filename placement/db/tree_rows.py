@@ -112,6 +112,11 @@ def allocations_of(tx: Access, consumer_uuid: str) -> list[HeldBy]:
     return [HeldBy(*row) for row in tx.rows(_OF_CONSUMER, {"consumer": consumer_uuid})]
 
 
+def allocations_of_all(tx: Access, consumer_uuids: Collection[str]) -> list[HeldBy]:
+    """Return the allocations of consumers. One statement for each thousand."""
+    return [HeldBy(*row) for row in tx.rows_of_all(_OF_CONSUMERS, "consumer", consumer_uuids)]
+
+
 _held = (
     select(
         _allocations.c.resource_provider_id,
@@ -139,6 +144,9 @@ _in_all = (
     .scalar_subquery()
 )
 _OF_CONSUMER = CompiledStatement(_held.where(_allocations.c.consumer_id == bindparam("consumer")))
+_OF_CONSUMERS = CompiledStatement(
+    _held.where(statements.is_among(_allocations.c.consumer_id, "consumer")), "consumer"
+)
 _ON_PROVIDERS = CompiledStatement(
     _held.add_columns(_in_all).where(
         statements.is_among(_allocations.c.resource_provider_id, "id")

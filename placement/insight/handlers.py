@@ -51,7 +51,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def explain(request: Request) -> Response:
     """Say why no provider can take the request, and what would help."""
     given = candidate_query.checked(request, schemas.EXPLAIN.at(request.version.minor))
-    asked = _relaxable(
+    asked = relaxable(
         _search_query(given, schemas.EXPLAIN_OWN), request.version, request.conf.placement
     )
     with bounded(request) as work:
@@ -59,7 +59,7 @@ def explain(request: Request) -> Response:
             request.picture, asked, given.get("about"), request.conf.insight.work_factor, work
         )
     examples = int(given.get("examples", schemas.DEFAULT_EXAMPLES))
-    return json_response(request, _explanation(found, asked.request, examples))
+    return json_response(request, explanation(found, asked.request, examples))
 
 
 def capacity(request: Request) -> Response:
@@ -89,7 +89,7 @@ def try_out(request: Request) -> Response:
     """Say what changes would do to a request; nothing is written."""
     body = request.read_json(schemas.WHAT_IF)
     query = _query_in_body(request, body["query"])
-    asked = _relaxable(query, request.version, request.conf.placement)
+    asked = relaxable(query, request.version, request.conf.placement)
     changes = [change for given in body["changes"] for change in _changes(request, given)]
     with bounded(request) as work:
         outcome = what_if.try_out(
@@ -177,7 +177,7 @@ def _provider(key: str) -> str:
 # -- the demands of a query, and the query without some of them ----------------------------------
 
 
-def _relaxable(
+def relaxable(
     query: MultiDict, version: Version, options: cfg.ConfigOpts.GroupAttr
 ) -> RelaxableRequest:
     """Return the request of a query, with its demands.
@@ -264,7 +264,8 @@ def _query(pieces: list[Piece]) -> MultiDict:
 # -- what is answered ----------------------------------------------------------------------------
 
 
-def _explanation(found: Explanation, request: CandidateRequest, examples: int) -> dict[str, Any]:
+def explanation(found: Explanation, request: CandidateRequest, examples: int) -> dict[str, Any]:
+    """Return the document that explains what a search has found."""
     tally = found.result.tally
     document = {
         **_diagnosis(found.everywhere),

@@ -61,8 +61,22 @@ def explain(
     :param work_factor: the most searches that this may cost; each answer costs at least one.
     :param work: what they may cost together.
     """
+    opened = open_on(picture, one_more(asked.request), work)
+    return _explained(opened, asked, about, work_factor, work)
+
+
+def explain_on(
+    cloud: Cloud, known: NameSets, asked: RelaxableRequest, work_factor: int, work: Work
+) -> Explanation:
+    """Explain what the search finds on this cloud, which stays as it is."""
+    opened = _searched(cloud, known, one_more(asked.request), work)
+    return _explained(opened, asked, None, work_factor, work)
+
+
+def _explained(
+    opened: "Opened", asked: RelaxableRequest, about: str | None, work_factor: int, work: Work
+) -> Explanation:
     request = asked.request
-    opened = open_on(picture, one_more(request), work)
     cloud, shares = opened.cloud, 1 if about is None else 2
     host = None if about is None else provider_named(cloud, about)
     with work.part(shares) as part:
@@ -105,13 +119,16 @@ def open_on(picture: Picture, request: CandidateRequest, work: Work) -> Opened:
     :raises UnknownNameInQuery: in the order of the search (specification 04 section 5.8).
     """
 
-    def opened(cloud: Cloud, known: NameSets) -> Opened:
-        with work.part(2) as part:
-            result = search(cloud, request, known, part, explain=True)
-        return Opened(cloud.snapshot(), known, result)
-
     with unknown_names_refused():
-        return picture.read_knowing(request.names, opened)
+        return picture.read_knowing(
+            request.names, lambda cloud, known: _searched(cloud, known, request, work)
+        )
+
+
+def _searched(cloud: Cloud, known: NameSets, request: CandidateRequest, work: Work) -> Opened:
+    with work.part(2) as part:
+        result = search(cloud, request, known, part, explain=True)
+    return Opened(cloud.snapshot(), known, result)
 
 
 def provider_named(cloud: Cloud, given: str) -> int:

@@ -19,11 +19,12 @@ METRICS = Schema({"type": "object", "additionalProperties": False})
 def _beside(more: dict[str, Any], without: tuple[str, ...] = ()) -> Windows[Schema]:
     """Return the queries of a search with more parameters, and without some."""
     return Windows(
-        {minor: _extended(each, more, without) for minor, each in allocation_candidate.GET.items()}
+        {minor: extended(each, more, without) for minor, each in allocation_candidate.GET.items()}
     )
 
 
-def _extended(filters: Schema, more: dict[str, Any], without: tuple[str, ...] = ()) -> Schema:
+def extended(filters: Schema, more: dict[str, Any], without: tuple[str, ...] = ()) -> Schema:
+    """Return the query of a search with more parameters, and without some."""
     document = dict(filters.document)
     properties = {k: v for k, v in document["properties"].items() if k not in without}
     document["properties"] = properties | more
@@ -50,7 +51,7 @@ _PAGES = {
 }
 TREES = Windows(
     {
-        minor: _extended(filters, _ALLOCATIONS | _PAGES)
+        minor: extended(filters, _ALLOCATIONS | _PAGES)
         for minor, filters in resource_provider.GET_QUERY.items()
     }
 )

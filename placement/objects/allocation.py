@@ -88,16 +88,20 @@ def delete_allocations(
     :raises LedgerMoved: 409
     """
     change = ConsumerChange(consumer_uuid, {}, project="", user="", generation=generation)
-    db.write(lambda tx: _delete(tx, change), on_conflict=LedgerMoved)
+    db.write(lambda tx: remove(tx, (change,)), on_conflict=LedgerMoved)
 
 
-def _delete(tx: Transaction, change: ConsumerChange) -> None:
-    reading = ledger.read(tx, (change,))
-    held = reading.consumers.get(change.uuid) and reading.allocations.get(change.uuid)
-    if not held:
-        raise NoAllocations(uuid=change.uuid)
-    consumers = replacement.checked_consumers((change,), reading)
-    replaced = replacement.of((change,), consumers, reading)
+def remove(
+    tx: Transaction, changes: Sequence[ConsumerChange], *, may_be_empty: bool = False
+) -> None:
+    """Remove these consumers, whose changes have no allocations; raises as :func:`delete_allocations`."""
+    reading = ledger.read(tx, changes)
+    for change in changes:
+        held = reading.consumers.get(change.uuid) and reading.allocations.get(change.uuid)
+        if not held and not may_be_empty:
+            raise NoAllocations(uuid=change.uuid)
+    consumers = replacement.checked_consumers(changes, reading)
+    replaced = replacement.of(changes, consumers, reading)
 
     owners = ledger.take_consumers(tx, replaced, reading)
     _, inventories = ledger.write_then_hold(tx, replaced)

@@ -26,6 +26,7 @@ from placement.db import cloud_rows, coexistence_rows, named_rows
 from placement.db.change_rows import NO_LOG, Changed, Log
 from placement.db.database import Database, Snapshot
 from placement.db.statements import batches
+from placement.objects import holds
 from placement.objects.coexistence import ForeignWriteWatch
 from placement.search.cloud import BLOCK, Cloud
 from placement.search.records import CloudRows, ProviderRecord, Stock, UsedInventory
@@ -51,6 +52,7 @@ class _Reading(NamedTuple):
 
     Exactly one of ``rows``, all there are, ``changes`` and nothing: that the cloud was up to date.
     ``compared``: all revisions were. ``log`` has no slots during a coexistence; then there are ``signs``.
+    ``any_over``: some hold is, and its room should be free.
     """
 
     log: Log
@@ -58,6 +60,7 @@ class _Reading(NamedTuple):
     changes: "_Changes | None" = None
     compared: bool = False
     signs: coexistence_rows.Signs | None = None
+    any_over: bool = False
 
 
 class _Changes(NamedTuple):
@@ -119,13 +122,16 @@ class Picture:
         ``work`` changes nothing, and keeps nothing of the cloud but a snapshot. Cost: one statement when
         nothing changed; two, in one snapshot, after claims, and four more after other changes.
         """
+        return self._read_edition(lambda edition: work(edition.cloud))
+
+    def _read_edition(self, work: Callable[[_Edition], T]) -> T:
         self._watch.look()
         arrived, total = self._refreshes, None
         if not self._moving and time.monotonic() < self._next_comparison_s:
             total = self._db.read(cloud_rows.total)
         edition = self._entered(arrived, total) or self._entered_after_refresh(arrived, total)
         try:
-            return work(edition.cloud)
+            return work(edition)
         finally:
             with self._editing:
                 edition.readers -= 1
@@ -162,6 +168,11 @@ class Picture:
         old = self._newest
         with _no_collection():
             found = self._db.snapshot(lambda tx: self._reading(tx, old))
+            # Nobody is refused for the sake of a hold that is over.
+            went = 1
+            while found.any_over and went:
+                went = holds.expire(self._db)
+                found = self._db.snapshot(lambda tx: self._reading(tx, old))
             edition = self._shown(found, old)
         self._moving = found.rows is not None or found.changes is not None
         if found.compared:
@@ -213,16 +224,24 @@ class Picture:
         :param named: all names that the question mentions.
         :raises UnknownName: by ``work``, for a name that neither the cloud has nor is known.
         """
+        return self.read_logged(named, lambda cloud, known, log: work(cloud, known))
+
+    def read_logged(self, named: NameSets, work: Callable[[Cloud, NameSets, Log], T]) -> T:
+        """Do the same with the log as it was when the cloud was last found up to date."""
+
+        def on_edition(edition: _Edition) -> T:
+            return work(edition.cloud, known, edition.log)
+
         asked = self._unseen(named)
         known = self._existing(asked)
         try:
-            return self.read(lambda cloud: work(cloud, known))
+            return self._read_edition(on_edition)
         except UnknownName as unknown:
             if unknown.is_among(asked):
                 raise
         # The last provider that had it has lost it since.
         known = self._existing(named)
-        return self.read(lambda cloud: work(cloud, known))
+        return self._read_edition(on_edition)
 
     def _unseen(self, named: NameSets) -> NameSets:
         """Return the names that no provider has in the cloud as it was last read; without the lock."""
@@ -248,9 +267,11 @@ class Picture:
         return frozenset().union(*map(ask, batches(sorted(names))))
 
     def _reading(self, tx: Snapshot, old: _Edition | None) -> _Reading:
-        log = cloud_rows.log(tx)
-        if log is None:
-            return self._as_others_write(tx, old)
+        log, any_over = cloud_rows.log(tx)
+        found = self._as_others_write(tx, old) if log is None else self._as_logged(tx, old, log)
+        return found._replace(any_over=any_over)
+
+    def _as_logged(self, tx: Snapshot, old: _Edition | None, log: Log) -> _Reading:
         if old is None or old.signs is not None:
             return _Reading(log, rows=_everything(tx), compared=True)
         changed = None
@@ -336,7 +357,7 @@ def _changes(tx: Snapshot, cloud: Cloud, changed: Changed) -> _Changes | None:
     whole = changed.whole | (changed.stock.keys() - explained)
     if len(whole) > RELOAD_FRACTION * len(cloud) + BLOCK:
         return None
-    records = _records(cloud_rows.contents(tx, whole)) if whole else []
+    records = records_of(cloud_rows.contents(tx, whole)) if whole else []
     found = {record.provider_id: record.uuid for record in records}
     # Gone, or, of an id that was used before (SQLite may do that), another one now.
     removed = {
@@ -368,7 +389,8 @@ def _stocks(rows: Iterable[Sequence[Any]]) -> dict[int, Stock]:
     return found
 
 
-def _records(contents: cloud_rows.Contents) -> list[ProviderRecord]:
+def records_of(contents: cloud_rows.Contents) -> list[ProviderRecord]:
+    """Return what the search knows of these providers."""
     inventories = _by_provider(contents.inventories)
     traits = _by_provider(contents.traits)
     aggregates = _by_provider(contents.aggregates)

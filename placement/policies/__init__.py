@@ -129,6 +129,14 @@ GUARDED = {
         "GET /-/trees",
         "GET /-/trees/{uuid}",
     ),
+    "claims:create": ("Let the service choose places and claim them.", "POST /-/claims"),
+    "claims:confirm": (
+        "Keep what is held.",
+        "POST /-/claims/confirm",
+        "POST /-/claims/{consumer_uuid}/confirm",
+    ),
+    "groups:show": ("Show a group of consumers.", "GET /-/groups/{name}"),
+    "holds:list": ("List what is held until when.", "GET /-/holds"),
 }
 """By name without ``placement:``: the description of a rule, and each operation that it guards."""
 

@@ -10,7 +10,7 @@ from placement.web.validation import Schema
 UUID_KEY = "^[0-9a-fA-F-]{36}$"
 
 _UUID = {"type": "string", "format": "uuid"}
-_OWNER_ID = {"type": "string", "minLength": 1, "maxLength": 255}
+OWNER_ID = {"type": "string", "minLength": 1, "maxLength": 255}
 _RESOURCES = keyed(CLASS_NAME, {"type": "integer", "minimum": 1}, least=1)
 _PROVIDER = {
     "type": "object",
@@ -35,11 +35,10 @@ _MAPPINGS = {
     "minProperties": 1,
     "patternProperties": {"[a-zA-Z0-9_-]{1,64}": {"type": "array", "minItems": 1, "items": _UUID}},
 }
-_OWNERS = {"project_id": _OWNER_ID, "user_id": _OWNER_ID}
+_OWNERS = {"project_id": OWNER_ID, "user_id": OWNER_ID}
 _GENERATION = {"consumer_generation": {"type": ["integer", "null"]}}
-_TYPE = {
-    "consumer_type": {"type": "string", "pattern": CLASS_NAME, "minLength": 1, "maxLength": 255}
-}
+TYPE = {"type": "string", "pattern": CLASS_NAME, "minLength": 1, "maxLength": 255}
+_TYPE = {"consumer_type": TYPE}
 
 
 def _consumer(allocations: Any, fields: dict[str, Any], *, mappings: bool = False) -> Any:
@@ -83,7 +82,7 @@ def _reshape(consumer: Any) -> Schema:
 RESHAPE = Windows({max(minor, 30): _reshape(_BY_MINOR[minor]) for minor in (28, 34, 38)})
 
 # The middle pattern has no end: "allfoo" is valid and finds nothing (specification 02 section 9.2).
-_TYPE_ASKED = {**_OWNER_ID, "pattern": "^[A-Z0-9_]+$|^all|^unknown$"}
+_TYPE_ASKED = {**OWNER_ID, "pattern": "^[A-Z0-9_]+$|^all|^unknown$"}
 USAGES_QUERY = Windows(
     {
         9: Schema(closed(_OWNERS, "project_id")),

@@ -128,6 +128,7 @@ def _document(
     if isinstance(error, microversion.UnacceptableVersion):
         document["max_version"] = str(microversion.MAXIMUM)
         document["min_version"] = str(microversion.MINIMUM)
+    document |= error.more()
     document["request_id"] = environ.get("openstack.request_id", "")
     return document
 

@@ -1,0 +1,1 @@
+"""Claims decided here: gangs, groups and holds (specification 09)."""

@@ -1,0 +1,424 @@
+"""Choosing places for many claims on a copy of the picture (specification 09 section 3). Pure.
+
+Claims are placed one after another, those with the fewest trees first. When one does not fit, it is placed
+first, or the group that it must be together with elsewhere. If no such order helps, all ways are tried, as
+long as the work lasts; when none is left, it is certain that the claims do not fit.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement.claims.group_rules import Domains, GroupRule, Occupancy
+from placement.insight.packing import pack
+from placement.search.candidate import Candidate, Combination
+from placement.search.cloud import Cloud
+from placement.search.request import CandidateRequest, NameSets
+from placement.search.search import Turn, prospect, search
+from placement.search.work import Work, WorkEnded
+
+Strategy = Literal["any", "spread", "pack"]
+
+MOST_IN_TREE = 500
+"""Candidates of one tree that are tried; where there are more, a refusal is not certain."""
+
+RESTARTS = 1000
+"""Orders of the claims, and domains of groups that are together, that are tried before all ways are."""
+
+WAYS = 20_000
+"""Places that are tried when all ways are."""
+
+COUNTING_SEARCHES = 200
+"""What counting how often equal claims fit may cost."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wish:
+    """A claim that is to be placed. Equal requests are one object."""
+
+    request: CandidateRequest
+    groups: tuple[str, ...] = ()
+
+
+class Place(NamedTuple):
+    """Where a wish goes, by provider indexes: the root of its tree, amounts by class, providers by group."""
+
+    root: int
+    allocations: Mapping[int, Mapping[str, int]]
+    mappings: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A group as it was read, with the domains of its members.
+
+    ``aggregates``: by uuid of the root, those of the rule that the tree is in.
+    """
+
+    rule: GroupRule
+    members: Sequence[Domains] = ()
+    aggregates: Mapping[str, Domains] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The wish that could not be placed, on a cloud with those that were placed before it.
+
+    ``exact``: it is certain that not all can be placed. ``kept_out``: the groups whose rules excluded trees.
+    """
+
+    number: int
+    cloud: Cloud
+    exact: bool
+    kept_out: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Pool:
+    """The trees for equal requests before anything is placed, best first.
+
+    ``alone``: the provider that serves everything by itself, -1 where a search must say.
+    """
+
+    request: CandidateRequest
+    roots: list[int]
+    keys: list[float]
+    alone: list[int]
+    pattern: Combination | None = None
+
+
+@dataclass(slots=True)
+class _Turns:
+    """The trees of a pool in one attempt: the best is next, and a full one is not put back."""
+
+    keys: list[float]
+    cursor: int = 0
+    again: list[tuple[float, int]] = field(default_factory=list)
+
+    def next(self) -> tuple[float, int] | None:
+        """Take out the best tree: what it is ordered by, and its position in the pool."""
+        if self.cursor < len(self.keys):
+            fresh = self.keys[self.cursor], self.cursor
+            if not self.again or fresh < self.again[0]:
+                self.cursor += 1
+                return fresh
+        return heapq.heappop(self.again) if self.again else None
+
+    def put_back(self, key: float, position: int) -> None:
+        """Let a tree have a further turn."""
+        heapq.heappush(self.again, (key, position))
+
+
+def choose(
+    cloud: Cloud,
+    known: NameSets,
+    wishes: Sequence[Wish],
+    groups: Mapping[str, GroupState],
+    strategy: Strategy,
+    work: Work,
+    draw: random.Random,
+) -> Sequence[Place] | Refusal:
+    """Return a place for each wish, which together fit and keep the rules. The cloud stays as it is.
+
+    :raises UnknownTraitName, UnknownClassName: as the search does.
+    """
+    chooser = _Chooser(cloud, known, wishes, groups, strategy, work, draw)
+    try:
+        return chooser.choose()
+    except WorkEnded:
+        return chooser.refusal or Refusal(0, cloud, exact=False)
+
+
+class _Chooser:
+    def __init__(
+        self,
+        cloud: Cloud,
+        known: NameSets,
+        wishes: Sequence[Wish],
+        groups: Mapping[str, GroupState],
+        strategy: Strategy,
+        work: Work,
+        draw: random.Random,
+    ) -> None:
+        self.refusal: Refusal | None = None
+        self._start, self._known, self._wishes, self._states = cloud, known, wishes, groups
+        self._kept_out: set[str] = set()
+        self._all_seen = True
+        self._strategy, self._work, self._draw = strategy, work, draw
+        self._pools: dict[int, _Pool] = {}
+        self._banned: dict[str, set[Domains]] = {name: set() for name in groups}
+        self._begin()
+
+    def _begin(self) -> None:
+        """Take back everything that was placed."""
+        self._cloud = self._start
+        self._touched: Counter[int] = Counter()
+        self._occupied = {
+            name: Occupancy.of(state.rule, state.members) for name, state in self._states.items()
+        }
+
+    # -- the attempts --
+
+    def choose(self) -> Sequence[Place] | Refusal:
+        for number, wish in enumerate(self._wishes):
+            if id(wish.request) not in self._pools:
+                self._pools[id(wish.request)] = self._pool(wish.request)
+            broken = tuple(name for name in wish.groups if not self._occupied[name].kept)
+            if broken or not self._pool_of(number).roots:
+                return Refusal(number, self._start, not self._work.cut_short, broken)
+        with self._work.part(2) as part:
+            places = self._in_some_order(part)
+        if places is not None:
+            return places
+        assert self.refusal is not None
+        if self._are_too_many():
+            return replace(self.refusal, exact=True)
+        places, complete = self._in_all_ways()
+        return places or replace(self.refusal, exact=complete)
+
+    def _pool_of(self, number: int) -> _Pool:
+        return self._pools[id(self._wishes[number].request)]
+
+    def _hardest_first(self) -> list[int]:
+        """Return the numbers of the wishes in the order of placing; equal ones one after another."""
+        return sorted(
+            range(len(self._wishes)),
+            key=lambda number: (
+                len(self._pool_of(number).roots),
+                -sum(sum(g.amounts.values()) for g in self._wishes[number].request.groups),
+                id(self._wishes[number].request),
+                self._wishes[number].groups,
+            ),
+        )
+
+    def _in_some_order(self, work: Work) -> list[Place] | None:
+        order, moved = self._hardest_first(), set[int]()
+        for _ in range(RESTARTS):
+            places, failed = self._attempt(order)
+            if failed is None:
+                return [places[number] for number in range(len(order))]
+            kept_out = tuple(sorted(self._kept_out))
+            self.refusal = self.refusal or Refusal(failed, self._cloud, False, kept_out)
+            if not work.look():
+                return None
+            if self._ban_domain(failed):
+                continue
+            if failed in moved:
+                return None
+            moved.add(failed)
+            for banned in self._banned.values():
+                banned.clear()
+            order = [failed, *(number for number in order if number != failed)]
+        return None
+
+    def _ban_domain(self, failed: int) -> bool:
+        """Let a new group be together elsewhere; tell whether the failed wish is in one."""
+        for name in self._wishes[failed].groups:
+            state, members = self._states[name], self._occupied[name].members
+            if state.rule.rule == "together" and members and not state.members:
+                self._banned[name].add(members[0])
+                return True
+        return False
+
+    def _attempt(self, order: Sequence[int]) -> tuple[dict[int, Place], int | None]:
+        """Place the wishes in this order; return their places, and the first that found none."""
+        self._begin()
+        turns = {key: _Turns(pool.keys) for key, pool in self._pools.items()}
+        places: dict[int, Place] = {}
+        for number in order:
+            place = self._best(number, turns[id(self._wishes[number].request)])
+            if place is None:
+                return places, number
+            places[number] = place
+            if len(places) < len(order):
+                self._put(number, place)
+        return places, None
+
+    def _best(self, number: int, turns: _Turns) -> Place | None:
+        """Return the place of a wish in the best tree that has one."""
+        pool, found = self._pool_of(number), None
+        put_back: list[tuple[float, int]] = []
+        self._kept_out = set()
+        while found is None and (turn := turns.next()):
+            key, position = turn
+            root = pool.roots[position]
+            if root in self._touched and (fresh := self._key(pool, position)) > key:
+                turns.put_back(fresh, position)
+                continue
+            if self._admits(number, root):
+                found = next(self._candidates(pool, position, 1), None)
+                if found is None:
+                    # The tree is full: nothing is given back in this attempt.
+                    continue
+            put_back.append(turn)
+        for turn in put_back:
+            turns.put_back(*turn)
+        return found
+
+    # -- all ways --
+
+    def _are_too_many(self) -> bool:
+        """Tell whether equal claims are certainly more than fit, whatever the others are."""
+        numbers: dict[int, list[int]] = {}
+        for number, wish in enumerate(self._wishes):
+            numbers.setdefault(id(wish.request), []).append(number)
+        self._begin()
+        for equal in numbers.values():
+            request = self._wishes[equal[0]].request
+            found = pack(self._cloud, request, self._known, COUNTING_SEARCHES, self._work)
+            if found.exact and self._most(found.counts, equal) < len(equal):
+                return True
+        return False
+
+    def _most(self, counts: NDArray[np.int64], equal: Sequence[int]) -> int:
+        """Return how many of equal wishes fit, by how often they fit in each tree, at the most."""
+        most = int(np.minimum(counts, len(equal)).sum())
+        first = self._wishes[equal[0]]
+        if any(self._wishes[number].groups != first.groups for number in equal):
+            return most
+        for name in first.groups:
+            state, taken = self._states[name], Counter[str]()
+            if state.rule.rule == "apart" and not state.rule.of:
+                for domains in state.members:
+                    taken.update(domains)
+                left = (
+                    min(int(counts[root]), state.rule.at_most - taken[str(self._start.uuids[root])])
+                    for root in np.flatnonzero(counts).tolist()
+                )
+                most = min(most, sum(max(each, 0) for each in left))
+        return most
+
+    def _in_all_ways(self) -> tuple[list[Place] | None, bool]:
+        """Try every assignment; return places, and whether all were tried. Equal wishes are not permuted."""
+        self._begin()
+        for banned in self._banned.values():
+            banned.clear()
+        order, self._all_seen = self._hardest_first(), True
+        placed: list[Place] = []
+        ways: list[Iterator[tuple[int, Place]]] = [self._ways(order[0], 0)]
+        positions: list[int] = []
+        for _ in range(WAYS):
+            option = next(ways[-1], None)
+            if option is None:
+                ways.pop()
+                if not ways:
+                    return None, self._all_seen and not self._work.cut_short
+                positions.pop()
+                self._put(order[len(positions)], placed.pop(), times=-1)
+                continue
+            number = order[len(placed)]
+            position, place = option
+            placed.append(place)
+            positions.append(position)
+            self._put(number, place)
+            if len(placed) == len(order):
+                return [place for _, place in sorted(zip(order, placed, strict=True))], True
+            following = order[len(placed)]
+            equal = self._is_equal(number, following)
+            ways.append(self._ways(following, position if equal else 0))
+            if not self._work.look():
+                break
+        return None, False
+
+    def _is_equal(self, one: int, other: int) -> bool:
+        mine, theirs = self._wishes[one], self._wishes[other]
+        return mine.request is theirs.request and mine.groups == theirs.groups
+
+    def _ways(self, number: int, first: int) -> Iterator[tuple[int, Place]]:
+        """Yield the places of a wish in the trees from this position on, as the cloud is at each moment."""
+        pool = self._pool_of(number)
+        for position in range(first, len(pool.roots)):
+            if self._admits(number, pool.roots[position]):
+                places = list(self._candidates(pool, position, MOST_IN_TREE))
+                self._all_seen &= len(places) < MOST_IN_TREE
+                for place in places:
+                    yield position, place
+
+    # -- trees --
+
+    def _pool(self, request: CandidateRequest) -> _Pool:
+        """Return the trees that can take a request, in the order of the strategy."""
+        request = replace(
+            request, limit=None, maximum=-1, seed=None, start=self._draw.getrandbits(63)
+        )
+        found = prospect(self._start, request, self._known, self._work)
+        if found is None:
+            return _Pool(request, [], [], [])
+        turns: Turn = found.turns
+        alone = np.where(turns.single, turns.provider, -1)
+        if self._strategy == "any":
+            return _Pool(request, turns.anchor.tolist(), [*range(len(alone))], alone.tolist())
+        keys = np.array([self._fullness(request, root) for root in turns.anchor.tolist()])
+        ties = np.random.default_rng(self._draw.getrandbits(63)).random(len(keys))
+        order = np.lexsort((ties, keys))
+        return _Pool(
+            request, turns.anchor[order].tolist(), keys[order].tolist(), alone[order].tolist()
+        )
+
+    def _key(self, pool: _Pool, position: int) -> float:
+        """Return what orders a tree now: the smallest is the best."""
+        root = pool.roots[position]
+        if self._strategy == "any":
+            return position + len(pool.roots) * self._touched[root]
+        return self._fullness(pool.request, root)
+
+    def _fullness(self, request: CandidateRequest, root: int) -> float:
+        """Return the used part of the fullest class that is asked for; negative for packing."""
+        amounts = {name: [0, 0] for name in request.names.classes}
+        for index in self._cloud.forest.tree(root).tolist():
+            for name, capacity, used, _ in self._cloud.inventories[index]:
+                if name in amounts:
+                    amounts[name][0] += used
+                    amounts[name][1] += capacity
+        fullest = max((used / all_ for used, all_ in amounts.values() if all_), default=0.0)
+        return -fullest if self._strategy == "pack" else fullest
+
+    def _candidates(self, pool: _Pool, position: int, most: int) -> Iterator[Place]:
+        """Yield places in one tree as the cloud is now."""
+        root, alone = pool.roots[position], pool.alone[position]
+        if alone >= 0 and root not in self._touched and pool.pattern is not None:
+            yield self._place(root, Candidate(pool.pattern, (alone,)))
+            return
+        here = replace(pool.request, anchor=str(self._start.uuids[root]), limit=most)
+        for candidate in search(self._cloud, here, self._known, self._work):
+            if alone >= 0 and len(candidate.members) == 1:
+                pool.pattern = candidate.combination
+            yield self._place(root, candidate)
+
+    def _place(self, root: int, candidate: Candidate) -> Place:
+        return Place(root, candidate.allocations, candidate.mappings)
+
+    def _domains(self, name: str, root: int) -> Domains:
+        state = self._states[name]
+        return state.rule.domains([str(self._start.uuids[root])], state.aggregates)
+
+    def _admits(self, number: int, root: int) -> bool:
+        """Tell whether the rules of its groups let a wish go into this tree."""
+        for name in self._wishes[number].groups:
+            domains, occupied = self._domains(name, root), self._occupied[name]
+            banned = not occupied.members and domains in self._banned[name]
+            if banned or not occupied.admits(domains):
+                self._kept_out.add(name)
+                return False
+        return True
+
+    def _put(self, number: int, place: Place, times: int = 1) -> None:
+        """Let a wish take its place, or with -1 the last one give it back."""
+        if self._cloud is self._start:
+            self._cloud = self._start.snapshot()
+        for index, amounts in place.allocations.items():
+            self._cloud.use(index, {name: times * amount for name, amount in amounts.items()})
+            self._touched[int(self._cloud.roots[index])] += times
+        for name in self._wishes[number].groups:
+            if times > 0:
+                self._occupied[name].add(self._domains(name, place.root))
+            else:
+                self._occupied[name].remove_last()

@@ -1,0 +1,83 @@
+"""The rules between the members of a group. Pure.
+
+A member is in one or more domains: trees, or the aggregates of its trees. What a rule says depends on the
+domains of the members alone, so that the choice, the check under locks and ``db check`` share it.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Domains = frozenset[str]
+"""Uuids of the trees' roots, or of aggregates."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRule:
+    """``apart``: at most ``at_most`` members per domain; ``together``: all in one domain.
+
+    ``of``: the aggregates that are domains; without them, trees are. A tree in none of them is a domain of
+    its own.
+    """
+
+    rule: Literal["apart", "together"]
+    at_most: int = 1
+    of: tuple[str, ...] = ()
+
+    @property
+    def level(self) -> Literal["tree", "aggregate"]:
+        """What the domains are."""
+        return "aggregate" if self.of else "tree"
+
+    def domains(self, roots: Iterable[str], aggregates: Mapping[str, Domains]) -> Domains:
+        """Return the domains of a member.
+
+        :param roots: the uuids of the roots of its trees.
+        :param aggregates: by uuid of the root, those that some provider of the tree is in.
+        """
+        found: set[str] = set()
+        for root in roots:
+            found |= aggregates.get(root, frozenset()).intersection(self.of) or {root}
+        return frozenset(found)
+
+
+@dataclass(slots=True)
+class Occupancy:
+    """A group with the domains of its members, as they come and go."""
+
+    rule: GroupRule
+    members: list[Domains] = field(default_factory=list)
+    _counts: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, rule: GroupRule, members: Iterable[Domains]) -> "Occupancy":
+        """Return a group with these members."""
+        found = cls(rule)
+        for domains in members:
+            found.add(domains)
+        return found
+
+    def add(self, domains: Domains) -> None:
+        """Count one more member."""
+        self.members.append(domains)
+        self._counts.update(domains)
+
+    def remove_last(self) -> None:
+        """Take the last member out again."""
+        self._counts.subtract(self.members.pop())
+
+    @property
+    def kept(self) -> bool:
+        """Whether the rule is kept."""
+        if self.rule.rule == "apart":
+            return all(count <= self.rule.at_most for count in self._counts.values())
+        return not self.members or max(self._counts.values(), default=0) == len(self.members)
+
+    def admits(self, domains: Collection[str]) -> bool:
+        """Tell whether one more member there keeps a rule that is kept."""
+        if self.rule.rule == "apart":
+            return all(self._counts[domain] < self.rule.at_most for domain in domains)
+        return not self.members or any(
+            self._counts[domain] == len(self.members) for domain in domains
+        )

@@ -1,0 +1,215 @@
+"""The handlers of claims decided here: parse, ask once, render (specification 09)."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from webob import Response
+
+from placement import errors
+from placement.claims import schemas, service
+from placement.claims.group_rules import GroupRule
+from placement.claims.service import Claim, Order, Outcome, Refused
+from placement.errors import MalformedRequest
+from placement.handlers import candidate_query
+from placement.handlers.search_bounds import bounded
+from placement.insight.handlers import explanation, relaxable
+from placement.insight.remedies import RelaxableRequest
+from placement.insight.schemas import DEFAULT_EXAMPLES
+from placement.web.microversion import MAXIMUM
+from placement.web.request import Request
+from placement.web.response import json_response
+from placement.web.validation import is_uuid_like, normalized_uuid
+
+CERTAINTY = {True: "They do not fit together.", False: "It is not certain that none exists."}
+
+
+class MalformedClaims(errors.Malformed):
+    """Claims that do not hang together."""
+
+    texts = {
+        "most": "{count} claims were sent, and at most {most} are taken at once.",
+        "twice": "Consumer {uuid} is named twice.",
+        "held": "Consumer {uuid} exists, or may: only a new consumer, of generation null, can be held.",
+        "level": 'The rule of the group {name} must have "of" for the level aggregate, and only for it.',
+        "at_most": 'The rule of the group {name} has "at_most", which is for the rule apart.',
+        "query": "The query of claim {number}: {detail}",
+    }
+
+
+def place(request: Request) -> Response:
+    """POST /-/claims"""
+    order = _order(request, request.read_json(schemas.CLAIMS))
+    with bounded(request) as work:
+        outcome = service.place(
+            request.db, request.picture, order, request.conf.insight.work_factor, work
+        )
+    if isinstance(outcome, Refused):
+        raise service.NoCandidate(
+            consumer=outcome.claim.consumer_uuid,
+            certainty=CERTAINTY[outcome.exact],
+            document=_refusal(outcome),
+        )
+    return json_response(request, _outcome(outcome))
+
+
+def confirm(request: Request) -> Response:
+    """POST /-/claims/confirm"""
+    consumers: dict[str, int | None] = {}
+    for given in request.read_json(schemas.CONFIRM)["consumers"]:
+        uuid = normalized_uuid(given["consumer_uuid"])
+        if uuid in consumers:
+            raise MalformedClaims.of("twice", uuid=uuid)
+        consumers[uuid] = int(given["consumer_generation"])
+    return _confirmed(request, service.confirm(request.db, consumers))
+
+
+def confirm_one(request: Request) -> Response:
+    """POST /-/claims/{consumer_uuid}/confirm: of whatever generation it is."""
+    given = request.path_args["consumer_uuid"]
+    if not is_uuid_like(given):
+        raise MalformedRequest.of("consumer", given=given)
+    return _confirmed(request, service.confirm(request.db, {normalized_uuid(given): None}))
+
+
+def _confirmed(request: Request, generations: Mapping[str, int]) -> Response:
+    consumers = [
+        {"consumer_uuid": uuid, "consumer_generation": generation}
+        for uuid, generation in generations.items()
+    ]
+    return json_response(request, {"consumers": consumers})
+
+
+def show_group(request: Request) -> Response:
+    """GET /-/groups/{name}"""
+    request.read_query(schemas.NOTHING)
+    group = service.show_group(request.db, request.path_args["name"])
+    rule: dict[str, Any] = {"rule": group.rule.rule, "level": group.rule.level}
+    if group.rule.rule == "apart":
+        rule["at_most"] = group.rule.at_most
+    if group.rule.of:
+        rule["of"] = group.rule.of
+    members = [member._asdict() for member in group.members]
+    document = {"name": group.name, **rule, "members": members, "kept": group.kept}
+    return json_response(request, document)
+
+
+def list_holds(request: Request) -> Response:
+    """GET /-/holds"""
+    given = request.read_query(schemas.HOLDS)
+    limit = int(given.get("limit", schemas.DEFAULT_LIMIT))
+    marker = given.get("marker")
+    holds = service.list_holds(
+        request.db,
+        limit + 1,
+        project=given.get("project_id"),
+        group=given.get("group"),
+        after=None if marker is None else normalized_uuid(marker),
+    )
+    shown = [
+        {
+            "consumer_uuid": hold.consumer_uuid,
+            "consumer_generation": hold.generation,
+            "consumer_type": hold.type,
+            "project_id": hold.project,
+            "user_id": hold.user,
+            "expires_at": _moment(hold.expires_at),
+            "expired": hold.is_over,
+        }
+        for hold in holds[:limit]
+    ]
+    following = shown[-1]["consumer_uuid"] if len(holds) > limit else None
+    return json_response(request, {"holds": shown, "next": following})
+
+
+# -- what is asked -------------------------------------------------------------------------------
+
+
+def _order(request: Request, body: Mapping[str, Any]) -> Order:
+    given, hold_s = body["claims"], body.get("hold_s")
+    most = request.conf.insight.claims_most
+    if len(given) > most:
+        raise MalformedClaims.of("most", count=len(given), most=most)
+    # Equal queries become one object: such claims are interchangeable.
+    queries: dict[str, RelaxableRequest] = {}
+    claims = [_claim(request, number, each, queries) for number, each in enumerate(given)]
+    seen: set[str] = set()
+    for claim in claims:
+        if claim.consumer_uuid in seen:
+            raise MalformedClaims.of("twice", uuid=claim.consumer_uuid)
+        seen.add(claim.consumer_uuid)
+        if hold_s is not None and claim.generation is not None:
+            raise MalformedClaims.of("held", uuid=claim.consumer_uuid)
+    rules = {name: _rule(name, rule) for name, rule in body.get("groups", {}).items()}
+    return Order(
+        claims, rules, body.get("strategy", "any"), None if hold_s is None else int(hold_s)
+    )
+
+
+def _claim(
+    request: Request, number: int, given: Mapping[str, Any], queries: dict[str, RelaxableRequest]
+) -> Claim:
+    text, generation = given["query"], given["consumer_generation"]
+    if text not in queries:
+        try:
+            query = candidate_query.checked(request, schemas.CANDIDATES, text)
+            queries[text] = relaxable(query, MAXIMUM, request.conf.placement)
+        except errors.BadRequest as refused:
+            error = MalformedClaims.of("query", number=number, detail=refused)
+            vars(error)["code"] = refused.code
+            raise error from None
+    return Claim(
+        normalized_uuid(given["consumer_uuid"]),
+        None if generation is None else int(generation),
+        given["project_id"],
+        given["user_id"],
+        given["consumer_type"],
+        queries[text],
+        tuple(given.get("groups", ())),
+    )
+
+
+def _rule(name: str, given: Mapping[str, Any]) -> GroupRule:
+    domains, is_apart = given.get("of", ()), given["rule"] == "apart"
+    if (given.get("level", "tree") == "aggregate") != bool(domains):
+        raise MalformedClaims.of("level", name=name)
+    if "at_most" in given and not is_apart:
+        raise MalformedClaims.of("at_most", name=name)
+    uuids = tuple(sorted(set(map(normalized_uuid, domains))))
+    return GroupRule(given["rule"], int(given.get("at_most", 1)), uuids)
+
+
+# -- what is answered ----------------------------------------------------------------------------
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "claims": [
+            granted._asdict()
+            | {
+                "allocations": {
+                    uuid: {"resources": held} for uuid, held in granted.allocations.items()
+                }
+            }
+            for granted in outcome.granted
+        ]
+    }
+    if outcome.expires_at is not None:
+        document["hold"] = {"expires_at": _moment(outcome.expires_at)}
+    return document
+
+
+def _refusal(refused: Refused) -> dict[str, Any]:
+    return {
+        "claim": {"number": refused.number, "consumer_uuid": refused.claim.consumer_uuid},
+        "exact": refused.exact,
+        "groups": sorted(refused.groups),
+        "explanation": explanation(
+            refused.explanation, refused.claim.asked.request, DEFAULT_EXAMPLES
+        ),
+    }
+
+
+def _moment(milliseconds: int) -> str:
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,107 @@
+"""Bodies and query strings of claims decided here (specification 09)."""
+
+from placement.insight.schemas import extended
+from placement.schemas import allocation_candidate
+from placement.schemas.allocation import OWNER_ID, TYPE
+from placement.schemas.windows import closed, keyed
+from placement.web.microversion import MAXIMUM
+from placement.web.validation import Schema
+
+MOST_CLAIMS = 1000
+MOST_GROUPS = 8
+"""Of one consumer."""
+MOST_DOMAINS = 1000
+LONGEST_HOLD_S = 86_400
+DEFAULT_LIMIT = 1000
+
+_UUID = {"type": "string", "format": "uuid"}
+_GROUP_NAME = {"type": "string", "minLength": 1, "maxLength": 255}
+_RULE = closed(
+    {
+        "rule": {"type": "string", "enum": ["apart", "together"]},
+        "level": {"type": "string", "enum": ["tree", "aggregate"]},
+        "at_most": {"type": "integer", "minimum": 1, "maximum": MOST_CLAIMS},
+        "of": {
+            "type": "array",
+            "items": _UUID,
+            "minItems": 1,
+            "maxItems": MOST_DOMAINS,
+            "uniqueItems": True,
+        },
+    },
+    "rule",
+)
+_CLAIM = closed(
+    {
+        "consumer_uuid": _UUID,
+        "consumer_generation": {"type": ["integer", "null"]},
+        "project_id": OWNER_ID,
+        "user_id": OWNER_ID,
+        "consumer_type": TYPE,
+        "query": {"type": "string"},
+        "groups": {
+            "type": "array",
+            "items": _GROUP_NAME,
+            "maxItems": MOST_GROUPS,
+            "uniqueItems": True,
+        },
+    },
+    "consumer_uuid",
+    "consumer_generation",
+    "project_id",
+    "user_id",
+    "consumer_type",
+    "query",
+)
+CLAIMS = Schema(
+    closed(
+        {
+            "strategy": {"type": "string", "enum": ["any", "spread", "pack"]},
+            "hold_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_HOLD_S},
+            "groups": keyed("^.{1,255}$", _RULE),
+            "claims": {
+                "type": "array",
+                "items": _CLAIM,
+                "minItems": 1,
+                "maxItems": MOST_CLAIMS,
+            },
+        },
+        "claims",
+    )
+)
+"""``POST /-/claims``"""
+
+CONFIRM = Schema(
+    closed(
+        {
+            "consumers": {
+                "type": "array",
+                "items": closed(
+                    {"consumer_uuid": _UUID, "consumer_generation": {"type": "integer"}},
+                    "consumer_uuid",
+                    "consumer_generation",
+                ),
+                "minItems": 1,
+                "maxItems": MOST_CLAIMS,
+            }
+        },
+        "consumers",
+    )
+)
+"""``POST /-/claims/confirm``"""
+
+CANDIDATES = extended(allocation_candidate.GET.at(MAXIMUM.minor), {}, ("limit",))
+"""The query of one claim."""
+
+NOTHING = Schema(closed({}))
+HOLDS = Schema(
+    closed(
+        {
+            "project_id": OWNER_ID,
+            "group": _GROUP_NAME,
+            "limit": {"type": "string", "pattern": "^([1-9][0-9]{0,3}|10000)$"},
+            "marker": _UUID,
+        }
+    )
+)
+"""``GET /-/holds``"""

@@ -1,0 +1,595 @@
+"""Claims of many consumers: chosen on the picture, written in one transaction (specification 09).
+
+What is chosen may be out of date when it is written. The transaction checks it under its locks: room and
+units by the inventories, all else by the log of changes, groups by their members. If something does not hold,
+it is chosen again on the refreshed picture, until the deadline.
+"""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from placement import errors, telemetry
+from placement.claims.choose import GroupState, Place, Refusal, Strategy, Wish, choose
+from placement.claims.group_rules import Domains, GroupRule, Occupancy
+from placement.db import (
+    change_rows,
+    cloud_rows,
+    group_rows,
+    hold_rows,
+    ledger_rows,
+    ledger_writes,
+    named_rows,
+    tree_rows,
+)
+from placement.db.change_rows import Log
+from placement.db.database import Access, Database, Transaction
+from placement.db.group_rows import GroupRow, MemberRow
+from placement.insight import questions
+from placement.insight.questions import Explanation
+from placement.insight.remedies import RelaxableRequest
+from placement.objects import ledger, replacement
+from placement.objects.allocation_candidate import unknown_names_refused
+from placement.objects.picture import Picture, records_of
+from placement.objects.replacement import ConsumerChange, ConsumerConflict
+from placement.search.cloud import Cloud
+from placement.search.request import NameSets
+from placement.search.work import Work
+
+DRAW = random.SystemRandom()
+
+ACTION = "Unable to allocate inventory"
+
+
+class NoCandidate(errors.Conflict):
+    """A claim that could not be placed; nothing was written.
+
+    ``document``: the consumer, whether it is certain that the claims do not fit, and why.
+    """
+
+    code = "placement.no_candidate"
+    reason = "no_candidate"
+    text = "No place was found for consumer {consumer}, with those before it placed. {certainty}"
+    consumer: str
+    certainty: str
+    document: Mapping[str, Any]
+
+    def more(self) -> Mapping[str, Any]:
+        """Return the claim with its explanation."""
+        return self.document
+
+
+class GroupRuleDiffers(errors.Conflict):
+    """A claim names a group that has another rule."""
+
+    code = "placement.group_rule"
+    reason = "group_rule"
+    text = "The group {name} exists with another rule: {rule}, at most {at_most} per {level}"
+    name: str
+    rule: str
+    at_most: int
+    level: str
+
+
+class GroupUndefined(errors.BadRequest):
+    """A claim names a group that does not exist, and no rule for it."""
+
+    text = 'The group {name} does not exist: its rule must be given in "groups".'
+    name: str
+
+
+class GroupNotFound(errors.NotFound):
+    """No consumer is a member of such a group."""
+
+    text = "No group {name} found"
+    name: str
+
+
+class HoldExpired(errors.Conflict):
+    """A consumer is not held any more, or was never."""
+
+    code = "placement.hold_expired"
+    reason = "hold_expired"
+    text = "Consumer {uuid} is not held: its hold is over, or was ended before."
+    uuid: str
+
+
+class ClaimsGivenUp(errors.Unavailable):
+    """Others kept taking what was chosen, until the deadline."""
+
+    code = "placement.search_given_up"
+    reason = "claims_given_up"
+    text = "Others kept taking the places that were chosen. Nothing was written; please try again."
+
+
+class _Overtaken(errors.ConcurrentUpdate):
+    """What was chosen is not so any more. No client reads this: it is chosen again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One consumer with what it asks for. Equal queries are one object.
+
+    :param generation: the one the client read; None for a new consumer.
+    """
+
+    consumer_uuid: str
+    generation: int | None
+    project: str
+    user: str
+    type: str
+    asked: RelaxableRequest
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Claims that are granted together or not at all.
+
+    :param rules: those that the request names, by group.
+    :param hold_s: for how long the consumers are held; None for good.
+    """
+
+    claims: Sequence[Claim]
+    rules: Mapping[str, GroupRule]
+    strategy: Strategy
+    hold_s: int | None = None
+
+    @property
+    def group_names(self) -> frozenset[str]:
+        """The groups that some claim is to be a member of."""
+        return frozenset(name for claim in self.claims for name in claim.groups)
+
+
+class Granted(NamedTuple):
+    """What a consumer was given: resources by provider, providers by request group, the root of its tree."""
+
+    consumer_uuid: str
+    consumer_generation: int
+    allocations: Mapping[str, Mapping[str, int]]
+    mappings: Mapping[str, Sequence[str]]
+    root_provider_uuid: str
+
+
+class Refused(NamedTuple):
+    """The claim that could not be placed, and why. ``groups``: those whose rules kept it out of trees."""
+
+    claim: Claim
+    number: int
+    exact: bool
+    groups: tuple[str, ...]
+    explanation: Explanation
+
+
+class Outcome(NamedTuple):
+    """What was granted, in the order asked; until when it is held, in milliseconds since the epoch."""
+
+    granted: Sequence[Granted]
+    expires_at: int | None
+
+
+class _Seen(NamedTuple):
+    """What was read without locks before choosing: what the consumers hold, and the groups."""
+
+    held: Sequence[tree_rows.HeldBy]
+    groups: Mapping[str, "_Group"]
+
+
+class _Group(NamedTuple):
+    """A group as the claims find it. ``roots``: of the trees of all members that stay."""
+
+    state: GroupState
+    roots: frozenset[str]
+
+
+Shape = tuple[int | None, int, frozenset[str], frozenset[str]]
+"""Of a provider: the ids of parent and root, traits and aggregates."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Chosen places, and what they depend on: providers by id, as they were when the log was so."""
+
+    granted: Sequence[Granted]
+    rules: Mapping[str, GroupRule]
+    member_roots: frozenset[str]
+    shapes: Mapping[int, Shape]
+    log: Log
+
+
+def place(
+    db: Database, picture: Picture, order: Order, work_factor: int, work: Work
+) -> Outcome | Refused:
+    """Claim for all consumers, or for none and say why.
+
+    :param work: what choosing and explaining may cost, and the deadline.
+    :raises ConsumerConflict: 409, a consumer is not of the generation sent
+    :raises GroupRuleDiffers: 409
+    :raises GroupUndefined, UnknownNameInQuery: 400
+    :raises ClaimsGivenUp: 503
+    """
+    trace = telemetry.current()
+    while True:
+        plan = _chosen(db, picture, order, work_factor, work)
+        if isinstance(plan, Refused):
+            trace.claims_refused += len(order.claims)
+            return plan
+        try:
+            outcome = db.write(partial(_write, order=order, plan=plan), on_conflict=_Overtaken)
+        except _Overtaken:
+            trace.claim_retries += 1
+            if not work.look():
+                raise ClaimsGivenUp from None
+        else:
+            trace.claims_granted += len(outcome.granted)
+            trace.claims_held += len(outcome.granted) if order.hold_s else 0
+            return outcome
+
+
+# -- choosing ------------------------------------------------------------------------------------
+
+
+def _chosen(
+    db: Database, picture: Picture, order: Order, work_factor: int, work: Work
+) -> _Plan | Refused:
+    seen = db.snapshot(lambda tx: _see(tx, order)) if _depends_on_rows(order) else _Seen((), {})
+    asked = {id(claim.asked): claim.asked for claim in order.claims}.values()
+    names = NameSets(
+        frozenset().union(*(each.request.names.traits for each in asked)),
+        frozenset().union(*(each.request.names.classes for each in asked)),
+    )
+
+    def on_cloud(cloud: Cloud, known: NameSets, log: Log) -> _Plan | Refused:
+        cloud = _with_room_of(cloud, seen.held)
+        wishes = [Wish(claim.asked.request, claim.groups) for claim in order.claims]
+        groups = {name: group.state for name, group in seen.groups.items()}
+        with work.part(2) as part:
+            found = choose(cloud, known, wishes, groups, order.strategy, part, DRAW)
+        if isinstance(found, Refusal):
+            claim = order.claims[found.number]
+            why = questions.explain_on(found.cloud, known, claim.asked, work_factor, work)
+            return Refused(claim, found.number, found.exact, found.kept_out, why)
+        rules = {name: group.state.rule for name, group in seen.groups.items()}
+        granted = [_granted(cloud, *each) for each in zip(order.claims, found, strict=True)]
+        roots = frozenset[str]().union(*(group.roots for group in seen.groups.values()))
+        return _Plan(granted, rules, roots, _shapes(cloud, found, roots), log)
+
+    with unknown_names_refused():
+        found = picture.read_logged(names, on_cloud)
+    if isinstance(found, Refused):
+        # A refusal for lack of room is none for a consumer that cannot be written.
+        db.snapshot(lambda tx: _require_generations(tx, order))
+    return found
+
+
+def _depends_on_rows(order: Order) -> bool:
+    return bool(order.group_names) or any(claim.generation is not None for claim in order.claims)
+
+
+def _see(tx: Access, order: Order) -> _Seen:
+    replaced = [claim.consumer_uuid for claim in order.claims if claim.generation is not None]
+    held = tree_rows.allocations_of_all(tx, replaced) if replaced else []
+    rows = group_rows.of(tx, order.group_names) if order.group_names else {}
+    members = group_rows.members(tx, [row.id for row in rows.values()]) if rows else []
+    rules = _rules(order, rows, {member.group_id for member in members})
+    return _Seen(held, _groups(tx, order, rules, rows, members))
+
+
+def _rules(order: Order, rows: Mapping[str, GroupRow], alive: set[int]) -> dict[str, GroupRule]:
+    """Return the rules of the groups that the claims name.
+
+    :param alive: ids of the groups with members: the rule of any other may be another one now.
+    """
+    rules = {}
+    for name in order.group_names:
+        row, given = rows.get(name), order.rules.get(name)
+        old = _rule(row) if row is not None and row.id in alive else None
+        if old is None and given is None:
+            raise GroupUndefined(name=name)
+        if old is not None and given not in (None, old):
+            raise GroupRuleDiffers(name=name, rule=old.rule, at_most=old.at_most, level=old.level)
+        rules[name] = old or given
+    return {name: rule for name, rule in rules.items() if rule is not None}
+
+
+def _rule(row: GroupRow) -> GroupRule:
+    return GroupRule("apart" if row.rule == "apart" else "together", row.at_most, row.aggregates)
+
+
+def _groups(
+    tx: Access,
+    order: Order,
+    rules: Mapping[str, GroupRule],
+    rows: Mapping[str, GroupRow],
+    members: Sequence[MemberRow],
+) -> dict[str, _Group]:
+    """Return the groups with those members that are not claimed for now: these leave and may come back."""
+    claimed = {claim.consumer_uuid for claim in order.claims}
+    stay = [member for member in members if member.consumer_uuid not in claimed]
+    aggregates = aggregates_by_root(tx, rules.values())
+    groups = {}
+    for name, rule in rules.items():
+        mine = [member for member in stay if name in rows and member.group_id == rows[name].id]
+        domains = domains_by_member(rule, mine, aggregates)
+        state = GroupState(rule, list(domains.values()), aggregates)
+        groups[name] = _Group(state, frozenset(member.root_uuid for member in mine))
+    return groups
+
+
+def aggregates_by_root(tx: Access, rules: Iterable[GroupRule]) -> dict[str, Domains]:
+    """Return which of the aggregates that are domains each tree is in, by uuid of its root."""
+    named = {uuid for rule in rules for uuid in rule.of}
+    found: dict[str, set[str]] = {}
+    for root, uuid in group_rows.trees_in(tx, named) if named else ():
+        found.setdefault(root, set()).add(uuid)
+    return {root: frozenset(uuids) for root, uuids in found.items()}
+
+
+def domains_by_member(
+    rule: GroupRule, members: Sequence[MemberRow], aggregates: Mapping[str, Domains]
+) -> dict[str, Domains]:
+    """Return the domains of members by consumer uuid; a tree counts that only shares if there is no other."""
+    own = {member.consumer_uuid for member in members if not member.shares}
+    roots: dict[str, set[str]] = {}
+    for member in members:
+        if not member.shares or member.consumer_uuid not in own:
+            roots.setdefault(member.consumer_uuid, set()).add(member.root_uuid)
+    return {uuid: rule.domains(trees, aggregates) for uuid, trees in sorted(roots.items())}
+
+
+def _with_room_of(cloud: Cloud, held: Sequence[tree_rows.HeldBy]) -> Cloud:
+    """Return a cloud in which what the consumers hold is free; the same if they hold nothing."""
+    if held:
+        cloud = cloud.snapshot()
+    for row in held:
+        index = cloud.index_of.get(row.provider_id)
+        if index is not None:
+            cloud.use(index, {row.class_name: -row.used})
+    return cloud
+
+
+def _granted(cloud: Cloud, claim: Claim, place: Place) -> Granted:
+    return Granted(
+        claim.consumer_uuid,
+        1 if claim.generation is None else claim.generation + 1,
+        {str(cloud.uuids[index]): held for index, held in place.allocations.items()},
+        {
+            suffix: [str(cloud.uuids[index]) for index in indexes]
+            for suffix, indexes in place.mappings.items()
+        },
+        str(cloud.uuids[place.root]),
+    )
+
+
+def _shapes(cloud: Cloud, places: Sequence[Place], member_roots: Iterable[str]) -> dict[int, Shape]:
+    """Return the providers that the places depend on: all those of the trees that take part."""
+    indexes = {place.root for place in places}
+    for place in places:
+        indexes.update(place.allocations, *place.mappings.values())
+    indexes.update(cloud.index_of_uuid.get(root, -1) for root in member_roots)
+    roots = {int(cloud.roots[index]) for index in indexes if index >= 0}
+    trees = [index for root in roots for index in cloud.forest.tree(root).tolist()]
+    return {
+        int(cloud.ids[index]): (
+            int(cloud.ids[parent]) if (parent := int(cloud.parents[index])) >= 0 else None,
+            int(cloud.ids[cloud.roots[index]]),
+            frozenset(cloud.traits[index]),
+            frozenset(cloud.aggregates[index]),
+        )
+        for index in trees
+    }
+
+
+def _require_generations(tx: Access, order: Order) -> None:
+    """Check the generations of the consumers without locks.
+
+    :raises ConsumerConflict: 409
+    """
+    changes = [_change(claim, {}) for claim in order.claims]
+    names = {"consumers": [change.uuid for change in changes]}
+    replacement.checked_consumers(changes, ledger_rows.read(tx, names))
+
+
+def _change(claim: Claim, allocations: Mapping[str, Mapping[str, int]]) -> ConsumerChange:
+    return ConsumerChange(
+        claim.consumer_uuid,
+        allocations,
+        project=claim.project,
+        user=claim.user,
+        generation=claim.generation,
+        type=claim.type,
+    )
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def _write(tx: Transaction, order: Order, plan: _Plan) -> Outcome:
+    """Write what was chosen; locks are taken in the order of the maintainers' page on claims.
+
+    :raises _Overtaken: something that it depends on is not as it was seen.
+    """
+    rows = _lock_groups(tx, plan.rules)
+    changes = [
+        _change(*each)
+        for each in zip(order.claims, (g.allocations for g in plan.granted), strict=True)
+    ]
+    reading = ledger.read(tx, changes)
+    try:
+        replaced = replacement.checked(changes, reading, ACTION)
+        owners = ledger.take_consumers(tx, replaced, reading)
+        providers, inventories = ledger.write_then_hold(tx, replaced)
+    except (replacement.DoesNotFit, replacement.ProviderMissing, replacement.ClassMissing):
+        raise _Overtaken from None
+    _require_rules(tx, order, plan, rows)
+    _require_unmoved(tx, plan)
+    expires_at = _write_rows(tx, order, plan, rows)
+    stepped = {1: [providers[id_] for id_ in replaced.named | replaced.emptied]}
+    ledger.finish_write(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
+    return Outcome(plan.granted, expires_at)
+
+
+def _lock_groups(tx: Transaction, rules: Mapping[str, GroupRule]) -> dict[str, GroupRow]:
+    if not rules:
+        return {}
+    return group_rows.lock(
+        tx, {name: (rule.rule, rule.at_most, rule.of) for name, rule in rules.items()}
+    )
+
+
+def _require_rules(
+    tx: Transaction, order: Order, plan: _Plan, rows: Mapping[str, GroupRow]
+) -> None:
+    """Check that the groups, which are locked, keep their rules with the new members."""
+    if not rows:
+        return
+    members = group_rows.members(tx, [row.id for row in rows.values()])
+    alive = {member.group_id for member in members}
+    for name, row in rows.items():
+        if _rule(row) != plan.rules[name]:
+            if row.id in alive:
+                raise _Overtaken
+            rule = plan.rules[name]
+            group_rows.redefine(tx, row.id, rule.rule, rule.at_most, rule.of)
+    for name, group in _groups(tx, order, plan.rules, rows, members).items():
+        occupied = Occupancy.of(group.state.rule, group.state.members)
+        for claim, granted in zip(order.claims, plan.granted, strict=True):
+            if name in claim.groups:
+                root = granted.root_provider_uuid
+                occupied.add(group.state.rule.domains([root], group.state.aggregates))
+        if not occupied.kept or not group.roots <= plan.member_roots:
+            raise _Overtaken
+
+
+def _require_unmoved(tx: Transaction, plan: _Plan) -> None:
+    """Check that of the trees that take part nothing has changed but inventories and usage.
+
+    The providers are locked, so there is one committed state in which all is as it was chosen: that which
+    this statement reads. Where the log does not say what has changed, it is compared.
+    """
+    log, _ = cloud_rows.log(tx)
+    changed = log.changed_since(plan.log) if log is not None else None
+    if changed is not None:
+        if not changed.whole.isdisjoint(plan.shapes):
+            raise _Overtaken
+        return
+    contents = cloud_rows.steady_contents(tx, plan.shapes)
+    if contents is None or plan.shapes != {
+        record.provider_id: (record.parent_id, record.root_id, record.traits, record.aggregates)
+        for record in records_of(contents)
+    }:
+        raise _Overtaken
+
+
+def _write_rows(
+    tx: Transaction, order: Order, plan: _Plan, rows: Mapping[str, GroupRow]
+) -> int | None:
+    """Write who is a member of which group, and who is held; return until when."""
+    replaced = [claim.consumer_uuid for claim in order.claims if claim.generation is not None]
+    joining = [claim.consumer_uuid for claim in order.claims if claim.groups]
+    named = (
+        {claim.consumer_uuid for claim in order.claims} if order.hold_s else {*replaced, *joining}
+    )
+    if not named:
+        return None
+    ids = named_rows.ids(tx, named_rows.CONSUMERS, named)
+    group_rows.leave(tx, [ids[uuid] for uuid in replaced])
+    group_rows.join(
+        tx,
+        [
+            (ids[claim.consumer_uuid], rows[name].id)
+            for claim in order.claims
+            for name in dict.fromkeys(claim.groups)
+        ],
+    )
+    if order.hold_s is None:
+        return None
+    generations = [(ids[each.consumer_uuid], each.consumer_generation) for each in plan.granted]
+    return hold_rows.add(tx, generations, order.hold_s)
+
+
+# -- holds and groups ----------------------------------------------------------------------------
+
+
+def confirm(db: Database, consumers: Mapping[str, int | None]) -> dict[str, int]:
+    """End the holds of consumers, which keep their allocations; return their generations. All or nothing.
+
+    :param consumers: by uuid the generation that the client read; None for whatever it is.
+    :raises HoldExpired: 409, the first that is not held
+    :raises ConsumerConflict: 409, the first that is of another generation
+    """
+    return db.write(lambda tx: _confirm(tx, consumers))
+
+
+def _confirm(tx: Transaction, consumers: Mapping[str, int | None]) -> dict[str, int]:
+    # From here on no other transaction removes or steps them: exactly one of confirm and expiry wins.
+    ledger_writes.lock_consumers(tx, consumers)
+    reading = ledger_rows.read(tx, {"consumers": [*consumers]})
+    held = hold_rows.of(tx, consumers)
+    for uuid, given in consumers.items():
+        record, hold = reading.consumers.get(uuid), held.get(uuid)
+        if record is None:
+            raise HoldExpired(uuid=uuid)
+        if given is not None and given != record.generation:
+            raise ConsumerConflict(expected=record.generation, given=given)
+        if hold is None or hold.is_over:
+            raise HoldExpired(uuid=uuid)
+    records = [reading.consumers[uuid] for uuid in consumers]
+    ledger_writes.step_consumers(tx, records)
+    hold_rows.remove_ended(tx, [record.id for record in records])
+    # Trees show the generations of consumers.
+    ids = {row.provider_id for uuid in consumers for row in reading.allocations.get(uuid, ())}
+    ledger.lock_providers(tx, ids)
+    change_rows.advance(tx, {}, ids, stock_alone=True)
+    return {record.uuid: record.generation + 1 for record in records}
+
+
+class ShownMember(NamedTuple):
+    """A member of a group, with the domains that it is in."""
+
+    consumer_uuid: str
+    consumer_generation: int
+    domains: Sequence[str]
+
+
+class ShownGroup(NamedTuple):
+    """A group with its members; ``kept``: its rule is."""
+
+    name: str
+    rule: GroupRule
+    members: Sequence[ShownMember]
+    kept: bool
+
+
+def show_group(db: Database, name: str) -> ShownGroup:
+    """Return a group.
+
+    :raises GroupNotFound: 404
+    """
+
+    def read(tx: Access) -> ShownGroup:
+        row = group_rows.of(tx, [name]).get(name)
+        members = group_rows.members(tx, [row.id]) if row is not None else []
+        if row is None or not members:
+            raise GroupNotFound(name=name)
+        rule = _rule(row)
+        domains = domains_by_member(rule, members, aggregates_by_root(tx, [rule]))
+        generations = {member.consumer_uuid: member.generation for member in members}
+        shown = [
+            ShownMember(uuid, generations[uuid], sorted(each)) for uuid, each in domains.items()
+        ]
+        return ShownGroup(name, rule, shown, Occupancy.of(rule, domains.values()).kept)
+
+    return db.snapshot(read)
+
+
+def list_holds(
+    db: Database, limit: int, *, project: str | None, group: str | None, after: str | None
+) -> Sequence[hold_rows.ShownHold]:
+    """Return who is held until when, in the order of their uuids.
+
+    :param after: the uuid of the last one that is known already.
+    """
+    return db.read(lambda reader: hold_rows.listed(reader, limit, project, group, after))

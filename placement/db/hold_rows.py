@@ -1,0 +1,173 @@
+"""Consumers whose allocations end at a time (specification 09 section 5).
+
+A row counts only while the consumer has the generation that it names. Times are milliseconds since the
+epoch, by the clock of the database.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, ColumnElement, bindparam, delete, exists, literal, select
+
+from placement.db import dialects, models
+from placement.db.database import Access, Transaction
+from placement.db.statements import CompiledStatement, is_among
+
+_holds = models.consumer_holds
+_consumers = models.consumers
+
+NOW: ColumnElement[int] = dialects.Spelled(
+    {
+        "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+        # Not clock_timestamp(): compared with that, no index is used.
+        "postgresql": "CAST(floor(extract(epoch FROM statement_timestamp()) * 1000) AS bigint)",
+        "mysql": "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) DIV 1000)",
+    },
+    type_=BigInteger(),
+)
+"""The time of the database."""
+
+ANY_OVER: ColumnElement[bool] = exists(
+    select(literal(1)).select_from(_holds).where(_holds.c.expires_at <= NOW)
+)
+"""Some row is over: a look into an index that is nearly always empty."""
+
+
+class Hold(NamedTuple):
+    """A hold with its consumer. ``is_over``: by the clock of the database."""
+
+    consumer_id: int
+    consumer_uuid: str
+    generation: int
+    expires_at: int
+    is_over: bool
+
+
+_HOLD = (
+    _consumers.c.id,
+    _consumers.c.uuid,
+    _holds.c.generation,
+    _holds.c.expires_at,
+    (_holds.c.expires_at <= NOW).label("is_over"),
+)
+_VALID = (_consumers.c.id == _holds.c.consumer_id) & (
+    _consumers.c.generation == _holds.c.generation
+)
+
+
+def of(tx: Access, consumer_uuids: Collection[str]) -> dict[str, Hold]:
+    """Return the holds that count, by consumer uuid. One statement for each thousand."""
+    return {
+        row[1]: Hold(row[0], row[1], row[2], row[3], bool(row[4]))
+        for row in tx.rows_of_all(_OF, "uuid", consumer_uuids)
+    }
+
+
+_OF = CompiledStatement(
+    select(*_HOLD).join_from(_holds, _consumers, _VALID).where(is_among(_consumers.c.uuid, "uuid")),
+    "uuid",
+)
+
+
+def over(access: Access, most: int) -> list[tuple[int, str, bool]]:
+    """Return rows that are over: id and uuid of the consumer, and whether they count. One statement."""
+    return [
+        (id_, uuid, generation == present)
+        for id_, uuid, generation, present in access.rows(_OVER, {"most": most})
+    ]
+
+
+_OVER = CompiledStatement(
+    select(_consumers.c.id, _consumers.c.uuid, _holds.c.generation, _consumers.c.generation)
+    .join_from(_holds, _consumers, _consumers.c.id == _holds.c.consumer_id)
+    .where(_holds.c.expires_at <= NOW)
+    .order_by(_holds.c.expires_at)
+    .limit(bindparam("most"))
+)
+
+
+class ShownHold(NamedTuple):
+    """A hold with its consumer and owner."""
+
+    consumer_uuid: str
+    generation: int
+    expires_at: int
+    is_over: bool
+    project: str
+    user: str
+    type: str | None
+
+
+def listed(
+    access: Access, limit: int, project: str | None, group: str | None, after: str | None
+) -> list[ShownHold]:
+    """Return the holds that count, in the order of the uuids of their consumers. One statement."""
+    statement = (
+        select(
+            _consumers.c.uuid,
+            *_HOLD[2:],
+            models.projects.c.external_id,
+            models.users.c.external_id,
+            models.consumer_types.c.name,
+        )
+        .join_from(_holds, _consumers, _VALID)
+        .join(models.projects, models.projects.c.id == _consumers.c.project_id)
+        .join(models.users, models.users.c.id == _consumers.c.user_id)
+        .outerjoin(
+            models.consumer_types, models.consumer_types.c.id == _consumers.c.consumer_type_id
+        )
+        .order_by(_consumers.c.uuid)
+        .limit(limit)
+    )
+    if project is not None:
+        statement = statement.where(models.projects.c.external_id == project)
+    if after is not None:
+        statement = statement.where(_consumers.c.uuid > after)
+    if group is not None:
+        in_group = (
+            select(literal(1))
+            .select_from(models.consumer_group_members)
+            .join(
+                models.consumer_groups,
+                models.consumer_groups.c.id == models.consumer_group_members.c.group_id,
+            )
+            .where(
+                models.consumer_group_members.c.consumer_id == _consumers.c.id,
+                models.consumer_groups.c.name == group,
+            )
+        )
+        statement = statement.where(exists(in_group))
+    return [
+        ShownHold(row[0], row[1], row[2], bool(row[3]), *row[4:]) for row in access.rows(statement)
+    ]
+
+
+def remove_ended(tx: Transaction, consumer_ids: Collection[int]) -> int:
+    """Delete the rows of these consumers that do not count any more; return how many. One statement."""
+    if not consumer_ids:
+        return 0
+    return tx.change(_REMOVE_ENDED, {"id": sorted(consumer_ids)})
+
+
+_counts = (
+    select(literal(1))
+    .select_from(_consumers)
+    .where(_consumers.c.id == _holds.c.consumer_id, _consumers.c.generation == _holds.c.generation)
+)
+_REMOVE_ENDED = CompiledStatement(
+    delete(_holds).where(is_among(_holds.c.consumer_id, "id"), ~exists(_counts)), "id"
+)
+
+
+def add(tx: Transaction, generations: Sequence[tuple[int, int]], seconds: int) -> int:
+    """Hold consumers, given by id and generation, for so long; return until when. Two statements and more."""
+    expires_at = int(tx.value(_NOW)) + 1000 * seconds
+    rows = [
+        {"consumer_id": id_, "generation": generation, "expires_at": expires_at}
+        for id_, generation in generations
+    ]
+    tx.insert_later(_holds, rows)
+    return expires_at
+
+
+_NOW = CompiledStatement(select(NOW))
