@@ -37,8 +37,9 @@ class Trace:
     locked. ``waits``: for a connection. ``conflict``: the class of the error that was answered with 409.
     ``database_errors``: of ``driver_errors.KINDS``. ``gave_up``: writes refused after too many conflicts.
     ``foreign_writes``: those of another service that are not counted in yet. ``deadlines``: searches that
-    ``[api]/search_deadline`` ended. ``claims_granted``, ``claims_refused``, ``claims_held``: claims decided
-    here; ``claim_retries``: times they were chosen again. ``holds_expired``: consumers removed for it.
+    ``[api]/search_deadline`` ended. ``claims_granted``, ``claims_refused``: consumers of claims decided here;
+    ``claim_retries``: times they were chosen again. ``holds_begun``, ``holds_confirmed``, ``holds_expired``:
+    consumers that were held, kept, and removed.
     """
 
     route = "none"
@@ -49,8 +50,9 @@ class Trace:
     deadlines = 0
     claims_granted = 0
     claims_refused = 0
-    claims_held = 0
     claim_retries = 0
+    holds_begun = 0
+    holds_confirmed = 0
     holds_expired = 0
     waits = 0
     waited_s = 0.0

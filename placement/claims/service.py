@@ -224,7 +224,7 @@ def place(
                 raise ClaimsGivenUp from None
         else:
             trace.claims_granted += len(outcome.granted)
-            trace.claims_held += len(outcome.granted) if order.hold_s else 0
+            trace.holds_begun += len(outcome.granted) if order.hold_s else 0
             return outcome
 
 
@@ -520,7 +520,9 @@ def confirm(db: Database, consumers: Mapping[str, int | None]) -> dict[str, int]
     :raises HoldExpired: 409, the first that is not held
     :raises ConsumerConflict: 409, the first that is of another generation
     """
-    return db.write(lambda tx: _confirm(tx, consumers))
+    generations = db.write(lambda tx: _confirm(tx, consumers))
+    telemetry.current().holds_confirmed += len(generations)
+    return generations
 
 
 def _confirm(tx: Transaction, consumers: Mapping[str, int | None]) -> dict[str, int]:

@@ -357,6 +357,111 @@ def _repair_roots(tx: Transaction) -> int:
     return len(true)
 
 
+# Groups of consumers, and holds
+
+_groups, _members = models.consumer_groups, models.consumer_group_members
+_in_aggregate, _aggregates = models.resource_provider_aggregates, models.placement_aggregates
+_root_of = func.coalesce(_providers.c.root_provider_id, _providers.c.id)
+_shares = exists().where(
+    models.resource_provider_traits.c.resource_provider_id == _providers.c.id,
+    models.resource_provider_traits.c.trait_id == models.traits.c.id,
+    models.traits.c.name == "MISC_SHARES_VIA_AGGREGATE",
+)
+_placed = (
+    select(_members.c.group_id, _members.c.consumer_id, _root_of.label("root"))
+    .distinct()
+    .join(_consumers, _consumers.c.id == _members.c.consumer_id)
+    .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
+    .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
+    .where(~_shares)
+    .subquery()
+)
+_trees_in = (
+    select(_root_of.label("root"), _aggregates.c.uuid)
+    .distinct()
+    .join(_in_aggregate, _in_aggregate.c.resource_provider_id == _providers.c.id)
+    .join(_aggregates, _aggregates.c.id == _in_aggregate.c.aggregate_id)
+    .subquery()
+)
+_is_domain = _groups.c.aggregates.contains(_trees_in.c.uuid)
+_in_domain = union_all(
+    select(_placed.c.group_id, _placed.c.consumer_id, _trees_in.c.uuid.label("domain"))
+    .join(_groups, _groups.c.id == _placed.c.group_id)
+    .join(_trees_in, (_trees_in.c.root == _placed.c.root) & _is_domain),
+    select(_placed.c.group_id, _placed.c.consumer_id, _providers.c.uuid)
+    .join(_groups, _groups.c.id == _placed.c.group_id)
+    .join(_providers, _providers.c.id == _placed.c.root)
+    .where(
+        or_(
+            _groups.c.aggregates.is_(None),
+            ~exists(select(1).where(_trees_in.c.root == _placed.c.root, _is_domain)),
+        )
+    ),
+).subquery()
+_number = func.count(_in_domain.c.consumer_id.distinct())
+_by_domain = (
+    select(_in_domain.c.group_id, _number.label("members"))
+    .group_by(_in_domain.c.group_id, _in_domain.c.domain)
+    .subquery()
+)
+_in_all = (
+    select(_placed.c.group_id, func.count(_placed.c.consumer_id.distinct()).label("members"))
+    .group_by(_placed.c.group_id)
+    .subquery()
+)
+_broken_groups = (
+    select(_groups.c.name.label("group"), _groups.c.rule, func.max(_in_all.c.members).label("of"))
+    .join(_by_domain, _by_domain.c.group_id == _groups.c.id)
+    .join(_in_all, _in_all.c.group_id == _groups.c.id)
+    .group_by(_groups.c.name, _groups.c.rule, _groups.c.at_most)
+    .having(
+        or_(
+            (_groups.c.rule == "apart") & (func.max(_by_domain.c.members) > _groups.c.at_most),
+            (_groups.c.rule == "together")
+            & (func.max(_by_domain.c.members) < func.max(_in_all.c.members)),
+        )
+    )
+)
+
+_ORPHANS = (_members, models.consumer_holds)
+
+
+def _lacks_consumer(table: Table) -> Any:
+    return ~exists().where(_consumers.c.id == table.c.consumer_id)
+
+
+# A deletion of a consumer takes them along.
+_orphans = union_all(
+    *(
+        select(literal(table.name).label("table"), table.c.consumer_id.label("consumer")).where(
+            _lacks_consumer(table)
+        )
+        for table in _ORPHANS
+    )
+).subquery()
+
+
+def _remove_orphans(tx: Transaction) -> int:
+    return sum(tx.change(delete(table).where(_lacks_consumer(table))) for table in _ORPHANS)
+
+
+_without_members = select(_groups.c.name.label("group")).where(
+    ~exists().where(_members.c.group_id == _groups.c.id)
+)
+
+
+def _remove_empty_groups(tx: Transaction) -> int:
+    ids = sorted(tx.column(_without_members.with_only_columns(_groups.c.id).limit(BATCH)))
+    if not ids:
+        return 0
+    named = is_one_of(_groups.c.id, ids)
+    # A claim locks the group before it becomes a member: look again under the lock.
+    tx.rows(select(_groups.c.id).where(named).order_by(_groups.c.name).with_for_update())
+    return tx.change(
+        delete(_groups).where(named, ~exists().where(_members.c.group_id == _groups.c.id))
+    )
+
+
 # The log of what searches see
 
 _slots = select(func.count().label("slots")).select_from(models.provider_changes).subquery()
@@ -416,6 +521,16 @@ INVARIANTS: tuple[Invariant, ...] = (
         advice="Its parent is missing, or the parents form a ring: set parent_provider_id by hand.",
     ),
     Invariant("every provider names the root of its tree", _wrong_roots, _repair_roots),
+    Invariant(
+        "groups of consumers keep their rules",
+        _broken_groups,
+        advice="An ordinary write has moved a member: move it back, or claim it again (/-/claims).",
+        broken=False,
+    ),
+    Invariant(
+        "groups of consumers have members", _without_members, _remove_empty_groups, broken=False
+    ),
+    Invariant("members of groups and holds have a consumer", select(_orphans), _remove_orphans),
     Invariant(
         "the log of changed providers has all its slots", _missing_slots, change_rows.restore
     ),

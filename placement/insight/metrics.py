@@ -83,6 +83,19 @@ FAMILIES = (
     ),
     Family("search_deadlines", "Requests whose searches the deadline ended.", OPERATION),
     Family(
+        "claims",
+        "Consumers for which the service chose a place, or refused to.",
+        ("outcome",),
+        at_zero=("granted", "refused"),
+    ),
+    Family("claim_retries", "Times such claims were chosen again, because others were faster."),
+    Family(
+        "holds",
+        "Consumers that were held, confirmed, or removed because their hold was over.",
+        ("outcome",),
+        at_zero=("held", "confirmed", "expired"),
+    ),
+    Family(
         "picture_refreshes",
         "Times the picture was brought up to date.",
         ("kind",),
@@ -201,6 +214,7 @@ class Metrics:
             self._series("pool_wait_seconds").inc(trace.waited_s)
         if trace.deadlines:
             self._series("search_deadlines", *operation).inc(trace.deadlines)
+        self._record_claims(trace)
         if trace.gave_up:
             self._series("contention_refusals", *operation).inc(trace.gave_up)
         if trace.conflict is not None:
@@ -211,6 +225,18 @@ class Metrics:
             self._series("database_errors", kind).inc()
         if trace.foreign_writes is not None:
             self._show("foreign_writes", trace.foreign_writes)
+
+    def _record_claims(self, trace: Trace) -> None:
+        for count, family, *outcome in (
+            (trace.claims_granted, "claims", "granted"),
+            (trace.claims_refused, "claims", "refused"),
+            (trace.claim_retries, "claim_retries"),
+            (trace.holds_begun, "holds", "held"),
+            (trace.holds_confirmed, "holds", "confirmed"),
+            (trace.holds_expired, "holds", "expired"),
+        ):
+            if count:
+                self._series(family, *outcome).inc(count)
 
     def _record_search(self, trace: Trace, found: Found) -> None:
         for stage, seconds in trace.stages.items():

@@ -34,6 +34,8 @@ KEYS: dict[str, Column[Any]] = {
     "projects": models.projects.c.external_id,
     "users": models.users.c.external_id,
     "consumer_types": models.consumer_types.c.name,
+    "consumers": models.consumers.c.uuid,
+    "consumer_groups": models.consumer_groups.c.name,
 }
 REFERENCES = {
     "root_provider_id": "resource_providers",
@@ -45,15 +47,18 @@ REFERENCES = {
     "project_id": "projects",
     "user_id": "users",
     "consumer_type_id": "consumer_types",
+    # That of allocations is a uuid already.
+    "consumer_id": "consumers",
+    "group_id": "consumer_groups",
 }
-UNTOLD = {"id", "created_at", "updated_at", "slot"}
+UNTOLD = {"id", "created_at", "updated_at", "slot", "expires_at"}
 """Columns in which two equal outcomes may differ."""
 
 QUICK_DEADLOCKS = "options=-c%20deadlock_timeout%3D10ms%20-c%20synchronous_commit%3Doff"
 ATTEMPTS = 10
 LOCK_WAIT = re.compile(r"LOCK WAIT.*?thread id (\d+),", re.DOTALL)
 
-Rows = Mapping[Table, Sequence[Mapping[str, Any]]]
+Rows = Mapping[Table, Sequence[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -82,9 +87,10 @@ class Stage:
         self.route = route
         self.kind, _ = ROUTES[route]
         self.db = _database(url.replace("multi_statements=0", "multi_statements=1"))
-        conf = configure("sqlite", placement_database__connection=url)
+        conf = configure("sqlite", placement_database__connection=url, insight__enabled=True)
         self.players = [Service(conf, _database(url, attempts)) for _ in range(players)]
         self._revisions: dict[str, int] = {}
+        self._put_back = 0
 
     def prepare(self, orders: Sequence[Order]) -> Rows:
         """Begin empty, send the orders, which must all succeed, and return the rows there are."""
@@ -97,19 +103,26 @@ class Stage:
     def put_back(self, rows: Rows) -> None:
         """Make these the rows of the database: one message, where the driver takes several statements."""
 
+        # No revision comes again with other contents: pictures are compared by them.
+        self._put_back += 1
+        providers = [
+            {**row, "revision": row["revision"] + 1000 * self._put_back}
+            for row in rows.get(models.resource_providers, ())
+        ]
+        rows = {**rows, models.resource_providers: providers}
+
         def write(tx: Any) -> None:
             if self.kind == "mysql":
                 tx.change_later(_UNCHECKED)
             for table in reversed(_STATE):
                 tx.change_later(_STATE[table].delete)
-            for table, kept in rows.items():
-                for row in kept:
+            for table in _STATE:
+                for row in rows.get(table, ()):
                     tx.change_later(_STATE[table].insert, row)
             # Who has searched before must see it.
             change_rows.note_many(tx)
 
         self.db.write(write)
-        providers = rows.get(models.resource_providers, ())
         self._revisions = {row["uuid"]: row["revision"] for row in providers}
 
     def picture(self) -> str:

@@ -23,7 +23,17 @@ import pytest
 from sqlalchemy import or_, select, update
 
 from placement.db import models, provider_rows
-from tests.promise.scenes import ANN, FREE, HOST, PAIRS, TRIPLES, Scene, claim
+from tests.promise.scenes import (
+    ANN,
+    FREE,
+    HOST,
+    PAIRS,
+    PAIRS_OF_CLAIMS,
+    TRIPLES,
+    TRIPLES_OF_CLAIMS,
+    Scene,
+    claim,
+)
 from tests.promise.scheduler import (
     HANGS_S,
     Choose,
@@ -60,6 +70,9 @@ class Theatre:
         self.place = place
         self.scene = scene
         self.before: Rows = place.prepare(scene.before)
+        if scene.over:
+            for hold in self.before[models.consumer_holds]:
+                hold["expires_at"] = 1
         self.serial = {self._in_turn(order) for order in self._orders()}
         self.runs = 0
 
@@ -95,7 +108,7 @@ def _named(scene: Scene) -> str:
     return scene.name
 
 
-@pytest.mark.parametrize("scene", PAIRS, ids=_named)
+@pytest.mark.parametrize("scene", PAIRS + PAIRS_OF_CLAIMS, ids=_named)
 def test_a_pair(place: Stage, scene: Scene, record_property: Any) -> None:
     theatre = Theatre(place, scene)
     if SCHEDULE:
@@ -107,7 +120,7 @@ def test_a_pair(place: Stage, scene: Scene, record_property: Any) -> None:
     assert theatre.runs >= 2
 
 
-@pytest.mark.parametrize("scene", TRIPLES, ids=_named)
+@pytest.mark.parametrize("scene", TRIPLES + TRIPLES_OF_CLAIMS, ids=_named)
 def test_a_triple(place: Stage, scene: Scene, record_property: Any) -> None:
     theatre = Theatre(place, scene)
     if SCHEDULE:

@@ -1,0 +1,211 @@
+"""Claims decided here: what is stored and what is kept, on each kind of database (specification 09)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import webob
+from sqlalchemy import delete, update
+
+from placement.claims import service as claims
+from placement.db import invariants, models
+from placement.db.database import Database
+from tests.support.databases import KINDS
+from tests.support.service import Service, running
+from tests.support.world import World, new_uuid
+
+TRAIT = "HW_CPU_X86_VMX"
+
+
+@pytest.fixture(params=KINDS)
+def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+    """The service with what is under /-/, on an empty database, which is sound at the end."""
+    with running(request.param, insight__enabled=True) as made:
+        yield made
+        assert invariants.violations(made.db) == []
+
+
+def claim(amount: int = 2, generation: int | None = None, **more: Any) -> dict[str, Any]:
+    """Return one claim; ``more`` replaces members of it."""
+    return {
+        "consumer_uuid": new_uuid(),
+        "consumer_generation": generation,
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_type": "INSTANCE",
+        "query": f"resources=VCPU:{amount}",
+        **more,
+    }
+
+
+def place(service: Service, *claims: Any, **more: Any) -> webob.Response:
+    return service.request("POST", "/-/claims", json={"claims": claims, **more}, version="1.39")
+
+
+def roots(answer: webob.Response) -> list[str]:
+    assert answer.status_int == 200, answer.text
+    return [granted["root_provider_uuid"] for granted in answer.json["claims"]]
+
+
+def let_holds_end(db: Database) -> None:
+    """Let the time of all holds have come, by the clock of the database."""
+    holds = models.consumer_holds
+    db.write(lambda tx: tx.change(update(holds).values(expires_at=1)))
+
+
+def allocations(service: Service, consumer: str) -> Any:
+    return service.request("GET", f"/allocations/{consumer}").json["allocations"]
+
+
+def test_a_gang_is_stored_whole_or_not_at_all(service: Service) -> None:
+    host = World(service).provider(inventory={"VCPU": 4})
+    too_many, enough = [claim() for _ in range(3)], [claim() for _ in range(2)]
+
+    refused, granted = place(service, *too_many), place(service, *enough)
+
+    error = refused.json["errors"][0]
+    assert (error["code"], error["exact"]) == ("placement.no_candidate", True)
+    assert error["claim"]["consumer_uuid"] in [each["consumer_uuid"] for each in too_many]
+    assert roots(granted) == [host, host]
+    held = [bool(allocations(service, each["consumer_uuid"])) for each in (*too_many, *enough)]
+    assert held == [False] * 3 + [True] * 2
+
+
+def test_what_a_consumer_holds_counts_as_free_for_it(service: Service) -> None:
+    """Two that fill a cloud change places, and a generation that is not theirs is no lack of room."""
+    world = World(service)
+    hosts = [world.provider(inventory={"VCPU": 2}) for _ in range(2)]
+    first = [claim(query=f"resources=VCPU:2&in_tree={host}") for host in hosts]
+    assert roots(place(service, *first)) == hosts
+    moved = [
+        {**each, "consumer_generation": 1, "query": f"resources=VCPU:2&in_tree={host}"}
+        for each, host in zip(first, reversed(hosts), strict=True)
+    ]
+
+    assert roots(place(service, *moved)) == hosts[::-1]
+
+    late = place(service, {**moved[0], "query": "resources=VCPU:9"}).json["errors"][0]
+    assert late["code"] == "placement.concurrent_update"
+
+
+def test_strategies_order_the_trees(service: Service) -> None:
+    world = World(service)
+    empty = world.provider(inventory={"VCPU": 8})
+    used = world.provider(inventory={"VCPU": 8})
+    world.claim({used: {"VCPU": 4}})
+
+    assert roots(place(service, claim(), strategy="pack")) == [used]
+    assert roots(place(service, claim(), claim(), claim(), strategy="spread")).count(empty) == 3
+    assert set(roots(place(service, claim(1), claim(1), claim(1), claim(1)))) == {empty, used}
+
+
+def test_room_of_a_hold_that_is_over_is_free(service: Service) -> None:
+    """For the next search of the compatible API, which removes the consumer as DELETE would."""
+    World(service).provider(inventory={"VCPU": 4})
+    held = claim(4)
+    assert place(service, held, hold_s=900).json["hold"]["expires_at"].endswith("Z")
+    candidates = "/allocation_candidates?resources=VCPU:4"
+    none = service.request("GET", candidates, version="1.39").json["allocation_requests"]
+    let_holds_end(service.db)
+
+    found = service.request("GET", candidates, version="1.39").json["allocation_requests"]
+
+    assert (len(none), len(found)) == (0, 1)
+    assert allocations(service, held["consumer_uuid"]) == {}
+    body = {"consumers": [{"consumer_uuid": held["consumer_uuid"], "consumer_generation": 1}]}
+    late = service.request("POST", "/-/claims/confirm", json=body, version="1.39")
+    assert late.json["errors"][0]["code"] == "placement.hold_expired"
+
+
+def test_an_ordinary_write_ends_a_hold(service: Service) -> None:
+    """Later the time of the hold comes, and nothing happens but that its row goes."""
+    world = World(service)
+    host = world.provider(inventory={"VCPU": 4})
+    held = claim(4)
+    place(service, held, hold_s=900)
+    world.claim({host: {"VCPU": 3}}, held["consumer_uuid"], generation=1)
+    let_holds_end(service.db)
+
+    assert place(service, claim(4)).status_int == 409
+
+    assert allocations(service, held["consumer_uuid"])[host]["resources"] == {"VCPU": 3}
+    count = service.db.read(lambda tx: len(tx.rows(models.consumer_holds.select())))
+    assert count == 0
+
+
+def test_rows_go_with_their_consumer_whoever_deletes_it(service: Service) -> None:
+    """SQLite gives the id of a deleted consumer to the next one, which is in no group and not held."""
+    World(service).provider(inventory={"VCPU": 4})
+    gone = claim(groups=["g"])
+    place(service, gone, groups={"g": {"rule": "apart"}}, hold_s=900)
+    consumers, held = models.consumers, models.allocations
+    service.db.write(lambda tx: (tx.change(delete(held)), tx.change(delete(consumers))))
+    counters = next(each for each in invariants.INVARIANTS if each is invariants.COUNTERS)
+    for each in (counters, invariants.OWNER_USAGES):
+        invariants.repair(service.db, each)
+
+    assert place(service, claim()).status_int == 200
+
+    assert service.request("GET", "/-/holds").json["holds"] == []
+    assert service.request("GET", "/-/groups/g").status_int == 404
+
+
+def test_a_group_that_an_ordinary_write_has_broken_is_noted(service: Service) -> None:
+    """It takes no more members, and ``db check`` notes it; racks are its domains."""
+    world = World(service)
+    racks = [new_uuid(), new_uuid()]
+    hosts = [world.provider(inventory={"VCPU": 8}) for _ in range(3)]
+    for host, rack in zip(hosts, (*racks, racks[0]), strict=True):
+        body = {"resource_provider_generation": 1, "aggregates": [rack]}
+        put = service.request(
+            "PUT", f"/resource_providers/{host}/aggregates", json=body, version="1.39"
+        )
+        assert put.status_int == 200
+    groups = {"g": {"rule": "apart", "level": "aggregate", "of": racks}}
+    members = [claim(groups=["g"]), claim(groups=["g"])]
+    assert hosts[1] in roots(place(service, *members, groups=groups))
+    assert place(service, claim(groups=["g"]), groups=groups).status_int == 409
+    rules = next(each for each in invariants.INVARIANTS if "keep their rules" in each.name)
+    sound = service.db.snapshot(lambda tx: invariants.examine(tx, rules)).count
+
+    for number, member in enumerate(members):
+        world.claim({hosts[2 * number]: {"VCPU": 1}}, member["consumer_uuid"], generation=1)
+
+    group = service.request("GET", "/-/groups/g").json
+    assert (sound, group["kept"], group["members"][0]["domains"]) == (0, False, [racks[0]])
+    assert service.db.snapshot(lambda tx: invariants.examine(tx, rules)).count == 1
+    refused = place(service, claim(groups=["g"])).json["errors"][0]
+    assert (refused["groups"], refused["exact"]) == (["g"], True)
+
+
+def test_what_changes_after_the_choice_is_chosen_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trait that a host loses between choice and write: another host, and no refusal."""
+    world = World(service)
+    hosts = [world.provider(inventory={"VCPU": 4}) for _ in range(2)]
+    chosen, choose = [], claims._chosen
+
+    def put_traits(host: str, *names: str) -> None:
+        path = f"/resource_providers/{host}/traits"
+        generation = service.request("GET", path, version="1.39").json[
+            "resource_provider_generation"
+        ]
+        body = {"resource_provider_generation": generation, "traits": names}
+        assert service.request("PUT", path, json=body, version="1.39").status_int == 200
+
+    def overtaken(*args: Any) -> Any:
+        plan = choose(*args)
+        chosen.append(plan.granted[0].root_provider_uuid)
+        if len(chosen) == 1:
+            put_traits(chosen[0])
+        return plan
+
+    for host in hosts:
+        put_traits(host, TRAIT)
+    monkeypatch.setattr(claims, "_chosen", overtaken)
+
+    granted = roots(place(service, claim(query=f"resources=VCPU:2&required={TRAIT}")))
+
+    assert set(chosen) == set(hosts)
+    assert granted == [chosen[1]]

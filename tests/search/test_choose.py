@@ -1,0 +1,193 @@
+"""Places for many claims, against every assignment there is, on small clouds (specification 09 section 3)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+from random import Random
+from typing import NamedTuple
+
+from placement.claims.choose import GroupState, Place, Refusal, Wish, choose
+from placement.claims.group_rules import Domains, GroupRule
+from placement.inventory_record import InventoryRecord
+from placement.search.cloud import Cloud
+from placement.search.records import ProviderRecord, UsedInventory
+from placement.search.request import CandidateRequest, Group, NameSets
+from placement.search.work import Work
+from tests.search.worlds import seeds
+
+RACKS = ("aa", "bb")
+MEMORY, PROCESSORS = "MEMORY_MB", "VCPU"
+
+
+class Host(NamedTuple):
+    """Memory of the root, processors of each of its nodes, and the racks that it is in."""
+
+    memory: int
+    nodes: tuple[int, ...]
+    racks: Domains
+
+
+class Asked(NamedTuple):
+    """Memory of a root, processors of one node below it, and membership in groups."""
+
+    memory: int
+    processors: int
+    groups: tuple[str, ...]
+
+
+class Case(NamedTuple):
+    """A cloud, what is asked of it, and groups with the hosts of their members."""
+
+    hosts: list[Host]
+    asked: list[Asked]
+    rules: dict[str, GroupRule]
+    members: dict[str, list[int]]
+
+    def domains(self, name: str, host: int) -> Domains:
+        rule = self.rules[name]
+        return rule.domains([uuid_of(host)], {uuid_of(host): self.hosts[host].racks})
+
+
+def uuid_of(host: int, node: int = 0) -> str:
+    return f"{host}-{node}"
+
+
+def drawn(draw: Random) -> Case:
+    hosts = [
+        Host(
+            draw.randint(1, 4),
+            tuple(draw.randint(1, 3) for _ in range(draw.randint(1, 2))),
+            frozenset(rack for rack in RACKS if draw.random() < 0.5),
+        )
+        for _ in range(draw.randint(1, 3))
+    ]
+    kinds = [(draw.randint(1, 2), draw.randint(1, 3)) for _ in range(2)]
+    asked = [
+        Asked(*draw.choice(kinds), tuple(name for name in "gh" if draw.random() < 0.4))
+        for _ in range(draw.randint(1, 5))
+    ]
+    rules = {
+        name: GroupRule(
+            draw.choice(["apart", "together"]), draw.randint(1, 2), draw.choice([(), RACKS])
+        )
+        for name in "gh"
+    }
+    members = {
+        name: [draw.randrange(len(hosts)) for _ in range(draw.choice([0, 0, 1]))] for name in "gh"
+    }
+    return Case(hosts, asked, rules, members)
+
+
+def cloud_of(case: Case) -> Cloud:
+    cloud, records, number = Cloud(), [], 0
+    for index, host in enumerate(case.hosts):
+        number = root = number + 1
+        for node, total in enumerate((host.memory, *host.nodes)):
+            name = PROCESSORS if node else MEMORY
+            stock = InventoryRecord(total, 0, 1, total, 1, 1.0)
+            records.append(
+                ProviderRecord(
+                    provider_id=root + node,
+                    uuid=uuid_of(index, node),
+                    revision=1,
+                    parent_id=root if node else None,
+                    root_id=root,
+                    inventories={name: UsedInventory(stock)},
+                    aggregates=frozenset() if node else host.racks,
+                )
+            )
+        number += len(host.nodes)
+    cloud.replace(records)
+    return cloud
+
+
+def chosen(case: Case, draw: Random, work: Work | None = None) -> Sequence[Place] | Refusal:
+    requests = {
+        (asked.memory, asked.processors): CandidateRequest(
+            (Group("", {MEMORY: asked.memory}), Group("_1", {PROCESSORS: asked.processors}))
+        )
+        for asked in case.asked
+    }
+    wishes = [Wish(requests[asked[:2]], asked.groups) for asked in case.asked]
+    aggregates = {uuid_of(index): host.racks for index, host in enumerate(case.hosts)}
+    groups = {
+        name: GroupState(
+            rule, [case.domains(name, host) for host in case.members[name]], aggregates
+        )
+        for name, rule in case.rules.items()
+    }
+    strategy = draw.choice(["any", "spread", "pack"])
+    return choose(cloud_of(case), NameSets(), wishes, groups, strategy, work or Work(), draw)
+
+
+Assignment = Sequence[tuple[int, int]]
+"""Host and node of each that is asked for."""
+
+
+def is_sound(case: Case, assignment: Assignment) -> bool:
+    """The rules of specification 09, written down plainly."""
+    used: Counter[str] = Counter()
+    for (host, node), asked in zip(assignment, case.asked, strict=True):
+        used[uuid_of(host)] += asked.memory
+        used[uuid_of(host, node)] += asked.processors
+    room = {
+        uuid_of(index, node): total
+        for index, host in enumerate(case.hosts)
+        for node, total in enumerate((host.memory, *host.nodes))
+    }
+    if any(amount > room[uuid] for uuid, amount in used.items()):
+        return False
+    return all(_keeps(case, name, assignment) for name in case.rules)
+
+
+def _keeps(case: Case, name: str, assignment: Assignment) -> bool:
+    named = [
+        host
+        for (host, _), asked in zip(assignment, case.asked, strict=True)
+        if name in asked.groups
+    ]
+    if not named:
+        return True
+    domains = [case.domains(name, host) for host in (*case.members[name], *named)]
+    if case.rules[name].rule == "together":
+        return bool(frozenset.intersection(*domains))
+    each = Counter(domain for one in domains for domain in one)
+    return max(each.values()) <= case.rules[name].at_most
+
+
+def fits(case: Case) -> bool:
+    places = [
+        (index, node)
+        for index, host in enumerate(case.hosts)
+        for node in range(1, len(host.nodes) + 1)
+    ]
+    return any(is_sound(case, each) for each in product(places, repeat=len(case.asked)))
+
+
+@seeds(300)
+def test_places_are_found_exactly_where_there_are_some(draw: Random) -> None:
+    """What is chosen fits and keeps the rules; a refusal is exact, and no assignment exists."""
+    case = drawn(draw)
+
+    found = chosen(case, draw)
+
+    if isinstance(found, Refusal):
+        assert found.exact
+        assert not fits(case)
+    else:
+        uuids = cloud_of(case).uuids
+        assignment = [
+            tuple(map(int, str(uuids[place.mappings["_1"][0]]).split("-"))) for place in found
+        ]
+        assert is_sound(case, [(host, node) for host, node in assignment])
+        assert [uuids[place.root] for place in found] == [uuid_of(host) for host, _ in assignment]
+
+
+@seeds(60)
+def test_refusal_without_time_is_exact_only_where_nothing_fits(draw: Random) -> None:
+    """Whatever the work that is left when it ends, what is certain is true."""
+    case = drawn(draw)
+
+    found = chosen(case, draw, Work(limit=draw.randint(0, 30)))
+
+    assert not (isinstance(found, Refusal) and found.exact and fits(case))
