@@ -1,0 +1,243 @@
+"""Claims for which the service chooses the places: gangs, groups and holds (specification 09).
+
+The service must have ``[insight]/enabled``. ::
+
+    claims = ClaimsClient(adapter)
+    placed = claims.claim(
+        [NewClaim(uuid, "resources=VCPU:2", project, user, groups=["web"]) for uuid in servers],
+        groups={"web": {"rule": "apart"}},
+        hold_s=300,
+    )
+    claims.confirm(placed.generations)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from placement.client import exceptions as exc
+from placement.client.api import CONCURRENT_UPDATE, PlacementAPI, problem_of
+
+ATTEMPTS = 3
+"""How often a claim is sent if the service gives up, as it does when others keep taking what was chosen."""
+
+PAUSE_S = 1.0
+"""Between two attempts, if the answer does not say."""
+
+PAGE_SIZE = 1000
+"""Holds that are asked for at once."""
+
+GIVEN_UP = "placement.search_given_up"
+"""The code of a 503 after which nothing was written. Of any other the outcome is unknown."""
+
+
+class ClaimFailed(exc.PlacementClientError):
+    """Nothing was claimed, confirmed, released or read."""
+
+    summary = "Claim failed"
+
+
+class NoCandidate(ClaimFailed):
+    """The claims do not fit, and nothing was written.
+
+    ``number``: of the claim that could not be placed, from 0; ``exact``: it is certain that no assignment
+    exists; ``groups``: whose rules kept it out of trees; ``explanation``: the document of ``/-/explain``.
+    """
+
+    summary = "No place for consumer"
+
+    def __init__(self, error: object = "", **subject: Any) -> None:
+        self.number: int = subject.pop("number")
+        self.exact: bool = subject.pop("exact")
+        self.groups: list[str] = subject.pop("groups")
+        self.explanation: dict[str, Any] = subject.pop("explanation")
+        super().__init__(error, **subject)
+
+
+class GroupRuleDiffers(ClaimFailed):
+    """A group has another rule than the one given."""
+
+    summary = "Group has another rule"
+
+
+class HoldExpired(ClaimFailed):
+    """A consumer is not held any more."""
+
+    summary = "Consumer is not held"
+
+
+class ConsumerConflict(exc.PlacementAPIConflict):
+    """A consumer is not of the generation sent."""
+
+    summary = "Another client changed the consumer"
+    hint = "Read the consumer again and repeat the claim."
+
+
+FAILURES: Mapping[str, type[exc.PlacementClientError]] = {
+    "placement.group_rule": GroupRuleDiffers,
+    "placement.hold_expired": HoldExpired,
+    CONCURRENT_UPDATE: ConsumerConflict,
+}
+"""By code."""
+
+
+@dataclass(frozen=True)
+class NewClaim:
+    """One consumer with what it is to get.
+
+    :param query: a query string as of ``GET /allocation_candidates``, without ``limit``.
+    :param consumer_generation: the one that was read; None for a new consumer.
+    :param groups: that it is to be a member of.
+    """
+
+    consumer_uuid: str
+    query: str
+    project_id: str
+    user_id: str
+    consumer_type: str = "INSTANCE"
+    consumer_generation: int | None = None
+    groups: Sequence[str] = field(default=())
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What was granted, in the order asked: the claims of the answer, and until when they are held.
+
+    ``expires_at`` is ISO 8601 in UTC; None if they are not held.
+    """
+
+    claims: Sequence[Mapping[str, Any]]
+    expires_at: str | None
+
+    @property
+    def generations(self) -> dict[str, int]:
+        """The consumers with the generations to send next."""
+        return {each["consumer_uuid"]: each["consumer_generation"] for each in self.claims}
+
+
+class ClaimsClient:
+    """Claims of a service behind a keystoneauth1 adapter, or anything that acts like one.
+
+    :param wait: pauses for some seconds.
+    """
+
+    def __init__(self, adapter: Any, wait: Callable[[float], object] = time.sleep) -> None:
+        self._api = PlacementAPI(adapter)
+        self._wait = wait
+
+    def claim(
+        self,
+        claims: Sequence[NewClaim],
+        *,
+        strategy: str = "any",
+        groups: Mapping[str, Mapping[str, Any]] | None = None,
+        hold_s: int | None = None,
+        context: Any = None,
+    ) -> Placed:
+        """Let the service choose places for all consumers and claim them, or none.
+
+        :param strategy: ``any``, ``spread`` or ``pack``.
+        :param groups: rules by name, of the groups that have no members yet.
+        :param hold_s: for how long the consumers are held; for good if None.
+        :raises NoCandidate: they do not fit
+        :raises GroupRuleDiffers: a group has another rule
+        :raises ConsumerConflict: a consumer is of another generation
+        """
+        body: dict[str, Any] = {"strategy": strategy, "claims": [_of(each) for each in claims]}
+        if groups:
+            body["groups"] = {name: dict(rule) for name, rule in groups.items()}
+        if hold_s is not None:
+            body["hold_s"] = hold_s
+        for _ in range(ATTEMPTS - 1):
+            response = self._api.send("post", "/-/claims", context, body)
+            if response.status_code != 503 or problem_of(response).code != GIVEN_UP:
+                break
+            self._wait(_pause(response))
+        else:
+            response = self._api.send("post", "/-/claims", context, body)
+        told = _told(response)
+        return Placed(told["claims"], told.get("hold", {}).get("expires_at"))
+
+    def confirm(self, generations: Mapping[str, int], context: Any = None) -> dict[str, int]:
+        """End the holds of all consumers, which keep what they have; return the next generations.
+
+        :param generations: those that :meth:`claim` returned.
+        :raises HoldExpired: one is not held any more; the others stay held
+        :raises ConsumerConflict: one is of another generation
+        """
+        consumers = [
+            {"consumer_uuid": uuid, "consumer_generation": generation}
+            for uuid, generation in generations.items()
+        ]
+        body = {"consumers": consumers}
+        return Placed(
+            _told(self._api.send("post", "/-/claims/confirm", context, body))["consumers"], None
+        ).generations
+
+    def release(self, consumer_uuid: str, context: Any = None) -> bool:
+        """Give back what a consumer holds; False if it held nothing."""
+        response = self._api.send("delete", f"/allocations/{quote(consumer_uuid)}", context)
+        if response.status_code == 404:
+            return False
+        _told(response)
+        return True
+
+    def group(self, name: str, context: Any = None) -> dict[str, Any] | None:
+        """Return a group with its members; None if it has none."""
+        response = self._api.send("get", f"/-/groups/{quote(name, safe='')}", context)
+        return None if response.status_code == 404 else _told(response)
+
+    def holds(
+        self,
+        project_id: str | None = None,
+        group: str | None = None,
+        context: Any = None,
+        page_size: int = PAGE_SIZE,
+    ) -> Iterator[dict[str, Any]]:
+        """Yield who is held until when, page by page.
+
+        :param project_id: only its consumers.
+        :param group: only its members.
+        """
+        wanted = {"project_id": project_id, "group": group, "limit": str(page_size)}
+        query = {name: value for name, value in wanted.items() if value is not None}
+        while True:
+            told = _told(self._api.send("get", f"/-/holds?{urlencode(query)}", context))
+            yield from told["holds"]
+            if told["next"] is None:
+                return
+            query["marker"] = told["next"]
+
+
+def _of(claim: NewClaim) -> dict[str, Any]:
+    body = vars(claim) | {"groups": list(claim.groups)}
+    return body if claim.groups else {name: body[name] for name in body if name != "groups"}
+
+
+def _pause(response: Any) -> float:
+    try:
+        return float(response.headers["retry-after"])
+    except (KeyError, ValueError):
+        return PAUSE_S
+
+
+def _told(response: Any) -> dict[str, Any]:
+    """Return the document of an answer, or raise what it says."""
+    if response.status_code < 300:
+        return dict(response.json()) if response.status_code != 204 else {}
+    problem = problem_of(response)
+    if problem.code == "placement.no_candidate":
+        error = response.json()["errors"][0]
+        raise problem.as_failure(
+            NoCandidate,
+            consumer_uuid=error["claim"]["consumer_uuid"],
+            number=error["claim"]["number"],
+            exact=error["exact"],
+            groups=error["groups"],
+            explanation=error["explanation"],
+        )
+    raise problem.as_failure(FAILURES.get(problem.code, ClaimFailed))
