@@ -50,6 +50,7 @@ def test_what_operators_ask(shell: Shell) -> None:
     check_capacity(shell)
     check_trees(shell)
     check_drains(shell)
+    check_claims(shell)
 
 
 def check_explanations(shell: Shell) -> None:
@@ -96,3 +97,31 @@ def check_drains(shell: Shell) -> None:
     assert "VCPU=6" in text
     told = shell.ask("openstack resource provider drain check host-2")
     assert told == {"homeless": [], "complete": True}
+
+
+def check_claims(shell: Shell) -> None:
+    """Two are held apart and shown; a third finds no place; one is confirmed, and then no hold."""
+    claim = "openstack placement claim create --project-id p --user-id u --resource VCPU=1"
+    held = shell.ask(f"{claim} --count 2 --apart web --hold 600")
+    assert {row["root provider"] for row in held} == {HOST, OTHER}
+    assert [row["generation"] for row in held] == [1, 1]
+    assert OTHER in printed(shell, "openstack placement group show web")
+    group = shell.ask("openstack placement group show web")
+    assert (group["rule"], group["at most"], group["kept"]) == ("apart", 1, True)
+    refused = shell.fail(f"{claim} --apart web")
+    assert "No place was found for consumer" in refused
+    assert "left out by the rules of: web" in refused
+    assert "- host-1: removed" not in refused
+    assert "exists with another rule" in shell.fail(f"{claim} --together web")
+
+    first, second = (row["consumer"] for row in held)
+    assert first in printed(shell, "openstack placement hold list")
+    confirm = f"openstack placement claim confirm {first}"
+    assert shell.ask(confirm) == [{"consumer": first, "generation": 2}]
+    assert "is not held" in shell.fail(confirm)
+    holds = shell.ask("openstack placement hold list --project-id p --consumer-group web")
+    assert [(row["consumer"], row["expired"]) for row in holds] == [(second, False)]
+
+    printed(shell, f"{claim} --consumer {SERVER[:-1]}9 --together pair --of {HOST}")
+    pair = shell.ask("openstack placement group show pair")
+    assert (pair["level"], pair["of"], len(pair["members"])) == ("aggregate", [HOST], 1)

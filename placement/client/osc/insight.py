@@ -14,12 +14,19 @@ TOO_OLD = 10
 
 def get(app: Any, path: str, query: Sequence[tuple[str, str]]) -> Any:
     """Return the document of a GET."""
-    return _ask(app, "GET", f"{path}?{urlencode(query)}")
+    return _ask(app, "GET", f"{path}?{urlencode(query)}" if query else path)
 
 
 def post(app: Any, path: str, body: Any) -> Any:
     """Return the document of a POST."""
     return _ask(app, "POST", path, json=body)
+
+
+def consumer_generation(app: Any, uuid: str) -> int:
+    """Return the generation of a consumer, 0 if it holds nothing."""
+    url = f"/allocations/{quote(uuid)}"
+    told = app.client_manager.placement.request("GET", url, version=NEWEST).json()
+    return int(told.get("consumer_generation", 0))
 
 
 def _ask(app: Any, method: str, url: str, **more: Any) -> Any:

@@ -115,6 +115,13 @@ def consumers(told: Iterable[Mapping[str, Any]]) -> str:
     return _wrapped(lines or ["none"])
 
 
+def members(told: Iterable[Mapping[str, Any]]) -> str:
+    """Return the members of a group with the domains that they are in."""
+    return "\n".join(
+        f"{each['consumer_uuid']} in\n    " + "\n    ".join(each["domains"]) for each in told
+    )
+
+
 def bar(share: float) -> str:
     """Return how full something is, in colour on a terminal."""
     filled = min(round(share * BAR), BAR)

@@ -1,0 +1,210 @@
+"""``openstack placement claim``, ``hold`` and ``group`` (specification 09 section 7)."""
+
+import argparse
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from placement.client.osc import candidates, insight, text
+
+
+class CreateClaim(command.Lister):
+    """Let the service choose places for consumers and claim them, all or none.
+
+    Takes the options of ``allocation candidate list``, which say what each consumer is to get. Needs a
+    service that has ``[insight]/enabled``.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        who = parser.add_mutually_exclusive_group()
+        who.add_argument(
+            "--consumer",
+            metavar="<uuid>",
+            dest="consumers",
+            action="append",
+            help="A new consumer. May be repeated. Default: one with a new uuid.",
+        )
+        who.add_argument(
+            "--count", metavar="<number>", type=int, default=1, help="So many, with new uuids."
+        )
+        parser.add_argument("--project-id", metavar="<project_id>", required=True)
+        parser.add_argument("--user-id", metavar="<user_id>", required=True)
+        parser.add_argument("--consumer-type", metavar="<consumer_type>", default="INSTANCE")
+        candidates.add_query_options(parser)
+        parser.add_argument(
+            "--strategy", choices=["any", "spread", "pack"], default="any", help="Default: any."
+        )
+        parser.add_argument(
+            "--hold",
+            metavar="<seconds>",
+            type=int,
+            help="Keep the room for so long only, unless it is confirmed. Default: for good.",
+        )
+        parser.add_argument(
+            "--apart",
+            metavar="<name>",
+            action="append",
+            default=[],
+            help="A group of consumers that are kept apart. May be repeated.",
+        )
+        parser.add_argument(
+            "--at-most",
+            metavar="<number>",
+            type=int,
+            default=1,
+            help="Members of a group that is apart in one domain. Default: 1.",
+        )
+        parser.add_argument(
+            "--together",
+            metavar="<name>",
+            action="append",
+            default=[],
+            help="A group of consumers that are kept together. May be repeated.",
+        )
+        parser.add_argument(
+            "--of",
+            metavar="<aggregate>",
+            action="append",
+            default=[],
+            help="An aggregate that is a domain of the groups, such as a rack. May be repeated. "
+            "Default: trees are.",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
+        """Claim, and list who got what."""
+        try:
+            told = insight.post(self.app, "/-/claims", _body(parsed_args))
+        except exceptions.Conflict as refused:
+            raise exceptions.CommandError("\n".join(_why(refused))) from refused
+        names = ("consumer", "generation", "root provider", "allocations")
+        rows = [
+            (
+                each["consumer_uuid"],
+                each["consumer_generation"],
+                each["root_provider_uuid"],
+                each["allocations"],
+            )
+            for each in told["claims"]
+        ]
+        if parsed_args.formatter == "table":
+            # 80 columns have room for two uuids.
+            return (names[0], names[2]), [(row[0], row[2]) for row in rows]
+        return names, rows
+
+
+def _body(parsed_args: argparse.Namespace) -> dict[str, Any]:
+    domains = {"level": "aggregate", "of": parsed_args.of} if parsed_args.of else {}
+    apart = {"rule": "apart", "at_most": parsed_args.at_most, **domains}
+    together = {"rule": "together", **domains}
+    groups = dict.fromkeys(parsed_args.apart, apart)
+    groups |= dict.fromkeys(parsed_args.together, together)
+    consumers = parsed_args.consumers or [str(uuid.uuid4()) for _ in range(parsed_args.count)]
+    claim = {
+        "consumer_generation": None,
+        "project_id": parsed_args.project_id,
+        "user_id": parsed_args.user_id,
+        "consumer_type": parsed_args.consumer_type,
+        "query": urlencode(candidates.query_of(parsed_args)),
+        "groups": list(groups),
+    }
+    body = {
+        "strategy": parsed_args.strategy,
+        "groups": groups,
+        "claims": [{"consumer_uuid": consumer, **claim} for consumer in consumers],
+    }
+    return body if parsed_args.hold is None else {**body, "hold_s": parsed_args.hold}
+
+
+def _why(refused: exceptions.ClientException) -> Iterator[str]:
+    """Yield the words of a refusal, and the funnel of the claim without a place."""
+    yield str(refused.message)
+    response = getattr(refused.__cause__, "response", None)
+    error = {} if response is None else response.json()["errors"][0]
+    if error.get("groups"):
+        yield f"Trees were left out by the rules of: {', '.join(error['groups'])}"
+    if "explanation" in error:
+        yield text.steps(error["explanation"]["steps"])
+
+
+class ConfirmClaim(command.Lister):
+    """Keep what consumers hold for a time: all of them or none.
+
+    Needs a service that has ``[insight]/enabled``.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.add_argument(
+            "consumers", metavar="<uuid>", nargs="+", help="A consumer that is held."
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
+        """Confirm, and list the consumers with their generations."""
+        consumers = [
+            {
+                "consumer_uuid": consumer,
+                "consumer_generation": insight.consumer_generation(self.app, consumer),
+            }
+            for consumer in parsed_args.consumers
+        ]
+        told = insight.post(self.app, "/-/claims/confirm", {"consumers": consumers})
+        rows = [(each["consumer_uuid"], each["consumer_generation"]) for each in told["consumers"]]
+        return ("consumer", "generation"), rows
+
+
+class ListHolds(command.Lister):
+    """List the consumers that are held, and until when.
+
+    Needs a service that has ``[insight]/enabled``.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.add_argument("--project-id", metavar="<project_id>", help="Only of this project.")
+        parser.add_argument("--consumer-group", metavar="<name>", help="Only of this group.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
+        """Ask page by page, and list the answers."""
+        wanted = {"project_id": parsed_args.project_id, "group": parsed_args.consumer_group}
+        query = [(name, value) for name, value in wanted.items() if value is not None]
+        fields = ["consumer_uuid", "expires_at", "expired"]
+        if parsed_args.formatter != "table":
+            # 80 columns have no room for them.
+            fields += ("consumer_generation", "consumer_type", "project_id", "user_id")
+        rows, page = [], {"next": ""}
+        while page["next"] is not None:
+            more = [("marker", page["next"])] if page["next"] else []
+            page = insight.get(self.app, "/-/holds", [*query, *more])
+            rows += [[each[name] for name in fields] for each in page["holds"]]
+        return [name.removesuffix("_uuid").replace("_", " ") for name in fields], rows
+
+
+class ShowGroup(command.ShowOne):
+    """Show a group of consumers: its rule, its members, and whether the rule is kept.
+
+    Needs a service that has ``[insight]/enabled``.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="<name>")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> candidates.Fields:
+        """Ask, and show the answer."""
+        told = insight.get(self.app, f"/-/groups/{quote(parsed_args.name, safe='')}", [])
+        shown = {name.replace("_", " "): value for name, value in told.items()}
+        shown["members"] = text.WordedColumn(told["members"], text.members)
+        return tuple(shown), tuple(shown.values())
