@@ -58,6 +58,18 @@ class InsightFixture(APIFixture):
     overrides = {"insight__enabled": True}
 
 
+class InsightWithoutClaimsFixture(APIFixture):
+    """All that operators ask but claims."""
+
+    overrides = {"insight__enabled": True, "insight__claims": False}
+
+
+class FewClaimsFixture(APIFixture):
+    """Claims of one consumer at a time."""
+
+    overrides = {"insight__enabled": True, "insight__claims_most": 1}
+
+
 class LedgerFixture(APIFixture):
     """Three hosts, and consumers as older software left them (tests/support/ledger_data.py)."""
 
