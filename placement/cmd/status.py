@@ -75,6 +75,14 @@ def _shared_since(database: Database) -> dict[str, Any] | None:
     return {"words": coexistence.described(since)} if since else None
 
 
+def _refusal_of_sync(database: Database) -> dict[str, Any] | None:
+    try:
+        schema.require_upgradable(database)
+    except schema.SchemaError as error:
+        return {"words": error}
+    return None
+
+
 def _is_usable(database: Database) -> bool:
     return schema.is_usable(schema.current(database))
 
@@ -103,6 +111,12 @@ WRONG_COUNTERS = UpgradeCheck(
     'Run the "placement-manage db check --repair" command.',
 )
 SHOWN_IF_FOUND = (
+    UpgradeCheck(
+        "Schema Upgrade",
+        _refusal_of_sync,
+        '"placement-manage db sync" would change nothing. {words}',
+        Code.FAILURE,
+    ),
     WRONG_COUNTERS,
     UpgradeCheck(
         "Missing Resource Classes",

@@ -137,6 +137,17 @@ def _require_no_leap(revision: str | None) -> None:
         )
 
 
+def require_upgradable(database: Database) -> None:
+    """Check that :func:`sync` would not refuse, while workers run.
+
+    :raises SchemaError: it would, and what it would say.
+    """
+    revision = current(database)
+    if not is_usable(revision):
+        _require_known(revision)
+        _require_no_leap(revision)
+
+
 def require_rights(database: Database) -> None:
     """Check, by statements that change nothing, that the service may read and write every table of the head.
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import text
 
+from placement.cmd import status
 from placement.db import schema
 from placement.db.database import Database
 from tests.ops.conftest import AT_HEAD, Command, at
@@ -109,6 +110,9 @@ def test_commands_refuse_that_of_a_later_one(command: Command, newer: str) -> No
         done = command(*words, url=newer)
         assert done.returncode == 1
         assert "newer release has upgraded it" in done.stderr
+    done = command("placement-status", "upgrade", "check", url=newer)
+    assert done.returncode == 2
+    assert "Check: Schema Upgrade" in done.stdout
 
 
 EXPANDED = f"111111111111_{OWN_HEAD}"
@@ -130,6 +134,7 @@ def test_sync_passes_over_no_release_while_workers_may_run(database: Database) -
         schema.sync(database, target=CONTRACTED)
 
     assert schema.current(database) == OWN_HEAD
+    assert f"{EXPANDED} first" in announced(database)
     assert first_step(database, stopped=True) == EXPANDED
 
 
@@ -139,6 +144,7 @@ def test_older_databases_are_upgraded_at_once(database: Database, revision: str)
     """Those of the OpenStack service, and those that no release of this one has left."""
     before = schema.REVISIONS.index(revision)
 
+    assert announced(database) == ""
     assert first_step(database) == schema.REVISIONS[before + 1]
 
 
@@ -153,7 +159,16 @@ def test_an_empty_database_is_filled_at_once() -> None:
 def test_sync_goes_on_from_the_release_before(database: Database) -> None:
     stamp(database, EXPANDED)
 
+    assert announced(database) == ""
     assert first_step(database) == CONTRACTED
+
+
+def announced(database: Database) -> str:
+    """Return what the upgrade check says of the next sync."""
+    (check,) = (each for each in status.SHOWN_IF_FOUND if each.title == "Schema Upgrade")
+    result = check.result(database)
+    assert (result.code == status.Code.FAILURE) is bool(result.details)
+    return result.details or ""
 
 
 class FirstStep(Exception):
