@@ -49,6 +49,7 @@ QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
     ("/-/capacity", "GET"): insight.CAPACITY,
     ("/-/explain", "GET"): insight.EXPLAIN,
     ("/-/metrics", "GET"): insight.METRICS,
+    ("/-/survival", "GET"): insight.SURVIVAL,
     ("/-/trees", "GET"): insight.TREES,
     ("/-/trees/{uuid}", "GET"): insight.TREE,
 }
@@ -120,6 +121,14 @@ RECORD: Json = {
 }
 
 BOOLEAN: Json = {"type": "boolean"}
+AFFECTED: Json = {
+    "uuid": NULLABLE,
+    "type": NULLABLE,
+    "project": NULLABLE,
+    "user": NULLABLE,
+    "allocations": _map_of(AMOUNTS),
+}
+
 REMEDIES: Json = {
     "relaxations": _list_of(reference_to("Relaxation")),
     "pairs_tried": BOOLEAN,
@@ -242,19 +251,32 @@ SCHEMAS: dict[str, Json] = {
         {
             "before": reference_to("State"),
             "after": reference_to("State"),
-            "homeless": _list_of(
+            "homeless": _list_of(_object(AFFECTED)),
+            "placed": _list_of(_object({"asked": INTEGER, "placed": INTEGER})),
+            "complete": BOOLEAN,
+        }
+    ),
+    "Survival": _object(
+        {
+            "level": {"type": "string", "enum": ["tree", "aggregate"]},
+            "failures": INTEGER,
+            "places": INTEGER,
+            "tried": INTEGER,
+            "survivable": INTEGER,
+            "complete": BOOLEAN,
+            "lost": _list_of(
                 _object(
                     {
-                        "uuid": NULLABLE,
-                        "type": NULLABLE,
-                        "project": NULLABLE,
-                        "user": NULLABLE,
-                        "allocations": _map_of(AMOUNTS),
+                        "uuid": STRING,
+                        "name": NULLABLE,
+                        "consumers": INTEGER,
+                        "homeless_count": INTEGER,
+                        "homeless": _list_of(
+                            _object(AFFECTED | {"stopped": reference_to("Stopped")})
+                        ),
                     }
                 )
             ),
-            "placed": _list_of(_object({"asked": INTEGER, "placed": INTEGER})),
-            "complete": BOOLEAN,
         }
     ),
     "State": _object(
@@ -397,6 +419,7 @@ ANSWERS: dict[str, dict[int, str | None]] = {
     "capacity": {200: "Capacity"},
     "explain": {200: "Explanation"},
     "try_out": {200: "Outcome"},
+    "survival": {200: "Survival"},
     "show_metrics": {200: PLAIN_TEXT},
     "list_trees": {200: "Trees", 304: None},
     "show_tree": {200: "Trees", 304: None},

@@ -106,6 +106,7 @@ def _routes(conf: cfg.ConfigOpts) -> Mapping[str, dict[str, Actions]]:
 
 def _metrics(conf: cfg.ConfigOpts, database: Database, routes: Collection[str]) -> "Metrics":
     # Its library is loaded only where it is wanted.
+    from placement.insight.asked_gauges import sources
     from placement.insight.metrics import metrics_in
 
     writes = [
@@ -116,6 +117,7 @@ def _metrics(conf: cfg.ConfigOpts, database: Database, routes: Collection[str]) 
     ]
     metrics = metrics_in(conf.insight.metrics_directory, tuple(writes))
     metrics.watch_pool(database)
+    metrics.show_also(sources(conf, database))
     return metrics
 
 

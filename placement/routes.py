@@ -114,6 +114,7 @@ INSIGHT: dict[str, dict[str, Actions]] = {
     "/-/capacity": {"GET": shows(insight.capacity, "insight:capacity", since=10)},
     "/-/explain": {"GET": shows(insight.explain, "insight:explain", since=10)},
     "/-/metrics": {"GET": acts(insight.show_metrics, "insight:metrics", public="metrics")},
+    "/-/survival": {"GET": shows(insight.survival, "insight:survival")},
     "/-/trees": {"GET": shows(insight.list_trees, "insight:trees")},
     "/-/trees/{uuid}": {"GET": shows(insight.show_tree, "insight:trees")},
     "/-/what-if": {"POST": takes(insight.try_out, "insight:what_if", since=10)},

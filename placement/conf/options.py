@@ -183,6 +183,14 @@ INSIGHT = (
         help="The most consumers that one request may claim for. Lower it when large requests keep others "
         "waiting.",
     ),
+    cfg.IntOpt(
+        "survival_interval",
+        default=0,
+        min=0,
+        help="Show on /-/metrics the share of hosts, and of aggregates, that may fail because all their "
+        "consumers would fit elsewhere, made anew at most every so many seconds; 0 does not show it. It "
+        "reads all allocations: set 300 or more in a cloud of 100,000 consumers.",
+    ),
 )
 
 DATABASE = (

@@ -19,9 +19,11 @@ from placement.handlers.query_syntax import ANY_PREFIX, ANY_TRAITS_SINCE
 from placement.handlers.resource_provider import provider_query
 from placement.handlers.search_bounds import bounded
 from placement.insight import obstacles, questions, schemas, trees, what_if
+from placement.insight import survival as survivals
 from placement.insight.packing import Packing
 from placement.insight.questions import Diagnosis, Explanation
 from placement.insight.remedies import Piece, RelaxableRequest, Relaxation, Remedies
+from placement.insight.survival import Survival
 from placement.insight.trees import Page, TreesQuery
 from placement.insight.what_if import (
     AffectedConsumer,
@@ -96,6 +98,21 @@ def try_out(request: Request) -> Response:
             request.db, request.picture, changes, asked, request.conf.insight.work_factor, work
         )
     return json_response(request, _outcome(outcome))
+
+
+def survival(request: Request) -> Response:
+    """Say which trees, or aggregates, hold consumers that would fit nowhere else."""
+    given = request.read_query(schemas.SURVIVAL)
+    level = given.get("level", "tree")
+    with bounded(request) as work:
+        found = survivals.survival(
+            request.db,
+            request.picture,
+            by_aggregate=level == "aggregate",
+            top=int(given.get("top", schemas.DEFAULT_TOP)),
+            work=work,
+        )
+    return json_response(request, {"level": level, "failures": 1, **_survival(found)})
 
 
 def list_trees(request: Request) -> Response:
@@ -322,15 +339,18 @@ def _ends(stopped: Stopped | None) -> dict[str, Any]:
     """Return what ended the search before combining, and what combining ended with."""
     if stopped is None:
         return {"stopped": None, "combining": None}
-    ended = {
+    if stopped.why in AFTER_COMBINING:
+        return {"stopped": None, "combining": _ended(stopped)}
+    return {"stopped": _ended(stopped), "combining": None}
+
+
+def _ended(stopped: Stopped) -> dict[str, Any]:
+    return {
         "why": stopped.why.value,
         "group": stopped.group,
         "subject": stopped.subject,
         "meaning": stopped.why.meaning,
     }
-    if stopped.why in AFTER_COMBINING:
-        return {"stopped": None, "combining": ended}
-    return {"stopped": ended, "combining": None}
 
 
 def _outcome(outcome: TrialOutcome) -> dict[str, Any]:
@@ -355,6 +375,28 @@ def _homeless(consumer: AffectedConsumer) -> dict[str, Any]:
         "project": consumer.project,
         "user": consumer.user,
         "allocations": consumer.lost,
+    }
+
+
+def _survival(found: Survival) -> dict[str, Any]:
+    return {
+        "places": found.places,
+        "tried": found.tried,
+        "survivable": found.survivable,
+        "complete": found.complete,
+        "lost": [
+            {
+                "uuid": loss.place.uuid,
+                "name": loss.place.name,
+                "consumers": loss.consumers,
+                "homeless_count": loss.homeless,
+                "homeless": [
+                    {**_homeless(consumer), "stopped": _ended(stopped)}
+                    for consumer, stopped in loss.named
+                ],
+            }
+            for loss in found.losses
+        ],
     }
 
 

@@ -21,6 +21,7 @@ from sqlalchemy.pool import QueuePool
 
 from placement.db import driver_errors
 from placement.db.database import Database
+from placement.insight.asked_gauges import Source
 from placement.insight.cloud_gauges import CloudGauges
 from placement.objects.picture import Picture
 from placement.search.tally import Stop
@@ -157,6 +158,7 @@ class Metrics:
         self._making = threading.Lock()
         self._cloud = CloudGauges()
         self._database: Database | None = None
+        self._sources: list[Source] = []
 
     def _made(self, family: Family) -> Any:
         name, registry = f"placement_{family.name}", self._registry
@@ -252,6 +254,10 @@ class Metrics:
         if isinstance(database.engine.pool, QueuePool):
             self._database = database
 
+    def show_also(self, sources: list[Source]) -> None:
+        """Show the gauges of these while the picture can be read."""
+        self._sources = sources
+
     def _record_pool(self, database: Database) -> None:
         """Show how many connections are in use at this moment, as the request ends."""
         pool = database.engine.pool
@@ -272,8 +278,11 @@ class Metrics:
                 self._forget_gauges(number)
             shown = prometheus.CollectorRegistry()
             multiprocess.MultiProcessCollector(shown, str(self._directory))
+        families = list(cloud.families)
+        if cloud.memory is not None:
+            families += (family for source in self._sources for family in source(picture))
         # The library asks a registry for nothing else.
-        of_cloud: Any = SimpleNamespace(collect=lambda: cloud.families)
+        of_cloud: Any = SimpleNamespace(collect=lambda: families)
         return prometheus.generate_latest(shown) + prometheus.generate_latest(of_cloud)
 
     def _forget_gauges(self, number: int) -> None:

@@ -251,6 +251,15 @@ def record(cloud: Cloud, index: int) -> ProviderRecord:
     )
 
 
+def roots_by_aggregate(cloud: Cloud) -> dict[str, set[int]]:
+    """Return for each aggregate the roots of the trees that have a provider in it."""
+    roots: dict[str, set[int]] = {}
+    for index, uuids in enumerate(cloud.aggregates):
+        for uuid in uuids:
+            roots.setdefault(uuid, set()).add(int(cloud.roots[index]))
+    return roots
+
+
 # -- what is left --------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from placement import errors
 from placement.insight import obstacles
-from placement.insight.packing import Packing, pack, total
+from placement.insight.packing import Packing, pack, roots_by_aggregate, total
 from placement.insight.remedies import (
     COUNTED,
     Budget,
@@ -175,13 +175,8 @@ def _by_tree(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
 
 def _by_aggregate(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
     """Count a tree in each aggregate that has one of its providers."""
-    trees: dict[str, set[int]] = {}
-    for index, uuids in enumerate(cloud.aggregates):
-        root = int(cloud.roots[index])
-        if uuids and packing.counts[root]:
-            for uuid in uuids:
-                trees.setdefault(uuid, set()).add(root)
-    return [
-        PlaceCount(uuid, None, total(packing.counts[sorted(roots)]))
-        for uuid, roots in trees.items()
-    ]
+    counts = (
+        (uuid, total(packing.counts[sorted(roots)]))
+        for uuid, roots in roots_by_aggregate(cloud).items()
+    )
+    return [PlaceCount(uuid, None, count) for uuid, count in counts if count]

@@ -43,6 +43,16 @@ CAPACITY_OWN = {
 }
 CAPACITY = _beside(CAPACITY_OWN, without=("limit",))
 
+SURVIVAL = Schema(
+    closed(
+        {
+            "failures": {"type": "string", "const": "1"},
+            "level": {"type": "string", "enum": ["tree", "aggregate"]},
+            "top": CAPACITY_OWN["top"],
+        }
+    )
+)
+
 _ALLOCATIONS = {"allocations": {"type": "string", "enum": ["true", "false"]}}
 TREE = Schema(closed(_ALLOCATIONS))
 _PAGES = {

@@ -1,6 +1,6 @@
 """What changes would do, tried on a copy of the picture (specification 07 section 4)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -199,7 +199,7 @@ class _Trial:
         rows = [row for row in rows if row.consumer_uuid not in removed]
         for uuid in sorted(removed):
             rows += tree_rows.allocations_of(tx, uuid)
-        self.consumers = _consumers(rows)
+        self.consumers = consumers_of(rows)
 
     def apply(self, change: Change) -> None:
         """Make one change."""
@@ -244,8 +244,7 @@ class _Trial:
         uuid_of: Mapping[int, str],
     ) -> None:
         """Place what a consumer has in a drained tree again: in one tree, a group per provider."""
-        groups = tuple(Group(f"_{n}", held) for n, held in enumerate(here.values(), 1))
-        request = CandidateRequest(groups, limit=1)
+        request = request_to_move(list(here.values()))
         for provider_id in here:
             del consumer.held[provider_id]
         if self._take(request, consumer, alone=True):
@@ -264,7 +263,7 @@ class _Trial:
         if self.left <= 0:
             return False
         self.left -= 1
-        cloud = _without_sharing(self.cloud) if alone else self.cloud
+        cloud = without_sharing(self.cloud) if alone else self.cloud
         with self.work.part(WORK_SHARE) as part:
             result = search(cloud, request, None if alone else self.known, part)
         candidate = next(iter(result), None)
@@ -345,7 +344,13 @@ class _Trial:
         }
 
 
-def _consumers(rows: Sequence[HeldBy]) -> list[AffectedConsumer]:
+def request_to_move(held: Iterable[Mapping[str, int]]) -> CandidateRequest:
+    """Return the request for what a consumer has in one tree, from the amounts on each provider."""
+    groups = tuple(Group(f"_{n}", amounts) for n, amounts in enumerate(held, 1))
+    return CandidateRequest(groups, limit=1)
+
+
+def consumers_of(rows: Iterable[HeldBy]) -> list[AffectedConsumer]:
     """Return the consumers in the order of their first allocations."""
     consumers: dict[str, AffectedConsumer] = {}
     for row in rows:
@@ -357,7 +362,7 @@ def _consumers(rows: Sequence[HeldBy]) -> list[AffectedConsumer]:
     return list(consumers.values())
 
 
-def _without_sharing(cloud: Cloud) -> Cloud:
+def without_sharing(cloud: Cloud) -> Cloud:
     """Return the cloud as if no provider shared; it must not be changed."""
     none: Any = np.zeros(0, np.int32)
     return cloud.with_sharing(

@@ -120,6 +120,10 @@ GUARDED = {
     "insight:explain": ("Ask why a request has no allocation candidate.", "GET /-/explain"),
     "insight:capacity": ("Ask how often a request would fit.", "GET /-/capacity"),
     "insight:what_if": ("Ask what a change would do.", "POST /-/what-if"),
+    "insight:survival": (
+        "Ask whether the consumers of any one host would fit elsewhere.",
+        "GET /-/survival",
+    ),
     "insight:metrics": (
         "Read how the service is doing, as Prometheus asks for it.",
         "GET /-/metrics",

@@ -51,6 +51,7 @@ def test_what_operators_ask(shell: Shell) -> None:
     check_trees(shell)
     check_drains(shell)
     check_claims(shell)
+    check_survival(shell)
 
 
 def check_explanations(shell: Shell) -> None:
@@ -125,3 +126,11 @@ def check_claims(shell: Shell) -> None:
     printed(shell, f"{claim} --consumer {SERVER[:-1]}9 --together pair --of {HOST}")
     pair = shell.ask("openstack placement group show pair")
     assert (pair["level"], pair["of"], len(pair["members"])) == ("aggregate", [HOST], 1)
+
+
+def check_survival(shell: Shell) -> None:
+    text = printed(shell, "openstack placement survival")
+    assert "host-1: 1 of 1 consumers homeless" in text
+    assert "NO_CAPACITY VCPU" in text
+    told = shell.ask("openstack placement survival --level aggregate")
+    assert told == {"places": 0, "tried": 0, "survivable": 0, "complete": True, "lost": []}

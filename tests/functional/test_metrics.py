@@ -12,6 +12,7 @@ from sqlalchemy import exc, text
 
 from placement import errors, telemetry
 from placement.db.database import StaleRead, Transaction
+from placement.insight.kept_figures import KeptFigures
 from placement.routes import INSIGHT, ROUTES
 from tests.support import bodies, databases
 from tests.support.service import Service, database, running
@@ -241,3 +242,31 @@ def test_giving_up_is_a_refusal_for_contention() -> None:
         telemetry.end()
     assert trace.gave_up == 1
     assert trace.attempts == 10
+
+
+def test_what_survives_is_shown_and_made_seldom() -> None:
+    """The share of the trees; later claims are seen when the interval is over."""
+    with running(insight__enabled=True, insight__survival_interval=3600) as service:
+        world = World(service)
+        full, _ = world.host(HOST, VCPU=8), world.host(VCPU=4)
+        world.claim({full: {"VCPU": 5}})
+        seen = read(service)
+        assert seen["placement_survivable", "tree"] == 0.5
+        assert seen["placement_survival_complete", "tree"] == 1
+        assert seen["placement_survivable", "aggregate"] == 1
+        world.host(VCPU=8)
+        after = read(service)
+        assert after["placement_survivable", "tree"] == 0.5
+        assert 0 <= after["placement_survival_age_seconds",] < 3600
+
+
+def test_processes_that_share_a_directory_make_costly_figures_once(tmp_path: Path) -> None:
+    """While one makes them, the other gets the old ones."""
+    one, other = (KeptFigures(tmp_path, "x", 60) for _ in range(2))
+    inside = []
+    shown = one.of(lambda: inside.append(other.of(lambda: "never")) or ["new"])
+    assert (inside, shown and shown.figures) == ([None], ["new"])
+    again = other.of(lambda: "never")
+    assert again is not None and again.figures == ["new"]
+    late = KeptFigures(tmp_path, "x", 0).of(lambda: None)
+    assert late is not None and late.figures == ["new"]

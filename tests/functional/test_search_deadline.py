@@ -138,6 +138,13 @@ def test_operators_are_told_that_the_answer_is_not_complete(
         assert not all(part["complete"] for part in parts if part), told
 
 
+def test_survival_says_how_many_places_were_tried_in_time(place: Service, looks: Any) -> None:
+    for number in range(6):
+        looks(number)
+        told = place.request("GET", "/-/survival").json
+        assert (told["tried"], told["complete"]) == (min(number, 4), number >= 4)
+
+
 def test_deadlines_are_counted(place: Service, looks: Any) -> None:
     looks(0)
     searched(place)

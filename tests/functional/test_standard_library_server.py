@@ -122,6 +122,7 @@ STORY = [
     Asked("GET", "/-/capacity", 200, query=QUERY),
     Asked("GET", "/-/explain", 200, query=QUERY),
     Asked("GET", "/-/metrics", 200),
+    Asked("GET", "/-/survival", 200),
     Asked("GET", "/-/trees", 200),
     Asked("GET", "/-/trees/{uuid}", 200),
     Asked("POST", "/-/what-if", 200, body={"changes": [{"drain": HOST}], "query": QUERY[1:]}),

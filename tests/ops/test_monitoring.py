@@ -47,7 +47,7 @@ def panels() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def exposed() -> str:
     """What a service says that has done a little of everything."""
-    with running(insight__enabled=True) as service:
+    with running(insight__enabled=True, insight__survival_interval=60) as service:
         World(service).host(VCPU=1)
         service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
         text: str = service.request("GET", "/-/metrics").text

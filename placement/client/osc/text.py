@@ -122,6 +122,18 @@ def members(told: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
+def losses(told: Iterable[Mapping[str, Any]]) -> str:
+    """Return the places that must not fail, each with the consumers that would be homeless, and why."""
+    lines = []
+    for each in told:
+        name = each["name"] or each["uuid"]
+        lines.append(f"{name}: {each['homeless_count']} of {each['consumers']} consumers homeless")
+        for consumer in each["homeless"]:
+            why = f"{consumer['stopped']['why']} {consumer['stopped']['subject'] or ''}".strip()
+            lines.append(f"- {consumer['uuid']} of project {consumer['project']}: {why}")
+    return _wrapped(lines or ["none"])
+
+
 def bar(share: float) -> str:
     """Return how full something is, in colour on a terminal."""
     filled = min(round(share * BAR), BAR)

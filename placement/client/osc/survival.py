@@ -1,0 +1,40 @@
+"""``openstack placement survival`` (specification 07 section 8)."""
+
+import argparse
+from typing import Any
+
+from osc_lib.command import command
+
+from placement.client.osc import candidates, insight, text
+
+
+class ShowPlacementSurvival(command.ShowOne):
+    """List the hosts that must not fail: some of their consumers would fit nowhere else.
+
+    Each host, or aggregate, is tried alone. Nothing is moved. Needs a service that has
+    ``[insight]/enabled``.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--level", choices=["tree", "aggregate"], default="tree", help="Default: tree."
+        )
+        parser.add_argument(
+            "--top",
+            metavar="<number>",
+            default="20",
+            help="Places shown, worst first. Default: 20.",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> candidates.Fields:
+        """Ask, and show the answer."""
+        query = [("level", parsed_args.level), ("top", parsed_args.top)]
+        told = insight.get(self.app, "/-/survival", query)
+        shown: dict[str, Any] = {
+            name: told[name] for name in ("places", "tried", "survivable", "complete")
+        }
+        shown["lost"] = text.WordedColumn(told["lost"], text.losses)
+        return tuple(shown), tuple(shown.values())

@@ -1,0 +1,90 @@
+"""Figures that cost seconds: made seldom, by one process, and kept for all (specification 07 section 6)."""
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Kept(NamedTuple):
+    """Figures, and the seconds since they were made."""
+
+    figures: Any
+    age_s: float
+
+
+class KeptFigures:
+    """Figures made at most every so many seconds; processes that share a directory make them once.
+
+    :param directory: where the file NAME.json is; None: this process keeps them for itself.
+    """
+
+    def __init__(self, directory: Path | None, name: str, interval_s: float) -> None:
+        self._file = None if directory is None else directory / f"{name}.json"
+        self._interval_s = interval_s
+        self._lock = threading.Lock()
+        self._made_s = 0.0
+        self._figures: Any = None
+
+    def of(self, make: Callable[[], Any]) -> Kept | None:
+        """Return the figures; new ones if they are due and no other thread or process makes them.
+
+        :param make: returns what JSON can hold; None: the old ones remain.
+        :return: None if there are none yet.
+        """
+        if self._age_s() >= self._interval_s:
+            with self._alone() as mine:
+                # Another process may have made them before this one had its turn.
+                if mine and self._age_s() >= self._interval_s:
+                    self._keep(make())
+        age_s = self._age_s()
+        return None if self._figures is None else Kept(self._figures, age_s)
+
+    def _age_s(self) -> float:
+        """Return the age, after a look at what another process may have made."""
+        if self._file is not None:
+            with suppress(FileNotFoundError):
+                self._made_s, self._figures = json.loads(self._file.read_bytes())
+        return max(time.time() - self._made_s, 0.0)
+
+    def _keep(self, figures: Any) -> None:
+        if figures is None:
+            return
+        self._made_s, self._figures = time.time(), figures
+        if self._file is not None:
+            part = self._file.with_suffix(".part")
+            part.write_text(json.dumps([self._made_s, figures]))
+            part.replace(self._file)
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Tell whether no other thread or process is here; the kernel releases the lock of a dead one."""
+        if not self._lock.acquire(blocking=False):
+            yield False
+            return
+        try:
+            if self._file is None:
+                yield True
+                return
+            # Not .lock, which are the numbers of the processes.
+            path = self._file.with_suffix(".making")
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                yield _is_locked(file)
+            finally:
+                os.close(file)
+        finally:
+            self._lock.release()
+
+
+def _is_locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
