@@ -62,6 +62,7 @@ class Arena:
 
     ports: Sequence[int]
     db: Database
+    processes: Sequence[Process]
     _clients: list[Client] = field(default_factory=list)
 
     def clients(self, count: int) -> list[Client]:
@@ -138,7 +139,7 @@ def arena(kind: str, servers: int = 3, options: str = "") -> Iterator[Arena]:
             process.wait_until(
                 "it answers", lambda port=port: answers(f"http://127.0.0.1:{port}/"), 60
             )
-        made = Arena(ports, Database(make_engine(connection)))
+        made = Arena(ports, Database(make_engine(connection)), processes)
         stack.callback(made.close)
         yield made
 

@@ -101,7 +101,7 @@ def _fits(template: str, path: str) -> bool:
 def test_everything_but_the_root_is_guarded_by_a_declared_rule() -> None:
     declared = {rule.name for rule in policies.list_rules()}
     used = set()
-    for path, methods in (routes.ROUTES | routes.INSIGHT).items():
+    for path, methods in (routes.ROUTES | routes.INSIGHT | routes.CLAIMS).items():
         for action in [action for actions in methods.values() for action in actions]:
             if path in ("", "/"):
                 assert action.rule is None
@@ -110,7 +110,7 @@ def test_everything_but_the_root_is_guarded_by_a_declared_rule() -> None:
                 used.add(f"placement:{action.rule}")
     assert used <= declared
     assert {name for name in declared if name.startswith("placement:")} == used
-    assert len(used) == 38
+    assert len(used) == 42
 
 
 def test_documented_operations_are_those_of_the_url_map() -> None:
@@ -120,8 +120,8 @@ def test_documented_operations_are_those_of_the_url_map() -> None:
         for operation in getattr(rule, "operations", ())
     }
     mapped = {
-        (method, path, f"placement:{action.rule}")
-        for path, methods in (routes.ROUTES | routes.INSIGHT).items()
+        (method, path.replace(":.+}", "}"), f"placement:{action.rule}")
+        for path, methods in (routes.ROUTES | routes.INSIGHT | routes.CLAIMS).items()
         for method, actions in methods.items()
         for action in actions
         if action.rule

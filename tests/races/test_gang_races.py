@@ -1,0 +1,104 @@
+"""Claims decided here at the same moment, through several servers: gangs, groups, killed workers.
+
+Specification 09. PLACEMENT_RACE_ROUNDS says how often each race is run.
+"""
+
+import contextlib
+import http.client
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.races.test_claim_races import CLIENTS, host, rounds, used
+from tests.support.client import Answer, Client
+from tests.support.databases import KINDS
+from tests.support.racing import ARENAS, Arena, arena, emptied_arena
+from tests.support.world import new_uuid
+
+
+@pytest.fixture(params=ARENAS)
+def place(request: pytest.FixtureRequest) -> Iterator[Arena]:
+    """Three servers on an empty database."""
+    with emptied_arena(request.param) as made:
+        yield made
+
+
+def gang(client: Client, size: int, **more: Any) -> Answer:
+    """Let the service choose for so many new consumers of one processor each."""
+    groups = [*more.get("groups", ())]
+    claims = [
+        {
+            "consumer_uuid": new_uuid(),
+            "consumer_generation": None,
+            "project_id": "p",
+            "user_id": "u",
+            "consumer_type": "INSTANCE",
+            "query": "resources=VCPU:1",
+            "groups": groups,
+        }
+        for _ in range(size)
+    ]
+    return client.send("POST", "/-/claims", {"claims": claims, **more})
+
+
+@rounds
+def test_gangs_that_fill_a_cloud_exactly_are_all_granted(place: Arena, turn: int) -> None:
+    """No refusal before the last room is taken; then it is certain."""
+    sizes = [[random.randint(1, 8) for _ in range(4)] for _ in range(CLIENTS)]
+    left, hosts = sum(map(sum, sizes)), []
+    while left:
+        hosts.append((host(place, VCPU=(total := min(left, 7))), total))
+        left -= total
+
+    def work(mine: list[int]) -> Callable[[Client], list[int]]:
+        return lambda client: [gang(client, size).status for size in mine]
+
+    assert place.race([work(mine) for mine in sizes]) == [[200] * 4] * CLIENTS
+    assert [used(place, made) for made, _ in hosts] == [{"VCPU": total} for _, total in hosts]
+    refused = gang(place.clients(1)[0], 1)
+    assert (refused.code, refused.json["errors"][0]["exact"]) == ("placement.no_candidate", True)
+    place.assert_sound()
+
+
+@rounds
+@pytest.mark.parametrize("rule", ["apart", "together"])
+def test_writers_of_one_group_never_break_its_rule(place: Arena, turn: int, rule: str) -> None:
+    """Of ten, as many are granted as the rule and the hosts allow."""
+    for _ in range(3):
+        host(place, VCPU=4)
+    name = new_uuid()
+
+    answers = place.race([lambda client: gang(client, 1, groups={name: {"rule": rule}})] * CLIENTS)
+
+    granted = [answer for answer in answers if answer.status == 200]
+    assert len(granted) == (3 if rule == "apart" else 4)
+    assert {answer.code for answer in answers if answer not in granted} == {
+        "placement.no_candidate"
+    }
+    group = place.send("GET", f"/-/groups/{name}").json
+    assert (group["kept"], len(group["members"])) == (True, len(granted))
+    place.assert_sound()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_killed_worker_leaves_no_half_gang(kind: str) -> None:
+    """What was acknowledged is whole, what was not is whole or nothing."""
+    with arena(kind, options="[insight]\nenabled = true") as place:
+        made, granted = host(place, VCPU=10_000), []
+
+        def work(client: Client) -> None:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                while len(granted) < 60:
+                    granted.append(gang(client, 8).status)
+                    if len(granted) == 20:
+                        place.processes[1].kill()
+
+        place.race([work] * 6)
+
+        assert set(granted) == {200}
+        held = place.send("GET", f"/resource_providers/{made}/allocations").json["allocations"]
+        assert len(held) % 8 == 0
+        assert 8 * len(granted) <= len(held) <= 8 * (len(granted) + 2)
+        place.assert_sound()
