@@ -24,7 +24,7 @@ from oslo_middleware import http_proxy_to_wsgi
 from docs import api_fields
 from docs.api_calls import Call, Operation, Page
 from docs.api_fields import Field, Window
-from docs.api_schemas import ANSWERS, NEWEST, NOTES
+from docs.api_schemas import ALL_ROUTES, ANSWERS, NEWEST, NOTES
 from docs.api_story import PAGES
 from placement import conf as configuration
 from placement import deploy
@@ -32,7 +32,6 @@ from placement.conf import library_defaults
 from placement.db import schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from placement.routes import ROUTES
 from placement.web.dispatch import Action
 
 FOLDER = Path(__file__).parent / "api"
@@ -48,6 +47,7 @@ SHOWN_HEADERS = (
     "allow",
 )
 DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
+MOMENT = "2026-11-21T12:05:00.000Z"
 REQUEST_ID = "req-0f4a9ab5-0a2e-4f0b-a2a0-5c9d3c1f7d11"
 
 
@@ -59,6 +59,7 @@ def application() -> Any:
     conf.register_opts(http_proxy_to_wsgi.OPTS, group="oslo_middleware")
     conf.set_override("connection", "sqlite://", group="placement_database")
     conf.set_override("auth_strategy", "noauth2", group="api")
+    conf.set_override("enabled", True, group="insight")
     conf([], project="placement", default_config_files=[], default_config_dirs=[])
     database = Database(make_engine("sqlite://", sqlite_synchronous=False))
     schema.sync(database)
@@ -102,6 +103,8 @@ class Exchange:
         body = self.answer.json
         for error in body.get("errors", ()):
             error["request_id"] = REQUEST_ID
+        for held in (body.get("hold", {}), *body.get("holds", ())):
+            held |= {"expires_at": MOMENT} if held else {}
         if self.call.shorten:
             body[self.call.shorten] = body[self.call.shorten][:KEPT]
         return body
@@ -146,7 +149,7 @@ def measure(service: Any, told: Told, operation: Operation, call: Call) -> None:
 
 def component(operation: Operation) -> str | None:
     """Return the kind of the answer of an operation at the newest microversion."""
-    action = ROUTES[operation.path][operation.method][-1]
+    action = ALL_ROUTES[operation.path][operation.method][-1]
     return next((each for each in ANSWERS[action.handler.__name__].values() if each), None)
 
 
@@ -212,10 +215,10 @@ def heading(text: str, mark: str) -> list[str]:
 
 def facts(operation: Operation) -> list[str]:
     """Return what the route table says about the operation."""
-    actions: tuple[Action, ...] = ROUTES[operation.path][operation.method]
+    actions: tuple[Action, ...] = ALL_ROUTES[operation.path][operation.method]
     since = actions[0].since
     rule = actions[0].rule
-    lines = [f"Since microversion **1.{since}**."]
+    lines = [] if operation.path.startswith("/-/") else [f"Since microversion **1.{since}**."]
     lines.append(f"Policy rule ``placement:{rule}``." if rule else "No token is needed.")
     return [" ".join(lines), ""]
 

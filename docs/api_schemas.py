@@ -4,11 +4,13 @@ Request bodies and query strings are the schemas that the handlers check with. A
 microversion are described here; a test compares them with what the service answers.
 """
 
+import re
 from typing import Any
 
 from placement import deploy, errors
+from placement.claims import schemas as claims
 from placement.insight import schemas as insight
-from placement.routes import INSIGHT, ROUTES
+from placement.routes import CLAIMS, INSIGHT, ROUTES
 from placement.schemas import allocation, allocation_candidate, resource_provider
 from placement.schemas.windows import Windows
 from placement.search.tally import Reason, Stop
@@ -17,7 +19,11 @@ from placement.web.validation import Schema
 
 NEWEST = MAXIMUM.minor
 
-ALL_ROUTES = ROUTES | INSIGHT
+ALL_ROUTES = {
+    # Without the patterns of variables.
+    re.sub(r":[^}]*}", "}", path): methods
+    for path, methods in (ROUTES | INSIGHT | CLAIMS).items()
+}
 
 Json = dict[str, Any]
 
@@ -39,6 +45,8 @@ BODIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
     ("/allocations/{consumer_uuid}", "PUT"): allocation.PUT,
     ("/reshaper", "POST"): allocation.RESHAPE,
     ("/-/what-if", "POST"): insight.WHAT_IF,
+    ("/-/claims", "POST"): claims.CLAIMS,
+    ("/-/claims/confirm", "POST"): claims.CONFIRM,
 }
 
 QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
@@ -48,6 +56,8 @@ QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
     ("/usages", "GET"): allocation.USAGES_QUERY,
     ("/-/capacity", "GET"): insight.CAPACITY,
     ("/-/explain", "GET"): insight.EXPLAIN,
+    ("/-/groups/{name}", "GET"): claims.NOTHING,
+    ("/-/holds", "GET"): claims.HOLDS,
     ("/-/metrics", "GET"): insight.METRICS,
     ("/-/survival", "GET"): insight.SURVIVAL,
     ("/-/trees", "GET"): insight.TREES,
@@ -106,6 +116,7 @@ assert deploy.loadapp
 REASONS = sorted(_reasons(errors.PlacementError))
 """Specification 01 section 9.6."""
 
+MOMENT: Json = {"type": "string", "format": "date-time"}
 INTEGER: Json = {"type": "integer"}
 NULLABLE: Json = {"type": ["string", "null"]}
 GENERATION: Json = {"resource_provider_generation": INTEGER}
@@ -177,6 +188,10 @@ SCHEMAS: dict[str, Json] = {
                     retry=STRING | {"enum": [str(each) for each in errors.Retry]},
                     min_version=STRING,
                     max_version=STRING,
+                    claim=_object({"number": INTEGER, "consumer_uuid": STRING}),
+                    exact=BOOLEAN,
+                    groups=_list_of(STRING),
+                    explanation=reference_to("Explanation"),
                 ),
             }
         }
@@ -374,6 +389,62 @@ SCHEMAS: dict[str, Json] = {
         ),
     ),
     "Usages": _object({"usages": _map_of(_map_of(INTEGER))}),
+    "Granted": _object(
+        {
+            "claims": _list_of(
+                _object(
+                    {
+                        "consumer_uuid": STRING,
+                        "consumer_generation": INTEGER,
+                        "allocations": _map_of(_object({"resources": AMOUNTS})),
+                        "mappings": _map_of(_list_of(STRING)),
+                        "root_provider_uuid": STRING,
+                    }
+                )
+            )
+        },
+        hold=_object({"expires_at": MOMENT}),
+    ),
+    "Confirmed": _object(
+        {"consumers": _list_of(_object({"consumer_uuid": STRING, "consumer_generation": INTEGER}))}
+    ),
+    "ConsumerGroup": _object(
+        {
+            "name": STRING,
+            "rule": STRING | {"enum": ["apart", "together"]},
+            "level": STRING | {"enum": ["tree", "aggregate"]},
+            "members": _list_of(
+                _object(
+                    {
+                        "consumer_uuid": STRING,
+                        "consumer_generation": INTEGER,
+                        "domains": _list_of(STRING),
+                    }
+                )
+            ),
+            "kept": BOOLEAN,
+        },
+        at_most=INTEGER,
+        of=_list_of(STRING),
+    ),
+    "Holds": _object(
+        {
+            "holds": _list_of(
+                _object(
+                    {
+                        "consumer_uuid": STRING,
+                        "consumer_generation": INTEGER,
+                        "consumer_type": NULLABLE,
+                        "project_id": STRING,
+                        "user_id": STRING,
+                        "expires_at": MOMENT,
+                        "expired": BOOLEAN,
+                    }
+                )
+            ),
+            "next": NULLABLE,
+        }
+    ),
 }
 
 PLAIN_TEXT = "text/plain"
@@ -423,5 +494,10 @@ ANSWERS: dict[str, dict[int, str | None]] = {
     "show_metrics": {200: PLAIN_TEXT},
     "list_trees": {200: "Trees", 304: None},
     "show_tree": {200: "Trees", 304: None},
+    "place": {200: "Granted"},
+    "confirm": {200: "Confirmed"},
+    "confirm_one": {200: "Confirmed"},
+    "show_group": {200: "ConsumerGroup"},
+    "list_holds": {200: "Holds"},
 }
 """Statuses of success, 304 included, and bodies by handler function."""

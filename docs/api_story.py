@@ -16,6 +16,7 @@ from docs.api_calls import (
     Page,
 )
 from docs.api_story_claims import ALLOCATION_PAGE, CANDIDATE_PAGE, RESHAPER_PAGE, USAGE_PAGE
+from docs.api_story_gangs import CLAIMS_PAGE
 
 PROVIDERS = "/resource_providers"
 PROVIDER = PROVIDERS + "/{uuid}"
@@ -429,4 +430,5 @@ PAGES = (
     ALLOCATION_PAGE,
     USAGE_PAGE,
     RESHAPER_PAGE,
+    CLAIMS_PAGE,
 )

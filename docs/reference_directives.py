@@ -28,7 +28,7 @@ from docs import search_examples
 from placement import conf, errors, policies
 from placement.cmd.completion import MODULES
 from placement.db import models
-from placement.routes import INSIGHT, ROUTES
+from placement.routes import CLAIMS, INSIGHT, ROUTES
 from placement.search.tally import Reason, Stop
 
 HELP_WIDTH = "90"
@@ -324,7 +324,7 @@ class Windows(Generated):
     def lines(self) -> Lines:
         """Return one table."""
         rows = [("path", "method", "since", "until", "policy rule")]
-        for path, methods in (ROUTES | INSIGHT).items():
+        for path, methods in (ROUTES | INSIGHT | CLAIMS).items():
             for method, actions in methods.items():
                 for action in actions:
                     until = "" if action.until is None else f"1.{action.until}"

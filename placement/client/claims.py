@@ -23,7 +23,7 @@ from placement.client import exceptions as exc
 from placement.client.api import CONCURRENT_UPDATE, PlacementAPI, problem_of
 
 ATTEMPTS = 3
-"""How often a claim is sent if the service gives up, as it does when others keep taking what was chosen."""
+"""How often a claim is sent if the service is not available, and says that nothing was written."""
 
 PAUSE_S = 1.0
 """Between two attempts, if the answer does not say."""
@@ -31,8 +31,8 @@ PAUSE_S = 1.0
 PAGE_SIZE = 1000
 """Holds that are asked for at once."""
 
-GIVEN_UP = "placement.search_given_up"
-"""The code of a 503 after which nothing was written. Of any other the outcome is unknown."""
+OUTCOME_UNKNOWN = "outcome_unknown"
+"""The reason of the one 503 of the service after which something may have been written."""
 
 
 class ClaimFailed(exc.PlacementClientError):
@@ -154,7 +154,7 @@ class ClaimsClient:
             body["hold_s"] = hold_s
         for _ in range(ATTEMPTS - 1):
             response = self._api.send("post", "/-/claims", context, body)
-            if response.status_code != 503 or problem_of(response).code != GIVEN_UP:
+            if not _wrote_nothing(response):
                 break
             self._wait(_pause(response))
         else:
@@ -216,6 +216,12 @@ class ClaimsClient:
 def _of(claim: NewClaim) -> dict[str, Any]:
     body = vars(claim) | {"groups": list(claim.groups)}
     return body if claim.groups else {name: body[name] for name in body if name != "groups"}
+
+
+def _wrote_nothing(response: Any) -> bool:
+    """Tell whether this is a 503 of the service, not of a proxy, after which a claim may be sent again."""
+    reason = problem_of(response).reason if response.status_code == 503 else ""
+    return bool(reason) and reason != OUTCOME_UNKNOWN
 
 
 def _pause(response: Any) -> float:

@@ -100,7 +100,7 @@ def test_refusals_have_their_exceptions(client: ClaimsClient, world: World) -> N
 
 
 class GivingUp:
-    """An adapter behind which the service gives up some times before it answers."""
+    """An adapter behind which the service is not available some times before it answers."""
 
     def __init__(self, adapter: adapter.Adapter, answers: list[Any]) -> None:
         self.adapter, self.answers = adapter, answers
@@ -110,27 +110,28 @@ class GivingUp:
 
 
 class Unavailable:
-    """A 503 with a code."""
+    """A 503 with a reason."""
 
     status_code, text, headers = 503, "", {"retry-after": "2"}
 
-    def __init__(self, code: str) -> None:
-        self.code = code
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
 
     def json(self) -> Any:
-        return {"errors": [{"code": self.code, "detail": "later"}]}
+        return {"errors": [{"reason": self.reason, "detail": "later"}]}
 
 
-def test_only_a_service_that_gave_up_is_asked_again(
+def test_a_service_that_wrote_nothing_is_asked_again(
     connection: adapter.Adapter, world: World
 ) -> None:
     """Three attempts, with the pauses that it asks for; where the outcome is unknown, one."""
     _, query = rack(world, 1)
     pauses: list[float] = []
-    busy = GivingUp(connection, [Unavailable(module.GIVEN_UP)] * 2)
+    busy = GivingUp(connection, [Unavailable("claims_given_up")] * 2)
     assert ClaimsClient(busy, pauses.append).claim(gang(query, 1)).generations
     assert pauses == [2, 2]
-    for answers in ([Unavailable(module.GIVEN_UP)] * 3, [Unavailable("placement.undefined_code")]):
+    unknown = Unavailable(module.OUTCOME_UNKNOWN)
+    for answers in ([Unavailable("claims_given_up")] * 3, [unknown], [Unavailable("")]):
         with pytest.raises(module.ClaimFailed) as failed:
             ClaimsClient(GivingUp(connection, answers), pauses.append).claim(gang(query, 1))
         assert failed.value.status == 503

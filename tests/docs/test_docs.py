@@ -12,7 +12,7 @@ from docs import api_examples, api_fields, api_story, live_pages
 from placement.cmd import manage
 from placement.db import invariants, schema
 from placement.db.database import Database, Transaction
-from placement.routes import ROUTES
+from placement.routes import CLAIMS, ROUTES
 from tests.support.databases import KINDS, opened, scratch_database
 from tests.support.processes import require_program
 
@@ -58,7 +58,9 @@ def test_the_api_reference_is_what_the_service_answers(name: str, answered: dict
 
 def test_the_api_reference_has_every_operation() -> None:
     described = {(each.path, each.method) for page in api_story.PAGES for each in page.operations}
-    assert described == {(path, method) for path in ROUTES for method in ROUTES[path]}
+    routed = {(path, method) for path in ROUTES for method in ROUTES[path]}
+    routed |= {(path.replace(":.+}", "}"), method) for path in CLAIMS for method in CLAIMS[path]}
+    assert described == routed
 
 
 def test_fields_say_from_which_version_to_which() -> None:
