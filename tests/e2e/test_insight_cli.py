@@ -50,8 +50,8 @@ def test_what_operators_ask(shell: Shell) -> None:
     check_capacity(shell)
     check_trees(shell)
     check_drains(shell)
-    check_claims(shell)
     check_survival(shell)
+    check_claims(shell)
 
 
 def check_explanations(shell: Shell) -> None:
