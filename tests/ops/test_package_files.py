@@ -2,6 +2,7 @@
 
 import configparser
 import re
+import os
 import subprocess
 from pathlib import Path
 
@@ -52,6 +53,9 @@ def test_the_package_takes_the_place_of_debians(tmp_path: Path) -> None:
     for folder in ("root/var/lib/dpkg/info", "root/var/lib/dpkg/updates"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "root/var/lib/dpkg/status").touch()
+
+    # dpkg wants ldconfig, which is not in the PATH of every user.
+    environ = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
 
     def install(*names: str) -> None:
         install = ["dpkg", "--root", tmp_path / "root", "--force-not-root", "--install"]
