@@ -1,8 +1,8 @@
 """The files of the Debian package agree with the rest."""
 
 import configparser
-import re
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def test_the_package_takes_the_place_of_debians(tmp_path: Path) -> None:
 
     def install(*names: str) -> None:
         install = ["dpkg", "--root", tmp_path / "root", "--force-not-root", "--install"]
-        subprocess.run([*install, *map(made.get, names)], check=True, timeout=120)
+        subprocess.run([*install, *map(made.get, names)], check=True, timeout=120, env=environ)
 
     install(*OF_DEBIAN, "dependant")
     install(DISTRIBUTION)
