@@ -7,9 +7,11 @@ import { forgetCloud } from "./model/cloud.js";
 import { timeOfDay } from "./model/units.js";
 import { forgetVocabulary } from "./model/vocabulary.js";
 import { closeMenuOnMove, menuIsOpen } from "./parts/provider_menu.js";
+import "./parts/name_box.js";
 import { signIn } from "./parts/sign_in.js";
 import { errorNote } from "./parts/state_note.js";
 import { address, currentPlace } from "./router.js";
+import { scheme, schemeChanges, switchScheme } from "./scheme.js";
 import { session } from "./session.js";
 import { CapacityView } from "./views/capacity.js";
 import { CloudView } from "./views/cloud.js";
@@ -41,6 +43,7 @@ class ExplorerApp extends HTMLElement {
   #main = h("main", { id: "view", tabindex: "-1" });
   #nav = h("nav", { "aria-label": "Views" });
   #leave = h("button.small", { type: "button", onclick: () => this.#forget() }, "Forget token");
+  #scheme = h("button.small", { type: "button", onclick: switchScheme });
 
   connectedCallback() {
     this.append(
@@ -49,7 +52,8 @@ class ExplorerApp extends HTMLElement {
         this.#main.focus();
       } }, "To the view"),
       h("header.top", {}, h("strong.brand", {}, h("img", { src: "icon.svg", alt: "", width: "20" }),
-        "Placement"), this.#nav, h("div.corner", {}, this.#status, this.#leave)),
+        "Placement"), this.#nav, document.createElement("name-box"),
+      h("div.corner", {}, this.#status, this.#scheme, this.#leave)),
       this.#banner, this.#main);
     window.addEventListener("hashchange", () => this.#arrive());
     document.addEventListener("visibilitychange", () => {
@@ -58,6 +62,8 @@ class ExplorerApp extends HTMLElement {
     this.addEventListener("retry", () => void this.#run(false));
     setInterval(() => { if (!document.hidden) void this.#run(true); }, REFRESH_MS);
     closeMenuOnMove();
+    schemeChanges.addEventListener("change", () => this.#nameScheme());
+    this.#nameScheme();
     this.#arrive();
   }
 
@@ -140,6 +146,12 @@ class ExplorerApp extends HTMLElement {
       h("p", {}, h("b", {}, "Out of date. "), `${reason}. This is how it was`,
         this.#freshAt ? ` at ${timeOfDay(this.#freshAt)}.` : "."),
       h("button.small", { type: "button", onclick: retry }, "Try again")));
+  }
+
+  #nameScheme() {
+    const other = scheme() === "dark" ? "Light" : "Dark";
+    this.#scheme.textContent = other;
+    this.#scheme.title = `${other} colours`;
   }
 
   #forget() {

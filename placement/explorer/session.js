@@ -1,19 +1,22 @@
-/** The token, which lives in this module, and so in the memory of this tab alone. */
+/** The token, which this tab keeps until it is closed. */
 
-let token = "";
+import { ofTab } from "./storage.js";
+
+const KEY = "placement-token";
 
 export const session = {
   /** @returns {string} */
   get token() {
-    return token;
+    return ofTab.get(KEY) ?? "";
   },
 
   /** @param {string} value */
   begin(value) {
-    token = value.trim();
+    ofTab.set(KEY, value.trim());
   },
 
+  /** Forget the token, and what else this tab has kept. */
   end() {
-    token = "";
+    ofTab.clear();
   },
 };

@@ -50,7 +50,7 @@ def violations(visitor: Visitor) -> list[str]:
     ]
 
 
-def test_every_view_is_accessible_and_fits(anybody: Visitor) -> None:
+def test_every_view_is_accessible_and_fits(anybody: Visitor, stage: Stage) -> None:
     anybody.page.goto(f"{anybody.url}/-/explorer/")
     expect(anybody.page.get_by_label("Token")).to_be_focused()
     assert violations(anybody) == []
@@ -59,6 +59,12 @@ def test_every_view_is_accessible_and_fits(anybody: Visitor) -> None:
         anybody.go(place)
         assert anybody.fits(), name
         assert violations(anybody) == [], name
+    for refused, heading in ((503, "The service does not answer"), (401, "Your token has expired")):
+        stage.refuse = refused
+        anybody.page.reload()
+        expect(anybody.page.get_by_role("heading", name=heading)).to_be_visible()
+        assert anybody.fits(), heading
+        assert violations(anybody) == [], heading
 
 
 def test_keyboard_alone_goes_from_the_cloud_to_a_tree_and_its_menu(visitor: Visitor) -> None:

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.explorer.stage import open_stage
+from tests.explorer.test_access import violations
 from tests.support.browser import Visitor
 from tests.support.processes import lacking, require_program
 from tests.support.service import running
@@ -102,8 +103,14 @@ def test_empty_cloud_says_what_to_do(browser: Browser) -> None:
         visitor = Visitor(browser.new_page(), stage.url)
         visitor.come()
         expect(visitor.page.get_by_role("heading", name="The cloud is empty")).to_be_visible()
+        expect(visitor.page.locator("code")).to_contain_text(f"--url {stage.url}")
+        assert violations(visitor) == []
         visitor.go("#/owners")
         expect(visitor.page.get_by_role("heading", name="Nobody uses anything")).to_be_visible()
+        stage.provider("bare")
+        visitor.go("#/cloud")
+        expect(visitor.page.get_by_text("None of these providers has an inventory")).to_be_visible()
+        assert violations(visitor) == []
         visitor.page.close()
 
 

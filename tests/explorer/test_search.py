@@ -102,8 +102,8 @@ def test_nothing_found_says_why_who_is_closest_and_what_would_help(visitor: Visi
     expect(dead).to_contain_text("4 vGPUs free of 8 vGPUs asked")
     expect(remedies(visitor)).to_have_text(
         [
-            re.compile("Take 8 vGPUs from 2 providers instead of one"),
-            re.compile("Ask for 4 vGPUs instead of 8 vGPUs"),
+            re.compile(r"Take 8 vGPUs from 2 providers instead of one\d+ candidate"),
+            re.compile(r"Ask for 4 vGPUs instead of 8 vGPUs\d+ candidate"),
             re.compile(r"Without 8 vGPUs\d+ candidates"),
         ]
     )
@@ -176,6 +176,14 @@ def test_refresh_with_the_same_candidates_draws_nothing_anew(
         assert stage.asked == [("GET", "/allocation_candidates", 200)]
 
     assert page.locator(".candidates").inner_text() == shown
+
+
+def test_question_without_amounts_says_what_is_missing(visitor: Visitor) -> None:
+    visitor.come("#/search")
+    page = visitor.page
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(page.get_by_text("Give at least one class an amount.")).to_be_visible()
+    expect(page.get_by_label("Amount").first).to_be_focused()
 
 
 def test_wrong_question_is_answered_in_the_words_of_the_service(visitor: Visitor) -> None:

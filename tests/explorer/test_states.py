@@ -20,6 +20,20 @@ def test_who_has_no_token_is_asked_for_one(visitor: Visitor) -> None:
     assert page.get_by_label("Token").get_attribute("type") == "password"
 
 
+def test_token_and_colours_survive_a_reload(visitor: Visitor) -> None:
+    visitor.come()
+    page = visitor.page
+    root = page.locator("html")
+    expect(root).to_have_attribute("data-scheme", "light")
+    page.get_by_role("button", name="Dark", exact=True).click()
+    page.reload()
+    visitor.settle()
+    expect(root).to_have_attribute("data-scheme", "dark")
+    page.get_by_role("button", name="Forget token").click()
+    page.reload()
+    expect(page.get_by_label("Token")).to_be_focused()
+
+
 def test_who_may_not_reads_which_rule_says_no(visitor: Visitor) -> None:
     page = visitor.page
     page.goto(f"{visitor.url}/-/explorer/")
@@ -28,6 +42,7 @@ def test_who_may_not_reads_which_rule_says_no(visitor: Visitor) -> None:
 
     expect(page.get_by_role("heading", name="Your token may not do this")).to_be_visible()
     expect(page.get_by_text("placement:insight:trees")).to_be_visible()
+    expect(page.get_by_text("In a trial the token is admin")).to_be_visible()
     page.get_by_role("button", name="Forget token").click()
     expect(page.get_by_label("Token")).to_be_focused()
 

@@ -91,13 +91,26 @@ def test_tree_of_hundreds_begins_with_its_root(visitor: Visitor, stage: Stage) -
 
 
 def test_tree_is_found_by_name(visitor: Visitor) -> None:
-    visitor.come()
-    visitor.go("#/tree")
+    visitor.come("#/owners")
     page = visitor.page
+    page.keyboard.press("/")
+    expect(page.get_by_label("Name or UUID")).to_be_focused()
+    page.keyboard.type("UMA")
+    options = page.locator("#provider-names option")
+    expect(options).to_have_count(4)
+    assert options.first.get_attribute("value") == "numa0"
+    visitor.go("#/tree")
+    page.get_by_role("link", name="quiet").click()
+    visitor.settle()
+    visitor.go("#/tree")
+    expect(page.get_by_label("Seen last").get_by_role("link")).to_have_text(["quiet"])
 
     page.get_by_label("Name or UUID").fill("nobody")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="No provider has this name")).to_be_visible()
+    page.get_by_label("Name or UUID").fill("uma1")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Trees").get_by_role("link")).to_have_text(["gpus"])
     page.get_by_label("Name or UUID").fill("numa1")
     page.keyboard.press("Enter")
     expect(page.locator(".provider-box.marked")).to_contain_text("numa1")
@@ -142,5 +155,8 @@ def test_page_asks_nobody_else(visitor: Visitor, stage: Stage) -> None:
 
     assert asked
     assert all(url.startswith(f"{stage.url}/") for url in asked)
-    assert visitor.page.evaluate("localStorage.length + sessionStorage.length") == 0
+    assert visitor.page.evaluate("[localStorage.length, Object.keys(sessionStorage)]") == [
+        0,
+        ["placement-token"],
+    ]
     assert visitor.page.evaluate("document.cookie") == ""

@@ -33,7 +33,7 @@ import { capacity, fullest, level, ratio, sumByClass } from "./fullness.js";
  * @property {Map<string, Sum>} sums
  * @property {Set<string>} traits of all its providers
  * @property {Set<string>} aggregates
- * @property {string} names of all its providers, lower case
+ * @property {string} names of all its providers, a line each
  * @property {Over[]} over
  */
 /**
@@ -165,7 +165,7 @@ export function rowOf(tree) {
     sums,
     traits: new Set(tree.providers.flatMap((it) => it.traits)),
     aggregates: new Set(tree.providers.flatMap((it) => it.aggregates)),
-    names: tree.providers.map((it) => it.name.toLowerCase()).join("\n"),
+    names: tree.providers.map((it) => it.name).join("\n"),
     over,
   };
 }

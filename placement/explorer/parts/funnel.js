@@ -141,31 +141,43 @@ function list(names) {
  */
 
 /**
+ * @typedef {object} Gains the candidates that a change of an amount brings, where they were counted
+ * @property {Map<Largest, Count>} less of smaller amounts
+ * @property {Map<Largest, Count>} parts of the same amounts from several providers
+ */
+
+/**
  * What would make it fit, as buttons that apply it.
  *
  * @param {Relaxation[]} relaxations
  * @param {Largest[]} largest
- * @param {Largest[]} divisible the amounts that fit in parts
+ * @param {Gains} gains
  * @param {Apply} apply
  */
-export function remedies(relaxations, largest, divisible, apply) {
-  const less = largest.filter((it) => it.would_do !== null && it.would_do < it.asked);
+export function remedies(relaxations, largest, gains, apply) {
+  const less = largest.filter((it) => it.would_do !== null && it.would_do < it.asked
+    && gains.less.get(it)?.count !== 0);
   const helping = relaxations.filter((it) => it.candidates.count > 0);
   const useless = relaxations.filter((it) => it.candidates.count === 0);
   return h("section.remedies", {}, h("h3", {}, "What would make it fit"),
-    divisible.map((it) => h("button.remedy", { type: "button", onclick: () => apply.part(it) },
+    [...gains.parts].map(([it, candidates]) => h("button.remedy", { type: "button", onclick: () => apply.part(it) },
       h("span", {}, "Take ", h("b", {}, amountOf(it.resource_class, it.asked)), inGroup(it.group),
-        ` from ${Math.ceil(it.asked / (it.would_do ?? 1))} providers instead of one`))),
+        ` from ${Math.ceil(it.asked / (it.would_do ?? 1))} providers instead of one`), h("span.gain", {}, found(candidates)))),
     less.map((it) => h("button.remedy", { type: "button", onclick: () => apply.lessen(it) },
       h("span", {}, "Ask for ", h("b", {}, amountOf(it.resource_class, it.would_do ?? 0)),
-        ` instead of ${amountOf(it.resource_class, it.asked)}`, inGroup(it.group)))),
+        ` instead of ${amountOf(it.resource_class, it.asked)}`, inGroup(it.group)), gainOf(gains.less.get(it)))),
     helping.map((it) => h("button.remedy", { type: "button", onclick: () => apply.drop(demands(it)) },
       h("span", {}, "Without ", demands(it).map((demand, at) => [at > 0 && " and ", demandName(demand)]).flat()),
       h("span.gain", {}, found(it.candidates)))),
-    !divisible.length && !less.length && !helping.length && h("p.calm", {},
+    !gains.parts.size && !less.length && !helping.length && h("p.calm", {},
       "No single change that was tried helps, nor a pair of them."),
     useless.length > 0 && h("p.calm", {}, "Does not help alone: to go without ",
       useless.map((it, at) => [at > 0 && ", ", ...demands(it).map(demandName)]).flat(), "."));
+}
+
+/** @param {Count | undefined} candidates */
+function gainOf(candidates) {
+  return candidates && h("span.gain", {}, found(candidates));
 }
 
 /** @param {Relaxation} relaxation @returns {Demand[]} */

@@ -1,7 +1,7 @@
 /** The form for a question: groups as cards, and the rules between them. */
 
 import { h, refill } from "../dom.js";
-import { emptyGroup } from "../model/query.js";
+import { asksSomething, emptyGroup } from "../model/query.js";
 import { groupCard } from "./group_card.js";
 
 /** @typedef {import("../model/query.js").Query} Query */
@@ -15,9 +15,11 @@ export class RequestForm extends HTMLElement {
   #form = h("form.request-form", {
     onsubmit: (/** @type {Event} */ event) => {
       event.preventDefault();
-      this.dispatchEvent(new CustomEvent("ask", { detail: this.query }));
+      if (asksSomething(this.query)) this.dispatchEvent(new CustomEvent("ask", { detail: this.query }));
+      else this.#sayWhatIsMissing();
     },
   });
+  #missing = h("p.missing", { role: "alert" });
   #lists = h("div", { hidden: true });
 
   connectedCallback() {
@@ -44,6 +46,7 @@ export class RequestForm extends HTMLElement {
 
   #draw() {
     const { groups } = this.query;
+    refill(this.#missing);
     refill(this.#form,
       groups.map((group, index) => groupCard(group, index, {
         redraw: () => this.#draw(),
@@ -52,7 +55,15 @@ export class RequestForm extends HTMLElement {
       h("div.row", {}, h("button", { type: "button", "data-key": "add group",
         onclick: () => this.#addGroup() }, "+ Group"),
       h("button.primary", { type: "submit", "data-key": "submit" }, this.submitLabel)),
+      this.#missing,
       groups.some((it) => it.suffix) && this.#rules());
+  }
+
+  #sayWhatIsMissing() {
+    refill(this.#missing, "Give at least one class an amount.");
+    const empty = [...this.querySelectorAll("input.name, input.number")].find(
+      (it) => it instanceof HTMLInputElement && !it.value);
+    if (empty instanceof HTMLElement) empty.focus();
   }
 
   #addGroup() {

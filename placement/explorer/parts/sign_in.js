@@ -24,7 +24,7 @@ export function signIn(expired, alone, done) {
   h("div.row", {}, input, h("button.primary", { type: "submit" }, "Go on")),
   h("p", { id: "token-help" }, "In a cloud with Keystone: ",
     h("code", {}, "openstack token issue -f value -c id"), ". In a trial: ", h("code", {}, "admin"),
-    ". This tab remembers it until it is closed or loaded anew; it is stored nowhere."));
+    ". This tab keeps it until it is closed, also through a reload; it is stored nowhere else."));
   queueMicrotask(() => input.focus());
   return form;
 }

@@ -36,6 +36,8 @@ export function errorNote(error, retry) {
     return stateNote("⊘", "Your token may not do this", [
       error.rule ? h("span", {}, "The policy rule ", h("code", {}, error.rule), " says no.") : error.detail,
       "An operator can allow it in the policy file, or you can use the token of another project.",
+      h("span", {}, "In a trial the token is ", h("code", {}, "admin"),
+        ": forget this one, and sign in with it."),
       again], "refused");
   }
   if (error.away) {

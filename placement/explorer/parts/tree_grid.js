@@ -4,6 +4,7 @@ import { h, breathe } from "../dom.js";
 import { LEVELS, OVER } from "../model/fullness.js";
 import { label, percent } from "../model/units.js";
 import { address, go } from "../router.js";
+import { schemeChanges } from "../scheme.js";
 
 /** @typedef {{root: string, name: string, level: number, ratio: number, className: string | null}} Cell */
 
@@ -12,7 +13,6 @@ const WANTED_HEIGHT = 480;
 const SMALL = 16;
 /** Cells per slice of drawing: well under the 50 ms that nothing may block. */
 const SLICE = 1500;
-const dark = matchMedia("(prefers-color-scheme: dark)");
 
 /**
  * The side of a cell: few trees get large cells, ten thousand get small ones.
@@ -43,12 +43,12 @@ export class TreeGrid extends HTMLElement {
   connectedCallback() {
     if (!this.#bands.isConnected) this.#build();
     this.#observer.observe(this);
-    dark.addEventListener("change", this.#repaint);
+    schemeChanges.addEventListener("change", this.#repaint);
   }
 
   disconnectedCallback() {
     this.#observer.disconnect();
-    dark.removeEventListener("change", this.#repaint);
+    schemeChanges.removeEventListener("change", this.#repaint);
   }
 
   #build() {

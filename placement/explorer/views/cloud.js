@@ -1,5 +1,6 @@
 /** The cloud: capacity by class, every tree as a cell, the fullest trees, and those over capacity. */
 
+import { ROOT } from "../api.js";
 import { breathe, h, refill } from "../dom.js";
 import { cloud } from "../model/cloud.js";
 import { ratioOf } from "../model/forest.js";
@@ -14,7 +15,7 @@ import { View } from "./view.js";
 
 /** @typedef {import("../model/forest.js").Row} Row */
 /** @typedef {import("../model/fullness.js").Sum} Sum */
-/** @typedef {{classes: string[], traits: string[], aggregates: string[]}} Choices */
+/** @typedef {{classes: string[], traits: string[], aggregates: Map<string, string>}} Choices aggregates: what to call each */
 
 const TOP = 10;
 const MOST_CHOICES = 500;
@@ -67,7 +68,7 @@ export class CloudView extends View {
     if (cloud().whole && !all.length) {
       yield () => refill(this, h("h1", {}, "Cloud"), stateNote("◌", "The cloud is empty", [
         "No resource provider has been made yet. In a trial, load the example cloud:",
-        h("code", {}, ".venv/bin/python examples/boot_cloud.py")]));
+        h("code", {}, `.venv/bin/python examples/boot_cloud.py --url ${ROOT.href.replace(/\/$/, "")}`)]));
       return;
     }
     if (!this.#grid.isConnected) yield () => this.#lay();
@@ -80,16 +81,16 @@ export class CloudView extends View {
     /** @type {Map<string, Sum>} */
     let sums = new Map();
     yield () => { sums = sumsOf(rows); };
-    yield () => refill(this.#totals, h("h2", {}, "What there is"), totalsTable(sums));
+    yield () => refill(this.#totals, h("h2", {}, "What there is"), totalsTable(sums, cloud().whole));
     yield () => this.#drawTop(rows, resourceClass);
     yield () => this.#grid.show(this.#ordered(rows).map((row) => cellOf(row, resourceClass)));
     yield () => this.#drawOver(rows);
     if (!cloud().whole) return;
     /** @type {Choices} */
-    const choices = { classes: [], traits: [], aggregates: [] };
+    const choices = { classes: [], traits: [], aggregates: new Map() };
     yield () => { choices.classes = sortClasses(every(all, (row) => row.sums.keys())); };
     yield () => { choices.traits = every(all, (row) => row.traits).sort(); };
-    yield () => { choices.aggregates = every(all, (row) => row.aggregates).sort().slice(0, MOST_CHOICES); };
+    yield () => { choices.aggregates = aggregateTitles(all); };
     yield () => this.#drawTools(choices);
   }
 
@@ -98,7 +99,7 @@ export class CloudView extends View {
       h("section.panel.map", { "aria-label": "All trees" }, h("h2", {}, "Trees"), this.#tools,
         this.#summary, this.#grid, legend()),
       h("div.side", {}, this.#top, this.#over)));
-    this.#drawTools({ classes: [], traits: [], aggregates: [] });
+    this.#drawTools({ classes: [], traits: [], aggregates: new Map() });
   }
 
   /** @param {Row[]} all @param {string} resourceClass */
@@ -106,7 +107,7 @@ export class CloudView extends View {
     const name = (this.params.get("name") ?? "").toLowerCase();
     const trait = this.params.get("trait") ?? "";
     const aggregate = this.params.get("aggregate") ?? "";
-    return all.filter((row) => (!name || row.names.includes(name))
+    return all.filter((row) => (!name || row.names.toLowerCase().includes(name))
       && (!trait || row.traits.has(trait))
       && (!aggregate || row.aggregates.has(aggregate))
       && (!resourceClass || row.sums.has(resourceClass)));
@@ -167,7 +168,8 @@ export class CloudView extends View {
       h("div", {}, h("label", { for: "filter-name" }, "Name"), name),
       this.#choice("class", "Colour by", "the fullest class", classes, label),
       this.#choice("trait", "Trait", "any", traits),
-      this.#choice("aggregate", "Aggregate", "any", aggregates),
+      this.#choice("aggregate", "Aggregate", "any", [...aggregates.keys()],
+        (uuid) => aggregates.get(uuid) ?? uuid),
       this.#choice("sort", "Order", "fullest first", ["name"], () => "by name"));
   }
 
@@ -212,6 +214,31 @@ function every(rows, of) {
 }
 
 /**
+ * What to call aggregates, which have no names: how many trees, and what their names have in common.
+ *
+ * @param {Row[]} rows
+ * @returns {Map<string, string>} by uuid, the largest first
+ */
+function aggregateTitles(rows) {
+  /** @type {Map<string, string[]>} */
+  const names = new Map();
+  for (const row of rows) {
+    for (const uuid of row.aggregates) names.set(uuid, [...names.get(uuid) ?? [], row.name]);
+  }
+  const largest = [...names].sort(([one, a], [other, b]) => b.length - a.length || (one < other ? -1 : 1));
+  return new Map(largest.slice(0, MOST_CHOICES).map(([uuid, of]) => [uuid,
+    `${counted(of.length, "tree")}: ${shared(of)} (${uuid.slice(0, 8)})`]));
+}
+
+/** @param {string[]} names */
+function shared(names) {
+  if (names.length <= 2) return names.join(", ");
+  let length = names[0].length;
+  for (const name of names) while (!name.startsWith(names[0].slice(0, length))) length -= 1;
+  return length ? `${names[0].slice(0, length)}…` : `${names[0]}, ${names[1]}, …`;
+}
+
+/**
  * What the rows have together, by class.
  *
  * @param {Row[]} rows
@@ -244,9 +271,10 @@ function fullerFirst(rows, resourceClass) {
     .map(({ row }) => row);
 }
 
-/** @param {Map<string, Sum>} sums */
-function totalsTable(sums) {
-  if (!sums.size) return loadingNote("Reading …");
+/** @param {Map<string, Sum>} sums @param {boolean} whole whether all has been read */
+function totalsTable(sums, whole) {
+  if (!sums.size && !whole) return loadingNote("Reading …");
+  if (!sums.size) return h("p.calm", {}, "None of these providers has an inventory yet.");
   const head = ["Class", "", "Used", "Capacity", "Reserved", "In use"];
   const narrow = h("div.only-narrow", {}, sortClasses([...sums.keys()]).map(
     (name) => fillBar(name, /** @type {Sum} */ (sums.get(name)))));
@@ -280,6 +308,6 @@ function legend() {
   return h("p.legend", {}, h("span", {}, "empty"),
     h("span.scale", { "aria-hidden": "true" }, Array.from({ length: LEVELS + 1 }, (_, step) =>
       h("i", { "--ink": `var(--full-${step})` }))),
-    h("span", {}, "full"), h("i.over", { "aria-hidden": "true", "data-level": OVER }),
-    h("span", {}, "over capacity"));
+    h("span", {}, "full"),
+    h("span", {}, h("i.over", { "aria-hidden": "true", "data-level": OVER }), "over capacity"));
 }

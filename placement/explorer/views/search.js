@@ -20,7 +20,8 @@ import { View } from "./view.js";
 /** @typedef {import("../model/types.js").Candidates} Candidates */
 /** @typedef {import("../model/types.js").Tree} Tree */
 /** @typedef {import("../model/types.js").Largest} Largest */
-/** @typedef {{answer: Candidates, explanation: Explanation, trees: Map<string, Tree>, divisible: Largest[]}} Found */
+/** @typedef {import("../parts/funnel.js").Gains} Gains */
+/** @typedef {{answer: Candidates, explanation: Explanation, trees: Map<string, Tree>, gains: Gains, aboutGains: Gains}} Found */
 
 const LIMIT = "50";
 const DRAWN = 4;
@@ -96,22 +97,24 @@ export class SearchView extends View {
       read(`-/explain?${more}`, { signal }).then(({ body }) => /** @type {Explanation} */ (body)),
       treesOf(places(answer).slice(0, DRAWN).flatMap((it) => it.roots), signal),
     ]);
-    const divisible = await thatFitInParts(query, explanation.largest ?? [], signal);
+    const [gains, aboutGains] = await Promise.all([
+      gainsOf(query, explanation.largest ?? [], null, signal),
+      gainsOf(query, explanation.about?.largest ?? [], about, signal)]);
     this.#last = text;
-    this.#draw(query, { answer, explanation, trees, divisible });
+    this.#draw(query, { answer, explanation, trees, gains, aboutGains });
   }
 
   /** @param {Query} query @param {Found} found */
-  #draw(query, { answer, explanation, trees, divisible }) {
+  #draw(query, { answer, explanation, trees, gains, aboutGains }) {
     const none = explanation.candidates.count === 0;
     const about = explanation.about;
     const ended = explanation.stopped ?? explanation.combining ?? null;
     refill(this.#answer,
-      about && this.#verdict(query, about),
+      about && this.#verdict(query, about, aboutGains),
       none ? h("h2", { "data-summary": true }, about ? "Nothing in the cloud could take this" : "Nothing could take this") : h("h2", { "data-summary": true }, found(explanation.candidates)),
       h("p.calm", {}, `As of ${timeOfDay(Date.now())}. `,
         h("button.small", { type: "button", onclick: () => { this.#last = ""; this.retry(); } }, "Ask again")),
-      none && this.#remedies(query, explanation, divisible),
+      none && this.#remedies(query, explanation, gains),
       none ? funnel(explanation.steps, ended) : this.#candidates(answer, trees),
       !none && h("details.how", { "data-key": "how" }, h("summary", {}, "How the search narrowed"),
         funnel(explanation.steps, ended)),
@@ -121,10 +124,10 @@ export class SearchView extends View {
   /**
    * @param {Query} query
    * @param {Pick<Explanation, "relaxations" | "largest">} why
-   * @param {Largest[]} divisible
+   * @param {Gains} gains
    */
-  #remedies(query, { relaxations = [], largest = [] }, divisible) {
-    return remedies(relaxations, largest, divisible, {
+  #remedies(query, { relaxations = [], largest = [] }, gains) {
+    return remedies(relaxations, largest, gains, {
       part: (it) => this.#ask(inParts(query, it.group, it.resource_class, it.would_do ?? 0) ?? query),
       drop: (demands) => this.#ask(demands.reduce(without, query)),
       lessen: (it) => this.#ask(
@@ -132,13 +135,13 @@ export class SearchView extends View {
     });
   }
 
-  /** @param {Query} query @param {import("../model/types.js").About} about */
-  #verdict(query, about) {
+  /** @param {Query} query @param {import("../model/types.js").About} about @param {Gains} gains */
+  #verdict(query, about, gains) {
     const could = about.candidates.count > 0;
     return h("section.verdict", { class: could ? "verdict could" : "verdict cannot" },
       h("h2", {}, could ? "This host could" : "Why not this host"),
       h("p", {}, about.verdict),
-      !could && this.#remedies(query, about, []));
+      !could && this.#remedies(query, about, gains));
   }
 
   /** @param {Candidates} answer @param {Map<string, Tree>} trees */
@@ -201,22 +204,37 @@ export class SearchView extends View {
 }
 
 /**
- * The amounts that several providers could give together, but none alone.
+ * How many candidates smaller amounts would bring, and the same amounts from several providers.
  *
  * @param {Query} query
  * @param {Largest[]} largest
+ * @param {string | null} about the provider whose tree is to give them
  * @param {AbortSignal} signal
+ * @returns {Promise<Gains>}
  */
-async function thatFitInParts(query, largest, signal) {
-  const tried = largest.map(async (it) => {
-    const parted = inParts(query, it.group, it.resource_class, it.would_do ?? 0);
-    if (!parted) return false;
-    const params = toParams({ ...parted, limit: "1" });
-    const { body } = await read(`allocation_candidates?${params}`, { signal });
-    return body.allocation_requests.length > 0;
-  });
-  const fit = await Promise.all(tried);
-  return largest.filter((_, index) => fit[index]);
+async function gainsOf(query, largest, about, signal) {
+  const count = async (/** @type {Query | null} */ changed) => {
+    if (!changed) return null;
+    const params = toParams(changed);
+    if (about) params.set("about", about);
+    /** @type {Explanation} */
+    const why = (await read(`-/explain?${params}`, { signal })).body;
+    return (why.about ?? why).candidates;
+  };
+  const counted = await Promise.all(largest.map(async (it) => {
+    const most = it.would_do ?? 0;
+    const smaller = most > 0 ? withAmount(query, it.group, it.resource_class, most) : null;
+    const [less, parts] = await Promise.all([
+      count(smaller), count(inParts(query, it.group, it.resource_class, most))]);
+    return { it, less, parts };
+  }));
+  /** @type {Gains} */
+  const gains = { less: new Map(), parts: new Map() };
+  for (const { it, less, parts } of counted) {
+    if (less) gains.less.set(it, less);
+    if (parts?.count) gains.parts.set(it, parts);
+  }
+  return gains;
 }
 
 /**

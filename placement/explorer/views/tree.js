@@ -2,7 +2,9 @@
 
 import { read } from "../api.js";
 import { h, inSlices, refill } from "../dom.js";
-import { amounts, counted } from "../model/units.js";
+import { cloud } from "../model/cloud.js";
+import { lastTrees, rememberTree } from "../model/last_trees.js";
+import { amounts, count, counted } from "../model/units.js";
 import { consumerTable } from "../parts/consumer_table.js";
 import { growingTree, providerBox } from "../parts/provider_box.js";
 import { menuButton } from "../parts/provider_menu.js";
@@ -14,6 +16,7 @@ import { View } from "./view.js";
 /** @typedef {import("../model/types.js").Provider} Provider */
 
 const SHARING = "MISC_SHARES_VIA_AGGREGATE";
+const MOST_CHOICES = 60;
 
 /** The view of the tree of one provider. */
 export class TreeView extends View {
@@ -50,6 +53,7 @@ export class TreeView extends View {
   async #draw(tree, again, signal) {
     const root = tree.providers[0];
     this.heading = root.name;
+    rememberTree(root);
     const consumers = consumersOf(tree);
     const { list, boxes } = growingTree(tree, {
       marked: this.argument === tree.root ? undefined : this.argument });
@@ -74,31 +78,41 @@ export class TreeView extends View {
   /** @param {AbortSignal} signal */
   async #find(signal) {
     const name = this.params.get("name") ?? "";
-    const input = /** @type {HTMLInputElement} */ (h("input", {
-      type: "search", value: name, id: "tree-name", required: true, autocomplete: "off",
-      "data-key": "tree name" }));
-    const form = h("form.find", { onsubmit: (/** @type {Event} */ event) => {
-      event.preventDefault();
-      const wanted = input.value.trim();
-      const uuid = /^[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$/i.test(wanted);
-      go(uuid ? address("tree", wanted) : address("tree", "", { name: wanted }));
-    } },
-    h("label", { for: "tree-name" }, "Name or UUID of a provider"),
-    h("div.row", {}, input, h("button.primary", { type: "submit" }, "Draw its tree")));
-    let note = null;
+    this.#shown = "";
+    this.heading = "Tree";
     if (name) {
       const { body } = await read(`-/trees?${new URLSearchParams({ name })}`, { signal });
       if (body.trees.length) {
         const found = body.trees[0].providers.find((/** @type {Provider} */ it) => it.name === name);
         return go(address("tree", found.uuid), { replace: true });
       }
-      note = stateNote("∅", "No provider has this name", [
-        "Names are compared exactly. The cloud view finds trees by a part of a name."]);
     }
-    this.#shown = "";
-    refill(this, h("h1", {}, "Tree"), form, note);
+    this.showLoading("Reading the trees …");
+    await cloud().refresh(signal, () => {});
+    const part = name.toLowerCase();
+    const rows = cloud().rows.filter((row) => row.names.toLowerCase().includes(part));
+    rows.sort((a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)));
+    const last = lastTrees();
+    refill(this, h("h1", {}, "Tree"),
+      name && stateNote("∅", "No provider has this name", [
+        rows.length ? "Names are compared exactly. These trees have a part of it in a name:"
+          : "Nor has any a part of it in its name."]),
+      !name && h("p.calm", {}, "Type the name or UUID of a provider into the box above; the key ",
+        h("kbd", {}, "/"), " leads to it. Or choose:"),
+      !name && last.length > 0 && h("section.panel.choices", { "aria-label": "Seen last" },
+        h("h2", {}, "Seen last"), treeLinks(last)),
+      rows.length > 0 && h("section.panel.choices", { "aria-label": "Trees" }, h("h2", {}, "Trees"),
+        treeLinks(rows.slice(0, MOST_CHOICES).map((row) => ({ uuid: row.root, name: row.name }))),
+        rows.length > MOST_CHOICES && h("p.calm", {}, `and ${count(rows.length - MOST_CHOICES)} more: `,
+          h("a", { href: address("cloud", "", name ? { name } : {}) }, "see all in the cloud"))));
     return undefined;
   }
+}
+
+/** @param {import("../model/last_trees.js").Seen[]} trees */
+function treeLinks(trees) {
+  return h("ul.tree-links", {}, trees.map(({ uuid, name }) =>
+    h("li", {}, h("a", { href: address("tree", uuid) }, name))));
 }
 
 /**
