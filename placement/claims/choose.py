@@ -21,6 +21,7 @@ from placement.claims.group_rules import Domains, GroupRule, Occupancy
 from placement.insight.packing import pack
 from placement.search.candidate import Candidate, Combination
 from placement.search.cloud import Cloud
+from placement.search.index_set import Indexes
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import Turn, prospect, search
 from placement.search.work import Work, WorkEnded
@@ -89,9 +90,9 @@ class _Pool:
     """
 
     request: CandidateRequest
-    roots: list[int]
-    keys: list[float]
-    alone: list[int]
+    roots: Indexes
+    keys: NDArray[np.float64]
+    alone: Indexes
     pattern: Combination | None = None
 
 
@@ -99,14 +100,14 @@ class _Pool:
 class _Turns:
     """The trees of a pool in one attempt: the best is next, and a full one is not put back."""
 
-    keys: list[float]
+    keys: NDArray[np.float64]
     cursor: int = 0
     again: list[tuple[float, int]] = field(default_factory=list)
 
     def next(self) -> tuple[float, int] | None:
         """Take out the best tree: what it is ordered by, and its position in the pool."""
         if self.cursor < len(self.keys):
-            fresh = self.keys[self.cursor], self.cursor
+            fresh = float(self.keys[self.cursor]), self.cursor
             if not self.again or fresh < self.again[0]:
                 self.cursor += 1
                 return fresh
@@ -172,7 +173,7 @@ class _Chooser:
             if id(wish.request) not in self._pools:
                 self._pools[id(wish.request)] = self._pool(wish.request)
             broken = tuple(name for name in wish.groups if not self._occupied[name].kept)
-            if broken or not self._pool_of(number).roots:
+            if broken or not len(self._pool_of(number).roots):
                 return Refusal(number, self._start, not self._work.cut_short, broken)
         with self._work.part(2) as part:
             places = self._in_some_order(part)
@@ -249,7 +250,7 @@ class _Chooser:
         self._kept_out = set()
         while found is None and (turn := turns.next()):
             key, position = turn
-            root = pool.roots[position]
+            root = int(pool.roots[position])
             if root in self._touched and (fresh := self._key(pool, position)) > key:
                 turns.put_back(fresh, position)
                 continue
@@ -336,7 +337,7 @@ class _Chooser:
         """Yield the places of a wish in the trees from this position on, as the cloud is at each moment."""
         pool = self._pool_of(number)
         for position in range(first, len(pool.roots)):
-            if self._admits(number, pool.roots[position]):
+            if self._admits(number, int(pool.roots[position])):
                 places = list(self._candidates(pool, position, MOST_IN_TREE))
                 self._all_seen &= len(places) < MOST_IN_TREE
                 for place in places:
@@ -351,21 +352,20 @@ class _Chooser:
         )
         found = prospect(self._start, request, self._known, self._work)
         if found is None:
-            return _Pool(request, [], [], [])
+            none: Indexes = np.zeros(0, np.int32)
+            return _Pool(request, none, none.astype(np.float64), none)
         turns: Turn = found.turns
         alone = np.where(turns.single, turns.provider, -1)
         if self._strategy == "any":
-            return _Pool(request, turns.anchor.tolist(), [*range(len(alone))], alone.tolist())
+            return _Pool(request, turns.anchor, np.arange(len(alone), dtype=np.float64), alone)
         keys = np.array([self._fullness(request, root) for root in turns.anchor.tolist()])
         ties = np.random.default_rng(self._draw.getrandbits(63)).random(len(keys))
         order = np.lexsort((ties, keys))
-        return _Pool(
-            request, turns.anchor[order].tolist(), keys[order].tolist(), alone[order].tolist()
-        )
+        return _Pool(request, turns.anchor[order], keys[order], alone[order])
 
     def _key(self, pool: _Pool, position: int) -> float:
         """Return what orders a tree now: the smallest is the best."""
-        root = pool.roots[position]
+        root = int(pool.roots[position])
         if self._strategy == "any":
             return position + len(pool.roots) * self._touched[root]
         return self._fullness(pool.request, root)
@@ -383,7 +383,7 @@ class _Chooser:
 
     def _candidates(self, pool: _Pool, position: int, most: int) -> Iterator[Place]:
         """Yield places in one tree as the cloud is now."""
-        root, alone = pool.roots[position], pool.alone[position]
+        root, alone = int(pool.roots[position]), int(pool.alone[position])
         if alone >= 0 and root not in self._touched and pool.pattern is not None:
             yield self._place(root, Candidate(pool.pattern, (alone,)))
             return

