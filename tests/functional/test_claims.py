@@ -7,9 +7,11 @@ import pytest
 import webob
 from sqlalchemy import delete, update
 
+from placement import errors
 from placement.claims import service as claims
 from placement.db import invariants, models
 from placement.db.database import Database
+from placement.objects import holds
 from tests.support.databases import KINDS
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
@@ -49,8 +51,8 @@ def roots(answer: webob.Response) -> list[str]:
 
 def let_holds_end(db: Database) -> None:
     """Let the time of all holds have come, by the clock of the database."""
-    holds = models.consumer_holds
-    db.write(lambda tx: tx.change(update(holds).values(expires_at=1)))
+    rows = update(models.consumer_holds).values(expires_at=1)
+    db.write(lambda tx: tx.change(rows))
 
 
 def allocations(service: Service, consumer: str) -> Any:
@@ -115,6 +117,26 @@ def test_room_of_a_hold_that_is_over_is_free(service: Service) -> None:
     body = {"consumers": [{"consumer_uuid": held["consumer_uuid"], "consumer_generation": 1}]}
     late = service.request("POST", "/-/claims/confirm", json=body, version="1.39")
     assert late.json["errors"][0]["code"] == "placement.hold_expired"
+
+
+def test_a_search_that_cannot_write_goes_on(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the holds that are over still there."""
+
+    def refuse(tx: Any) -> None:
+        raise errors.DatabaseReadOnly
+
+    World(service).provider(inventory={"VCPU": 4})
+    place(service, claim(3), hold_s=900)
+    let_holds_end(service.db)
+    monkeypatch.setattr(holds, "_expire", refuse)
+
+    found = service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
+
+    assert len(found.json["allocation_requests"]) == 1
+    used = found.json["provider_summaries"].popitem()[1]["resources"]["VCPU"]["used"]
+    assert used == 3
 
 
 def test_an_ordinary_write_ends_a_hold(service: Service) -> None:

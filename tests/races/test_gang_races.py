@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from sqlalchemy import select, update
 
+from placement.db import hold_rows, models
 from tests.races.test_claim_races import CLIENTS, host, rounds, used
 from tests.support.client import Answer, Client
 from tests.support.databases import KINDS
@@ -80,6 +82,43 @@ def test_writers_of_one_group_never_break_its_rule(place: Arena, turn: int, rule
     group = place.send("GET", f"/-/groups/{name}").json
     assert (group["kept"], len(group["members"])) == (True, len(granted))
     place.assert_sound()
+
+
+@rounds
+def test_of_confirmation_and_expiry_exactly_one_wins(place: Arena, turn: int) -> None:
+    """One confirms while the time of the hold comes, another needs its room."""
+    host(place, VCPU=8)
+    holds = models.consumer_holds
+    for _ in range(10):
+        held = gang(place.clients(1)[0], 8, hold_s=900).json["claims"]
+        soon = update(holds).values(expires_at=hold_rows.NOW + random.randint(0, 15))
+        place.db.write(lambda tx, soon=soon: tx.change(soon))
+        body = {
+            "consumers": [
+                {"consumer_uuid": each["consumer_uuid"], "consumer_generation": 1} for each in held
+            ]
+        }
+
+        confirmed, taken = place.race(
+            [
+                lambda client, body=body: client.send("POST", "/-/claims/confirm", body).status,
+                lambda client: gang(client, 8).status,
+            ]
+        )
+
+        assert (confirmed, taken) in ((200, 409), (409, 200), (409, 409))
+        again = gang(place.clients(1)[0], 8).status
+        # If neither has won, the time came after the one and before the other.
+        assert again == (200 if (confirmed, taken) == (409, 409) else 409)
+        place.assert_sound()
+        everything = place.db.read(lambda tx: tx.column(select(models.consumers.c.uuid)))
+        place.send("POST", "/allocations", {uuid: emptied(place, uuid) for uuid in everything})
+
+
+def emptied(place: Arena, consumer: str) -> Any:
+    """Return the entry that removes what a consumer holds."""
+    shown = place.send("GET", f"/allocations/{consumer}").json
+    return shown | {"allocations": {}}
 
 
 @pytest.mark.parametrize("kind", KINDS)
