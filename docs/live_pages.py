@@ -36,6 +36,8 @@ STORIES = (
     ("howto/no-candidates.rst",),
     ("provider-trees.rst",),
     ("howto/client-library.rst",),
+    ("tutorial/hold.rst",),
+    ("howto/claim-eight-or-none.rst",),
     ("howto/conflicts.rst", "howto/over-capacity.rst", "howto/health.rst"),
     ("howto/large-cloud.rst",),
     SWITCH,
@@ -54,6 +56,7 @@ VOLATILE = (
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+", "2026-11-21 12:00:00.000 4711"),
     (r"since \d{4}-\d\d-\d\d( +\|\n\|)? +\d\d:\d\d:\d\d(\.\d+)?", "since 2026-11-21 12:00:00"),
     (r"((?:\| +\d+ ){4})\| +\d+\.\d \| +\d+\.\d \|", r"\1|           4.0 |           3.0 |"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2026-11-21T12:05:00.000Z"),
     (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", "Sat, 21 Nov 2026 12:00:00 GMT"),
 )
 END = "=== end of block ==="
