@@ -384,7 +384,9 @@ SCHEMAS: dict[str, Json] = {
                     "type": STRING,
                     "generation": {"type": ["integer", "null"]},
                     "elsewhere": {"type": "boolean"},
-                }
+                },
+                groups=_list_of(STRING),
+                held_until=MOMENT,
             )
         ),
     ),

@@ -1,7 +1,6 @@
 """The handlers of claims decided here: parse, ask once, render (specification 09)."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from webob import Response
@@ -16,6 +15,7 @@ from placement.handlers.search_bounds import bounded
 from placement.insight.handlers import explanation, relaxable
 from placement.insight.remedies import RelaxableRequest
 from placement.insight.schemas import DEFAULT_EXAMPLES
+from placement.objects import holds
 from placement.web.microversion import MAXIMUM
 from placement.web.request import Request
 from placement.web.response import json_response
@@ -99,7 +99,7 @@ def list_holds(request: Request) -> Response:
     given = request.read_query(schemas.HOLDS)
     limit = int(given.get("limit", schemas.DEFAULT_LIMIT))
     marker = given.get("marker")
-    holds = service.list_holds(
+    found = service.list_holds(
         request.db,
         limit + 1,
         project=given.get("project_id"),
@@ -113,12 +113,12 @@ def list_holds(request: Request) -> Response:
             "consumer_type": hold.type,
             "project_id": hold.project,
             "user_id": hold.user,
-            "expires_at": _moment(hold.expires_at),
+            "expires_at": holds.shown(hold.expires_at),
             "expired": hold.is_over,
         }
-        for hold in holds[:limit]
+        for hold in found[:limit]
     ]
-    following = shown[-1]["consumer_uuid"] if len(holds) > limit else None
+    following = shown[-1]["consumer_uuid"] if len(found) > limit else None
     return json_response(request, {"holds": shown, "next": following})
 
 
@@ -195,7 +195,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         ]
     }
     if outcome.expires_at is not None:
-        document["hold"] = {"expires_at": _moment(outcome.expires_at)}
+        document["hold"] = {"expires_at": holds.shown(outcome.expires_at)}
     return document
 
 
@@ -208,8 +208,3 @@ def _refusal(refused: Refused) -> dict[str, Any]:
             refused.explanation, refused.claim.asked.request, DEFAULT_EXAMPLES
         ),
     }
-
-
-def _moment(milliseconds: int) -> str:
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

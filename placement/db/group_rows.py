@@ -114,6 +114,22 @@ def members(access: Access, group_ids: Collection[int]) -> list[MemberRow]:
     return [MemberRow(*row) for row in access.rows_of_all(_MEMBERS, "id", group_ids)]
 
 
+def names_by_consumer(access: Access, consumer_uuids: Collection[str]) -> dict[str, list[str]]:
+    """Return of which groups consumers are members, in the order of the names. One statement."""
+    found: dict[str, list[str]] = {}
+    for uuid, name in access.rows_of_all(_NAMES, "uuid", consumer_uuids):
+        found.setdefault(uuid, []).append(name)
+    return {uuid: sorted(names) for uuid, names in found.items()}
+
+
+_NAMES = CompiledStatement(
+    select(_consumers.c.uuid, _groups.c.name)
+    .select_from(_members)
+    .join(_consumers, _consumers.c.id == _members.c.consumer_id)
+    .join(_groups, _groups.c.id == _members.c.group_id)
+    .where(is_among(_consumers.c.uuid, "uuid")),
+    "uuid",
+)
 _root_id = func.coalesce(_providers.c.root_provider_id, _providers.c.id)
 _shares = (
     select(func.count())

@@ -34,7 +34,8 @@ class Member(NamedTuple):
 class HeldBy(NamedTuple):
     """One allocation with its consumer; the last fields but one are None if that has no record.
 
-    ``in_all``: how many allocations the consumer has on all providers, if that was read.
+    If they were read: ``in_all``, how many allocations the consumer has on all providers; ``groups``, of how
+    many it is a member; ``expires_at``, until when it is held, in milliseconds since the epoch.
     """
 
     provider_id: int
@@ -46,6 +47,8 @@ class HeldBy(NamedTuple):
     type: str | None
     generation: int | None
     in_all: int = 0
+    groups: int = 0
+    expires_at: int | None = None
 
 
 _MEMBER = (
@@ -143,12 +146,26 @@ _in_all = (
     .where(_others.c.consumer_id == _allocations.c.consumer_id)
     .scalar_subquery()
 )
+_groups = (
+    select(func.count())
+    .select_from(models.consumer_group_members)
+    .where(models.consumer_group_members.c.consumer_id == _consumers.c.id)
+    .scalar_subquery()
+)
+_expires_at = (
+    select(models.consumer_holds.c.expires_at)
+    .where(
+        models.consumer_holds.c.consumer_id == _consumers.c.id,
+        models.consumer_holds.c.generation == _consumers.c.generation,
+    )
+    .scalar_subquery()
+)
 _OF_CONSUMER = CompiledStatement(_held.where(_allocations.c.consumer_id == bindparam("consumer")))
 _OF_CONSUMERS = CompiledStatement(
     _held.where(statements.is_among(_allocations.c.consumer_id, "consumer")), "consumer"
 )
 _ON_PROVIDERS = CompiledStatement(
-    _held.add_columns(_in_all).where(
+    _held.add_columns(_in_all, _groups, _expires_at).where(
         statements.is_among(_allocations.c.resource_provider_id, "id")
     ),
     "id",

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placement import errors
-from placement.db import tree_rows
+from placement.db import group_rows, tree_rows
 from placement.db.cloud_rows import Contents
 from placement.db.database import Database, Snapshot
 from placement.db.tree_rows import HeldBy, Member
 from placement.inventory_record import InventoryRecord
-from placement.objects import provider_search
+from placement.objects import holds, provider_search
 from placement.objects.picture import Picture
 from placement.objects.provider_search import ProviderQuery
 from placement.objects.resource_provider import ProviderNotFound
@@ -158,7 +158,10 @@ def _documents(tx: Snapshot, members: Sequence[Member], allocations: bool) -> li
     contents = tree_rows.contents(tx, ids)
     shown = _providers(contents)
     if allocations:
-        _add_allocations(shown, contents, tree_rows.allocations(tx, ids))
+        held = tree_rows.allocations(tx, ids)
+        grouped = {row.consumer_uuid for row in held if row.groups}
+        groups = group_rows.names_by_consumer(tx, grouped) if grouped else {}
+        _add_allocations(shown, contents, held, groups)
     rows = {row[0]: row for row in contents.providers}
     trees: dict[int, list[Member]] = {}
     for member in members:
@@ -217,7 +220,10 @@ def _providers(contents: Contents) -> dict[int, Document]:
 
 
 def _add_allocations(
-    shown: Mapping[int, Document], contents: Contents, rows: Sequence[HeldBy]
+    shown: Mapping[int, Document],
+    contents: Contents,
+    rows: Sequence[HeldBy],
+    groups: Mapping[str, Sequence[str]],
 ) -> None:
     """Add to each provider its allocations by consumer, with the owners."""
     roots = {row[0]: row[4] for row in contents.providers}
@@ -234,5 +240,16 @@ def _add_allocations(
                 "type": row.type or NO_TYPE,
                 "generation": row.generation,
                 "elsewhere": row.in_all > in_tree[roots[row.provider_id], row.consumer_uuid],
+                **_claimed(row, groups),
             }
         held[row.consumer_uuid]["resources"][row.class_name] = row.used
+
+
+def _claimed(row: HeldBy, groups: Mapping[str, Sequence[str]]) -> Document:
+    """Return the groups of a consumer and the end of its hold, if it has them (specification 09)."""
+    more: Document = {}
+    if row.consumer_uuid in groups:
+        more["groups"] = groups[row.consumer_uuid]
+    if row.expires_at is not None:
+        more["held_until"] = holds.shown(row.expires_at)
+    return more

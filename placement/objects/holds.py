@@ -5,6 +5,7 @@ clock of the database, and counts only while its consumer has the generation tha
 """
 
 import logging
+from datetime import UTC, datetime
 
 from placement import errors, telemetry
 from placement.db import hold_rows, ledger_writes
@@ -30,6 +31,12 @@ def expire(db: Database) -> int:
         return 0
     telemetry.current().holds_expired += expired
     return rows
+
+
+def shown(expires_at: int) -> str:
+    """Return the end of a hold, in milliseconds since the epoch, as answers have it."""
+    moment = datetime.fromtimestamp(expires_at / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _expire(tx: Transaction) -> tuple[int, int]:
