@@ -188,7 +188,8 @@ class ClaimsClient:
 
     def group(self, name: str, context: Any = None) -> dict[str, Any] | None:
         """Return a group with its members; None if it has none."""
-        response = self._api.send("get", f"/-/groups/{quote(name, safe='')}", context)
+        # Slashes stay as they are: some proxies refuse encoded ones.
+        response = self._api.send("get", f"/-/groups/{quote(name)}", context)
         return None if response.status_code == 404 else _told(response)
 
     def holds(

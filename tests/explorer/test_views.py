@@ -132,6 +132,29 @@ def test_owners_are_summed_and_a_consumer_is_shown_across_trees(visitor: Visitor
     expect(page.get_by_role("row", name=re.compile("^INSTANCE"))).to_contain_text("3")
 
 
+def test_holds_and_groups_are_on_the_tree_and_the_consumer(visitor: Visitor, stage: Stage) -> None:
+    """Two held members of a group on one host; the page of one leads to the other."""
+    consumers = [key(name) for name in ("held-1", "held-2")]
+    claim = {"consumer_generation": None, "project_id": "film", "user_id": "u", "groups": ["a/b"]}
+    claim |= {"consumer_type": "INSTANCE", "query": f"resources=VCPU:1&in_tree={key('quiet')}"}
+    body = {"groups": {"a/b": {"rule": "together"}}, "hold_s": 3600}
+    body |= {"claims": [{"consumer_uuid": uuid, **claim} for uuid in consumers]}
+    stage.send("POST", "/-/claims", body)
+    visitor.come(f"#/tree/{key('quiet')}")
+    page = visitor.page
+
+    row = page.get_by_role("row", name=re.compile(consumers[0]))
+    expect(row).to_contain_text(re.compile(r"held until \d\d:\d\d:\d\d · in a/b"))
+    row.get_by_role("link", name=consumers[0]).click()
+    expect(page.locator("h1")).to_contain_text(consumers[0])
+    expect(page.locator(".summary")).to_contain_text(re.compile(r"1 core · held until \d\d:\d\d:\d\d$"))
+    expect(page.get_by_text("2 members, together: all in one tree.")).to_be_visible()
+    page.get_by_role("link", name=consumers[1]).click()
+    expect(page.locator("h1")).to_contain_text(consumers[1])
+    for uuid in consumers:
+        stage.send("DELETE", f"/allocations/{uuid}")
+
+
 def test_names_with_markup_are_text(visitor: Visitor) -> None:
     visitor.come("#/cloud?sort=name")
     page = visitor.page

@@ -204,7 +204,7 @@ class ShowGroup(command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> candidates.Fields:
         """Ask, and show the answer."""
-        told = insight.get(self.app, f"/-/groups/{quote(parsed_args.name, safe='')}", [])
+        told = insight.get(self.app, f"/-/groups/{quote(parsed_args.name)}", [])
         shown = {name.replace("_", " "): value for name, value in told.items()}
         shown["members"] = text.WordedColumn(told["members"], text.members)
         return tuple(shown), tuple(shown.values())

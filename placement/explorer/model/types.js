@@ -16,6 +16,18 @@
  * @property {string} user
  * @property {string} type
  * @property {number | null} generation
+ * @property {string[]} [groups] that the consumer is a member of
+ * @property {string} [held_until]
+ *
+ * @typedef {Pick<Allocation, "groups" | "held_until">} Claimed
+ *
+ * @typedef {object} ConsumerGroup
+ * @property {string} name
+ * @property {"apart" | "together"} rule
+ * @property {"tree" | "aggregate"} level
+ * @property {number} [at_most]
+ * @property {{consumer_uuid: string}[]} members
+ * @property {boolean} kept
  *
  * @typedef {object} Provider
  * @property {string} uuid

@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { amounts, count } from "../model/units.js";
 import { address } from "../router.js";
+import { claimWords } from "./claim_note.js";
 
 /**
  * @typedef {object} Consumer
@@ -12,6 +13,7 @@ import { address } from "../router.js";
  * @property {string} user
  * @property {Record<string, number>} resources
  * @property {string[]} places what of which provider, one line each
+ * @property {import("../model/types.js").Claimed} [claimed]
  */
 
 const SHOWN = 100;
@@ -39,11 +41,12 @@ export function consumerTable(consumers, shown = SHOWN) {
 }
 
 /** @param {Consumer} consumer */
-function row({ uuid, type, project, user, resources, places }) {
+function row({ uuid, type, project, user, resources, places, claimed = {} }) {
+  const note = claimWords(claimed);
   return h("tr", { title: places.join("\n") },
     h("th", { scope: "row" }, h("a.uuid", { href: address("owners", "", { consumer: uuid }) }, uuid)),
     h("td", {}, type || "unknown"),
     h("td", {}, project && h("a", { href: address("owners", "", { by: "project", of: project }) }, project)),
     h("td", {}, user && h("a", { href: address("owners", "", { by: "user", of: user }) }, user)),
-    h("td", {}, amounts(resources)));
+    h("td", {}, amounts(resources), note && h("div.calm", {}, note)));
 }

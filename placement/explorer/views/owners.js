@@ -5,6 +5,7 @@ import { h, refill } from "../dom.js";
 import { ledger } from "../model/cloud.js";
 import { byConsumer, byOwner } from "../model/owners.js";
 import { amount, amounts, count, counted, label, sortClasses, total } from "../model/units.js";
+import { claimWords, groupSection, readGroups } from "../parts/claim_note.js";
 import { consumerTable } from "../parts/consumer_table.js";
 import { drawnTree } from "../parts/provider_box.js";
 import { loadingNote, stateNote } from "../parts/state_note.js";
@@ -83,18 +84,25 @@ export class OwnersView extends View {
     if (text === this.#shown) return;
     const asked = Object.fromEntries(
       Object.entries(allocations).map(([provider, { resources }]) => [provider, resources]));
-    const params = new URLSearchParams(Object.keys(asked).map((it) => ["uuid", it]));
+    const params = new URLSearchParams([["allocations", "true"],
+      ...Object.keys(asked).map((it) => ["uuid", it])]);
     /** @type {Tree[]} */
-    const trees = params.size ? (await read(`-/trees?${params}`, { signal })).body.trees : [];
+    const trees = params.size > 1 ? (await read(`-/trees?${params}`, { signal })).body.trees : [];
+    /** @type {import("../model/types.js").Claimed} */
+    const claimed = trees.flatMap((tree) => tree.providers).map(
+      (it) => it.allocations?.[uuid]).find(Boolean) ?? {};
+    const groups = await readGroups(claimed.groups ?? [], signal);
     this.#shown = text;
     refill(this, h("h1", {}, h("small", {}, `${body.consumer_type ?? "consumer"} `), uuid),
       h("p.summary", {}, trees.length ? ["project ", h("a", {
         href: address("owners", "", { by: "project", of: body.project_id ?? "" }) }, body.project_id),
       ", user ", h("a", { href: address("owners", "", { by: "user", of: body.user_id ?? "" }) },
-        body.user_id), ` · holds ${amounts(total(asked))}`] : ""),
+        body.user_id), ` · holds ${amounts(total(asked))}`,
+      claimed.held_until && ` · ${claimWords({ held_until: claimed.held_until })}`] : ""),
       trees.length ? h("div.candidates", {}, trees.map((tree) => h("article.candidate", {},
         h("div.candidate-body", {}, drawnTree(tree, { brief: true, held: asked, key: tree.root })))))
-        : stateNote("∅", "Holds nothing", ["The service knows no allocation of this consumer."]));
+        : stateNote("∅", "Holds nothing", ["The service knows no allocation of this consumer."]),
+      groups.map(groupSection));
   }
 }
 

@@ -144,7 +144,7 @@ function consumersOf(tree) {
     for (const [uuid, allocation] of Object.entries(provider.allocations ?? {})) {
       const consumer = found.get(uuid) ?? {
         uuid, type: allocation.type, project: allocation.project,
-        user: allocation.user, resources: {}, places: [] };
+        user: allocation.user, resources: {}, places: [], claimed: allocation };
       for (const [name, value] of Object.entries(allocation.resources)) {
         consumer.resources[name] = (consumer.resources[name] ?? 0) + value;
       }
