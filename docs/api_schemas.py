@@ -262,6 +262,10 @@ SCHEMAS: dict[str, Json] = {
             "largest": AMOUNTS,
         }
     ),
+    "CapacityOfShapes": _object(
+        {"shapes": _map_of(reference_to("Capacity")), "complete": BOOLEAN}
+    ),
+    "Capacities": {"anyOf": [reference_to("Capacity"), reference_to("CapacityOfShapes")]},
     "Outcome": _object(
         {
             "before": reference_to("State"),
@@ -489,7 +493,7 @@ ANSWERS: dict[str, dict[int, str | None]] = {
     "delete_trait": {204: None},
     "show_usages": {200: "Usages"},
     "reshape": {204: None},
-    "capacity": {200: "Capacity"},
+    "capacity": {200: "Capacities"},
     "explain": {200: "Explanation"},
     "try_out": {200: "Outcome"},
     "survival": {200: "Survival"},

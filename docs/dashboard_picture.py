@@ -191,7 +191,10 @@ def ask(target: dict[str, Any], began: float) -> Series:
 def draw() -> None:
     """Draw all panels at their places in the dashboard."""
     recorded: dict[str, Series] = json.loads(RECORDED.read_text())
-    shown = panels()
+    # The row of what is off by default was not recorded.
+    shown = [panel for panel in panels() if panel["type"] == "row" or panel["title"] in recorded]
+    while shown[-1]["type"] == "row":
+        shown.pop()
     rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in shown)
     mpl.rcParams.update(
         {"font.size": 7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}

@@ -13,6 +13,8 @@ from webob import Response
 from placement import db_api, errors, profiling
 from placement.db import schema, standard_names
 from placement.db.database import Database
+from placement.insight import shapes as shapes_file
+from placement.insight.shapes import Shapes
 from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
 from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
@@ -84,9 +86,10 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     """Return the WSGI application; a layer that is switched off is not there at all."""
     insight = conf.insight
     routes = _routes(conf)
-    metrics = _metrics(conf, database, routes) if insight.enabled else None
+    shapes = shapes_file.read(conf) if insight.enabled else {}
+    metrics = _metrics(conf, database, routes, shapes) if insight.enabled else None
     serve = _negotiated(Dispatcher(Authorizer(conf), routes, insight.public))
-    application = _identified(serve, conf, database, picture, metrics)
+    application = _identified(serve, conf, database, picture, metrics, shapes)
     application = authenticated(application, conf)
     application = _with_cors(application, conf)
     application = logged(application)
@@ -104,7 +107,9 @@ def _routes(conf: cfg.ConfigOpts) -> Mapping[str, dict[str, Actions]]:
     return ROUTES | INSIGHT | EXPLORER | (CLAIMS if conf.insight.claims else {})
 
 
-def _metrics(conf: cfg.ConfigOpts, database: Database, routes: Collection[str]) -> "Metrics":
+def _metrics(
+    conf: cfg.ConfigOpts, database: Database, routes: Collection[str], shapes: Shapes
+) -> "Metrics":
     # Its library is loaded only where it is wanted.
     from placement.insight.asked_gauges import sources
     from placement.insight.metrics import metrics_in
@@ -117,7 +122,7 @@ def _metrics(conf: cfg.ConfigOpts, database: Database, routes: Collection[str]) 
     ]
     metrics = metrics_in(conf.insight.metrics_directory, tuple(writes))
     metrics.watch_pool(database)
-    metrics.show_also(sources(conf, database))
+    metrics.show_also(sources(conf, database, shapes))
     return metrics
 
 
@@ -164,6 +169,7 @@ def _identified(
     database: Database,
     picture: Picture,
     metrics: "Metrics | None",
+    shapes: Shapes,
 ) -> WSGIApp:
     """Layer 5: make the request, with what it works on; open paths need no user."""
     is_open = open_to_all(conf)
@@ -182,7 +188,7 @@ def _identified(
         request = Request(environ)
         request.conf, request.context = conf, context
         request.db, request.picture, request.metrics = database, picture, shown
-        request.traits = traits
+        request.traits, request.shapes = traits, shapes
         return serve(request)(environ, start_response)
 
     return respond

@@ -13,6 +13,8 @@ from placement import errors
 from placement.db.database import Database
 from placement.handlers.search_bounds import Countdown
 from placement.insight.kept_figures import Kept, KeptFigures
+from placement.insight.questions import capacity_of_shapes
+from placement.insight.shapes import Shapes
 from placement.insight.survival import survival
 from placement.objects.picture import Picture
 from placement.search.work import Work
@@ -24,14 +26,17 @@ LEVELS = ("tree", "aggregate")
 Source = Callable[[Picture], Iterator[GaugeMetricFamily]]
 
 
-def sources(conf: cfg.ConfigOpts, database: Database) -> list[Source]:
+def sources(conf: cfg.ConfigOpts, database: Database, shapes: Shapes) -> list[Source]:
     """Return what the configuration asks for."""
     directory = conf.insight.metrics_directory
     shared = Path(directory) if directory else None
     found: list[Source] = []
+    if shapes:
+        counts = KeptFigures(shared, "shapes", conf.insight.shapes_interval)
+        found.append(lambda picture: _capacity(conf, shapes, picture, counts))
     if conf.insight.survival_interval:
-        kept = KeptFigures(shared, "survival", conf.insight.survival_interval)
-        found.append(lambda picture: _survival(conf, database, picture, kept))
+        shares = KeptFigures(shared, "survival", conf.insight.survival_interval)
+        found.append(lambda picture: _survival(conf, database, picture, shares))
     return found
 
 
@@ -52,6 +57,55 @@ def _made(make: Callable[[], Any]) -> Any:
 def _age(name: str, what: str, kept: Kept) -> GaugeMetricFamily:
     text = f"Seconds since {what} was found out."
     return GaugeMetricFamily(f"placement_{name}_age_seconds", text, value=kept.age_s)
+
+
+# -- shapes --------------------------------------------------------------------------------------
+
+
+def _capacity(
+    conf: cfg.ConfigOpts,
+    shapes: Shapes,
+    picture: Picture,
+    kept_figures: KeptFigures,
+) -> Iterator[GaugeMetricFamily]:
+    kept = kept_figures.of(lambda: _made(lambda: shape_counts(conf, shapes, picture)))
+    if kept is None:
+        return
+    counts = GaugeMetricFamily(
+        "placement_capacity",
+        "How many more of a shape fit in an aggregate; in the cloud where the aggregate is empty.",
+        labels=["shape", "aggregate"],
+    )
+    complete = GaugeMetricFamily(
+        "placement_capacity_complete",
+        "1 if as many of the shape as fit were counted, 0 if counting was cut: there may be more.",
+        labels=["shape"],
+    )
+    for name, shown in kept.figures.items():
+        # The file of shapes may have changed since another process counted.
+        if name in shapes:
+            complete.add_metric([name], shown["complete"])
+            for aggregate, count in shown["counts"].items():
+                counts.add_metric([name, aggregate], count)
+    yield from (counts, complete, _age("capacity", "how many more of each shape fit", kept))
+
+
+def shape_counts(conf: cfg.ConfigOpts, shapes: Shapes, picture: Picture) -> dict[str, Any]:
+    """Return for each shape its count by uuid of aggregate, under "" that of the cloud."""
+    found = capacity_of_shapes(
+        picture,
+        shapes,
+        by_aggregate=True,
+        work_factor=conf.insight.work_factor,
+        work=_work(conf),
+    )
+    return {
+        name: {
+            "complete": packing.complete,
+            "counts": {"": packing.count, **{place.uuid: place.placements for place in places}},
+        }
+        for name, (packing, places) in found.items()
+    }
 
 
 # -- survival ------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from placement.handlers.search_bounds import bounded
 from placement.insight import obstacles, questions, schemas, trees, what_if
 from placement.insight import survival as survivals
 from placement.insight.packing import Packing
-from placement.insight.questions import Diagnosis, Explanation
+from placement.insight.questions import Diagnosis, Explanation, PlaceCount, ShapeNotFound
 from placement.insight.remedies import Piece, RelaxableRequest, Relaxation, Remedies
 from placement.insight.survival import Survival
 from placement.insight.trees import Page, TreesQuery
@@ -46,6 +46,8 @@ from placement.web.response import empty_response, json_response, link, tagged_r
 from placement.web.validation import is_uuid_like, normalized_uuid
 
 AFTER_COMBINING = frozenset({Stop.NO_COMBINATION, Stop.WORK_LIMIT})
+AGGREGATES = ("aggregates", "aggregate")
+EVERY_SHAPE = "*"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Prometheus' text format. Its library is loaded only where the metrics are made."""
 
@@ -66,25 +68,46 @@ def explain(request: Request) -> Response:
 
 def capacity(request: Request) -> Response:
     """Say how often the request fits, one placement after the other, if no other claim comes."""
+    if request.query_value("shape") is not None:
+        return _capacity_of_shapes(request)
     given = candidate_query.checked(request, schemas.CAPACITY.at(request.version.minor))
     query = _search_query(given, schemas.CAPACITY_OWN)
     with bounded(request) as work:
         packing, places = questions.capacity(
             request.picture,
             candidate_query.parsed(query, request.version, request.conf.placement),
-            by_aggregate=given.get("by") == "aggregates",
+            by_aggregate=given.get("by") in AGGREGATES,
             top=int(given.get("top", schemas.DEFAULT_TOP)),
             work_factor=request.conf.insight.work_factor,
             work=work,
         )
-    document = {
-        **_packing(packing),
-        "places": [{"uuid": uuid, "name": name, "count": count} for uuid, name, count in places],
-        "limits": packing.limits,
-        "stranded": packing.stranded,
-        "largest": packing.largest,
+    return json_response(request, _capacity(packing, places))
+
+
+def _capacity_of_shapes(request: Request) -> Response:
+    """Answer for one shape as for its query, for ``*`` by name."""
+    given = request.read_query(schemas.CAPACITY_OF_SHAPES)
+    name = given["shape"]
+    if name != EVERY_SHAPE and name not in request.shapes:
+        raise ShapeNotFound(name=name)
+    shapes = request.shapes if name == EVERY_SHAPE else {name: request.shapes[name]}
+    with bounded(request) as work:
+        found = questions.capacity_of_shapes(
+            request.picture,
+            shapes,
+            by_aggregate=given.get("by") in AGGREGATES,
+            work_factor=request.conf.insight.work_factor,
+            work=work,
+        )
+    top = int(given.get("top", schemas.DEFAULT_TOP))
+    documents = {
+        shape: _capacity(packing, questions.best(places, top))
+        for shape, (packing, places) in found.items()
     }
-    return json_response(request, document)
+    if name != EVERY_SHAPE:
+        return json_response(request, documents[name])
+    complete = all(document["complete"] for document in documents.values())
+    return json_response(request, {"shapes": documents, "complete": complete})
 
 
 def try_out(request: Request) -> Response:
@@ -316,6 +339,16 @@ def _relaxation(each: Relaxation) -> dict[str, Any]:
 
 def _packing(packing: Packing) -> dict[str, Any]:
     return {"count": packing.count, "exact": packing.exact, "complete": packing.complete}
+
+
+def _capacity(packing: Packing, places: Iterable[PlaceCount]) -> dict[str, Any]:
+    return {
+        **_packing(packing),
+        "places": [{"uuid": uuid, "name": name, "count": count} for uuid, name, count in places],
+        "limits": packing.limits,
+        "stranded": packing.stranded,
+        "largest": packing.largest,
+    }
 
 
 def _steps(

@@ -1,5 +1,6 @@
 """What operators ask about a request: why nothing, how many more (specification 07 sections 2 and 3)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,6 +25,13 @@ from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import search
 from placement.search.work import Work
+
+
+class ShapeNotFound(errors.NotFound):
+    """No shape in the file of shapes has the name."""
+
+    text = "No shape {name} found in [insight]/shapes_file"
+    name: str
 
 
 class UnknownHost(errors.NotFound):
@@ -162,8 +170,42 @@ def capacity(
     opened = open_on(picture, replace(request, limit=1), work)
     packing = pack(opened.cloud, request, opened.known, work_factor, work)
     places = (_by_aggregate if by_aggregate else _by_tree)(opened.cloud, packing)
-    places.sort(key=lambda place: (-place.placements, place.name or place.uuid))
-    return packing, places[:top]
+    return packing, best(places, top)
+
+
+class CapacityOfShape(NamedTuple):
+    """How often a shape fits, and the places for it."""
+
+    packing: Packing
+    places: list[PlaceCount]
+
+
+def capacity_of_shapes(
+    picture: Picture,
+    shapes: Mapping[str, CandidateRequest],
+    *,
+    by_aggregate: bool,
+    work_factor: int,
+    work: Work,
+) -> dict[str, CapacityOfShape]:
+    """Return for each shape how often it fits, and in which places; nothing has a name that does not exist.
+
+    :param work: what they may cost together: each an equal part of what those before it have left.
+    """
+    cloud = picture.read(Cloud.snapshot)
+    found = {}
+    for left, (name, request) in zip(range(len(shapes), 0, -1), shapes.items(), strict=True):
+        with work.part(left) as part:
+            packing = pack(cloud, request, None, work_factor, part)
+        places = (_by_aggregate if by_aggregate else _by_tree)(cloud, packing)
+        found[name] = CapacityOfShape(packing, places)
+    return found
+
+
+def best(places: list[PlaceCount], top: int) -> list[PlaceCount]:
+    """Return the places where something fits most often, most first."""
+    fitting = [place for place in places if place.placements]
+    return sorted(fitting, key=lambda each: (-each.placements, each.name or each.uuid))[:top]
 
 
 def _by_tree(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
@@ -175,8 +217,7 @@ def _by_tree(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
 
 def _by_aggregate(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
     """Count a tree in each aggregate that has one of its providers."""
-    counts = (
-        (uuid, total(packing.counts[sorted(roots)]))
+    return [
+        PlaceCount(uuid, None, total(packing.counts[sorted(roots)]))
         for uuid, roots in roots_by_aggregate(cloud).items()
-    )
-    return [PlaceCount(uuid, None, count) for uuid, count in counts if count]
+    ]

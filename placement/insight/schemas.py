@@ -38,10 +38,13 @@ EXPLAIN_OWN = {
 EXPLAIN = _beside(EXPLAIN_OWN)
 
 CAPACITY_OWN = {
-    "by": {"type": "string", "enum": ["trees", "aggregates"]},
+    "by": {"type": "string", "enum": ["trees", "aggregates", "aggregate"]},
     "top": {"type": "string", "pattern": "^([1-9][0-9]{0,2}|1000)$"},
+    "shape": {"type": "string", "minLength": 1},
 }
 CAPACITY = _beside(CAPACITY_OWN, without=("limit",))
+CAPACITY_OF_SHAPES = Schema(closed(CAPACITY_OWN, "shape"))
+SHAPE = _beside({}, without=("limit",))
 
 SURVIVAL = Schema(
     closed(

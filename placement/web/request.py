@@ -19,6 +19,7 @@ from placement.errors import BadRequest, MalformedRequest
 from placement.objects import resource_provider
 from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
+from placement.search.request import CandidateRequest
 from placement.web.microversion import MINIMUM, Version
 from placement.web.validation import Schema
 
@@ -57,6 +58,8 @@ class Request(webob.BaseRequest):
     context: RequestContext
     metrics: Callable[[], bytes] | None
     """Returns what the metrics of this application show; None without them."""
+    shapes: Mapping[str, CandidateRequest]
+    """The named requests of ``[insight]/shapes_file``."""
     path_args: dict[str, str]
 
     def read_json(self, schema: Schema) -> Any:

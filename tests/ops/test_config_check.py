@@ -252,6 +252,28 @@ def test_metrics_directory_is_looked_at_and_not_made(check: Check, tmp_path: Pat
     ]
 
 
+def test_shapes_are_looked_at(check: Check, tmp_path: Path) -> None:
+    """All faults at once; the service does not start with one."""
+    file = tmp_path / "shapes.yaml"
+    settings = f"[insight]\nenabled = true\nshapes_file = {file}\n"
+    place = f"error: {file} of [insight]/shapes_file"
+
+    assert check(settings) == (1, [f"{place} cannot be read: No such file or directory."])
+    file.write_text("small: resources=VCPU:1&required=HW_CPU_X86_VMX\n")
+    assert check(settings) == (0, [])
+    for text, fault in (("[", " is not YAML: "), ("- x", " is not a mapping of names to queries.")):
+        file.write_text(text)
+        code, (line,) = check(settings)
+        assert code == 1 and line.startswith(place + fault)
+    file.write_text("a: resources=VCPU:0\n'*': resources=VCPU:1\nb: 1\nc: resources=VCPU:1&limit=1\n")
+    code, lines = check(settings, "--before", "reload")
+    assert code == 1
+    assert [line.removeprefix(f"{place}: the shape ").partition(":")[0] for line in lines] == [
+        *("a", "*", "b", "c")
+    ]
+    assert "amount >= 1" in lines[0] and "limit" in lines[3]
+
+
 # The database
 
 

@@ -45,9 +45,15 @@ def panels() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def exposed() -> str:
+def exposed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What a service says that has done a little of everything."""
-    with running(insight__enabled=True, insight__survival_interval=60) as service:
+    shapes = tmp_path_factory.mktemp("shapes") / "shapes.yaml"
+    shapes.write_text("small: resources=VCPU:1")
+    with running(
+        insight__enabled=True,
+        insight__shapes_file=str(shapes),
+        insight__survival_interval=60,
+    ) as service:
         World(service).host(VCPU=1)
         service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
         text: str = service.request("GET", "/-/metrics").text

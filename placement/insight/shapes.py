@@ -1,0 +1,74 @@
+"""The named requests of ``[insight]/shapes_file`` (specification 07 section 3.1)."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from oslo_config import cfg
+
+from placement import errors
+from placement.advice import NotConfigured
+from placement.handlers import candidate_query
+from placement.insight import schemas
+from placement.search.request import CandidateRequest
+from placement.web.microversion import MAXIMUM
+from placement.web.request import Request
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+Shapes = Mapping[str, CandidateRequest]
+"""Requests by name."""
+
+MOST = 100
+"""The most shapes: each is as much work as a request."""
+
+
+def read(conf: cfg.ConfigOpts) -> dict[str, CandidateRequest]:
+    """Return the shapes by name, none without a file.
+
+    :raises NotConfigured: with a sentence for each fault in the file.
+    """
+    path = conf.insight.shapes_file
+    if not path:
+        return {}
+    place = f"{path} of [insight]/shapes_file"
+    given = _mapping(path, place)
+    shapes: dict[str, CandidateRequest] = {}
+    faults = []
+    for name, query in given.items():
+        try:
+            shapes[name] = _request(conf, name, query)
+        except ValueError as error:
+            faults.append(f"{place}: the shape {name}: {error}.")
+        except errors.PlacementError as error:
+            faults.append(f"{place}: the shape {name}: {' '.join(str(error).split())}")
+    if faults:
+        raise NotConfigured(*faults)
+    return shapes
+
+
+def _mapping(path: str, place: str) -> Mapping[Any, Any]:
+    try:
+        given = yaml.safe_load(Path(path).read_text())
+    except OSError as error:
+        raise NotConfigured(f"{place} cannot be read: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise NotConfigured(f"{place} is not YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(given, dict):
+        raise NotConfigured(f"{place} is not a mapping of names to queries.")
+    if len(given) > MOST:
+        raise NotConfigured(f"{place} has {len(given)} shapes, and at most {MOST} are allowed.")
+    return given
+
+
+def _request(conf: cfg.ConfigOpts, name: object, query: object) -> CandidateRequest:
+    """Read a query as ``GET /-/capacity`` reads its own at the newest microversion."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError("a name has up to 64 letters, digits, and _ . - after the first")
+    if not isinstance(query, str):
+        raise ValueError("a query is a text such as resources=VCPU:1,MEMORY_MB:2048")
+    request = Request.blank("/")
+    request.conf = conf
+    checked = candidate_query.checked(request, schemas.SHAPE.at(MAXIMUM.minor), query)
+    return candidate_query.parsed(checked, MAXIMUM, conf.placement)
