@@ -122,7 +122,9 @@ def _metrics(
     ]
     metrics = metrics_in(conf.insight.metrics_directory, tuple(writes))
     metrics.watch_pool(database)
-    metrics.show_also(sources(conf, database, shapes))
+    metrics.show_also(
+        sources(conf, database, shapes), per_provider=conf.insight.metrics_per_provider
+    )
     return metrics
 
 

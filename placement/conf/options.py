@@ -183,6 +183,13 @@ INSIGHT = (
         help="The most consumers that one request may claim for. Lower it when large requests keep others "
         "waiting.",
     ),
+    cfg.BoolOpt(
+        "metrics_per_provider",
+        default=False,
+        help="Show on /-/metrics what each provider has of each resource class too: total, reserved, usage "
+        "and allocation ratio, under the names of openstack-exporter. That is four lines for each "
+        "inventory, 12 MB for 10,000 hosts. Turn it on for dashboards that show single hosts.",
+    ),
     cfg.StrOpt(
         "shapes_file",
         help="A YAML file of named requests, such as flavors: 'small: resources=VCPU:1,MEMORY_MB:2048'. "

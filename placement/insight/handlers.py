@@ -172,11 +172,12 @@ def show_metrics(request: Request) -> Response:
     """GET /-/metrics"""
     request.read_query(schemas.METRICS)
     assert request.metrics is not None, "the route is there only with the metrics"
-    body = request.metrics()
-    headers = [("Content-Type", METRICS_TYPE), ("Content-Length", str(len(body)))]
-    return Response(
-        status=200, headerlist=[*headers, ("Cache-Control", "no-cache")], app_iter=[body]
-    )
+    headers = [("Content-Type", METRICS_TYPE), ("Cache-Control", "no-cache")]
+    if request.conf.insight.metrics_per_provider:
+        return Response(status=200, headerlist=headers, app_iter=request.metrics())
+    body = b"".join(request.metrics())
+    headers.append(("Content-Length", str(len(body))))
+    return Response(status=200, headerlist=headers, app_iter=[body])
 
 
 # -- what is asked -------------------------------------------------------------------------------

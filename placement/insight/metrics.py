@@ -10,7 +10,9 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -19,11 +21,14 @@ import prometheus_client as prometheus
 from prometheus_client import multiprocess, values
 from sqlalchemy.pool import QueuePool
 
+from placement import errors
 from placement.db import driver_errors
 from placement.db.database import Database
+from placement.insight import provider_gauges
 from placement.insight.asked_gauges import Source
 from placement.insight.cloud_gauges import CloudGauges
 from placement.objects.picture import Picture
+from placement.search.cloud import Cloud
 from placement.search.tally import Stop
 from placement.telemetry import Found, Trace
 from placement.web.observation import method_of
@@ -159,6 +164,7 @@ class Metrics:
         self._cloud = CloudGauges()
         self._database: Database | None = None
         self._sources: list[Source] = []
+        self._per_provider = False
 
     def _made(self, family: Family) -> Any:
         name, registry = f"placement_{family.name}", self._registry
@@ -254,9 +260,9 @@ class Metrics:
         if isinstance(database.engine.pool, QueuePool):
             self._database = database
 
-    def show_also(self, sources: list[Source]) -> None:
-        """Show the gauges of these while the picture can be read."""
-        self._sources = sources
+    def show_also(self, sources: list[Source], *, per_provider: bool) -> None:
+        """Show the gauges of these while the picture can be read, and perhaps those of each provider."""
+        self._sources, self._per_provider = sources, per_provider
 
     def _record_pool(self, database: Database) -> None:
         """Show how many connections are in use at this moment, as the request ends."""
@@ -267,8 +273,15 @@ class Metrics:
 
     # -- showing ---------------------------------------------------------------------------------
 
-    def exposition(self, picture: Picture) -> bytes:
-        """Return everything in Prometheus' text format."""
+    def exposition(self, picture: Picture) -> Iterator[bytes]:
+        """Return everything in Prometheus' text format; what each provider has is written as it is read."""
+        parts = iter([self._of_service(picture)])
+        if self._per_provider:
+            with suppress(errors.Unavailable):
+                parts = chain(parts, provider_gauges.exposition(picture.read(Cloud.snapshot)))
+        return parts
+
+    def _of_service(self, picture: Picture) -> bytes:
         cloud = self._cloud.of(picture)
         if cloud.memory is not None:
             self._show("picture_memory_bytes", cloud.memory)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -56,8 +56,8 @@ class Request(webob.BaseRequest):
     traits: EveryTrait
     conf: cfg.ConfigOpts
     context: RequestContext
-    metrics: Callable[[], bytes] | None
-    """Returns what the metrics of this application show; None without them."""
+    metrics: Callable[[], Iterator[bytes]] | None
+    """Returns the parts of what the metrics of this application show; None without them."""
     shapes: Mapping[str, CandidateRequest]
     """The named requests of ``[insight]/shapes_file``."""
     path_args: dict[str, str]

@@ -270,3 +270,30 @@ def test_processes_that_share_a_directory_make_costly_figures_once(tmp_path: Pat
     assert again is not None and again.figures == ["new"]
     late = KeptFigures(tmp_path, "x", 0).of(lambda: None)
     assert late is not None and late.figures == ["new"]
+
+
+def test_each_provider_is_shown_if_asked_for() -> None:
+    """Under the names of the exporter: of every inventory, at this moment, whatever the name of the host."""
+    with running(insight__enabled=True, insight__metrics_per_provider=True) as service:
+        world, odd = World(service), 'a "host" \\n'
+        record = {"total": 8, "reserved": 1, "allocation_ratio": 2.5}
+        host = world.provider(odd, inventory={"VCPU": record, "DISK_GB": 5})
+        world.provider("b", parent=host, inventory={"VCPU": 3})
+        world.provider("empty")
+        assert read(service)["openstack_placement_resource_usage", odd, "VCPU"] == 0
+        world.claim({host: {"VCPU": 4}})
+        seen = {key: value for key, value in read(service).items() if "openstack" in key[0]}
+        expected = {
+            (odd, "VCPU"): (8, 1, 4, 2.5),
+            (odd, "DISK_GB"): (5, 0, 0, 1),
+            ("b", "VCPU"): (3, 0, 0, 1),
+        }
+        names = ("total", "reserved", "usage", "allocation_ratio")
+        assert seen == {
+            (f"openstack_placement_resource_{name}", *labels): value
+            for labels, figures in expected.items()
+            for name, value in zip(names, figures, strict=True)
+        }
+    with running(insight__enabled=True) as service:
+        World(service).host(VCPU=1)
+        assert "openstack" not in service.request("GET", "/-/metrics").text
