@@ -6,6 +6,7 @@ it is chosen again on the refreshed picture, until the deadline.
 """
 
 import random
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +40,9 @@ from placement.search.request import NameSets
 from placement.search.work import Work
 
 DRAW = random.SystemRandom()
+
+PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05
+"""Before a further choice: so much for each one before it, with full jitter."""
 
 ACTION = "Unable to allocate inventory"
 
@@ -214,18 +218,23 @@ def place(
     :raises GroupUndefined, UnknownNameInQuery: 400
     :raises ClaimsGivenUp: 503
     """
-    trace = telemetry.current()
+    trace, retries = telemetry.current(), 0
     while True:
         plan = _chosen(db, picture, order, work_factor, work)
         if isinstance(plan, Refused):
+            if retries and not plan.exact and not work.look():
+                # There was room when it was chosen first: the time has ended, not the room.
+                raise ClaimsGivenUp
             trace.claims_refused += len(order.claims)
             return plan
         try:
             outcome = db.write(partial(_write, order=order, plan=plan), on_conflict=_Overtaken)
         except _Overtaken:
+            retries += 1
             trace.claim_retries += 1
             if not work.look():
                 raise ClaimsGivenUp from None
+            time.sleep(DRAW.uniform(0, min(retries * PAUSE_S, LONGEST_PAUSE_S)))
         else:
             trace.claims_granted += len(outcome.granted)
             trace.holds_begun += len(outcome.granted) if order.hold_s else 0

@@ -1,5 +1,6 @@
 """Claims decided here: what is stored and what is kept, on each kind of database (specification 09)."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,9 @@ from sqlalchemy import delete, update
 
 from placement import errors
 from placement.claims import service as claims
-from placement.db import invariants, models
+from placement.db import coexistence_rows, invariants, models
 from placement.db.database import Database
+from placement.handlers import search_bounds
 from placement.objects import holds
 from tests.support.databases import KINDS
 from tests.support.service import Service, running
@@ -139,6 +141,24 @@ def test_a_search_that_cannot_write_goes_on(
     assert used == 3
 
 
+def test_whoever_is_always_overtaken_is_told_so_at_the_deadline(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """503 with Retry-After, and nothing is written. Each look at the clock takes a tenth of a second."""
+
+    def lose(tx: Any, **_: Any) -> None:
+        raise claims._Overtaken
+
+    World(service).provider(inventory={"VCPU": 4})
+    monkeypatch.setattr(claims, "_write", lose)
+    monkeypatch.setattr(search_bounds, "monotonic", itertools.count(0, 0.1).__next__)
+
+    answer = place(service, claim())
+
+    assert (answer.status_int, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.json["errors"][0]["reason"] == "claims_given_up"
+
+
 def test_an_ordinary_write_ends_a_hold(service: Service) -> None:
     """Later the time of the hold comes, and nothing happens but that its row goes."""
     world = World(service)
@@ -200,10 +220,14 @@ def test_a_group_that_an_ordinary_write_has_broken_is_noted(service: Service) ->
     assert (refused["groups"], refused["exact"]) == (["g"], True)
 
 
+@pytest.mark.parametrize("shared", [False, True])
 def test_what_changes_after_the_choice_is_chosen_again(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch, shared: bool
 ) -> None:
-    """A trait that a host loses between choice and write: another host, and no refusal."""
+    """A trait that a host loses between choice and write: another host, and no refusal.
+
+    ``shared``: another service may write too, so that there is no log.
+    """
     world = World(service)
     hosts = [world.provider(inventory={"VCPU": 4}) for _ in range(2)]
     chosen, choose = [], claims._chosen
@@ -225,6 +249,8 @@ def test_what_changes_after_the_choice_is_chosen_again(
 
     for host in hosts:
         put_traits(host, TRAIT)
+    if shared:
+        service.db.write(coexistence_rows.begin)
     monkeypatch.setattr(claims, "_chosen", overtaken)
 
     granted = roots(place(service, claim(query=f"resources=VCPU:2&required={TRAIT}")))
