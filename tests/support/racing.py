@@ -62,7 +62,7 @@ class Arena:
 
     ports: Sequence[int]
     db: Database
-    processes: Sequence[Process]
+    processes: Sequence[Process] = ()
     _clients: list[Client] = field(default_factory=list)
 
     def clients(self, count: int) -> list[Client]:
