@@ -44,7 +44,7 @@ def servers(urls: list[str]) -> Iterator[list[Site]]:
         sites = []
         for url in urls:
             folder = stack.enter_context(public_folder("placement-on-galera-"))
-            environment = deployment.prepare(folder, url)
+            environment = deployment.prepare(folder, url) | {"OS_INSIGHT__ENABLED": "true"}
             sites.append(stack.enter_context(deployment.builtin(folder, environment)))
         yield sites
 
