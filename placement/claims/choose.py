@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ from placement.search.index_set import Indexes
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import Turn, prospect, search
 from placement.search.work import Work, WorkEnded
+
+_Kind = tuple[int, tuple[str, ...]]
 
 Strategy = Literal["any", "spread", "pack"]
 
@@ -180,13 +183,18 @@ class _Chooser:
         if places is not None:
             return places
         assert self.refusal is not None
-        if self._are_too_many():
-            return replace(self.refusal, exact=True)
+        if self.refusal.exact:
+            return self.refusal
         places, complete = self._in_all_ways()
         return places or replace(self.refusal, exact=complete)
 
     def _pool_of(self, number: int) -> _Pool:
         return self._pools[id(self._wishes[number].request)]
+
+    def _kind(self, number: int) -> _Kind:
+        """Return what is the same for wishes that are interchangeable."""
+        wish = self._wishes[number]
+        return id(wish.request), wish.groups
 
     def _hardest_first(self) -> list[int]:
         """Return the numbers of the wishes in the order of placing; equal ones one after another."""
@@ -195,26 +203,26 @@ class _Chooser:
             key=lambda number: (
                 len(self._pool_of(number).roots),
                 -sum(sum(g.amounts.values()) for g in self._wishes[number].request.groups),
-                id(self._wishes[number].request),
-                self._wishes[number].groups,
+                self._kind(number),
             ),
         )
 
     def _in_some_order(self, work: Work) -> list[Place] | None:
-        order, moved = self._hardest_first(), set[int]()
+        order, moved = self._hardest_first(), set[_Kind]()
         for _ in range(RESTARTS):
             places, failed = self._attempt(order)
             if failed is None:
                 return [places[number] for number in range(len(order))]
             kept_out = tuple(sorted(self._kept_out))
-            self.refusal = self.refusal or Refusal(failed, self._cloud, False, kept_out)
-            if not work.look():
+            if self.refusal is None:
+                self.refusal = Refusal(failed, self._cloud, self._are_too_many(), kept_out)
+            if self.refusal.exact or not work.look():
                 return None
             if self._ban_domain(failed):
                 continue
-            if failed in moved:
+            if self._kind(failed) in moved:
                 return None
-            moved.add(failed)
+            moved.add(self._kind(failed))
             for banned in self._banned.values():
                 banned.clear()
             order = [failed, *(number for number in order if number != failed)]
@@ -232,10 +240,13 @@ class _Chooser:
     def _attempt(self, order: Sequence[int]) -> tuple[dict[int, Place], int | None]:
         """Place the wishes in this order; return their places, and the first that found none."""
         self._begin()
-        turns = {key: _Turns(pool.keys) for key, pool in self._pools.items()}
+        turns: dict[_Kind, _Turns] = {}
         places: dict[int, Place] = {}
         for number in order:
-            place = self._best(number, turns[id(self._wishes[number].request)])
+            kind = self._kind(number)
+            if kind not in turns:
+                turns[kind] = _Turns(self._pool_of(number).keys)
+            place = self._best(number, turns[kind])
             if place is None:
                 return places, number
             places[number] = place
@@ -244,25 +255,23 @@ class _Chooser:
         return places, None
 
     def _best(self, number: int, turns: _Turns) -> Place | None:
-        """Return the place of a wish in the best tree that has one."""
-        pool, found = self._pool_of(number), None
-        put_back: list[tuple[float, int]] = []
+        """Return the place of a wish in the best tree that has one.
+
+        A tree that is full, or that a rule excludes, has no further turn: an attempt gives nothing back.
+        """
+        pool = self._pool_of(number)
         self._kept_out = set()
-        while found is None and (turn := turns.next()):
+        while turn := turns.next():
             key, position = turn
             root = int(pool.roots[position])
             if root in self._touched and (fresh := self._key(pool, position)) > key:
                 turns.put_back(fresh, position)
-                continue
-            if self._admits(number, root):
-                found = next(self._candidates(pool, position, 1), None)
-                if found is None:
-                    # The tree is full: nothing is given back in this attempt.
-                    continue
-            put_back.append(turn)
-        for turn in put_back:
-            turns.put_back(*turn)
-        return found
+            elif self._admits(number, root) and (
+                found := next(self._candidates(pool, position, 1), None)
+            ):
+                turns.put_back(key, position)
+                return found
+        return None
 
     # -- all ways --
 
@@ -271,10 +280,9 @@ class _Chooser:
         numbers: dict[int, list[int]] = {}
         for number, wish in enumerate(self._wishes):
             numbers.setdefault(id(wish.request), []).append(number)
-        self._begin()
         for equal in numbers.values():
             request = self._wishes[equal[0]].request
-            found = pack(self._cloud, request, self._known, COUNTING_SEARCHES, self._work)
+            found = pack(self._start, request, self._known, COUNTING_SEARCHES, self._work)
             if found.exact and self._most(found.counts, equal) < len(equal):
                 return True
         return False
@@ -282,19 +290,20 @@ class _Chooser:
     def _most(self, counts: NDArray[np.int64], equal: Sequence[int]) -> int:
         """Return how many of equal wishes fit, by how often they fit in each tree, at the most."""
         most = int(np.minimum(counts, len(equal)).sum())
-        first = self._wishes[equal[0]]
-        if any(self._wishes[number].groups != first.groups for number in equal):
+        groups = self._wishes[equal[0]].groups
+        if any(self._wishes[number].groups != groups for number in equal):
             return most
-        for name in first.groups:
-            state, taken = self._states[name], Counter[str]()
-            if state.rule.rule == "apart" and not state.rule.of:
-                for domains in state.members:
-                    taken.update(domains)
-                left = (
-                    min(int(counts[root]), state.rule.at_most - taken[str(self._start.uuids[root])])
-                    for root in np.flatnonzero(counts).tolist()
-                )
-                most = min(most, sum(max(each, 0) for each in left))
+        for name in groups:
+            state, room = self._states[name], Counter[str]()
+            for root in np.flatnonzero(counts).tolist():
+                room.update(dict.fromkeys(self._domains(name, root), int(counts[root])))
+            taken = Counter(domain for domains in state.members for domain in domains)
+            if state.rule.rule == "apart":
+                left = (min(room[each], max(state.rule.at_most - taken[each], 0)) for each in room)
+                most = min(most, sum(left))
+            else:
+                common = (room[each] for each in room if taken[each] == len(state.members))
+                most = min(most, max(common, default=0))
         return most
 
     def _in_all_ways(self) -> tuple[list[Place] | None, bool]:
@@ -323,15 +332,11 @@ class _Chooser:
             if len(placed) == len(order):
                 return [place for _, place in sorted(zip(order, placed, strict=True))], True
             following = order[len(placed)]
-            equal = self._is_equal(number, following)
+            equal = self._kind(number) == self._kind(following)
             ways.append(self._ways(following, position if equal else 0))
             if not self._work.look():
                 break
         return None, False
-
-    def _is_equal(self, one: int, other: int) -> bool:
-        mine, theirs = self._wishes[one], self._wishes[other]
-        return mine.request is theirs.request and mine.groups == theirs.groups
 
     def _ways(self, number: int, first: int) -> Iterator[tuple[int, Place]]:
         """Yield the places of a wish in the trees from this position on, as the cloud is at each moment."""
@@ -358,10 +363,26 @@ class _Chooser:
         alone = np.where(turns.single, turns.provider, -1)
         if self._strategy == "any":
             return _Pool(request, turns.anchor, np.arange(len(alone), dtype=np.float64), alone)
-        keys = np.array([self._fullness(request, root) for root in turns.anchor.tolist()])
+        parts = [self._used_parts[name][turns.anchor] for name in sorted(request.names.classes)]
+        keys = np.maximum.reduce(parts) * (-1 if self._strategy == "pack" else 1)
         ties = np.random.default_rng(self._draw.getrandbits(63)).random(len(keys))
         order = np.lexsort((ties, keys))
         return _Pool(request, turns.anchor[order], keys[order], alone[order])
+
+    @cached_property
+    def _used_parts(self) -> Mapping[str, NDArray[np.float64]]:
+        """By class that is asked for, the used part of each tree by its root, before anything is placed."""
+        names = {name for wish in self._wishes for name in wish.request.names.classes}
+        amounts = {name: np.zeros((2, self._start.size)) for name in names}
+        roots = self._start.roots.tolist()
+        for index, inventories in enumerate(self._start.inventories):
+            for name, capacity, used, _ in inventories:
+                if name in amounts:
+                    amounts[name][:, roots[index]] += used, capacity
+        return {
+            name: np.divide(used, total, out=np.zeros(len(used)), where=total > 0)
+            for name, (used, total) in amounts.items()
+        }
 
     def _key(self, pool: _Pool, position: int) -> float:
         """Return what orders a tree now: the smallest is the best."""

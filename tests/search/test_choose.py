@@ -6,6 +6,8 @@ from itertools import product
 from random import Random
 from typing import NamedTuple
 
+import pytest
+
 from placement.claims.choose import GroupState, Place, Refusal, Wish, choose
 from placement.claims.group_rules import Domains, GroupRule
 from placement.inventory_record import InventoryRecord
@@ -191,3 +193,27 @@ def test_refusal_without_time_is_exact_only_where_nothing_fits(draw: Random) -> 
     found = chosen(case, draw, Work(limit=draw.randint(0, 30)))
 
     assert not (isinstance(found, Refusal) and found.exact and fits(case))
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked"),
+    [
+        (None, 40 + 1),
+        (GroupRule("apart", 3), 30 + 1),
+        (GroupRule("apart", 7, RACKS), 14 + 1),
+        (GroupRule("together", 1, RACKS), 20 + 1),
+    ],
+)
+def test_more_equal_claims_than_fit_are_refused_for_certain(
+    rule: GroupRule | None, asked: int
+) -> None:
+    """By counting: there are more ways than can be tried. One claim less fits."""
+    hosts = [Host(4, (4,), frozenset([RACKS[number % 2]])) for number in range(10)]
+    groups = ("g",) if rule else ()
+    case = Case(hosts, [Asked(1, 1, groups)] * asked, {"g": rule} if rule else {}, {"g": []})
+
+    refused = chosen(case, Random(1))
+
+    assert isinstance(refused, Refusal)
+    assert refused.exact
+    assert len(chosen(case._replace(asked=case.asked[1:]), Random(1))) == asked - 1
