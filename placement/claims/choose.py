@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from placement.claims.group_rules import Domains, GroupRule, Occupancy
 from placement.insight.packing import pack
 from placement.search.candidate import Candidate, Combination
-from placement.search.cloud import Cloud
+from placement.search.cloud import SHARING_TRAIT, Cloud
 from placement.search.index_set import Indexes
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import Turn, prospect, search
@@ -53,9 +53,13 @@ class Wish:
 
 
 class Place(NamedTuple):
-    """Where a wish goes, by provider indexes: the root of its tree, amounts by class, providers by group."""
+    """Where a wish goes, by provider indexes: the root of its tree, amounts by class, providers by group.
+
+    ``trees``: the roots that count for groups (:func:`placement.claims.service.domains_by_member`).
+    """
 
     root: int
+    trees: tuple[int, ...]
     allocations: Mapping[int, Mapping[str, int]]
     mappings: Mapping[str, tuple[int, ...]]
 
@@ -156,6 +160,7 @@ class _Chooser:
         self._start, self._known, self._wishes, self._states = cloud, known, wishes, groups
         self._kept_out: set[str] = set()
         self._all_seen = True
+        self._shares = cloud.has_trait(SHARING_TRAIT)
         self._strategy, self._work, self._draw = strategy, work, draw
         self._pools: dict[int, _Pool] = {}
         self._banned: dict[str, set[Domains]] = {name: set() for name in groups}
@@ -266,8 +271,10 @@ class _Chooser:
             root = int(pool.roots[position])
             if root in self._touched and (fresh := self._key(pool, position)) > key:
                 turns.put_back(fresh, position)
-            elif self._admits(number, root) and (
-                found := next(self._candidates(pool, position, 1), None)
+            elif (
+                self._admits(number, root)
+                and (found := next(self._candidates(pool, position, 1), None))
+                and self._admits(number, *found.trees)
             ):
                 turns.put_back(key, position)
                 return found
@@ -291,7 +298,7 @@ class _Chooser:
         """Return how many of equal wishes fit, by how often they fit in each tree, at the most."""
         most = int(np.minimum(counts, len(equal)).sum())
         groups = self._wishes[equal[0]].groups
-        if any(self._wishes[number].groups != groups for number in equal):
+        if self._shares or any(self._wishes[number].groups != groups for number in equal):
             return most
         for name in groups:
             state, room = self._states[name], Counter[str]()
@@ -342,11 +349,13 @@ class _Chooser:
         """Yield the places of a wish in the trees from this position on, as the cloud is at each moment."""
         pool = self._pool_of(number)
         for position in range(first, len(pool.roots)):
-            if self._admits(number, int(pool.roots[position])):
+            # What sharing providers serve may be nothing of this tree.
+            if self._shares or self._admits(number, int(pool.roots[position])):
                 places = list(self._candidates(pool, position, MOST_IN_TREE))
                 self._all_seen &= len(places) < MOST_IN_TREE
                 for place in places:
-                    yield position, place
+                    if self._admits(number, *place.trees):
+                        yield position, place
 
     # -- trees --
 
@@ -415,16 +424,21 @@ class _Chooser:
             yield self._place(root, candidate)
 
     def _place(self, root: int, candidate: Candidate) -> Place:
-        return Place(root, candidate.allocations, candidate.mappings)
+        cloud, allocations = self._start, candidate.allocations
+        own = {int(cloud.roots[i]) for i in allocations if SHARING_TRAIT not in cloud.traits[i]}
+        trees = own or {int(cloud.roots[index]) for index in allocations}
+        return Place(root, tuple(trees), allocations, candidate.mappings)
 
-    def _domains(self, name: str, root: int) -> Domains:
+    def _domains(self, name: str, *roots: int) -> Domains:
         state = self._states[name]
-        return state.rule.domains([str(self._start.uuids[root])], state.aggregates)
+        return state.rule.domains(
+            [str(self._start.uuids[root]) for root in roots], state.aggregates
+        )
 
-    def _admits(self, number: int, root: int) -> bool:
-        """Tell whether the rules of its groups let a wish go into this tree."""
+    def _admits(self, number: int, *roots: int) -> bool:
+        """Tell whether the rules of its groups let a wish go into these trees."""
         for name in self._wishes[number].groups:
-            domains, occupied = self._domains(name, root), self._occupied[name]
+            domains, occupied = self._domains(name, *roots), self._occupied[name]
             banned = not occupied.members and domains in self._banned[name]
             if banned or not occupied.admits(domains):
                 self._kept_out.add(name)
@@ -440,6 +454,6 @@ class _Chooser:
             self._touched[int(self._cloud.roots[index])] += times
         for name in self._wishes[number].groups:
             if times > 0:
-                self._occupied[name].add(self._domains(name, place.root))
+                self._occupied[name].add(self._domains(name, *place.trees))
             else:
                 self._occupied[name].remove_last()

@@ -196,10 +196,12 @@ Shape = tuple[int | None, int, frozenset[str], frozenset[str]]
 class _Plan:
     """Chosen places, and what they depend on: providers by id, as they were when the log was so.
 
+    ``trees``: of each place, the uuids of the roots that count for groups.
     ``revision``: of the provider, if it is only one.
     """
 
     granted: Sequence[Granted]
+    trees: Sequence[Sequence[str]]
     rules: Mapping[str, GroupRule]
     member_roots: frozenset[str]
     shapes: Mapping[int, Shape]
@@ -271,7 +273,8 @@ def _chosen(
         revision = None
         if len(shapes) == 1:
             revision = int(cloud.revisions[found[0].root])
-        return _Plan(granted, rules, roots, shapes, log, revision)
+        trees = [[str(cloud.uuids[root]) for root in place.trees] for place in found]
+        return _Plan(granted, trees, rules, roots, shapes, log, revision)
 
     with unknown_names_refused():
         found = picture.read_logged(names, on_cloud)
@@ -481,10 +484,9 @@ def _require_rules(
             group_rows.redefine(tx, row.id, rule.rule, rule.at_most, rule.of)
     for name, group in _groups(tx, order, plan.rules, rows, members).items():
         occupied = Occupancy.of(group.state.rule, group.state.members)
-        for claim, granted in zip(order.claims, plan.granted, strict=True):
+        for claim, trees in zip(order.claims, plan.trees, strict=True):
             if name in claim.groups:
-                root = granted.root_provider_uuid
-                occupied.add(group.state.rule.domains([root], group.state.aggregates))
+                occupied.add(group.state.rule.domains(trees, group.state.aggregates))
         if not occupied.kept or not group.roots <= plan.member_roots:
             raise _Overtaken
 
