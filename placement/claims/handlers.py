@@ -21,6 +21,8 @@ from placement.web.request import Request
 from placement.web.response import json_response
 from placement.web.validation import is_uuid_like, normalized_uuid
 
+GROUPS = "/-/groups/"
+
 CERTAINTY = {True: "They do not fit together.", False: "It is not certain that none exists."}
 
 
@@ -83,7 +85,7 @@ def _confirmed(request: Request, generations: Mapping[str, int]) -> Response:
 def show_group(request: Request) -> Response:
     """GET /-/groups/{name}"""
     request.read_query(schemas.NOTHING)
-    group = service.show_group(request.db, request.path_args["name"])
+    group = service.show_group(request.db, _group_in_path(request))
     rule: dict[str, Any] = {"rule": group.rule.rule, "level": group.rule.level}
     if group.rule.rule == "apart":
         rule["at_most"] = group.rule.at_most
@@ -120,6 +122,19 @@ def list_holds(request: Request) -> Response:
     ]
     following = shown[-1]["consumer_uuid"] if len(found) > limit else None
     return json_response(request, {"holds": shown, "next": following})
+
+
+def _group_in_path(request: Request) -> str:
+    """Return the name of a group as it was sent. Variables of routes have ``?`` for what is not ASCII."""
+    given = str(request.environ["PATH_INFO"]).removeprefix(GROUPS)
+    try:
+        name = given.encode("latin-1").decode()
+    except UnicodeError:
+        # wsgi-intercept, in the client inside a process, has decoded it already.
+        name = given
+    if "\0" in name:
+        raise service.GroupNotFound(name=request.path_args["name"])
+    return name
 
 
 # -- what is asked -------------------------------------------------------------------------------
