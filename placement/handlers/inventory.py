@@ -9,7 +9,7 @@ from placement.objects import inventory
 from placement.schemas import resource_provider as schemas
 from placement.schemas.resource_provider import GENERATION
 from placement.web.request import Request
-from placement.web.response import empty_response, json_response, link, newest, now
+from placement.web.response import empty_response, json_response, link, newest, now, shown_response
 
 MAY_BE_FULL_SINCE = (1, 26)
 
@@ -18,7 +18,7 @@ def list_inventories(request: Request) -> Response:
     """GET /resource_providers/{uuid}/inventories"""
     found = inventory.of_provider(request.db, request.path_args["uuid"])
     records = {shown.class_name: shown.record._asdict() for shown in found.records}
-    return json_response(
+    return shown_response(
         request,
         {GENERATION: found.generation, "inventories": records},
         last_modified=newest(shown.modified_at for shown in found.records) if records else None,
@@ -74,7 +74,7 @@ def show_inventory(request: Request) -> Response:
         request.db, request.path_args["uuid"], request.path_args["resource_class"]
     )
     body = _document(generation, shown.record)
-    return json_response(request, body, last_modified=newest([shown.modified_at]))
+    return shown_response(request, body, last_modified=newest([shown.modified_at]))
 
 
 def update_inventory(request: Request) -> Response:

@@ -8,14 +8,14 @@ from placement.errors import MalformedRequest
 from placement.objects import resource_class
 from placement.schemas.resource_provider import CUSTOM_CLASS
 from placement.web.request import Request
-from placement.web.response import empty_response, json_response, link, newest
+from placement.web.response import empty_response, json_response, link, newest, shown_response
 
 
 def list_classes(request: Request) -> Response:
     """GET /resource_classes"""
     classes = resource_class.every(request.db)
     body = {"resource_classes": [_document(request, each.name) for each in classes]}
-    return json_response(request, body, last_modified=newest(each.modified_at for each in classes))
+    return shown_response(request, body, last_modified=newest(each.modified_at for each in classes))
 
 
 def create_class(request: Request) -> Response:
@@ -29,7 +29,7 @@ def show_class(request: Request) -> Response:
     """GET /resource_classes/{name}"""
     found = resource_class.show(request.db, request.path_args["name"])
     body = _document(request, found.name)
-    return json_response(request, body, last_modified=newest([found.modified_at]))
+    return shown_response(request, body, last_modified=newest([found.modified_at]))
 
 
 def rename_class(request: Request) -> Response:

@@ -25,7 +25,14 @@ from placement.search.cloud import Cloud
 from placement.search.index_set import Indexes
 from placement.web.microversion import Version
 from placement.web.request import Request
-from placement.web.response import empty_response, json_response, link, newest, now
+from placement.web.response import (
+    empty_response,
+    json_response,
+    link,
+    newest,
+    now,
+    shown_response,
+)
 from placement.web.validation import normalized_uuid
 
 TREES_SHOWN_SINCE = (1, 14)
@@ -55,11 +62,11 @@ def list_providers(request: Request) -> Response:
         providers = provider_search.look_up(request.db, query)
         body = _listed([document(each, form) for each in providers])
         moments = [each.modified_at for each in providers]
-        return json_response(request, body, last_modified=newest(moments))
+        return shown_response(request, body, last_modified=newest(moments))
     body, modified_at = provider_search.search(
         request.picture, query, lambda cloud, found: _found_in(cloud, found, form)
     )
-    return json_response(request, body, last_modified=newest([modified_at]))
+    return shown_response(request, body, last_modified=newest([modified_at]))
 
 
 def provider_query(query: MultiDict, version: Version) -> ProviderQuery:
@@ -99,7 +106,9 @@ def create_provider(request: Request) -> Response:
 
 def show_provider(request: Request) -> Response:
     """GET /resource_providers/{uuid}"""
-    return _shown(request, resource_provider.show(request.db, request.path_args["uuid"]))
+    provider = resource_provider.show(request.db, request.path_args["uuid"])
+    body, modified_at = document(provider, _form(request)), newest([provider.modified_at])
+    return shown_response(request, body, last_modified=modified_at)
 
 
 def update_provider(request: Request) -> Response:
@@ -133,7 +142,8 @@ def _shown(request: Request, provider: ProviderRow, location: str | None = None)
 def list_aggregates(request: Request) -> Response:
     """GET /resource_providers/{uuid}/aggregates"""
     found = resource_provider.aggregates(request.db, request.path_args["uuid"])
-    return _aggregates(request, found.uuids, found.generation)
+    body = _aggregates(request, found.uuids, found.generation)
+    return shown_response(request, body, last_modified=now())
 
 
 def replace_aggregates(request: Request) -> Response:
@@ -145,14 +155,14 @@ def replace_aggregates(request: Request) -> Response:
     generation = resource_provider.replace_aggregates(
         request.db, request.path_args["uuid"], uuids, generation=known
     )
-    return _aggregates(request, uuids, generation)
+    return json_response(request, _aggregates(request, uuids, generation), last_modified=now())
 
 
-def _aggregates(request: Request, uuids: Sequence[str], generation: int) -> Response:
+def _aggregates(request: Request, uuids: Sequence[str], generation: int) -> dict[str, object]:
     body: dict[str, object] = {"aggregates": uuids}
     if request.version >= GENERATION_SINCE:
         body[schemas.GENERATION] = generation
-    return json_response(request, body, last_modified=now())
+    return body
 
 
 # -- providers in JSON (section 3.1) -------------------------------------------------------------

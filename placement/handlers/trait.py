@@ -11,7 +11,7 @@ from placement.objects import trait
 from placement.objects.trait import ProviderTraits, TraitQuery, TraitRow
 from placement.schemas import resource_provider as schemas
 from placement.web.request import Request
-from placement.web.response import empty_response, json_response, link, newest
+from placement.web.response import empty_response, json_response, link, newest, shown_response
 
 
 def list_traits(request: Request) -> Response:
@@ -20,10 +20,10 @@ def list_traits(request: Request) -> Response:
     if wanted == TraitQuery():
         every = request.traits.listing()
         body = {"traits": every.names}
-        return json_response(request, body, last_modified=newest([every.modified_at]))
+        return shown_response(request, body, last_modified=newest([every.modified_at]))
     traits = trait.find(request.db, wanted)
     body = {"traits": [found.name for found in traits]}
-    return json_response(request, body, last_modified=_newest(traits))
+    return shown_response(request, body, last_modified=_newest(traits))
 
 
 def _trait_query(query: MultiDict) -> TraitQuery:
@@ -69,7 +69,8 @@ def delete_trait(request: Request) -> Response:
 
 def list_provider_traits(request: Request) -> Response:
     """GET /resource_providers/{uuid}/traits"""
-    return _shown(request, trait.of_provider(request.db, request.path_args["uuid"]))
+    found = trait.of_provider(request.db, request.path_args["uuid"])
+    return shown_response(request, _document(found), last_modified=_newest(found.traits))
 
 
 def replace_provider_traits(request: Request) -> Response:
@@ -81,7 +82,7 @@ def replace_provider_traits(request: Request) -> Response:
         body["traits"],
         generation=int(body[schemas.GENERATION]),
     )
-    return _shown(request, replaced)
+    return json_response(request, _document(replaced), last_modified=_newest(replaced.traits))
 
 
 def delete_provider_traits(request: Request) -> Response:
@@ -90,9 +91,8 @@ def delete_provider_traits(request: Request) -> Response:
     return empty_response(request)
 
 
-def _shown(request: Request, found: ProviderTraits) -> Response:
-    body = {"traits": [each.name for each in found.traits], schemas.GENERATION: found.generation}
-    return json_response(request, body, last_modified=_newest(found.traits))
+def _document(found: ProviderTraits) -> dict[str, object]:
+    return {"traits": [each.name for each in found.traits], schemas.GENERATION: found.generation}
 
 
 def _newest(traits: Iterable[TraitRow]) -> datetime:

@@ -1,5 +1,6 @@
 """Successful responses: JSON bytes, cache headers, links (specification 01 sections 3.4, 10 and 11)."""
 
+import hashlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -37,6 +38,27 @@ def json_response(
     headers = [("Content-Type", "application/json"), ("Content-Length", str(length))]
     headers += _cache_headers(request, last_modified) + _location(request, location)
     return Response(status=status, headerlist=headers, app_iter=pieces)
+
+
+def shown_response(
+    request: Request, body: Any, *, last_modified: datetime | EllipsisType | None = ...
+) -> Response:
+    """Return the JSON of something that is read again and again, with the checksum of its bytes as its tag.
+
+    304 if the client has it. A date would not do: it has seconds only, and a list that lost a member keeps its date.
+    """
+    response = json_response(request, body, last_modified=last_modified)
+    if request.version < CACHE_HEADERS_SINCE:
+        return response
+    checksum = hashlib.sha256()
+    for piece in response.app_iter:
+        checksum.update(piece)
+    tag = checksum.hexdigest()
+    response.headerlist.append(("ETag", f'"{tag}"'))
+    if tag not in request.known_tags():
+        return response
+    kept = [each for each in response.headerlist if not each[0].startswith("Content-")]
+    return Response(status=304, headerlist=kept, app_iter=[])
 
 
 def tagged_response(request: Request, body: Any, tag: str) -> Response:
