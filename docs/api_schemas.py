@@ -55,6 +55,7 @@ QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
     ("/traits", "GET"): resource_provider.GET_TRAITS,
     ("/usages", "GET"): allocation.USAGES_QUERY,
     ("/-/capacity", "GET"): insight.CAPACITY,
+    ("/-/capacity/history", "GET"): insight.HISTORY,
     ("/-/explain", "GET"): insight.EXPLAIN,
     ("/-/groups/{name}", "GET"): claims.NOTHING,
     ("/-/holds", "GET"): claims.HOLDS,
@@ -266,6 +267,17 @@ SCHEMAS: dict[str, Json] = {
         {"shapes": _map_of(reference_to("Capacity")), "complete": BOOLEAN}
     ),
     "Capacities": {"anyOf": [reference_to("Capacity"), reference_to("CapacityOfShapes")]},
+    "CapacityHistory": _object(
+        {
+            "shape": STRING,
+            "records": _list_of(_object({"at": STRING, "count": INTEGER})),
+            "forecast": _nullable(
+                _object(
+                    {"records": INTEGER, "per_day": {"type": "number"}, "runs_out_at": NULLABLE}
+                )
+            ),
+        }
+    ),
     "Outcome": _object(
         {
             "before": reference_to("State"),
@@ -494,6 +506,7 @@ ANSWERS: dict[str, dict[int, str | None]] = {
     "show_usages": {200: "Usages"},
     "reshape": {204: None},
     "capacity": {200: "Capacities"},
+    "capacity_history": {200: "CapacityHistory"},
     "explain": {200: "Explanation"},
     "try_out": {200: "Outcome"},
     "survival": {200: "Survival"},

@@ -11,7 +11,7 @@ from oslo_config import cfg
 from tqdm import tqdm
 
 from placement import conf as configuration
-from placement.cmd import audit, config_check, progress
+from placement.cmd import audit, capacity_record, config_check, progress
 from placement.cmd.database_command import DatabaseCommand
 from placement.db import coexistence_rows, invariants, online_migrations, schema
 from placement.db.database import Database, Snapshot
@@ -64,6 +64,16 @@ class _ManageCommand(DatabaseCommand):
         # Without a command, print help instead of a usage error.
         subparsers.required = False
         audit.add_parser(subparsers).set_defaults(action=self.audit, opens_database=True)
+        capacity = subparsers.add_parser(
+            "capacity", help="Record how many more of each shape of [insight]/shapes_file fit"
+        )
+        capacity.set_defaults(action=lambda: _print_help(capacity))
+        self._add(
+            capacity.add_subparsers(title="actions"),
+            "record",
+            self.record_capacity,
+            "Count the shapes and record it, for /-/capacity/history; records are kept for a year.",
+        )
         config = config_check.add_parser(
             subparsers, lambda: config_check.run(self.conf, self.conf.command.before)
         )
@@ -192,6 +202,11 @@ class _ManageCommand(DatabaseCommand):
         except audit.AuditError as error:
             print(f"{self.conf.prog}: {error}", file=sys.stderr)
             return audit.TROUBLE
+
+    def record_capacity(self) -> int:
+        """Record how many more of each shape fit."""
+        schema.require_usable(self.database)
+        return capacity_record.run(self.conf, self.database)
 
     def check(self) -> int:
         """Verify the invariants, and repair them if asked."""

@@ -283,3 +283,22 @@ consumer_holds = Table(
     Index("consumer_holds_expires_at_idx", "expires_at"),
     **TABLE_OPTIONS,
 )
+
+# How many more of a shape fitted (specification 07 section 3.2).
+capacity_records = Table(
+    "capacity_records",
+    metadata,
+    Column(
+        "shape",
+        String(64).with_variant(
+            mysql.VARCHAR(64, charset="ascii", collation="ascii_bin"), "mysql", "mariadb"
+        ),
+        nullable=False,
+    ),
+    # Milliseconds since the epoch, by the clock of the database.
+    Column("recorded_at", BigInteger, nullable=False, autoincrement=False),
+    Column("placements", BigInteger, nullable=False),
+    PrimaryKeyConstraint("shape", "recorded_at"),
+    Index("capacity_records_recorded_at_idx", "recorded_at"),
+    **TABLE_OPTIONS,
+)

@@ -33,6 +33,7 @@ REVISIONS = (
     "9ec573870318",
     "4b7e1d90c6a2",
     "6f1c8a3e5d92_4b7e1d90c6a2",
+    "a4d7f2609b3e_4b7e1d90c6a2",
 )
 """Every revision, oldest first. They stand here so that a start needs no migration scripts.
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
 from pathlib import PurePosixPath
@@ -18,8 +19,9 @@ from placement.handlers.candidate_query import GROUP_KEY
 from placement.handlers.query_syntax import ANY_PREFIX, ANY_TRAITS_SINCE
 from placement.handlers.resource_provider import provider_query
 from placement.handlers.search_bounds import bounded
-from placement.insight import obstacles, questions, schemas, trees, what_if
+from placement.insight import history, obstacles, questions, schemas, trees, what_if
 from placement.insight import survival as survivals
+from placement.insight.history import Forecast
 from placement.insight.packing import Packing
 from placement.insight.questions import Diagnosis, Explanation, PlaceCount, ShapeNotFound
 from placement.insight.remedies import Piece, RelaxableRequest, Relaxation, Remedies
@@ -108,6 +110,21 @@ def _capacity_of_shapes(request: Request) -> Response:
         return json_response(request, documents[name])
     complete = all(document["complete"] for document in documents.values())
     return json_response(request, {"shapes": documents, "complete": complete})
+
+
+def capacity_history(request: Request) -> Response:
+    """Say how often a shape fitted when it was recorded, and when it runs out at this rate."""
+    name = request.read_query(schemas.HISTORY)["shape"]
+    if name not in request.shapes:
+        raise ShapeNotFound(name=name)
+    records = history.history(request.db, name)
+    line = history.forecast(records)
+    document = {
+        "shape": name,
+        "records": [{"at": _time(at), "count": count} for at, count in records],
+        "forecast": None if line is None else _forecast(line),
+    }
+    return json_response(request, document)
 
 
 def try_out(request: Request) -> Response:
@@ -350,6 +367,19 @@ def _capacity(packing: Packing, places: Iterable[PlaceCount]) -> dict[str, Any]:
         "stranded": packing.stranded,
         "largest": packing.largest,
     }
+
+
+def _forecast(line: Forecast) -> dict[str, Any]:
+    runs_out_at = None if line.runs_out_at is None else _time(line.runs_out_at)
+    return {
+        "records": line.records,
+        "per_day": round(line.per_day, 6),
+        "runs_out_at": runs_out_at,
+    }
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _steps(

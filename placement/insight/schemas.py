@@ -44,6 +44,7 @@ CAPACITY_OWN = {
 }
 CAPACITY = _beside(CAPACITY_OWN, without=("limit",))
 CAPACITY_OF_SHAPES = Schema(closed(CAPACITY_OWN, "shape"))
+HISTORY = Schema(closed({"shape": CAPACITY_OWN["shape"]}, "shape"))
 SHAPE = _beside({}, without=("limit",))
 
 SURVIVAL = Schema(

@@ -118,7 +118,11 @@ GUARDED = {
     "usages": ("Show the usages of a project.", "GET /usages"),
     "reshaper:reshape": ("Move inventories and allocations between providers.", "POST /reshaper"),
     "insight:explain": ("Ask why a request has no allocation candidate.", "GET /-/explain"),
-    "insight:capacity": ("Ask how often a request would fit.", "GET /-/capacity"),
+    "insight:capacity": (
+        "Ask how often a request would fit, and did.",
+        "GET /-/capacity",
+        "GET /-/capacity/history",
+    ),
     "insight:what_if": ("Ask what a change would do.", "POST /-/what-if"),
     "insight:survival": (
         "Ask whether the consumers of any one host would fit elsewhere.",

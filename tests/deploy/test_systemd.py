@@ -1,5 +1,6 @@
 """The unit file that we ship is one that systemd accepts."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,23 +13,25 @@ from tests.support.processes import require_program
 pytestmark = pytest.mark.deploy
 
 
-def test_the_unit_is_accepted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names", [["placement.service"], ["placement-capacity.timer", "placement-capacity.service"]]
+)
+def test_the_unit_is_accepted(tmp_path: Path, names: list[str]) -> None:
     analyze = require_program("systemd-analyze")
-    unit = tmp_path / "placement.service"
-    # The unit is checked down to the program, which need not be installed for the system here.
-    unit.write_text(
-        shipped(
-            "systemd/placement.service",
-            tmp_path,
-            **{"/usr/bin/uwsgi": sys.executable, "/usr/bin/placement-manage": sys.executable},
+    for name in names:
+        # The unit is checked down to the program, which need not be installed for the system here.
+        text = re.sub(
+            "/usr/bin/(uwsgi|placement-manage)",
+            sys.executable,
+            shipped(f"systemd/{name}", tmp_path),
         )
-    )
+        (tmp_path / name).write_text(text)
     done = subprocess.run(
-        [analyze, "verify", "--man=no", unit],
+        [analyze, "verify", "--man=no", tmp_path / names[0]],
         check=False,
         capture_output=True,
         text=True,
         timeout=60,
     )
-    complaints = [line for line in done.stderr.splitlines() if "placement.service" in line]
+    complaints = [line for line in done.stderr.splitlines() if "placement" in line]
     assert (done.returncode, complaints) == (0, [])

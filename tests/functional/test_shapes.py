@@ -1,12 +1,24 @@
-"""Shapes: how many more of each named request fit (07 section 3.1)."""
+"""Shapes: how many more of each named request fit, and how it went (07 sections 3.1 and 3.2)."""
 
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import update
 
+from placement.cmd import capacity_record
+from placement.db import models
+from placement.db.capacity_rows import DAY_MS, CapacityRecord
+from placement.insight.history import forecast
 from tests.search import worlds
+from tests.support import databases
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
 
@@ -131,3 +143,120 @@ def samples(service: Service, name: str) -> dict[tuple[str, ...], float]:
         for sample in family.samples
         if sample.name == name
     }
+
+
+# -- what was recorded ------------------------------------------------------------------------------
+
+DAY_S = 86_400
+
+
+@pytest.fixture(params=databases.KINDS)
+def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
+    """A host with room for ten small ones."""
+    databases.require(request.param)
+    file = shapes_in(tmp_path, f"small: {SMALL}\nlarge: {LARGE}\n")
+    with running(request.param, insight__enabled=True, insight__shapes_file=file) as service:
+        World(service).host(VCPU=10, MEMORY_MB=20)
+        yield service
+
+
+def move_back(service: Service, seconds: int) -> None:
+    """Let all records be so much older."""
+    table = models.capacity_records
+    older = update(table).values(recorded_at=table.c.recorded_at - 1000 * seconds)
+    with service.db.engine.begin() as connection:
+        connection.execute(older)
+
+
+def history_of(service: Service, shape: str) -> Any:
+    answer = service.request("GET", f"/-/capacity/history?shape={shape}")
+    assert answer.status_int == 200, answer.text
+    return answer.json
+
+
+def test_what_is_recorded_is_told_with_a_straight_line(
+    recorded: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two fewer each day: the last eight are gone four days after the last record."""
+    assert history_of(recorded, "small") == {"shape": "small", "records": [], "forecast": None}
+    for left in (10, 8):
+        assert capacity_record.run(recorded.conf, recorded.db) == 0
+        assert f"small: {left}\n" in capsys.readouterr().out
+        if left == 10:
+            move_back(recorded, DAY_S)
+            host = recorded.request("GET", "/resource_providers").json["resource_providers"][0]
+            World(recorded).claim({host["uuid"]: {"VCPU": 2, "MEMORY_MB": 4}})
+
+    told = history_of(recorded, "small")
+    first, last = (datetime.fromisoformat(each["at"]) for each in told["records"])
+    assert [each["count"] for each in told["records"]] == [10, 8]
+    assert abs(last - datetime.now(UTC)) < timedelta(minutes=5)
+    assert abs(last - first - timedelta(days=1)) < timedelta(minutes=5)
+    line = told["forecast"]
+    assert line["records"] == 2
+    assert line["per_day"] == pytest.approx(-2, rel=0.01)
+    end = datetime.fromisoformat(line["runs_out_at"])
+    assert abs(end - last - timedelta(days=4)) < timedelta(hours=1)
+    assert recorded.request("GET", "/-/capacity/history?shape=huge").status_int == 404
+
+
+def test_records_are_kept_for_a_year(recorded: Service) -> None:
+    for days in (200, 166, 0):
+        assert capacity_record.run(recorded.conf, recorded.db) == 0
+        move_back(recorded, days * DAY_S)
+    assert len(history_of(recorded, "large")["records"]) == 2
+
+
+def test_what_is_not_counted_to_the_end_is_not_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lower bound among counts would bend the line."""
+    text = (
+        "two: resources_A=VCPU:1&resources_B=VCPU:1&group_policy=isolate\nsmall: resources=DISK_GB:1\n"
+    )
+    settings = {
+        "insight__enabled": True,
+        "insight__shapes_file": shapes_in(tmp_path, text),
+        "insight__work_factor": 1,
+    }
+    with running(**settings) as service:
+        world = World(service)
+        for _ in range(12):
+            host = world.host(VCPU=4, DISK_GB=8)
+            world.provider(None, host, {"VCPU": 4})
+        assert capacity_record.run(service.conf, service.db) == 1
+        assert "two: not counted to the end" in capsys.readouterr().err
+        assert history_of(service, "two")["records"] == []
+        assert [each["count"] for each in history_of(service, "small")["records"]] == [96]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 60 * DAY_MS), st.integers(0, 10**6)),
+        min_size=1,
+        max_size=40,
+        unique_by=lambda pair: pair[0],
+    )
+)
+def test_the_line_is_that_of_least_squares(pairs: list[tuple[int, int]]) -> None:
+    """Through the last 30 days; nothing runs out of what does not fall."""
+    records = [CapacityRecord(*pair) for pair in sorted(pairs)]
+    line = forecast(records)
+    last = [each for each in records if each.recorded_at >= records[-1].recorded_at - 30 * DAY_MS]
+    if len(last) < 2:
+        assert line is None
+        return
+    assert line is not None and line.records == len(last)
+    days = np.array([each.recorded_at - last[-1].recorded_at for each in last]) / DAY_MS
+    matrix = np.stack([days - days.mean(), np.ones(len(days))], axis=1)
+    counts = np.array([each.placements for each in last], float)
+    slope, height = np.linalg.lstsq(matrix, counts, rcond=None)[0]
+    assert line.per_day == pytest.approx(slope, rel=1e-6, abs=1e-6)
+    if line.runs_out_at is not None:
+        at = (line.runs_out_at - last[-1].recorded_at) / DAY_MS
+        assert line.per_day < 0
+        assert line.per_day * (at - days.mean()) + height == pytest.approx(
+            0, abs=1e-3 * max(1, height)
+        )
+    else:
+        assert line.per_day >= 0 or -height / line.per_day > 36_000

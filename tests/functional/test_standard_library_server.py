@@ -120,6 +120,7 @@ STORY = [
     Asked("POST", "/allocations", 204, body={CONSUMER: held(2, consumer_generation=1)}),
     Asked("DELETE", "/allocations/{consumer_uuid}", 204, CONSUMER),
     Asked("GET", "/-/capacity", 200, query=QUERY),
+    Asked("GET", "/-/capacity/history", 404, query="?shape=none"),
     Asked("GET", "/-/explain", 200, query=QUERY),
     Asked("GET", "/-/metrics", 200),
     Asked("GET", "/-/survival", 200),

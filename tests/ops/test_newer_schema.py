@@ -12,7 +12,9 @@ from tests.ops.conftest import AT_HEAD, Command, at
 from tests.ops.test_startup import SYNC, Starter, start  # noqa: F401
 from tests.support.databases import opened, scratch_database
 
-OWN_HEAD = schema.parts(schema.HEAD)[0]
+HEAD = schema.HEAD
+OWN_HEAD = schema.parts(HEAD)[0]
+BEFORE_ANY_RELEASE = schema.REVISIONS[schema.REVISIONS.index(schema.RELEASE_HEADS[0]) - 1]
 NEXT = f"fedcba987654_{OWN_HEAD}"
 LATER = "0123456789ab_fedcba987654"
 
@@ -133,13 +135,13 @@ def test_sync_passes_over_no_release_while_workers_may_run(database: Database) -
     with pytest.raises(schema.SchemaError, match=rf"{EXPANDED} first.*db sync --stopped"):
         schema.sync(database, target=CONTRACTED)
 
-    assert schema.current(database) == OWN_HEAD
+    assert schema.current(database) == HEAD
     assert f"{EXPANDED} first" in announced(database)
     assert first_step(database, stopped=True) == EXPANDED
 
 
 @pytest.mark.usefixtures("two_releases_later")
-@at("a082b8bb98d0", schema.REVISIONS[-2])
+@at("a082b8bb98d0", BEFORE_ANY_RELEASE)
 def test_older_databases_are_upgraded_at_once(database: Database, revision: str) -> None:
     """Those of the OpenStack service, and those that no release of this one has left."""
     before = schema.REVISIONS.index(revision)

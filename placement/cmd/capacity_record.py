@@ -1,0 +1,34 @@
+"""placement-manage capacity record: how many more of each shape fit, for later (07 section 3.2)."""
+
+import sys
+
+from oslo_config import cfg
+
+from placement.advice import NotConfigured
+from placement.db.database import Database
+from placement.objects.picture import Picture
+
+RECORDED, TROUBLE = 0, 1
+
+
+def run(conf: cfg.ConfigOpts, database: Database) -> int:
+    """Count and record the shapes of the configuration, print them, and return the exit code."""
+    # Slow to import, and other commands do not need it.
+    from placement.insight import history, shapes
+
+    try:
+        given = shapes.read(conf)
+    except NotConfigured as error:
+        print(*error.args, sep="\n", file=sys.stderr)
+        return TROUBLE
+    if not given:
+        print("[insight]/shapes_file names no shapes.", file=sys.stderr)
+        return TROUBLE
+    picture = Picture(database, conf.placement_database.finish_after)
+    counts = history.record(database, picture, given, conf.insight.work_factor)
+    for name, count in counts.items():
+        if count is None:
+            print(f"{name}: not counted to the end, not recorded", file=sys.stderr)
+        else:
+            print(f"{name}: {count}")
+    return TROUBLE if None in counts.values() else RECORDED

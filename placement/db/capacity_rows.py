@@ -1,0 +1,53 @@
+"""How many more of each shape fitted, once in a while (specification 07 section 3.2).
+
+Times are milliseconds since the epoch, by the clock of the database.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, delete, select
+
+from placement.db import models
+from placement.db.database import Access, Transaction
+from placement.db.hold_rows import NOW
+from placement.db.statements import CompiledStatement
+
+_records = models.capacity_records
+
+DAY_MS = 86_400_000
+KEPT_MS = 365 * DAY_MS
+
+
+class CapacityRecord(NamedTuple):
+    """The number of placements at a time."""
+
+    recorded_at: int
+    placements: int
+
+
+def add(tx: Transaction, placements: Mapping[str, int]) -> None:
+    """Record the placements of each shape, and delete what is older than a year."""
+    now = int(tx.value(_NOW))
+    rows = [
+        {"shape": shape, "recorded_at": now, "placements": count}
+        for shape, count in placements.items()
+    ]
+    tx.insert_later(_records, rows)
+    tx.change_later(_DELETE, {"before": now - KEPT_MS})
+
+
+def newest(access: Access, shape: str, most: int) -> list[CapacityRecord]:
+    """Return the last records of a shape, oldest first. One statement."""
+    rows = access.rows(_NEWEST, {"shape": shape, "most": most})
+    return [CapacityRecord(int(at), int(count)) for at, count in rows][::-1]
+
+
+_NOW = CompiledStatement(select(NOW))
+_DELETE = CompiledStatement(delete(_records).where(_records.c.recorded_at < bindparam("before")))
+_NEWEST = CompiledStatement(
+    select(_records.c.recorded_at, _records.c.placements)
+    .where(_records.c.shape == bindparam("shape"))
+    .order_by(_records.c.recorded_at.desc())
+    .limit(bindparam("most"))
+)
