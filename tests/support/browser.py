@@ -53,7 +53,11 @@ class Visitor:
 
     def go(self, place: str) -> None:
         """Follow an address within the page."""
-        self.page.goto(f"{self.url}/-/explorer/{place}")
+        wanted = f"{self.url}/-/explorer/{place}"
+        if self.page.url != wanted:
+            # What the view that is left has said is not waited for.
+            self.page.evaluate("document.querySelector('.status')?.replaceChildren()")
+        self.page.goto(wanted)
         self.settle()
 
     def settle(self) -> None:
