@@ -45,7 +45,8 @@ def shown_response(
 ) -> Response:
     """Return the JSON of something that is read again and again, with the checksum of its bytes as its tag.
 
-    304 if the client has it. A date would not do: it has seconds only, and a list that lost a member keeps its date.
+    304 if the client has it. A date would not do: it has seconds only, and a list that lost a member keeps
+    its date.
     """
     response = json_response(request, body, last_modified=last_modified)
     if request.version < CACHE_HEADERS_SINCE:
