@@ -51,8 +51,9 @@ WRITES = {"POST", "PUT", "DELETE"}
 VERSION_HEADER: Json = {
     "name": "OpenStack-API-Version",
     "in": "header",
-    "required": False,
-    "description": "The microversion; without this header the service answers as at 1.0.",
+    "required": True,
+    "description": f"The microversion. This is the document of {MAXIMUM}: without the header the service "
+    "answers as at 1.0, in other shapes.",
     "schema": {"type": "string", "default": f"placement {MAXIMUM}"},
 }
 CUT: Json = {
@@ -121,7 +122,8 @@ def document() -> Json:
         "info": {
             "title": "Placement",
             "version": VERSION,
-            "description": f"The API at microversion {MAXIMUM}. Parameters and fields that are "
+            "description": f"The API at microversion {MAXIMUM}, which requests have to name in the header "
+            "OpenStack-API-Version: without it they are answered as at 1.0. Parameters and fields that are "
             "younger than their operation say since which version they exist.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },

@@ -8,13 +8,20 @@ from importlib import import_module
 
 from placement.version import VERSION
 
+INTERRUPTED = 130
+"""What shells report of a program that Ctrl-C ended."""
+
 
 def _run(module: str) -> int:
     """Run the program of a module of ``placement.cmd`` and return its exit code."""
     if sys.argv[1:] == ["--version"]:
         print(VERSION)
         return 0
-    code: int = import_module(f"placement.cmd.{module}").main()
+    try:
+        code: int = import_module(f"placement.cmd.{module}").main()
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        return INTERRUPTED
     return code
 
 

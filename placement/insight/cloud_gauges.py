@@ -115,21 +115,26 @@ def _families(cloud: Cloud) -> list[GaugeMetricFamily]:
         GaugeMetricFamily(f"placement_{name}", text, value=value)
         for name, (text, value) in gauges.items()
     ]
-    for name, text in BY_CLASS.items():
+    for name, (amount, text) in BY_CLASS.items():
         family = GaugeMetricFamily(f"placement_inventory_{name}", text, labels=["resource_class"])
         for resource_class, sums in sorted(by_class.items()):
-            family.add_metric([resource_class], sums[name])
+            family.add_metric([resource_class], sums[amount])
         families.append(family)
     return families
 
 
 BY_CLASS = {
-    "total": "Amounts of inventories.",
-    "reserved": "Amounts of inventories that are not given out.",
-    "used": "Amounts in use.",
-    "capacity": "(total - reserved) * allocation_ratio of each inventory.",
-    "over_capacity": "Resource providers that have given out more of the class than they have.",
+    # Names that end in "_total" are those of counters.
+    "amount": ("total", "Amounts of inventories."),
+    "reserved": ("reserved", "Amounts of inventories that are not given out."),
+    "used": ("used", "Amounts in use."),
+    "capacity": ("capacity", "(total - reserved) * allocation_ratio of each inventory."),
+    "over_capacity": (
+        "over_capacity",
+        "Resource providers that have given out more of the class than they have.",
+    ),
 }
+"""By the end of its name: which sum a gauge shows, and its text."""
 
 
 # -- memory --------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from sqlalchemy import Connection
 
 from docs import openapi
 from placement.db.transport import Message
+from placement.web.microversion import MAXIMUM
 from tests.support import service
 from tests.support.recorder import Hook, observed
 from tests.support.world import World
@@ -104,10 +105,11 @@ def _serve(environ: dict[str, Any], start_response: Any) -> Any:
         start_response("200 OK", [("Content-Type", "application/json")])
         return [DOCUMENT.read_bytes()]
     assert current is not None
-    # Headers are generated too, and these decide what the document does not describe: who asks, and
-    # that errors come as JSON.
+    # Headers are generated too, and left out. These decide what the document does not describe: who
+    # asks, that errors come as JSON, and what there is at another microversion.
     environ["HTTP_X_AUTH_TOKEN"] = "admin"
     environ["HTTP_ACCEPT"] = "application/json"
+    environ["HTTP_OPENSTACK_API_VERSION"] = HEADERS["OpenStack-API-Version"]
     return current.application(environ, start_response)
 
 
@@ -142,3 +144,9 @@ def test_service_keeps_to_the_document(case: schemathesis.Case) -> None:
             response_schema_conformance,
         ],
     )
+
+
+def test_the_version_has_to_be_named() -> None:
+    """A client that leaves the header out is answered in the shapes of 1.0."""
+    header = json.loads(DOCUMENT.read_text())["components"]["parameters"]["Microversion"]
+    assert (header["required"], header["schema"]["default"]) == (True, f"placement {MAXIMUM}")

@@ -156,9 +156,9 @@ def test_the_cloud_is_shown_by_class(place: Service) -> None:
 
     shown = {
         field: seen[f"placement_inventory_{field}", "VCPU"]
-        for field in ("total", "reserved", "used", "capacity", "over_capacity")
+        for field in ("amount", "reserved", "used", "capacity", "over_capacity")
     }
-    assert shown == {"total": 4, "reserved": 1, "used": 10, "capacity": 6, "over_capacity": 1}
+    assert shown == {"amount": 4, "reserved": 1, "used": 10, "capacity": 6, "over_capacity": 1}
     assert seen["placement_providers",] == seen["placement_trees",] == 1
     assert seen["placement_providers_over_capacity",] == 1
 

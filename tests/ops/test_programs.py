@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from placement.cmd import entry_points as entry_points_module
 from placement.cmd.completion import MODULES
 from placement.version import VERSION
 
@@ -62,3 +63,18 @@ def test_a_program_that_fails_says_so(environment: dict[str, str], sqlite_url: s
     assert (result.returncode, result.stdout) == (255, "")
     assert result.stderr.startswith("placement-status: ")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_program_that_is_interrupted_says_so_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever it is, and wherever it was: the exit code is that of shells."""
+
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["placement-tree", "export"])
+    monkeypatch.setattr("placement.cmd.tree.main", interrupted)
+
+    assert entry_points_module.tree() == 130
+    assert capsys.readouterr().err == "Interrupted.\n"
