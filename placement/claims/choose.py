@@ -55,7 +55,7 @@ class Wish:
 class Place(NamedTuple):
     """Where a wish goes, by provider indexes: the root of its tree, amounts by class, providers by group.
 
-    ``trees``: the roots that count for groups (:func:`placement.claims.service.domains_by_member`).
+    ``trees``: the roots that count for groups (:func:`placement.claims.groups.domains_by_member`).
     """
 
     root: int

@@ -6,7 +6,7 @@ from typing import Any
 from webob import Response
 
 from placement import errors
-from placement.claims import schemas, service
+from placement.claims import groups, holding, schemas, service
 from placement.claims.group_rules import GroupRule
 from placement.claims.service import Claim, Order, Outcome, Refused
 from placement.errors import MalformedRequest
@@ -63,7 +63,7 @@ def confirm(request: Request) -> Response:
         if uuid in consumers:
             raise MalformedClaims.of("twice", uuid=uuid)
         consumers[uuid] = int(given["consumer_generation"])
-    return _confirmed(request, service.confirm(request.db, consumers))
+    return _confirmed(request, holding.confirm(request.db, consumers))
 
 
 def confirm_one(request: Request) -> Response:
@@ -71,7 +71,7 @@ def confirm_one(request: Request) -> Response:
     given = request.path_args["consumer_uuid"]
     if not is_uuid_like(given):
         raise MalformedRequest.of("consumer", given=given)
-    return _confirmed(request, service.confirm(request.db, {normalized_uuid(given): None}))
+    return _confirmed(request, holding.confirm(request.db, {normalized_uuid(given): None}))
 
 
 def _confirmed(request: Request, generations: Mapping[str, int]) -> Response:
@@ -85,7 +85,7 @@ def _confirmed(request: Request, generations: Mapping[str, int]) -> Response:
 def show_group(request: Request) -> Response:
     """GET /-/groups/{name}"""
     request.read_query(schemas.NOTHING)
-    group = service.show_group(request.db, _group_in_path(request))
+    group = groups.show_group(request.db, _group_in_path(request))
     rule: dict[str, Any] = {"rule": group.rule.rule, "level": group.rule.level}
     if group.rule.rule == "apart":
         rule["at_most"] = group.rule.at_most
@@ -101,7 +101,7 @@ def list_holds(request: Request) -> Response:
     given = request.read_query(schemas.HOLDS)
     limit = int(given.get("limit", schemas.DEFAULT_LIMIT))
     marker = given.get("marker")
-    found = service.list_holds(
+    found = holding.list_holds(
         request.db,
         limit + 1,
         project=given.get("project_id"),

@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 
 from placement import errors, telemetry
 from placement.claims.choose import GroupState, Place, Refusal, Strategy, Wish, choose
-from placement.claims.group_rules import Domains, GroupRule, Occupancy
+from placement.claims.group_rules import GroupRule, Occupancy
+from placement.claims.groups import aggregates_by_root, domains_by_member, rule_of
 from placement.db import (
-    change_rows,
     cloud_rows,
     group_rows,
     hold_rows,
     ledger_rows,
-    ledger_writes,
     named_rows,
     tree_rows,
 )
@@ -34,7 +33,7 @@ from placement.insight.remedies import RelaxableRequest
 from placement.objects import ledger, replacement
 from placement.objects.allocation_candidate import unknown_names_refused
 from placement.objects.picture import Picture, records_of
-from placement.objects.replacement import ConsumerChange, ConsumerConflict
+from placement.objects.replacement import ConsumerChange
 from placement.search.cloud import Cloud
 from placement.search.request import NameSets
 from placement.search.work import Work
@@ -82,22 +81,6 @@ class GroupUndefined(errors.BadRequest):
 
     text = 'The group {name} does not exist: its rule must be given in "groups".'
     name: str
-
-
-class GroupNotFound(errors.NotFound):
-    """No consumer is a member of such a group."""
-
-    text = "No group {name} found"
-    name: str
-
-
-class HoldExpired(errors.Conflict):
-    """A consumer is not held any more, or was never."""
-
-    code = "placement.hold_expired"
-    reason = "hold_expired"
-    text = "Consumer {uuid} is not held: its hold is over, or was ended before."
-    uuid: str
 
 
 class ClaimsGivenUp(errors.Unavailable):
@@ -305,17 +288,13 @@ def _rules(order: Order, rows: Mapping[str, GroupRow], alive: set[int]) -> dict[
     rules = {}
     for name in order.group_names:
         row, given = rows.get(name), order.rules.get(name)
-        old = _rule(row) if row is not None and row.id in alive else None
+        old = rule_of(row) if row is not None and row.id in alive else None
         if old is None and given is None:
             raise GroupUndefined(name=name)
         if old is not None and given not in (None, old):
             raise GroupRuleDiffers(name=name, rule=old.rule, at_most=old.at_most, level=old.level)
         rules[name] = old or given
     return {name: rule for name, rule in rules.items() if rule is not None}
-
-
-def _rule(row: GroupRow) -> GroupRule:
-    return GroupRule("apart" if row.rule == "apart" else "together", row.at_most, row.aggregates)
 
 
 def _groups(
@@ -336,27 +315,6 @@ def _groups(
         state = GroupState(rule, list(domains.values()), aggregates)
         groups[name] = _Group(state, frozenset(member.root_uuid for member in mine))
     return groups
-
-
-def aggregates_by_root(tx: Access, rules: Iterable[GroupRule]) -> dict[str, Domains]:
-    """Return which of the aggregates that are domains each tree is in, by uuid of its root."""
-    named = {uuid for rule in rules for uuid in rule.of}
-    found: dict[str, set[str]] = {}
-    for root, uuid in group_rows.trees_in(tx, named) if named else ():
-        found.setdefault(root, set()).add(uuid)
-    return {root: frozenset(uuids) for root, uuids in found.items()}
-
-
-def domains_by_member(
-    rule: GroupRule, members: Sequence[MemberRow], aggregates: Mapping[str, Domains]
-) -> dict[str, Domains]:
-    """Return the domains of members by consumer uuid; a tree counts that only shares if there is no other."""
-    own = {member.consumer_uuid for member in members if not member.shares}
-    roots: dict[str, set[str]] = {}
-    for member in members:
-        if not member.shares or member.consumer_uuid not in own:
-            roots.setdefault(member.consumer_uuid, set()).add(member.root_uuid)
-    return {uuid: rule.domains(trees, aggregates) for uuid, trees in sorted(roots.items())}
 
 
 def _with_room_of(cloud: Cloud, held: Sequence[tree_rows.HeldBy]) -> Cloud:
@@ -477,7 +435,7 @@ def _require_rules(
     members = group_rows.members(tx, [row.id for row in rows.values()])
     alive = {member.group_id for member in members}
     for name, row in rows.items():
-        if _rule(row) != plan.rules[name]:
+        if rule_of(row) != plan.rules[name]:
             if row.id in alive:
                 raise _Overtaken
             rule = plan.rules[name]
@@ -536,90 +494,3 @@ def _write_rows(
         return None
     generations = [(ids[each.consumer_uuid], each.consumer_generation) for each in plan.granted]
     return hold_rows.add(tx, generations, order.hold_s)
-
-
-# -- holds and groups ----------------------------------------------------------------------------
-
-
-def confirm(db: Database, consumers: Mapping[str, int | None]) -> dict[str, int]:
-    """End the holds of consumers, which keep their allocations; return their generations. All or nothing.
-
-    :param consumers: by uuid the generation that the client read; None for whatever it is.
-    :raises HoldExpired: 409, the first that is not held
-    :raises ConsumerConflict: 409, the first that is of another generation
-    """
-    generations = db.write(lambda tx: _confirm(tx, consumers))
-    telemetry.current().holds_confirmed += len(generations)
-    return generations
-
-
-def _confirm(tx: Transaction, consumers: Mapping[str, int | None]) -> dict[str, int]:
-    # From here on no other transaction removes or steps them: exactly one of confirm and expiry wins.
-    ledger_writes.lock_consumers(tx, consumers)
-    reading = ledger_rows.read(tx, {"consumers": [*consumers]})
-    held = hold_rows.of(tx, consumers)
-    for uuid, given in consumers.items():
-        record, hold = reading.consumers.get(uuid), held.get(uuid)
-        if record is None:
-            raise HoldExpired(uuid=uuid)
-        if given is not None and given != record.generation:
-            raise ConsumerConflict(expected=record.generation, given=given)
-        if hold is None or hold.is_over:
-            raise HoldExpired(uuid=uuid)
-    records = [reading.consumers[uuid] for uuid in consumers]
-    ledger_writes.step_consumers(tx, records)
-    hold_rows.remove_ended(tx, [record.id for record in records])
-    # Trees show the generations of consumers.
-    ids = {row.provider_id for uuid in consumers for row in reading.allocations.get(uuid, ())}
-    ledger.lock_providers(tx, ids)
-    change_rows.advance(tx, {}, ids, stock_alone=True)
-    return {record.uuid: record.generation + 1 for record in records}
-
-
-class ShownMember(NamedTuple):
-    """A member of a group, with the domains that it is in."""
-
-    consumer_uuid: str
-    consumer_generation: int
-    domains: Sequence[str]
-
-
-class ShownGroup(NamedTuple):
-    """A group with its members; ``kept``: its rule is."""
-
-    name: str
-    rule: GroupRule
-    members: Sequence[ShownMember]
-    kept: bool
-
-
-def show_group(db: Database, name: str) -> ShownGroup:
-    """Return a group.
-
-    :raises GroupNotFound: 404
-    """
-
-    def read(tx: Access) -> ShownGroup:
-        row = group_rows.of(tx, [name]).get(name)
-        members = group_rows.members(tx, [row.id]) if row is not None else []
-        if row is None or not members:
-            raise GroupNotFound(name=name)
-        rule = _rule(row)
-        domains = domains_by_member(rule, members, aggregates_by_root(tx, [rule]))
-        generations = {member.consumer_uuid: member.generation for member in members}
-        shown = [
-            ShownMember(uuid, generations[uuid], sorted(each)) for uuid, each in domains.items()
-        ]
-        return ShownGroup(name, rule, shown, Occupancy.of(rule, domains.values()).kept)
-
-    return db.snapshot(read)
-
-
-def list_holds(
-    db: Database, limit: int, *, project: str | None, group: str | None, after: str | None
-) -> Sequence[hold_rows.ShownHold]:
-    """Return who is held until when, in the order of their uuids.
-
-    :param after: the uuid of the last one that is known already.
-    """
-    return db.read(lambda reader: hold_rows.listed(reader, limit, project, group, after))

@@ -1,0 +1,82 @@
+"""Groups as they are stored: in which domains their members are (specification 09 section 4)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from placement import errors
+from placement.claims.group_rules import Domains, GroupRule, Occupancy
+from placement.db import group_rows
+from placement.db.database import Access, Database
+from placement.db.group_rows import GroupRow, MemberRow
+
+
+class GroupNotFound(errors.NotFound):
+    """No consumer is a member of such a group."""
+
+    text = "No group {name} found"
+    name: str
+
+
+def rule_of(row: GroupRow) -> GroupRule:
+    """Return the rule of a group that was read."""
+    return GroupRule("apart" if row.rule == "apart" else "together", row.at_most, row.aggregates)
+
+
+def aggregates_by_root(tx: Access, rules: Iterable[GroupRule]) -> dict[str, Domains]:
+    """Return which of the aggregates that are domains each tree is in, by uuid of its root."""
+    named = {uuid for rule in rules for uuid in rule.of}
+    found: dict[str, set[str]] = {}
+    for root, uuid in group_rows.trees_in(tx, named) if named else ():
+        found.setdefault(root, set()).add(uuid)
+    return {root: frozenset(uuids) for root, uuids in found.items()}
+
+
+def domains_by_member(
+    rule: GroupRule, members: Sequence[MemberRow], aggregates: Mapping[str, Domains]
+) -> dict[str, Domains]:
+    """Return the domains of members by consumer uuid; a tree counts that only shares if there is no other."""
+    own = {member.consumer_uuid for member in members if not member.shares}
+    roots: dict[str, set[str]] = {}
+    for member in members:
+        if not member.shares or member.consumer_uuid not in own:
+            roots.setdefault(member.consumer_uuid, set()).add(member.root_uuid)
+    return {uuid: rule.domains(trees, aggregates) for uuid, trees in sorted(roots.items())}
+
+
+class ShownMember(NamedTuple):
+    """A member of a group, with the domains that it is in."""
+
+    consumer_uuid: str
+    consumer_generation: int
+    domains: Sequence[str]
+
+
+class ShownGroup(NamedTuple):
+    """A group with its members; ``kept``: its rule is."""
+
+    name: str
+    rule: GroupRule
+    members: Sequence[ShownMember]
+    kept: bool
+
+
+def show_group(db: Database, name: str) -> ShownGroup:
+    """Return a group.
+
+    :raises GroupNotFound: 404
+    """
+
+    def read(tx: Access) -> ShownGroup:
+        row = group_rows.of(tx, [name]).get(name)
+        members = group_rows.members(tx, [row.id]) if row is not None else []
+        if row is None or not members:
+            raise GroupNotFound(name=name)
+        rule = rule_of(row)
+        domains = domains_by_member(rule, members, aggregates_by_root(tx, [rule]))
+        generations = {member.consumer_uuid: member.generation for member in members}
+        shown = [
+            ShownMember(uuid, generations[uuid], sorted(each)) for uuid, each in domains.items()
+        ]
+        return ShownGroup(name, rule, shown, Occupancy.of(rule, domains.values()).kept)
+
+    return db.snapshot(read)

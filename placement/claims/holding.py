@@ -1,0 +1,63 @@
+"""Holds: who is held until when, and their confirmation (specification 09 section 5)."""
+
+from collections.abc import Mapping, Sequence
+
+from placement import errors, telemetry
+from placement.db import change_rows, hold_rows, ledger_rows, ledger_writes
+from placement.db.database import Database, Transaction
+from placement.objects import ledger
+from placement.objects.replacement import ConsumerConflict
+
+
+class HoldExpired(errors.Conflict):
+    """A consumer is not held any more, or was never."""
+
+    code = "placement.hold_expired"
+    reason = "hold_expired"
+    text = "Consumer {uuid} is not held: its hold is over, or was ended before."
+    uuid: str
+
+
+def confirm(db: Database, consumers: Mapping[str, int | None]) -> dict[str, int]:
+    """End the holds of consumers, which keep their allocations; return their generations. All or nothing.
+
+    :param consumers: by uuid the generation that the client read; None for whatever it is.
+    :raises HoldExpired: 409, the first that is not held
+    :raises ConsumerConflict: 409, the first that is of another generation
+    """
+    generations = db.write(lambda tx: _confirm(tx, consumers))
+    telemetry.current().holds_confirmed += len(generations)
+    return generations
+
+
+def _confirm(tx: Transaction, consumers: Mapping[str, int | None]) -> dict[str, int]:
+    # From here on no other transaction removes or steps them: exactly one of confirm and expiry wins.
+    ledger_writes.lock_consumers(tx, consumers)
+    reading = ledger_rows.read(tx, {"consumers": [*consumers]})
+    held = hold_rows.of(tx, consumers)
+    for uuid, given in consumers.items():
+        record, hold = reading.consumers.get(uuid), held.get(uuid)
+        if record is None:
+            raise HoldExpired(uuid=uuid)
+        if given is not None and given != record.generation:
+            raise ConsumerConflict(expected=record.generation, given=given)
+        if hold is None or hold.is_over:
+            raise HoldExpired(uuid=uuid)
+    records = [reading.consumers[uuid] for uuid in consumers]
+    ledger_writes.step_consumers(tx, records)
+    hold_rows.remove_ended(tx, [record.id for record in records])
+    # Trees show the generations of consumers.
+    ids = {row.provider_id for uuid in consumers for row in reading.allocations.get(uuid, ())}
+    ledger.lock_providers(tx, ids)
+    change_rows.advance(tx, {}, ids, stock_alone=True)
+    return {record.uuid: record.generation + 1 for record in records}
+
+
+def list_holds(
+    db: Database, limit: int, *, project: str | None, group: str | None, after: str | None
+) -> Sequence[hold_rows.ShownHold]:
+    """Return who is held until when, in the order of their uuids.
+
+    :param after: the uuid of the last one that is known already.
+    """
+    return db.read(lambda reader: hold_rows.listed(reader, limit, project, group, after))
