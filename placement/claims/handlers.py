@@ -133,7 +133,7 @@ def _group_in_path(request: Request) -> str:
         # wsgi-intercept, in the client inside a process, has decoded it already.
         name = given
     if "\0" in name:
-        raise service.GroupNotFound(name=request.path_args["name"])
+        raise groups.GroupNotFound(name=request.path_args["name"])
     return name
 
 
