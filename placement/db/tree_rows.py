@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy import Integer, bindparam, exists, func, literal, or_, select, type_coerce
 
 from placement.db import cloud_rows, coexistence_rows, models, statements
 from placement.db.database import Access, Snapshot
@@ -32,10 +32,10 @@ class Member(NamedTuple):
 
 
 class HeldBy(NamedTuple):
-    """One allocation with its consumer; the last fields but one are None if that has no record.
+    """One allocation with its consumer; owner, type and generation are None if that has no record.
 
-    If they were read: ``in_all``, how many allocations the consumer has on all providers; ``groups``, of how
-    many it is a member; ``expires_at``, until when it is held, in milliseconds since the epoch.
+    If they were read: ``in_all``, how many allocations the consumer has on all providers;
+    ``claims_are_used``, whether any consumer at all is held or a member of a group.
     """
 
     provider_id: int
@@ -47,8 +47,7 @@ class HeldBy(NamedTuple):
     type: str | None
     generation: int | None
     in_all: int = 0
-    groups: int = 0
-    expires_at: int | None = None
+    claims_are_used: int = 0
 
 
 _MEMBER = (
@@ -146,26 +145,23 @@ _in_all = (
     .where(_others.c.consumer_id == _allocations.c.consumer_id)
     .scalar_subquery()
 )
-_groups = (
-    select(func.count())
-    .select_from(models.consumer_group_members)
-    .where(models.consumer_group_members.c.consumer_id == _consumers.c.id)
-    .scalar_subquery()
-)
-_expires_at = (
-    select(models.consumer_holds.c.expires_at)
-    .where(
-        models.consumer_holds.c.consumer_id == _consumers.c.id,
-        models.consumer_holds.c.generation == _consumers.c.generation,
-    )
-    .scalar_subquery()
+# Looked up once, not for each row, so that a cloud without them pays nothing. Not of the type Boolean, whose
+# values would be converted row by row.
+_claims_are_used = type_coerce(
+    or_(
+        *(
+            exists(select(literal(1)).select_from(table))
+            for table in (models.consumer_holds, models.consumer_group_members)
+        )
+    ),
+    Integer,
 )
 _OF_CONSUMER = CompiledStatement(_held.where(_allocations.c.consumer_id == bindparam("consumer")))
 _OF_CONSUMERS = CompiledStatement(
     _held.where(statements.is_among(_allocations.c.consumer_id, "consumer")), "consumer"
 )
 _ON_PROVIDERS = CompiledStatement(
-    _held.add_columns(_in_all, _groups, _expires_at).where(
+    _held.add_columns(_in_all, _claims_are_used).where(
         statements.is_among(_allocations.c.resource_provider_id, "id")
     ),
     "id",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placement import errors
-from placement.db import group_rows, tree_rows
+from placement.db import group_rows, hold_rows, tree_rows
 from placement.db.cloud_rows import Contents
 from placement.db.database import Database, Snapshot
 from placement.db.tree_rows import HeldBy, Member
@@ -61,7 +61,8 @@ class Page(NamedTuple):
 def show(db: Database, uuid: str, *, allocations: bool, known: frozenset[str]) -> Page:
     """Return the tree of which ``uuid`` is a provider.
 
-    One statement if ``known`` has its tag; otherwise five more in one snapshot, and one for allocations.
+    One statement if ``known`` has its tag; otherwise five more in one snapshot, and one for allocations,
+    three where consumers are held or in groups.
 
     :param known: tags that the client has; ``*`` means any.
     :raises ProviderNotFound:
@@ -159,9 +160,7 @@ def _documents(tx: Snapshot, members: Sequence[Member], allocations: bool) -> li
     shown = _providers(contents)
     if allocations:
         held = tree_rows.allocations(tx, ids)
-        grouped = {row.consumer_uuid for row in held if row.groups}
-        groups = group_rows.names_by_consumer(tx, grouped) if grouped else {}
-        _add_allocations(shown, contents, held, groups)
+        _add_allocations(shown, contents, held, _claimed(tx, held))
     rows = {row[0]: row for row in contents.providers}
     trees: dict[int, list[Member]] = {}
     for member in members:
@@ -223,7 +222,7 @@ def _add_allocations(
     shown: Mapping[int, Document],
     contents: Contents,
     rows: Sequence[HeldBy],
-    groups: Mapping[str, Sequence[str]],
+    claimed: Mapping[str, Document],
 ) -> None:
     """Add to each provider its allocations by consumer, with the owners."""
     roots = {row[0]: row[4] for row in contents.providers}
@@ -240,16 +239,18 @@ def _add_allocations(
                 "type": row.type or NO_TYPE,
                 "generation": row.generation,
                 "elsewhere": row.in_all > in_tree[roots[row.provider_id], row.consumer_uuid],
-                **_claimed(row, groups),
+                **claimed.get(row.consumer_uuid, {}),
             }
         held[row.consumer_uuid]["resources"][row.class_name] = row.used
 
 
-def _claimed(row: HeldBy, groups: Mapping[str, Sequence[str]]) -> Document:
-    """Return the groups of a consumer and the end of its hold, if it has them (specification 09)."""
-    more: Document = {}
-    if row.consumer_uuid in groups:
-        more["groups"] = groups[row.consumer_uuid]
-    if row.expires_at is not None:
-        more["held_until"] = holds.shown(row.expires_at)
-    return more
+def _claimed(tx: Snapshot, rows: Sequence[HeldBy]) -> dict[str, Document]:
+    """Return the groups and the ends of the holds of those consumers that have them (specification 09)."""
+    claimed: dict[str, Document] = {}
+    if rows and rows[0].claims_are_used:
+        uuids = {row.consumer_uuid for row in rows}
+        for uuid, names in group_rows.names_by_consumer(tx, uuids).items():
+            claimed[uuid] = {"groups": names}
+        for uuid, hold in hold_rows.of(tx, uuids).items():
+            claimed.setdefault(uuid, {})["held_until"] = holds.shown(hold.expires_at)
+    return claimed
