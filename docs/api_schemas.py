@@ -109,7 +109,8 @@ STRING: Json = {"type": "string"}
 
 def _reasons(kind: type[errors.PlacementError]) -> set[str]:
     below = kind.__subclasses__()
-    return set().union(*map(_reasons, below)) if below else {kind.reason}
+    own = set(kind.reasons.values()) if issubclass(kind, errors.Malformed) else set()
+    return own | (set().union(*map(_reasons, below)) if below else {kind.reason})
 
 
 # It imports every module that declares an error.
@@ -186,6 +187,8 @@ SCHEMAS: dict[str, Json] = {
                     },
                     code=STRING,
                     reason=STRING | {"enum": REASONS},
+                    field=STRING,
+                    rule=STRING,
                     retry=STRING | {"enum": [str(each) for each in errors.Retry]},
                     min_version=STRING,
                     max_version=STRING,

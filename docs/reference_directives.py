@@ -304,11 +304,12 @@ def error_rows(error: type[errors.PlacementError]) -> Iterator[tuple[str, str, s
     # Some docstrings begin with the number of their check in specification 04 section 3.5.
     meaning = re.sub(r"^[A-Z]\d+(, [A-Z]\d+)*: ", "", meaning)
     meaning = meaning[:1].upper() + meaning[1:]
-    program = f"``{error.reason}``, ``{error.retry}``"
     malformed = issubclass(error, errors.Malformed)
     texts = error.texts if malformed else {"": error.text}
     for rule, text in texts.items():
         given = error.codes.get(rule, error.code) if malformed else error.code
+        reason = error.reasons.get(rule, error.reason) if malformed else error.reason
+        program = f"``{reason}``, ``{error.retry}``"
         code = "" if given == errors.UNDEFINED_CODE else f"``{given}``"
         fields = {name: f"<{name}>" for _, name, _, _ in Formatter().parse(text) if name}
         shown = " ".join(text.format(**fields).split())

@@ -33,6 +33,8 @@ class PlacementError(Exception):
     reason: ClassVar[str] = "internal_error"
     retry: ClassVar[Retry] = Retry.NEVER
     text: ClassVar[str] = ""
+    about: ClassVar[str] = ""
+    """Which field of the error names what of the request is refused."""
 
     if TYPE_CHECKING:
         # The type checker makes an __init__ for classes with fields; the others take this one.
@@ -43,6 +45,11 @@ class PlacementError(Exception):
         def __init__(self, **fields: Any) -> None:
             vars(self).update(fields)
             super().__init__(self.text.format(**fields))
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What of the request is refused, ``field``, and by which ``rule``; what is not known is left out."""
+        return {"field": getattr(self, self.about)} if self.about else {}
 
     def more(self) -> Mapping[str, Any]:
         """Return what its document has beside the members that every error has."""
@@ -59,8 +66,10 @@ class BadRequest(PlacementError):
 class Malformed(BadRequest):
     """A request that breaks one of the rules in ``texts``, of which each has its frozen wording."""
 
+    broken: ClassVar[Mapping[str, Any]] = {}
     texts: ClassVar[Mapping[str, str]] = {}
     codes: ClassVar[Mapping[str, str]] = {}
+    reasons: ClassVar[Mapping[str, str]] = {}
 
     text = "{wording}"
     rule: str
@@ -68,15 +77,37 @@ class Malformed(BadRequest):
 
     @classmethod
     def of(cls, rule: str, **fields: object) -> Self:
-        """Return the error of one rule, given the fields of its text."""
+        """Return the error of one rule, given the fields of its text.
+
+        ``field`` and ``keyword``, if given, say what of the request breaks which word of its schema.
+        """
         error = cls(rule=rule, wording=cls.texts[rule].format(**fields))
         vars(error)["code"] = cls.codes.get(rule, cls.code)
+        vars(error)["reason"] = cls.reasons.get(rule, cls.reason)
+        field = fields.get("field", fields.get("name"))
+        broken = {"field": field, "rule": fields.get("keyword", rule)}
+        vars(error)["broken"] = {name: value for name, value in broken.items() if value is not None}
         return error
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """Return what the rule is about, and the rule."""
+        return self.broken
 
 
 class MalformedRequest(Malformed):
     """The request cannot be understood, or does not hold what the operation takes."""
 
+    reasons = {
+        "incomplete": "incomplete_body",
+        "json": "malformed_json",
+        "body": "invalid_body",
+        "parameter": "unknown_parameter",
+        "query": "invalid_query",
+        "consumer": "invalid_uuid",
+        "name": "invalid_query",
+        "associated": "invalid_query",
+    }
     texts = {
         "line": "The request line cannot be understood.",
         "content-type": "content-type header required when content-length > 0",
@@ -85,6 +116,7 @@ class MalformedRequest(Malformed):
         "incomplete": "The request body did not arrive whole: {detail}",
         "json": "Malformed JSON: {detail}",
         "body": "JSON does not validate: {detail}",
+        "parameter": "Invalid query string parameters: {detail}",
         "query": "Invalid query string parameters: {detail}",
         "consumer": "Malformed consumer_uuid: {given}",
         "name": "Badly formatted name parameter. Expected name query string parameter in form: "
@@ -103,6 +135,8 @@ class NotStorable(BadRequest):
 
 class StandardName(Malformed):
     """Standard traits and resource classes stay, and keep their names."""
+
+    reason = "standard_name"
 
     texts = {
         "trait": "Cannot delete standard trait {name}.",

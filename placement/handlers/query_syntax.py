@@ -30,6 +30,13 @@ REQUIRED_FORM = INVALID + "Expected 'required' parameter value of the form: "
 class MalformedQuery(errors.Malformed):
     """The query asks for what cannot be asked."""
 
+    reason = "invalid_query"
+    reasons = {
+        "C3": "invalid_amount",
+        "C4": "invalid_amount",
+        "C11": "invalid_uuid",
+        "C13": "invalid_uuid",
+    }
     codes = {
         "B1": "placement.query.duplicate_key",
         "B4": "placement.query.bad_value",

@@ -43,7 +43,8 @@ def ensure_class(request: Request) -> Response:
     """PUT /resource_classes/{name} from 1.7 on: the name in the path is all that counts."""
     name = request.path_args["name"]
     if failure := CUSTOM_CLASS.failure({"name": name}):
-        raise MalformedRequest.of("body", detail=failure)
+        place = {"field": failure.field, "keyword": failure.keyword}
+        raise MalformedRequest.of("body", detail=failure, **place)
     created = resource_class.ensure(request.db, name)
     return empty_response(request, status=201 if created else 204, location=_path(request, name))
 

@@ -22,6 +22,11 @@ HOW_TO_EXPLAIN = "To see what would help: openstack allocation candidate explain
 class UnknownNameInQuery(errors.Malformed):
     """K3 and K4: the query names a trait or a resource class that does not exist."""
 
+    reasons = {
+        "trait": "unknown_trait",
+        "required": "unknown_trait",
+        "class": "unknown_resource_class",
+    }
     texts = {
         "trait": "No such trait(s): {name}.",
         "required": 'Invalid trait(s) in "required" parameter: No such trait(s): {name}.',

@@ -27,6 +27,8 @@ UNKNOWN_CLASS = "Unknown resource class in inventory"
 class InvalidCapacity(errors.BadRequest):
     """The record leaves nothing, or less, to allocate. ``action``: create or update."""
 
+    reason = "invalid_amount"
+    about = "resource_class"
     text = (
         "Unable to {action} inventory for resource provider {provider_uuid}: Invalid inventory for "
         "'{resource_class}' on resource provider '{provider_uuid}'. {cause}"
@@ -40,6 +42,8 @@ class InvalidCapacity(errors.BadRequest):
 class InventoryClassMissing(errors.BadRequest):
     """The class of a record to write does not exist. ``action``: what could not be done, in words."""
 
+    reason = "unknown_resource_class"
+    about = "name"
     text = "{action} for resource provider {provider_uuid}: No such resource class {name}."
     action: str
     provider_uuid: str

@@ -21,6 +21,8 @@ InventoryKey = tuple[int, int]
 class ProviderMissing(errors.BadRequest):
     """An allocation names a provider that does not exist."""
 
+    reason = "unknown_provider"
+    about = "uuid"
     text = "Allocation for resource provider '{uuid}' that does not exist."
     uuid: str
 
@@ -31,6 +33,8 @@ class ClassMissing(errors.BadRequest):
     ``action``: what the request could not do, in the words of its operation.
     """
 
+    reason = "unknown_resource_class"
+    about = "name"
     text = "{action} No such resource class {name}"
     action: str
     name: str

@@ -28,6 +28,7 @@ class TraitNotFound(errors.NotFound):
 class InvalidTraitName(errors.BadRequest):
     """Only custom traits can be created."""
 
+    reason = "invalid_trait_name"
     text = (
         "The trait is invalid. A valid trait must be no longer than 255 characters, start with the "
         'prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
@@ -45,6 +46,8 @@ class TraitInUse(errors.Conflict):
 class UnknownTraits(errors.BadRequest):
     """The new traits of a provider are not all traits."""
 
+    reason = "unknown_trait"
+    about = "names"
     text = "No such trait {names}"
     names: str
 

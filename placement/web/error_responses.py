@@ -122,10 +122,12 @@ def _document(
     environ: dict[str, Any], error: errors.PlacementError, title: str, detail: str
 ) -> dict[str, Any]:
     document = {"status": error.status, "title": title, "detail": detail}
-    if environ.get("placement.microversion", microversion.MINIMUM) >= CODES_SINCE:
+    unacceptable = isinstance(error, microversion.UnacceptableVersion)
+    if unacceptable or environ.get("placement.microversion", microversion.MINIMUM) >= CODES_SINCE:
         document["code"] = error.code
         document["reason"], document["retry"] = error.reason, error.retry
-    if isinstance(error, microversion.UnacceptableVersion):
+        document |= error.details
+    if unacceptable:
         document["max_version"] = str(microversion.MAXIMUM)
         document["min_version"] = str(microversion.MINIMUM)
     document |= error.more()

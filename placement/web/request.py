@@ -66,7 +66,8 @@ class Request(webob.BaseRequest):
         """Return the body as Python values, valid under ``schema``, to which 10.0 is an integer."""
         body = _parse(self.read_body())
         if failure := schema.failure(body):
-            raise MalformedRequest.of("body", detail=failure)
+            place = {"field": failure.field, "keyword": failure.keyword}
+            raise MalformedRequest.of("body", detail=failure, **place)
         return body
 
     def read_provider_body(self, schema: Schema) -> Any:
@@ -119,7 +120,9 @@ class Request(webob.BaseRequest):
     def check_query(self, schema: Schema, values: Mapping[str, str]) -> None:
         """Refuse values of a query that are not valid under ``schema``."""
         if failure := schema.failure(dict(values)):
-            raise MalformedRequest.of("query", detail=failure)
+            rule = "parameter" if failure.keyword == "additionalProperties" else "query"
+            field = failure.field.removeprefix("/") if failure.field else None
+            raise MalformedRequest.of(rule, detail=failure, field=field, keyword=failure.keyword)
 
     def known_tags(self) -> frozenset[str]:
         """Return the tags of ``If-None-Match``, without quotes and marks of weakness."""

@@ -165,6 +165,13 @@ _Validator = jsonschema.validators.extend(
 )
 
 
+class Failure(str):
+    """The report of a failure, with what it is about: ``keyword`` of the schema, and the ``field``."""
+
+    keyword: str | None = None
+    field: str | None = None
+
+
 class Schema:
     """A compiled schema of 2020-12 semantics.
 
@@ -182,7 +189,7 @@ class Schema:
         self._validator = _Validator(document, format_checker=formats)
         self._accepts = _accepts(document, formats)
 
-    def failure(self, instance: Any) -> str | None:
+    def failure(self, instance: Any) -> Failure | None:
         """Return the report of the failure nearest the root, or None for a valid instance."""
         try:
             if self._accepts(instance):
@@ -192,18 +199,21 @@ class Schema:
             return None if error is None else _report(error)
         except (RecursionError, ValueError):
             # ValueError is how jsonschema-rs puts it.
-            return "the value is nested too deeply"
+            return Failure("the value is nested too deeply")
 
 
-def _report(error: exceptions.ValidationError) -> str:
+def _report(error: exceptions.ValidationError) -> Failure:
     subschema = pformat(error.schema, width=72, sort_dicts=False)
-    return (
+    report = Failure(
         f"{_shortened(error.message)}\n\n"
         f"Failed validating {error.validator!r} in schema{_steps(list(error.schema_path)[:-1])}:\n"
         f"    {subschema}\n\n"
         f"On instance{_steps(error.path)}:\n"
         f"    {_shortened(repr(_excerpt(error.instance)))}"
     )
+    report.keyword = str(error.validator)
+    report.field = _shortened("".join(f"/{step}" for step in error.path))
+    return report
 
 
 def _excerpt(value: Any) -> Any:
