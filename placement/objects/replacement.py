@@ -353,7 +353,6 @@ def _require_any_inventory(
         raise NoInventory(classes=", ".join(classes.values()), providers=", ".join(bare))
 
 
-
 def by_place(rows: Sequence[InventoryRow]) -> dict[InventoryKey, InventoryRow]:
     """Return the inventory records by provider id and class id."""
     return {(row.provider_id, row.class_id): row for row in rows}

@@ -182,6 +182,15 @@ def test_reasons_are_those_of_the_specification() -> None:
         assert not {"reason", "retry", "code", "status"} & {
             name for _, name, _, _ in Formatter().parse(each.text) if name
         }
-    found_reasons = {(each.reason, each.status): str(each.retry) for each in raised}
+    of_rules = [
+        (reason, each)
+        for each in raised
+        if issubclass(each, errors.Malformed)
+        for reason in each.reasons.values()
+    ]
+    found_reasons = {
+        (reason, each.status): str(each.retry)
+        for reason, each in [*((each.reason, each) for each in raised), *of_rules]
+    }
 
     assert found_reasons == reasons_of_the_specification()
