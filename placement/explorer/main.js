@@ -15,19 +15,21 @@ import { scheme, schemeChanges, switchScheme } from "./scheme.js";
 import { session } from "./session.js";
 import { CapacityView } from "./views/capacity.js";
 import { CloudView } from "./views/cloud.js";
+import { OutlookView } from "./views/outlook.js";
 import { OwnersView } from "./views/owners.js";
 import { SearchView } from "./views/search.js";
 import { TreeView } from "./views/tree.js";
 
 /** @typedef {import("./views/view.js").View} View */
 
-const TITLES = { cloud: "Cloud", tree: "Tree", search: "Search", capacity: "Capacity", owners: "Owners" };
+const TITLES = { cloud: "Cloud", tree: "Tree", search: "Search", capacity: "Capacity", outlook: "Outlook", owners: "Owners" };
 const REFRESH_MS = 10_000;
 
 customElements.define("cloud-view", CloudView);
 customElements.define("tree-view", TreeView);
 customElements.define("search-view", SearchView);
 customElements.define("capacity-view", CapacityView);
+customElements.define("outlook-view", OutlookView);
 customElements.define("owners-view", OwnersView);
 
 /** The frame around the views. */

@@ -20,6 +20,7 @@ PLACES = {
     "consumer": f"#/owners?consumer={key('render')}",
     "finder": "#/tree?name=nobody",
     "fits": f"#/capacity?resources=VCPU:2&drain={key('gpus')}",
+    "outlook": "#/outlook?level=aggregate",
     "form": "#/search",
     "candidates": "#/search?resources=VCPU:2,VGPU:1",
     "none": f"#/search?resources_A=VGPU:8&required_A=HW_CPU_X86_AVX2&about={key('quiet')}",

@@ -1,10 +1,14 @@
 """The capacity view: how many fit, where, what stops the next; and draining a host on a copy."""
 
 import re
+from pathlib import Path
 
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
+from sqlalchemy import insert
 
-from tests.explorer.stage import Stage, key
+from placement.db import models
+from tests.explorer.stage import Stage, fill, key, open_stage
+from tests.explorer.test_access import violations
 from tests.support.browser import Visitor
 
 
@@ -66,3 +70,37 @@ def test_drained_host_tells_who_would_be_homeless(visitor: Visitor) -> None:
     page.get_by_label("What if this host were drained?").fill("nobody")
     page.keyboard.press("Enter")
     expect(page.locator(".state-note")).to_contain_text("nobody")
+
+
+def test_outlook_counts_shapes_and_names_who_must_not_fail(
+    browser: Browser, tmp_path: Path
+) -> None:
+    shapes = tmp_path / "shapes.yaml"
+    shapes.write_text("small: resources=VCPU:4\ngpu: resources=VGPU:1\n")
+    with open_stage(insight__shapes_file=str(shapes)) as stage:
+        fill(stage)
+        with stage.service.db.engine.begin() as connection:
+            rows = [
+                {"shape": "small", "recorded_at": day * 86_400_000, "placements": number}
+                for day, number in ((20_000, 20), (20_005, 10))
+            ]
+            connection.execute(insert(models.capacity_records), rows)
+        visitor = Visitor(browser.new_page(), stage.url)
+        visitor.come("#/outlook")
+        table = visitor.page.get_by_label("Shapes").get_by_role("table")
+        counts = stage.send("GET", "/-/capacity?shape=*")["shapes"]
+        small = table.get_by_role("row", name=re.compile("^small"))
+        expect(small).to_contain_text(f"{counts['small']['count']}")
+        expect(small.get_by_role("img")).to_have_attribute(
+            "aria-label", re.compile("From 20 .* to 10")
+        )
+        expect(small).to_contain_text("at 2 a day")
+        expect(table.get_by_role("row", name=re.compile("^gpu"))).to_contain_text("not recorded")
+        lost = stage.send("GET", "/-/survival")["lost"]
+        worst = visitor.page.get_by_label("Worst").get_by_role("row")
+        expect(worst).to_have_count(1 + len(lost))
+        expect(worst.nth(1)).to_contain_text(lost[0]["name"])
+        visitor.page.get_by_role("link", name="Aggregates").click()
+        expect(visitor.page.locator("[data-summary]")).to_contain_text("of 1 aggregate may fail")
+        assert violations(visitor) == []
+        visitor.page.close()

@@ -147,7 +147,9 @@ def test_holds_and_groups_are_on_the_tree_and_the_consumer(visitor: Visitor, sta
     expect(row).to_contain_text(re.compile(r"held until \d\d:\d\d:\d\d · in a/b"))
     row.get_by_role("link", name=consumers[0]).click()
     expect(page.locator("h1")).to_contain_text(consumers[0])
-    expect(page.locator(".summary")).to_contain_text(re.compile(r"1 core · held until \d\d:\d\d:\d\d$"))
+    expect(page.locator(".summary")).to_contain_text(
+        re.compile(r"1 core · held until \d\d:\d\d:\d\d$")
+    )
     expect(page.get_by_text("2 members, together: all in one tree.")).to_be_visible()
     page.get_by_role("link", name=consumers[1]).click()
     expect(page.locator("h1")).to_contain_text(consumers[1])

@@ -138,6 +138,24 @@
  * @property {Outcome} after
  * @property {Homeless[]} homeless
  *
+ * @typedef {object} History of a shape
+ * @property {{at: string, count: number}[]} records oldest first
+ * @property {{records: number, per_day: number, runs_out_at: string | null} | null} forecast
+ *
+ * @typedef {object} Lost a place whose failure leaves consumers homeless
+ * @property {string} uuid
+ * @property {string | null} name
+ * @property {number} consumers
+ * @property {number} homeless_count
+ * @property {(Homeless & {stopped: Ended})[]} homeless
+ *
+ * @typedef {object} Survival
+ * @property {number} places
+ * @property {number} tried
+ * @property {number} survivable
+ * @property {boolean} complete
+ * @property {Lost[]} lost the worst
+ *
  * @typedef {object} CandidateRequest
  * @property {Record<string, {resources: Record<string, number>}>} allocations
  * @property {Record<string, string[]>} mappings

@@ -53,7 +53,7 @@ export function funnel(steps, ended) {
 }
 
 /** @param {import("../model/types.js").Ended} ended */
-function endSentence({ why, group, subject, meaning }) {
+export function endSentence({ why, group, subject, meaning }) {
   const sentence = STOPS[why] ?? meaning.replaceAll("`", "");
   const about = [group && `group ${group}`, subject && label(subject)].filter(Boolean).join(", ");
   return about ? `${sentence} (${about})` : sentence;
