@@ -13,12 +13,12 @@ from typing import Any
 
 from keystoneauth1 import exceptions as keystone_exceptions
 from prettytable import PrettyTable
-from tqdm import tqdm
 
 from placement.client import connection
 from placement.client.comparison.run import Comparison
 from placement.client.comparison.searches import logged
 from placement.client.comparison.side import Side
+from placement.cmd import progress
 from placement.version import VERSION
 
 EQUAL = 0
@@ -88,11 +88,10 @@ def _side(name: str, place: str, arguments: argparse.Namespace) -> Side:
 def _compare(arguments: argparse.Namespace) -> Comparison:
     sides = (_side("OLD", arguments.old, arguments), _side("NEW", arguments.new, arguments))
     comparison = Comparison(*sides, at_once=max(1, arguments.at_once))
-    with _lines(arguments.queries) as lines, tqdm(unit=" questions", disable=None) as bar:
+    with _lines(arguments.queries) as lines, progress.Bar("questions") as bar:
 
         def announce(number: int) -> None:
             bar.total = (bar.total or 0) + number
-            bar.refresh()
 
         comparison.run(
             logged(lines),

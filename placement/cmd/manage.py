@@ -8,10 +8,9 @@ from typing import Any
 
 import prettytable
 from oslo_config import cfg
-from tqdm import tqdm
 
 from placement import conf as configuration
-from placement.cmd import audit, capacity_record, config_check, progress
+from placement.cmd import audit, config_check, progress
 from placement.cmd.database_command import DatabaseCommand
 from placement.db import coexistence_rows, invariants, online_migrations, schema
 from placement.db.database import Database, Snapshot
@@ -147,11 +146,12 @@ class _ManageCommand(DatabaseCommand):
     def sync(self) -> int:
         """Upgrade the schema, printing nothing to stdout."""
         database = self.database
+        bar = progress.Bar("rows")
 
         def report(revision: str) -> None:
-            tqdm.write(f"Upgraded the database schema to {revision}", file=sys.stderr)
+            bar.print(f"Upgraded the database schema to {revision}")
 
-        with progress.of_rows() as rows:
+        with progress.of_rows(bar=bar) as rows:
             stopped = self.conf.command.stopped
             schema.sync(database, stopped=stopped, progress=report, rows=rows)
             if self.conf.command.finish:
@@ -206,6 +206,9 @@ class _ManageCommand(DatabaseCommand):
     def record_capacity(self) -> int:
         """Record how many more of each shape fit."""
         schema.require_usable(self.database)
+        # With the search comes NumPy, which no other command waits for.
+        from placement.cmd import capacity_record
+
         return capacity_record.run(self.conf, self.database)
 
     def check(self) -> int:
@@ -221,11 +224,6 @@ class _ManageCommand(DatabaseCommand):
 def _print_help(parser: argparse.ArgumentParser) -> int:
     parser.print_help()
     return 0
-
-
-def _bar(total: int | None, unit: str) -> Any:
-    """Return a progress bar on stderr, shown on terminals only."""
-    return tqdm(total=total, unit=f" {unit}", disable=None, leave=False)
 
 
 def _batch_size(text: str | None) -> int | None:
@@ -250,7 +248,7 @@ class _Batches:
         """Run one batch of ``count`` rows, or batches until nothing is left; return the code."""
         if count is None:
             print(f"Running batches of {BATCH} until complete")
-        with _bar(None, "rows") as bar:
+        with progress.Bar("rows") as bar:
             while (done := self._batch(count or BATCH)) and count is None:
                 bar.update(done)
         rows = [[name, found, migrated] for name, (found, migrated) in self.totals.items()]
@@ -292,7 +290,7 @@ class _Batches:
 
 def _checked(database: Database) -> list[invariants.Finding]:
     """Check all invariants on one committed state, which takes a while on a large ledger."""
-    with _bar(len(invariants.INVARIANTS), "checks") as bar:
+    with progress.Bar("checks", len(invariants.INVARIANTS)) as bar:
 
         def work(tx: Snapshot) -> list[invariants.Finding]:
             # After a lost connection all checks run again.
@@ -311,7 +309,7 @@ def _repair(database: Database, findings: list[invariants.Finding]) -> dict[str,
     for found in findings:
         if found.count and found.invariant.repair is not None:
             invariant = found.invariant
-            with _bar(found.count, "rows") as bar:
+            with progress.Bar("rows", found.count) as bar:
                 repaired[invariant.name] = invariants.repair(database, invariant, bar.update)
     return repaired
 

@@ -1,4 +1,4 @@
-"""The progress of a command: a bar on a terminal, lines elsewhere."""
+"""The progress of a command: a line that changes on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -7,44 +7,89 @@ import sys
 import time
 from collections.abc import Iterator
 
-from tqdm import tqdm
-
 from placement.client.gathering import ProgressCallback, logged
+
+DRAWN_EVERY_S = 0.1
+LINE_EVERY_S = 5.0
+ERASE = "\r\x1b[K"
+
+
+class Bar:
+    """A line on stderr that says how much is done; on terminals only, and gone at the end.
+
+    :param unit: what is counted.
+    :param total: how many there are; None: not known.
+    """
+
+    def __init__(self, unit: str = "", total: int | None = None) -> None:
+        self.on_terminal = sys.stderr.isatty()
+        self.total = total
+        self._unit, self._what, self._done, self._drawn_s = unit, "", 0, 0.0
+
+    def __enter__(self) -> Bar:
+        self._draw()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write(ERASE)
+
+    def update(self, more: int = 1) -> None:
+        """Count that more is done."""
+        self._done += more
+        if time.monotonic() - self._drawn_s >= DRAWN_EVERY_S:
+            self._draw()
+
+    def show(self, what: str, done: int, total: int | None) -> None:
+        """Say what is being done, how much of it is done, and how much there is."""
+        self._what, self._done, self.total = f"{what}: ", done, total
+        self._draw()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._done = 0
+
+    def print(self, line: str) -> None:
+        """Print a line on stderr that stays, above this one."""
+        self._write(ERASE)
+        print(line, file=sys.stderr, flush=True)
+
+    def _draw(self) -> None:
+        self._drawn_s = time.monotonic()
+        total = "" if self.total is None else f"/{self.total}"
+        self._write(f"{ERASE}{self._what}{self._done}{total} {self._unit}")
+
+    def _write(self, text: str) -> None:
+        if self.on_terminal:
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 @contextlib.contextmanager
 def shown() -> Iterator[ProgressCallback]:
-    """Yield a callback of the client that moves a bar on stderr and writes to the log."""
-    with tqdm(disable=None, leave=False) as bar:
+    """Yield a callback of the client that moves a bar and writes to the log."""
+    with Bar() as bar:
 
         def tell(what: str, done: int, total: int) -> None:
             logged(what, done, total)
-            bar.set_description(what, refresh=False)
-            bar.total, bar.n = total, done
-            bar.refresh()
+            bar.show(what, done, total)
 
         yield tell
 
 
-LINE_EVERY_S = 5.0
-
-
 @contextlib.contextmanager
-def of_rows(every_s: float = LINE_EVERY_S) -> Iterator[ProgressCallback]:
+def of_rows(every_s: float = LINE_EVERY_S, bar: Bar | None = None) -> Iterator[ProgressCallback]:
     """Yield a callback for the rows done in a step: what is being done, rows done, rows in all.
 
-    It moves a bar on stderr; where that is not a terminal, it prints a line every few seconds, and none
-    for a shorter step.
+    It moves a bar; where stderr is not a terminal, it prints a line every few seconds, and none for a
+    shorter step.
     """
     said_s = time.monotonic()
-    with tqdm(disable=None, leave=False, unit=" rows") as bar:
+    with bar or Bar("rows") as bar:
 
         def tell(what: str, done: int, total: int) -> None:
             nonlocal said_s
-            if not bar.disable:
-                bar.set_description(what, refresh=False)
-                bar.total, bar.n = total, done
-                bar.refresh()
+            if bar.on_terminal:
+                bar.show(what, done, total)
             elif time.monotonic() - said_s >= every_s:
                 said_s = time.monotonic()
                 print(f"{what}: {done} of {total} rows", file=sys.stderr, flush=True)

@@ -27,7 +27,6 @@ _FORKS.set_forkserver_preload(
         "keystonemiddleware.auth_token",
         "psycopg2",
         "pymysql",
-        "tqdm",
         "placement.deploy",
         "placement.cmd.api",
         "placement.cmd.compare",
