@@ -1,6 +1,7 @@
 """The command ``placement-api``: the service in one process with many threads."""
 
 import argparse
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from placement.version import VERSION
 
 if TYPE_CHECKING:
     from oslo_config import cfg
+
+LOG = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 PORT = 8778
@@ -52,7 +55,11 @@ def run(argv: list[str]) -> int:
             raise
         print(f"placement-api: {message}", file=sys.stderr)
         return 1
-    print(_greeting(server.url, conf), flush=True)
+    if conf.use_json:
+        # Whoever reads the log by program reads this stream.
+        LOG.info("Placement %s listens on %s (process %s)", VERSION, server.url, os.getpid())
+    else:
+        print(_greeting(server.url, conf), flush=True)
     server.serve()
     return 0
 

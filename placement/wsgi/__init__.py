@@ -63,7 +63,7 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     )
     for warning in filter(None, [second_owner(), *unknown_options(conf), *notes]):
         LOG.warning("%s", warning)
-    LOG.info("%s", _announcement(conf, revision))
+    _announce(conf, revision)
     since = db_api.when_reachable(conf, database, lambda: database.read(coexistence_rows.since))
     if since is not None:
         LOG.warning("%s", coexistence.described(since))
@@ -91,14 +91,17 @@ def _share_memory_pools() -> None:
         set_option(M_ARENA_MAX, 2)
 
 
-def _announcement(conf: cfg.ConfigOpts, revision: str | None) -> str:
-    """Describe in one line what starts, with which configuration and database."""
-    files = ", ".join(files_read(conf)) or "none, the environment alone"
-    where = address.shown(db_api.database(conf).engine.url)
-    newer = "" if revision == schema.HEAD else " of a newer release"
-    return (
-        f"Placement {VERSION} starts. Configuration: {files}. Database: {where}, at revision "
-        f"{revision}{newer}. Authentication: {conf.api.auth_strategy}.{_workers()}"
+def _announce(conf: cfg.ConfigOpts, revision: str | None) -> None:
+    """Log in one line what starts, with which configuration and database."""
+    LOG.info(
+        "Placement %s starts. Configuration: %s. Database: %s, at revision %s%s. Authentication: %s.%s",
+        VERSION,
+        ", ".join(files_read(conf)) or "none, the environment alone",
+        address.shown(db_api.database(conf).engine.url),
+        revision,
+        "" if revision == schema.HEAD else " of a newer release",
+        conf.api.auth_strategy,
+        _workers(),
     )
 
 

@@ -69,6 +69,7 @@ def check_explanations(shell: Shell) -> None:
     ]
     grouped = "openstack allocation candidate explain --group _A --resource VCPU=9"
     assert shell.ask(grouped)["largest"][0]["would_do"] == 4
+    assert "leaving a demand out does not help" in printed(shell, grouped)
     assert "At least one --resource" in shell.fail("openstack allocation candidate explain")
     assert "No such trait" in shell.fail(f"{command}_NOT")
 

@@ -1,6 +1,7 @@
 """The command placement-api: starts with a hint, serves, stops cleanly, refuses with one line."""
 
 import http.client
+import json
 import os
 import re
 import signal
@@ -190,3 +191,19 @@ def test_a_command_line_is_answered_without_loading_the_service(words: str) -> N
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
     assert result.stdout.splitlines()[-1] == "False False", result
+
+
+def test_a_log_in_json_has_no_other_lines(settings: dict[str, str]) -> None:
+    del settings["OS_DEFAULT__LOG_FILE"]
+    settings["OS_DEFAULT__USE_JSON"] = "true"
+    with subprocess.Popen(
+        command("--port", "0"), env=settings, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout
+            told = [json.loads(process.stdout.readline())]
+            while "listens on" not in told[-1]["message"]:
+                told.append(json.loads(process.stdout.readline()))
+        finally:
+            process.kill()
+    assert any(each["msg"].startswith("Placement %s starts") for each in told)

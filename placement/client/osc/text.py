@@ -74,7 +74,7 @@ def relaxations(told: Iterable[Mapping[str, Any]]) -> str:
             drops = each["drop"] if isinstance(each["drop"], list) else [each["drop"]]
             words = " and ".join(f"{drop['parameter']}={drop['value']}" for drop in drops)
             lines.append(f"without {words}: {count(each['candidates'])}")
-    return _wrapped(lines or ["nothing that was tried helps"])
+    return _wrapped(lines or ["leaving a demand out does not help"])
 
 
 def largest(told: Iterable[Mapping[str, Any]]) -> str:
