@@ -129,6 +129,8 @@ class MalformedRequest(Malformed):
 class NotStorable(BadRequest):
     """The character set of the database cannot hold what the client names (specification 06 section 7.1)."""
 
+    reason = "name_not_storable"
+    about = "name"
     text = "The database cannot store the name {name}: its character set lacks the room for it."
     name: str
 

@@ -29,6 +29,14 @@ CERTAINTY = {True: "They do not fit together.", False: "It is not certain that n
 class MalformedClaims(errors.Malformed):
     """Claims that do not hang together."""
 
+    reasons = {
+        "most": "too_many_claims",
+        "twice": "repeated_consumer",
+        "held": "consumer_not_new",
+        "level": "invalid_group_rule",
+        "at_most": "invalid_group_rule",
+        "query": "invalid_query",
+    }
     texts = {
         "most": "{count} claims were sent, and at most {most} are taken at once.",
         "twice": "Consumer {uuid} is named twice.",

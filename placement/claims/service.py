@@ -79,6 +79,8 @@ class GroupRuleDiffers(errors.Conflict):
 class GroupUndefined(errors.BadRequest):
     """A claim names a group that does not exist, and no rule for it."""
 
+    reason = "unknown_group"
+    about = "name"
     text = 'The group {name} does not exist: its rule must be given in "groups".'
     name: str
 

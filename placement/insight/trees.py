@@ -32,6 +32,8 @@ NO_TYPE = "unknown"
 class UnknownMarker(errors.BadRequest):
     """No provider has the uuid in ``after``."""
 
+    reason = "unknown_provider"
+    about = "uuid"
     text = "Invalid query string parameters: 'after' names no resource provider: {uuid}"
     uuid: str
 

@@ -53,6 +53,8 @@ class InventoryClassMissing(errors.BadRequest):
 class NoRecordToReplace(errors.BadRequest):
     """The class exists but the provider has no record of it."""
 
+    reason = "unknown_inventory"
+    about = "name"
     text = (
         "No inventory record with resource class for resource provider {provider_uuid}: "
         "No inventory of class {name} found"

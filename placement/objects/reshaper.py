@@ -29,6 +29,8 @@ class ListedProviderMissing(errors.BadRequest):
     """The request has inventories for a provider that does not exist."""
 
     code = "placement.resource_provider.not_found"
+    reason = "unknown_provider"
+    about = "uuid"
     text = "Resource provider {uuid} in inventories not found"
     uuid: str
 

@@ -45,9 +45,22 @@ class ProviderNotFoundForDelete(errors.NotFound):
     uuid: str
 
 
-class ProviderNotCreated(errors.BadRequest):
-    """The new provider has no name, or a parent it cannot have. ``reason`` is one of ours."""
+class ProviderNotNamed(errors.BadRequest):
+    """The name of the new provider is empty."""
 
+    reason = "invalid_body"
+    about = "field"
+    field = "/name"
+    text = 'Unable to create resource provider "", {uuid}: name is required'
+    uuid: str
+
+
+class ProviderNotCreated(errors.BadRequest):
+    """The new provider cannot have this parent. ``cause`` is one of ours."""
+
+    reason = "invalid_parent"
+    about = "field"
+    field = "/parent_provider_uuid"
     text = 'Unable to create resource provider "{name}", {uuid}: {cause}'
     name: str
     uuid: str
@@ -55,8 +68,11 @@ class ProviderNotCreated(errors.BadRequest):
 
 
 class ProviderNotSaved(errors.BadRequest):
-    """The provider cannot get this parent. ``reason`` is one of ours."""
+    """The provider cannot get this parent. ``cause`` is one of ours."""
 
+    reason = "invalid_parent"
+    about = "field"
+    field = "/parent_provider_uuid"
     text = "Unable to save resource provider {uuid}: {cause}"
     uuid: str
     cause: str
@@ -157,12 +173,13 @@ def create(db: Database, *, uuid: str, name: str, parent_uuid: str | None = None
     """Create a provider below a parent or as a root and return it.
 
     :param uuid: in its stored form, lower-case and dashed.
-    :raises ProviderNotCreated: no name, or no such parent.
+    :raises ProviderNotNamed:
+    :raises ProviderNotCreated: no such parent.
     :raises UuidTaken: also if the name is taken as well.
     :raises NameTaken:
     """
     if not name:
-        raise ProviderNotCreated(name=name, uuid=uuid, cause="name is required")
+        raise ProviderNotNamed(uuid=uuid)
     if parent_uuid == uuid:
         raise ProviderNotCreated(name=name, uuid=uuid, cause=OWN_PARENT)
     return db.write(lambda tx: _create(tx, uuid, name, parent_uuid))
