@@ -1,5 +1,8 @@
 """One line instead of a traceback, for a failure that an operator can fix."""
 
+import re
+from collections.abc import Mapping
+
 from oslo_config import cfg
 from oslo_log.log import LogConfigError
 from sqlalchemy import exc
@@ -7,6 +10,32 @@ from sqlalchemy import exc
 from placement.db import address, driver_errors
 from placement.db.migrations import MigrationBlocked
 from placement.db.schema import SchemaError
+
+INVALID = re.compile(
+    r"Value for option (?P<name>\S+) from LocationInfo\(location=<.*?>, detail=(['\"])(?P<place>.*?)\2\)"
+    r" is not valid: (?P<reason>.*)",
+    re.DOTALL,
+)
+"""How oslo.config says it."""
+
+REFUSALS: Mapping[driver_errors.Refusal, str] = {
+    "no_database": (
+        "The database {where} does not exist on its server ({reason}). Create it, or correct its name in"
+        " [placement_database]/connection."
+    ),
+    "no_login": (
+        "The database {where} does not let this user in ({reason}). Check user, password and name of the"
+        " database in [placement_database]/connection, and from which hosts the server lets the user log in."
+    ),
+    "no_file": (
+        "The file of the database {where} cannot be opened ({reason}). Check its path in"
+        " [placement_database]/connection, and that this user may write it and its directory."
+    ),
+    "other_file": (
+        "The file of the database {where} is not a database of SQLite ({reason}). Check its path in"
+        " [placement_database]/connection."
+    ),
+}
 
 
 class NotConfigured(Exception):
@@ -27,7 +56,7 @@ def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
     if isinstance(error, (SchemaError, MigrationBlocked, NotConfigured, LogConfigError)):
         return str(error)
     if isinstance(error, cfg.Error):
-        return _configuration(error)
+        return _configuration(error, conf)
     if isinstance(error, exc.ArgumentError):
         return (
             "[placement_database]/connection is not the URL of a database that this service supports "
@@ -47,14 +76,26 @@ def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
     return _database(error, conf) if isinstance(error, exc.DBAPIError) else None
 
 
-def _configuration(error: cfg.Error) -> str:
-    if isinstance(error, cfg.RequiredOptError):
-        group = error.group.name if isinstance(error.group, cfg.OptGroup) else "DEFAULT"
-        return (
-            f"{error}. Set it in the configuration file (--config-file), or in the environment as "
-            f"OS_{group.upper()}__{error.opt_name.upper()}."
-        )
-    return f"{error}".replace("\n", " ")
+def invalid(error: cfg.Error, group: str | None = None) -> str:
+    """Return which option has a value that it cannot have, where it is given, and why not."""
+    found = INVALID.fullmatch(str(error))
+    if found is None:
+        return " ".join(str(error).split())
+    option = f"[{group}]/{found['name']}" if group else found["name"]
+    return f"{found['place']}: the value of {option} is not valid: {' '.join(found['reason'].split())}."
+
+
+def _configuration(error: cfg.Error, conf: cfg.ConfigOpts) -> str:
+    if not isinstance(error, cfg.RequiredOptError):
+        return invalid(error)
+    # It imports what most errors do not need, and other commands neither.
+    from placement.conf.unknown import given_elsewhere
+
+    group = error.group.name if isinstance(error.group, cfg.OptGroup) else "DEFAULT"
+    return (
+        f"{given_elsewhere(conf, group, error.opt_name)}{error}. Set it in the configuration file "
+        f"(--config-file), or in the environment as OS_{group.upper()}__{error.opt_name.upper()}."
+    )
 
 
 def _database(error: exc.DBAPIError, conf: cfg.ConfigOpts) -> str:
@@ -66,12 +107,8 @@ def _database(error: exc.DBAPIError, conf: cfg.ConfigOpts) -> str:
             "this user may not write, a read-only server or replica, or a full disk. The schema is "
             "at the last revision that was completed."
         )
-    if driver_errors.is_refused(error):
-        return (
-            f"The database {where} refused the connection ({reason}). Check the name of the "
-            "database, user and password in [placement_database]/connection; or the path of the "
-            "file, and that this user may write it and its directory."
-        )
+    if refusal := driver_errors.refusal(error):
+        return REFUSALS[refusal].format(where=where, reason=reason)
     if driver_errors.lacks_rights(error):
         return (
             f"The database {where} refused a statement ({reason}). Grant SELECT, INSERT, UPDATE and "

@@ -102,9 +102,10 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
         failure = error
     # Only now are the options of all libraries known.
     malformed = list(_malformed(conf))
-    yield from malformed
+    # A misspelt name comes first: that an option has no value may follow from it.
     yield from ((Severity.FATAL, text) for text in misspelt_sections(conf))
     yield from ((Severity.NOTE, text) for text in unknown_options(conf))
+    yield from malformed
     if two := second_owner():
         yield Severity.NOTE, two
     if malformed:
@@ -126,7 +127,7 @@ def _malformed(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
             try:
                 value = conf[name] if group is None else conf[group][name]
             except cfg.Error as error:
-                yield Severity.FATAL, f"option {name} in [{group or 'DEFAULT'}]: {error}"
+                yield Severity.FATAL, advice.invalid(error, group or "DEFAULT")
             else:
                 if value is None and (group, name) == ("placement_database", "connection"):
                     missing = cfg.RequiredOptError(name, cfg.OptGroup("placement_database"))

@@ -64,6 +64,18 @@ def misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
     return misspelt
 
 
+def given_elsewhere(conf: cfg.ConfigOpts, group: str, name: str) -> str:
+    """Return a sentence and a space if a section that is not read has the missing option; else nothing.
+
+    Other services call the section of their database ``[database]``.
+    """
+    known = _known(conf)
+    for path, section, given in _in_files(conf):
+        if given == name and section not in known and section not in conf:
+            return f"{path}: the section [{section}] is not read; call it [{group}]. "
+    return ""
+
+
 class _Sections(cfg.ConfigParser):
     """Notes where each section begins."""
 

@@ -4,7 +4,8 @@ The codes are those of the three engines; SQLAlchemy has wrapped the driver's ex
 """
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from sqlalchemy import exc
 
@@ -68,16 +69,32 @@ _is_gone = ErrorCodes(
     # cannot connect, gone away, lost, idle too long.
     frozenset({1047, 1053, 1180, 1927, 2002, 2003, 2006, 2013, 4031}),
 )
-_is_refused = ErrorCodes(
-    # No right to this database, wrong credentials, no such database, wrong way to log in.
-    frozenset({"28000", "28P01", "3D000"}),
-    frozenset({1044, 1045, 1049, 1698}),
-    # SQLITE_CANTOPEN, SQLITE_NOTADB.
-    frozenset({14, 26}),
+_NO_DATABASE = ErrorCodes(frozenset({"3D000"}), frozenset({1049}))
+_NO_LOGIN = ErrorCodes(
+    # Wrong credentials, wrong way to log in; no right to this database.
+    frozenset({"28000", "28P01"}),
+    frozenset({1044, 1045, 1698}),
 )
-_REFUSED_TEXT = re.compile(
-    r"authentication failed|role .* does not exist|database .* does not exist|no pg_hba.conf entry"
-)
+# SQLITE_CANTOPEN; SQLITE_NOTADB.
+_NO_FILE = ErrorCodes(frozenset(), frozenset(), frozenset({14}))
+_OTHER_FILE = ErrorCodes(frozenset(), frozenset(), frozenset({26}))
+
+Refusal = Literal["no_database", "no_login", "no_file", "other_file"]
+"""Why no connection is allowed at all: the server has no such database, or does not let the user in; the
+file cannot be opened, or is not a database."""
+
+_REFUSALS: Mapping[Refusal, tuple[ErrorCodes, re.Pattern[str] | None]] = {
+    "no_database": (_NO_DATABASE, re.compile(r"database .* does not exist")),
+    "no_login": (
+        _NO_LOGIN,
+        re.compile(
+            r"authentication failed|role .* does not exist|no pg_hba.conf entry|no password supplied"
+            r"|permission denied for database"
+        ),
+    ),
+    "no_file": (_NO_FILE, None),
+    "other_file": (_OTHER_FILE, None),
+}
 
 
 def _codes(error: BaseException) -> tuple[str | None, int | None, int | None]:
@@ -105,14 +122,22 @@ def is_disconnect(error: BaseException) -> bool:
     return isinstance(error, exc.OperationalError) and error.statement is None
 
 
-def is_refused(error: BaseException) -> bool:
-    """The server, or the file system, answered that this connection is not allowed at all.
+def refusal(error: BaseException) -> Refusal | None:
+    """Return why the server, or the file system, allows no such connection; None if that is not the error.
 
     psycopg2 gives a failed connect no SQLSTATE, so its text decides; in a language other than
-    English the answer is "no".
+    English the answer is None.
     """
     text = str(error.orig) if isinstance(error, exc.DBAPIError) else ""
-    return _REFUSED_TEXT.search(text) is not None or _is_refused(error)
+    for found, (codes, words) in _REFUSALS.items():
+        if codes(error) or (words is not None and words.search(text)):
+            return found
+    return None
+
+
+def is_refused(error: BaseException) -> bool:
+    """The server, or the file system, answered that this connection is not allowed at all."""
+    return refusal(error) is not None
 
 
 KINDS = ("conflict", "disconnect", "read_only", "pool_timeout", "outcome_unknown", "other")

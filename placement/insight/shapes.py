@@ -3,13 +3,12 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import yaml
 from oslo_config import cfg
 
 from placement import errors
 from placement.advice import NotConfigured
+from placement.conf import yaml_file
 from placement.handlers import candidate_query
 from placement.insight import schemas
 from placement.search.request import CandidateRequest
@@ -32,34 +31,27 @@ def read(conf: cfg.ConfigOpts) -> dict[str, CandidateRequest]:
     path = conf.insight.shapes_file
     if not path:
         return {}
-    place = f"{path} of [insight]/shapes_file"
-    given = _mapping(path, place)
+    try:
+        given, lines = yaml_file.read(Path(path), "a file of shapes maps names to queries")
+    except yaml_file.Unusable as error:
+        raise NotConfigured(f"{error} ([insight]/shapes_file).") from error
+    if len(given) > MOST:
+        raise NotConfigured(
+            f"{path} of [insight]/shapes_file has {len(given)} shapes, and at most {MOST} are allowed."
+        )
     shapes: dict[str, CandidateRequest] = {}
     faults = []
     for name, query in given.items():
+        place = f"{path}:{lines.get(str(name), 1)}: the shape {name}"
         try:
             shapes[name] = _request(conf, name, query)
         except ValueError as error:
-            faults.append(f"{place}: the shape {name}: {error}.")
+            faults.append(f"{place}: {error}.")
         except errors.PlacementError as error:
-            faults.append(f"{place}: the shape {name}: {' '.join(str(error).split())}")
+            faults.append(f"{place}: {' '.join(str(error).split())}")
     if faults:
         raise NotConfigured(*faults)
     return shapes
-
-
-def _mapping(path: str, place: str) -> Mapping[Any, Any]:
-    try:
-        given = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise NotConfigured(f"{place} cannot be read: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise NotConfigured(f"{place} is not YAML: {' '.join(str(error).split())}.") from error
-    if not isinstance(given, dict):
-        raise NotConfigured(f"{place} is not a mapping of names to queries.")
-    if len(given) > MOST:
-        raise NotConfigured(f"{place} has {len(given)} shapes, and at most {MOST} are allowed.")
-    return given
 
 
 def _request(conf: cfg.ConfigOpts, name: object, query: object) -> CandidateRequest:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from oslo_config import cfg
 
+from placement.conf import yaml_file
 from placement.policies import PREFIX, list_rules
 
 NEARLY = 0.9
@@ -24,10 +24,6 @@ SIMILAR = 0.75
 
 JOINTS, NOT, OPEN, CLOSE = ("and", "or"), "not", "(", ")"
 REFERENCE = "rule:"
-
-
-class _Unusable(Exception):
-    """The file holds no rules; the message says where and why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +43,7 @@ def faults(conf: cfg.ConfigOpts) -> list[str]:
     for path in _paths(conf):
         try:
             rules += _rules(path)
-        except _Unusable as error:
+        except yaml_file.Unusable as error:
             found.append(f"{error}.")
     for rule in rules:
         if wrong := _wrong(rule.check):
@@ -68,31 +64,11 @@ def _paths(conf: cfg.ConfigOpts) -> Iterator[Path]:
 
 
 def _rules(path: Path) -> list[_Rule]:
-    try:
-        text = path.read_text()
-        document = yaml.safe_load(text)
-    except OSError as error:
-        raise _Unusable(f"{path} cannot be read: {error.strerror}") from error
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise _Unusable(f"{path}:{line}: this is not YAML: {error.problem}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise _Unusable(f"{path} is not YAML: {error}") from error
-    if not document:
-        return []
-    if not isinstance(document, dict):
-        raise _Unusable(f"{path}:1: a policy file maps names of rules to checks; this one does not")
-    lines = _lines(text)
+    document, lines = yaml_file.read(path, "a policy file maps names of rules to checks")
     return [
         _Rule(f"{path}:{lines.get(str(name), 1)}", str(name), check)
         for name, check in document.items()
     ]
-
-
-def _lines(text: str) -> dict[str, int]:
-    """Return the number of the line of each rule; of a repeated one, the last."""
-    root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-    return {str(key.value): key.start_mark.line + 1 for key, _ in root.value}
 
 
 # The language of checks

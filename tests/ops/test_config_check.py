@@ -2,10 +2,12 @@
 
 import http.server
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import make_url
@@ -100,7 +102,7 @@ def test_misspelt_options(check: Check, tmp_path: Path, monkeypatch: pytest.Monk
         assert check(more, "--before", before) == (0, [f"warning: {line}" for line in lines])
 
 
-def test_malformed_options_are_all_named(check: Check) -> None:
+def test_malformed_options_are_all_named(check: Check, tmp_path: Path) -> None:
     code, lines = check(
         "max_retries = ten\nretry_interval = -5\n[placement]\nmax_request_groups = 0\n"
         "[insight]\npublic = everything\n",
@@ -111,6 +113,34 @@ def test_malformed_options_are_all_named(check: Check) -> None:
     assert code == 1
     for name in ("max_retries", "retry_interval", "max_request_groups", "public"):
         assert len([line for line in lines if name in line and line.startswith("error: ")]) == 1
+    file = tmp_path / "placement.conf"
+    begins = f"error: {file}: the value of [placement]/max_request_groups is not valid: "
+    assert any(line.startswith(begins) for line in lines)
+    assert not [line for line in lines if "Location" in line]
+
+
+def test_a_name_that_explains_what_is_missing_comes_first(command: Command, tmp_path: Path) -> None:
+    """The option is misspelt, or its section is called as that of other services is."""
+    file, url = tmp_path / "placement.conf", "sqlite:////tmp/x"
+    missing = "value required for option connection in group [placement_database]"
+    cases = {
+        f"[placement_database]\nconection = {url}\n": (
+            f"error: {file}: there is no option conection in [placement_database];"
+            " did you mean connection?",
+            f"error: {missing}",
+        ),
+        f"[database]\nconnection = {url}\n": (
+            f"error: {file}: the section [database] is not read; call it [placement_database]. {missing}",
+        ),
+    }
+    for text, starts in cases.items():
+        file.write_text(f"[api]\nauth_strategy = noauth2\n{text}")
+
+        result = command("placement-manage", "--config-file", str(file), "config", "check")
+
+        lines = result.stdout.splitlines()
+        assert len(lines) == len(starts)
+        assert all(map(str.startswith, lines, starts)), lines
 
 
 def test_no_connection(command: Command) -> None:
@@ -256,25 +286,64 @@ def test_shapes_are_looked_at(check: Check, tmp_path: Path) -> None:
     """All faults at once; the service does not start with one."""
     file = tmp_path / "shapes.yaml"
     settings = f"[insight]\nenabled = true\nshapes_file = {file}\n"
-    place = f"error: {file} of [insight]/shapes_file"
 
-    assert check(settings) == (1, [f"{place} cannot be read: No such file or directory."])
+    fault = f"{file} cannot be read: No such file or directory ([insight]/shapes_file)."
+    assert check(settings) == (1, [f"error: {fault}"])
     file.write_text("small: resources=VCPU:1&required=HW_CPU_X86_VMX\n")
     assert check(settings) == (0, [])
-    for text, fault in (("[", " is not YAML: "), ("- x", " is not a mapping of names to queries.")):
+    for text, fault in (
+        ("a: b\nc: [", ":2: this is not YAML: "),
+        ("- x", ":1: a file of shapes maps names to queries; this one does not "),
+    ):
         file.write_text(text)
         code, (line,) = check(settings)
-        assert code == 1 and line.startswith(place + fault)
-    file.write_text("a: resources=VCPU:0\n'*': resources=VCPU:1\nb: 1\nc: resources=VCPU:1&limit=1\n")
+        assert code == 1 and line.startswith(f"error: {file}{fault}")
+    file.write_text(
+        "a: resources=VCPU:0\n'*': resources=VCPU:1\nb: 1\nc: resources=VCPU:1&limit=1\n"
+    )
     code, lines = check(settings, "--before", "reload")
     assert code == 1
-    assert [line.removeprefix(f"{place}: the shape ").partition(":")[0] for line in lines] == [
-        *("a", "*", "b", "c")
+    starts = [
+        f"error: {file}:{number}: the shape {name}: " for number, name in enumerate("a*bc", 1)
     ]
+    assert len(lines) == len(starts) and all(map(str.startswith, lines, starts))
     assert "amount >= 1" in lines[0] and "limit" in lines[3]
 
 
 # The database
+
+
+@AT_HEAD
+@on("postgresql", "mysql")
+def test_each_refusal_of_a_server_has_its_advice(check: Check, url: str) -> None:
+    """None of them is about files."""
+    given = make_url(url)
+    changes: list[tuple[str, dict[str, Any]]] = [
+        (
+            f"does not exist on its server .*{given.database}x.* Create it",
+            {"database": f"{given.database}x"},
+        ),
+        ("does not let this user in .* Check user", {"username": "stranger", "password": "s3cret"}),
+        ("cannot be reached .* server runs", {"port": 9}),
+        ("cannot be reached .* host", {"host": "no-such-host.invalid"}),
+    ]
+    for words, change in changes:
+        code, lines = check("", url=given.set(**change).render_as_string(hide_password=False))
+
+        assert (code, len(lines)) == (1, 1)
+        assert re.search(words, lines[0]), lines
+        assert "file" not in lines[0] and "path" not in lines[0]
+
+
+def test_each_refusal_of_a_file_has_its_advice(check: Check, tmp_path: Path) -> None:
+    other = tmp_path / "other.sqlite"
+    other.write_text("This is a text, and longer than the header of a database. " * 20)
+    for file, words in ((tmp_path / "no" / "x", "cannot be opened"), (other, "is not a database")):
+        code, lines = check("", url=f"sqlite:///{file}")
+
+        assert (code, len(lines)) == (1, 1)
+        assert words in lines[0] and "Check its path" in lines[0]
+        assert "user and password" not in lines[0]
 
 
 @pytest.mark.parametrize("revision", ["a082b8bb98d0", "zzzzzzzzzzzz"])
@@ -345,11 +414,15 @@ def test_a_shared_database_is_told_and_no_fault(check: Check, synced: str, start
 
         assert code == 0
         assert len(lines) == 1
-        assert lines[0].startswith("warning: The OpenStack service may write to this database too, since 20")
+        assert lines[0].startswith(
+            "warning: The OpenStack service may write to this database too, since 20"
+        )
 
     started = start(synced)
     assert "STARTED 200" in started.stdout
-    assert started.stdout.count("The OpenStack service may write to this database too, since 20") == 1
+    assert (
+        started.stdout.count("The OpenStack service may write to this database too, since 20") == 1
+    )
 
 
 @AT_HEAD
