@@ -5,8 +5,17 @@ from collections import Counter
 import pytest
 
 from tests.support import effort
+from tests.support.processes import PATIENCE
 
 pytest_plugins = ["tests.support.browser"]
+HANGS_S = 600
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """End a test that hangs, later on a machine that is busy."""
+    if config.getoption("timeout", None) is None:
+        config.option.timeout = HANGS_S * PATIENCE
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

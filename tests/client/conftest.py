@@ -59,7 +59,7 @@ def serving(application: WSGIApp) -> Iterator[str]:
         server.task_dispatcher.shutdown()
         # In the loop's own thread, and kept-alive connections too, or it would go on.
         server.trigger.pull_trigger(lambda: wasyncore.close_all(sockets, ignore_all=True))
-        thread.join(10)
+        thread.join()
         assert not thread.is_alive()
 
 

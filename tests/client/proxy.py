@@ -103,4 +103,4 @@ class FaultyProxy:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import free_port
+from tests.support.processes import ENDS_S, free_port
 
 BOOT = Path(__file__).parents[2] / "examples/boot_cloud.py"
 
@@ -18,7 +18,7 @@ def boot(url: str) -> str:
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=ENDS_S,
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr

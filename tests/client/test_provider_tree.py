@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement.client.provider_tree import ProviderTree
+from tests.support.processes import ENDS_S
 
 
 def new_uuid() -> str:
@@ -209,7 +210,7 @@ def test_copies_are_independent(
     with tree._lock:
         thread = threading.Thread(target=look)
         thread.start()
-        assert held.wait(10), "the copy waits for the lock of the original"
+        assert held.wait(ENDS_S), "the copy waits for the lock of the original"
     thread.join()
 
 

@@ -25,6 +25,7 @@ from placement.direct import PlacementDirect
 from tests.client.conftest import http_adapter, make_conf, serving
 from tests.client.world import World
 from tests.support.commands import Forked
+from tests.support.processes import ENDS_S
 from tests.support.world import new_uuid
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "provider-trees"
@@ -382,7 +383,7 @@ def test_colour_on_a_terminal_only(
     argv = [sys.executable, "-m", "placement.cmd.tree", "--direct", "--config-file",
             conf.config_file[0], "diff", str(path)]  # fmt: skip
     environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-    subprocess.run(argv, stdout=follower, env=environment, timeout=60)
+    subprocess.run(argv, stdout=follower, env=environment, timeout=ENDS_S)
     os.close(follower)
     shown = os.read(leader, 65536).decode()
     os.close(leader)

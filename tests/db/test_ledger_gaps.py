@@ -27,7 +27,7 @@ from placement.objects.replacement import ConsumerChange, DoesNotFit
 from placement.objects.reshaper import InventoryChange, Reshape
 from tests.promise.stage import LOCK_WAIT
 from tests.support.databases import KINDS, opened, synced
-from tests.support.processes import wait_until
+from tests.support.processes import ENDS_S, wait_until
 from tests.support.recorder import Hook, observed, recorded
 
 WAITING = (
@@ -171,7 +171,7 @@ def test_a_freed_place_whose_inventory_comes_meanwhile_is_free(
         def begin() -> None:
             is_locked = threading.Event()
             done.append(beside.submit(bring_back, is_locked.set))
-            assert is_locked.wait(60)
+            assert is_locked.wait(ENDS_S)
 
         with observed(db, once_before("FOR UPDATE", begin)):
             allocation.delete_allocations(db, consumer)

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.client import headers
 from tests.support.deployment import Site
 from tests.support.ledger import AMOUNTS, Ledger, some_hosts
+from tests.support.processes import ENDS_S
 from tests.support.world import World, new_uuid
 
 
@@ -24,7 +25,7 @@ def check(site: Site) -> None:
 def check_root(site: Site) -> None:
     """Discovery needs no token, with and without a slash at the end."""
     for path in ("", "/"):
-        answer = requests.get(site.url + path, timeout=30)
+        answer = requests.get(site.url + path, timeout=ENDS_S)
         assert answer.status_code == 200
         assert answer.json()["versions"][0]["max_version"] == "1.39"
 
@@ -38,7 +39,7 @@ def check_links(site: Site) -> None:
     assert links["self"] == path
     assert links["inventories"] == f"{path}/inventories"
     assert answer.headers["location"] == f"{site.url}/resource_providers/{made['uuid']}"
-    assert requests.get(answer.headers["location"], headers=headers(), timeout=30).json() == made
+    assert requests.get(answer.headers["location"], headers=headers(), timeout=ENDS_S).json() == made
 
 
 def check_names(site: Site) -> None:
@@ -58,13 +59,13 @@ def check_errors(site: Site) -> None:
     assert unknown.status == 404
     assert unknown.json["errors"][0]["request_id"] == unknown.headers["x-openstack-request-id"]
     assert site.send("GET", "/nothing/here").json["errors"][0]["status"] == 404
-    assert requests.get(f"{site.url}/resource_providers", timeout=30).status_code == 401
+    assert requests.get(f"{site.url}/resource_providers", timeout=ENDS_S).status_code == 401
     assert site.send("DELETE", "/resource_providers").status == 405
 
 
 def counted_claims(site: Site) -> int:
     """Ask whichever process answers how many claims all of them have granted."""
-    answer = requests.get(f"{site.url}/-/metrics", timeout=30)
+    answer = requests.get(f"{site.url}/-/metrics", timeout=ENDS_S)
     assert answer.status_code == 200, answer.text
     wanted = {"method": "PUT", "route": "/allocations/{consumer_uuid}", "status": "204"}
     return sum(

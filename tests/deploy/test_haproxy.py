@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.deployment import shipped
-from tests.support.processes import require_program
+from tests.support.processes import ENDS_S, require_program
 
 pytestmark = pytest.mark.deploy
 
@@ -20,7 +20,7 @@ def test_the_configuration_is_accepted(tmp_path: Path) -> None:
         [openssl, "req", *kind, *made],
         check=True,
         capture_output=True,
-        timeout=60,
+        timeout=ENDS_S,
     )
     parts = (tmp_path / name for name in ("certificate", "key"))
     certificate.write_text("".join(part.read_text() for part in parts))
@@ -29,7 +29,7 @@ def test_the_configuration_is_accepted(tmp_path: Path) -> None:
     file.write_text(shipped("haproxy/placement.cfg", tmp_path, **paths))
 
     checked = subprocess.run(
-        [program, "-c", "-f", file], check=False, capture_output=True, text=True, timeout=60
+        [program, "-c", "-f", file], check=False, capture_output=True, text=True, timeout=ENDS_S
     )
 
     assert checked.returncode == 0, checked.stderr

@@ -12,7 +12,7 @@ import pytest
 from tests.deploy import conversation
 from tests.support import deployment
 from tests.support.deployment import PROGRAMS, Site, shipped
-from tests.support.processes import wait_until
+from tests.support.processes import ENDS_S, wait_until
 
 pytestmark = pytest.mark.deploy
 
@@ -32,7 +32,7 @@ def reload_as_systemd(
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=ENDS_S,
             check=False,
         )
         if done.returncode:

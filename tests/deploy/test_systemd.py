@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.deployment import shipped
-from tests.support.processes import require_program
+from tests.support.processes import ENDS_S, require_program
 
 pytestmark = pytest.mark.deploy
 
@@ -31,7 +31,7 @@ def test_the_unit_is_accepted(tmp_path: Path, names: list[str]) -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=ENDS_S,
     )
     complaints = [line for line in done.stderr.splitlines() if "placement" in line]
     assert (done.returncode, complaints) == (0, [])

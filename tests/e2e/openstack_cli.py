@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.support.deployment import PROGRAMS
-from tests.support.processes import require_program
+from tests.support.processes import ENDS_S, require_program
 
 
 def admin_token_environment(url: str) -> dict[str, str]:
@@ -33,7 +33,7 @@ class Shell:
     def _run(self, line: str, *more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [self.program, *shlex.split(line)[1:], *more],
-            check=False, capture_output=True, text=True, env=self.environment, timeout=60,
+            check=False, capture_output=True, text=True, env=self.environment, timeout=ENDS_S,
         )  # fmt: skip
 
     def run(self, line: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support import deployment
 from tests.support.deployment import ROOT, Site
-from tests.support.processes import lacking, public_folder, require_program
+from tests.support.processes import ENDS_S, lacking, public_folder, require_program
 from tests.support.world import World
 
 pytestmark = [pytest.mark.deploy, pytest.mark.xdist_group("generated clients")]
@@ -48,7 +48,7 @@ def run(folder: Path, *command: Any) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=5 * ENDS_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()

@@ -13,11 +13,7 @@ from tests.support import deployment
 from tests.support.browser import Visitor
 from tests.support.deployment import Site
 from tests.support.keystone import PASSWORD, Keystone, running_keystone
-from tests.support.processes import (
-    free_port,
-    public_folder,
-    wait_until,
-)
+from tests.support.processes import ENDS_S, free_port, public_folder, wait_until
 
 pytestmark = [pytest.mark.deploy, pytest.mark.xdist_group("keystone")]
 
@@ -55,7 +51,7 @@ class Cloud:
         sent["OpenStack-API-Version"] = "placement latest"
         if token is not None:
             sent["X-Auth-Token"] = token
-        return requests.request(method, self.site.url + path, headers=sent, json=json, timeout=30)
+        return requests.request(method, self.site.url + path, headers=sent, json=json, timeout=ENDS_S)
 
     def row(self, token: str) -> tuple[int, int, int, int]:
         """Return the statuses of the columns of the table in specification 01 section 14.2.
@@ -162,7 +158,7 @@ def test_a_revoked_token_is_refused(cloud: Cloud) -> None:
     requests.delete(
         f"{cloud.keystone.url}/auth/tokens",
         headers={"X-Auth-Token": token, "X-Subject-Token": token},
-        timeout=20,
+        timeout=ENDS_S,
     )
     check_unauthorized(cloud.request(token, "GET", "/resource_providers"))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import lacking
+from tests.support.processes import ENDS_S, lacking
 
 pytestmark = pytest.mark.ci
 ROOT = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ def run_with_nova(module: str, at_least: int, tmp_path: Path) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=5 * ENDS_S,
         check=False,
     )
     assert run.returncode == 0, run.stdout[-20_000:] + run.stderr[-20_000:]

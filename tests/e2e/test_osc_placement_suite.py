@@ -10,6 +10,7 @@ import osc_placement.tests.functional
 import pytest
 
 from placement import wsgi
+from tests.support.processes import ENDS_S
 
 pytestmark = pytest.mark.ci
 PACKAGE = osc_placement.tests.functional
@@ -33,7 +34,7 @@ def test_osc_placement(tmp_path: Path) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=5 * ENDS_S,
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr

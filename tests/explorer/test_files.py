@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 from tests.explorer.stage import open_stage
 from tests.explorer.test_access import violations
 from tests.support.browser import Visitor
-from tests.support.processes import lacking, require_program
+from tests.support.processes import ENDS_S, lacking, require_program
 from tests.support.service import running
 
 HERE = Path(__file__).parent
@@ -91,7 +91,7 @@ def test_types_and_style_hold() -> None:
     npm = require_program("npm")
     done = subprocess.run(
         [npm, "run", "--silent", "check"],
-        cwd=HERE, env=os.environ, capture_output=True, text=True, timeout=120, check=False,
+        cwd=HERE, env=os.environ, capture_output=True, text=True, timeout=ENDS_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     for path in PAGE.rglob("*.*"):

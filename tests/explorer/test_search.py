@@ -15,6 +15,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.explorer.stage import RACK, Stage, key
 from tests.support.browser import Visitor
+from tests.support.processes import ENDS_S
 
 OPENSTACK = Path(sys.executable).with_name("openstack")
 PULSE_MS = 10_500
@@ -213,7 +214,7 @@ def test_the_same_question_elsewhere_has_the_same_answer(visitor: Visitor, stage
             env=settings,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=ENDS_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.client import headers
 from tests.support.commands import Forked
-from tests.support.processes import PATIENCE, listens, wait_until
+from tests.support.processes import ENDS_S, PATIENCE, listens, wait_until
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "bin" / "placement-api"
@@ -81,7 +81,7 @@ def test_connections_stay_open_after_an_answer_without_a_body(
     server: tuple[subprocess.Popen[str], int, str],
 ) -> None:
     """Each claim is answered so, and would cost a connection."""
-    with closing(http.client.HTTPConnection("127.0.0.1", server[1], timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", server[1], timeout=ENDS_S)) as connection:
         statuses = []
         for more in ({}, {}, {}, {"Connection": "close"}):
             connection.request("PUT", "/traits/CUSTOM_A", headers=headers() | more)
@@ -188,7 +188,7 @@ def test_a_command_line_is_answered_without_loading_the_service(words: str) -> N
         f"try: run([{words!r}])\n"
         "except SystemExit: print('sqlalchemy' in sys.modules, 'oslo_config' in sys.modules)"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=ENDS_S)
 
     assert result.stdout.splitlines()[-1] == "False False", result
 

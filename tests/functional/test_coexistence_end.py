@@ -29,6 +29,7 @@ from tests.functional.test_coexistence import (
 from tests.ops.test_config_check import user_who_may_only_read
 from tests.support.databases import opened
 from tests.support.old_service import new_uuid
+from tests.support.processes import ENDS_S
 from tests.support.recorder import recorded
 from tests.support.service import Service, configure
 
@@ -111,7 +112,7 @@ def test_one_of_many_workers_ends_it(
     def work() -> None:
         another = ForeignWriteWatch(both.db, AFTER_S)
         try:
-            together.wait(30)
+            together.wait(ENDS_S)
             another.look()
         except BaseException as failure:
             failures.append(failure)

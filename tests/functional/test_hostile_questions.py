@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from placement.insight import questions, remedies
+from tests.support.processes import ENDS_S
 from tests.support.service import Service, running
 from tests.support.world import World
 
 HOST, OTHER = (f"1f000000-0000-4000-8000-00000000000{n}" for n in (1, 2))
 WORK_FACTOR = 100
-PATIENCE_S = 60
 HOSTILE = "&".join(
     ["group_policy=isolate"]
     + [f"resources_{n}=VCPU:9&required_{n}=HW_GPU_API_VULKAN" for n in range(64)]
@@ -79,7 +79,7 @@ def test_others_write_and_search_while_it_works(
 
     def watched(*given: Any) -> Any:
         with ThreadPoolExecutor(1) as other:
-            return other.submit(beside, *given).result(PATIENCE_S)
+            return other.submit(beside, *given).result(ENDS_S)
 
     monkeypatch.setattr(questions, "remedies", watched)
     told = explained(place)

@@ -71,7 +71,6 @@ def disturb(service: Service, draw: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.timeout(120)
 def test_any_parents_and_roots(service: Service, seed: int) -> None:
     """Half of the seeds look before, and meet the change in the picture that they have."""
     draw = random.Random(seed)

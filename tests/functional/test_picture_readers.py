@@ -11,9 +11,9 @@ import pytest
 from placement.handlers.kept_texts import KeptTexts
 from placement.objects.picture import Picture
 from placement.search.cloud import Cloud
+from tests.support.processes import ENDS_S
 from tests.support.service import Service, running
 
-PATIENCE_S = 60
 HOSTS = [f"3f000000-0000-4000-8000-00000000000{n}" for n in range(3)]
 TOTAL = 1000
 
@@ -64,18 +64,18 @@ class Reader:
     def __init__(self, pool: ThreadPoolExecutor, picture: Picture) -> None:
         self.reads, self.go_on = threading.Event(), threading.Event()
         self.found: Future[tuple[Any, Any]] = pool.submit(picture.read, self.work)
-        assert self.reads.wait(PATIENCE_S)
+        assert self.reads.wait(ENDS_S)
 
     def work(self, cloud: Cloud) -> tuple[Any, Any]:
         before = used(cloud)
         self.reads.set()
-        assert self.go_on.wait(PATIENCE_S)
+        assert self.go_on.wait(ENDS_S)
         return before, used(cloud)
 
     def end(self) -> tuple[Any, Any]:
         """Return what it saw first and last."""
         self.go_on.set()
-        return self.found.result(PATIENCE_S)
+        return self.found.result(ENDS_S)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_search_that_takes_long_delays_none(place: Service, pool: ThreadPoolEx
     try:
         for number in range(1, 4):
             claim(place, HOSTS[0], str(uuid.uuid4()), None)
-            seen = pool.submit(picture.read, used).result(PATIENCE_S)
+            seen = pool.submit(picture.read, used).result(ENDS_S)
             assert seen == {HOSTS[0]: number, HOSTS[1]: 0, HOSTS[2]: 0}
             slow.append(Reader(pool, picture))
     finally:
@@ -161,8 +161,8 @@ def test_many_readers_and_writers_see_whole_moments(
         return looks
 
     watchers = [pool.submit(watch) for _ in range(4)]
-    pool.submit(write).result(PATIENCE_S)
-    assert all(watcher.result(PATIENCE_S) for watcher in watchers)
+    pool.submit(write).result(ENDS_S)
+    assert all(watcher.result(ENDS_S) for watcher in watchers)
     assert picture.read(used)[HOSTS[(moves - 1) % 3]] == moves
 
 
@@ -186,14 +186,14 @@ def test_texts_of_two_editions_are_not_mixed(place: Service, pool: ThreadPoolExe
 
     def pause() -> None:
         began.set()
-        assert go_on.wait(PATIENCE_S)
+        assert go_on.wait(ENDS_S)
 
     old = pool.submit(picture.read, lambda cloud: text(cloud, pause))
-    assert began.wait(PATIENCE_S)
+    assert began.wait(ENDS_S)
     claim(place, HOSTS[0], str(uuid.uuid4()), None)
     try:
         assert picture.read(text) == b"1"
     finally:
         go_on.set()
-    assert old.result(PATIENCE_S) == b"0"
+    assert old.result(ENDS_S) == b"0"
     assert picture.read(text) == b"1"

@@ -12,7 +12,6 @@ DAYS = {"one": ("node killed, disk lost",), "all": ("node frozen", "HAProxy rest
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("writers", sorted(DAYS))
 def test_nothing_acknowledged_is_lost_on_a_bad_day(cluster: Cluster, writers: str) -> None:
     """And refusals end within 15 seconds of a healthy majority."""
@@ -24,7 +23,6 @@ def test_nothing_acknowledged_is_lost_on_a_bad_day(cluster: Cluster, writers: st
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_nothing_acknowledged_is_lost_when_the_network_breaks() -> None:
     """Each node and each API has a machine of its own: a network namespace."""
     seed = random.randrange(1, 2**31)

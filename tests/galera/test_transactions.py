@@ -13,7 +13,7 @@ from placement.db.database import Database, StaleRead, Transaction
 from tests.galera.arena import PATIENCE, READ_YOUR_WRITES, rotated, url_of
 from tests.support.databases import opened
 from tests.support.galera import Cluster, Node
-from tests.support.processes import free_port, wait_until
+from tests.support.processes import ENDS_S, free_port, wait_until
 
 DATABASE = "transactions"
 
@@ -54,7 +54,7 @@ def add_one(tx: Transaction) -> None:
 
 def test_conflicting_commits_of_two_nodes_are_tried_again(cluster: Cluster, connect: Connect) -> None:
     """Both have written the row before either commits: the cluster lets one of them win (1213)."""
-    both_wrote = threading.Barrier(2, timeout=10)
+    both_wrote = threading.Barrier(2, timeout=ENDS_S)
     attempts = [0, 0]
 
     def write(place: int) -> None:
@@ -70,7 +70,7 @@ def test_conflicting_commits_of_two_nodes_are_tried_again(cluster: Cluster, conn
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join()
     assert sum(attempts) >= 3
     wait_until("the third node has both", lambda: _number(cluster.nodes[2]) == 2)
 
@@ -89,7 +89,7 @@ def test_many_writers_through_all_nodes_lose_nothing(cluster: Cluster, connect: 
     for thread in running:
         thread.start()
     for thread in running:
-        thread.join(60)
+        thread.join()
     wait_until("all are counted", lambda: _number(cluster.nodes[2]) == turns * threads)
 
 

@@ -44,6 +44,12 @@ TESTS = {
         "tests/functional/test_coexistence.py",
         "tests/docs/test_statements.py",
     ),
+    "placement/claims": (
+        "tests/functional/test_claims.py",
+        "tests/search/test_choose.py",
+        "tests/client/test_claims.py",
+        "tests/promise/test_interleavings.py",
+    ),
     "placement/search": (
         "tests/search/test_examples.py",
         "tests/search/test_unknown_names.py",

@@ -8,7 +8,7 @@ import pytest
 
 from placement.cmd import manage, status
 from placement.cmd.completion import MODULES
-from tests.support.processes import require_program
+from tests.support.processes import ENDS_S, require_program
 
 ASK = """
 source "$1"; shift
@@ -38,7 +38,7 @@ def completed(script: Path, line: str, last: str = "") -> set[str]:
         check=True,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=ENDS_S,
     )
     return set(done.stdout.split())
 

@@ -20,6 +20,7 @@ from placement.db.database import Reader
 from placement.tests import fixtures as database_fixtures
 from placement.tests.functional.fixtures import capture
 from placement.tests.functional.fixtures.placement import PlacementFixture
+from tests.support.processes import ENDS_S
 
 GROUP = "placement_database"
 LATEST = {"x-auth-token": "admin", "openstack-api-version": "placement latest"}
@@ -35,14 +36,14 @@ def nothing_is_left() -> Iterator[None]:
 
 
 def providers(placement: PlacementFixture) -> list[str]:
-    answer = requests.get(f"{placement.endpoint}/resource_providers", headers=LATEST, timeout=9)
+    answer = requests.get(f"{placement.endpoint}/resource_providers", headers=LATEST, timeout=ENDS_S)
     assert answer.status_code == 200, answer.text
     return [provider["name"] for provider in answer.json()["resource_providers"]]
 
 
 def create(placement: PlacementFixture, name: str) -> None:
     answer = requests.post(
-        f"{placement.endpoint}/resource_providers", json={"name": name}, headers=LATEST, timeout=9
+        f"{placement.endpoint}/resource_providers", json={"name": name}, headers=LATEST, timeout=ENDS_S
     )
     assert answer.status_code == 200, answer.text
 
@@ -67,14 +68,14 @@ import requests
 with PlacementFixture() as placement:
     url = placement.endpoint + "/allocation_candidates?resources=VCPU:1"
     headers = {"x-auth-token": "admin", "openstack-api-version": "placement latest"}
-    requests.get(url, headers=headers, timeout=9).raise_for_status()
+    requests.get(url, headers=headers, timeout=ENDS_S).raise_for_status()
 """
 
 
 def test_everything_is_imported_with_the_fixture() -> None:
     """Nova's tests hide parts of the standard library that libraries need while they load."""
     command = [sys.executable, "-c", USED_WHERE_THE_HOST_IS_HIDDEN]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_S, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -133,7 +134,7 @@ def test_options_change_on_a_running_application() -> None:
     def reshape() -> int:
         body = {"inventories": {}, "allocations": {}}
         answer = requests.post(
-            f"{placement.endpoint}/reshaper", json=body, headers=LATEST, timeout=9
+            f"{placement.endpoint}/reshaper", json=body, headers=LATEST, timeout=ENDS_S
         )
         return answer.status_code
 

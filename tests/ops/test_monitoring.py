@@ -11,7 +11,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.processes import require_program
+from tests.support.processes import ENDS_S, require_program
 from tests.support.service import running
 from tests.support.world import World
 
@@ -29,7 +29,7 @@ def promtool(*arguments: str | Path) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=ENDS_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -87,7 +87,7 @@ def test_promtool_accepts_what_is_exposed(exposed: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=ENDS_S,
     )
     assert done.stderr.splitlines() == [
         'openstack_placement_resource_total non-counter metrics should not have "_total" suffix'

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from placement.version import VERSION
-from tests.support.processes import lacking, require_program
+from tests.support.processes import ENDS_S, lacking, require_program
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_SHIPPED = {".gitignore"}
@@ -25,7 +25,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
     if not (ROOT / ".git").exists():
         lacking("a repository")
     listed = subprocess.run(
-        [git, "-C", ROOT, "ls-files"], check=True, capture_output=True, text=True, timeout=60
+        [git, "-C", ROOT, "ls-files"], check=True, capture_output=True, text=True, timeout=ENDS_S
     )
     made = tmp_path_factory.mktemp("packages")
     said = package(made)
@@ -44,7 +44,7 @@ def package(folder: Path, umask: int = 0o022, **environment: str) -> str:
         umask=umask,
         env={**os.environ, **environment},
         cwd=folder,
-        timeout=500,
+        timeout=5 * ENDS_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stderr

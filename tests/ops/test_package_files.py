@@ -8,7 +8,7 @@ from pathlib import Path
 
 from placement.cmd.completion import MODULES
 from placement.version import DISTRIBUTION, VERSION
-from tests.support.processes import require_program
+from tests.support.processes import ENDS_S, require_program
 
 ROOT = Path(__file__).parents[2]
 OF_DEBIAN = ("placement-api", "placement-common", "python3-placement")
@@ -49,7 +49,7 @@ def test_the_package_takes_the_place_of_debians(tmp_path: Path) -> None:
         (tmp_path / name / "DEBIAN").mkdir(parents=True)
         (tmp_path / name / "DEBIAN" / "control").write_text(f"{fields}\n{of_test}\n")
         made[name] = tmp_path / f"{name}.deb"
-        subprocess.run(["dpkg-deb", "-b", tmp_path / name, made[name]], check=True, timeout=60)
+        subprocess.run(["dpkg-deb", "-b", tmp_path / name, made[name]], check=True, timeout=ENDS_S)
     for folder in ("root/var/lib/dpkg/info", "root/var/lib/dpkg/updates"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "root/var/lib/dpkg/status").touch()
@@ -59,7 +59,7 @@ def test_the_package_takes_the_place_of_debians(tmp_path: Path) -> None:
 
     def install(*names: str) -> None:
         install = ["dpkg", "--root", tmp_path / "root", "--force-not-root", "--install"]
-        subprocess.run([*install, *map(made.get, names)], check=True, timeout=120, env=environ)
+        subprocess.run([*install, *map(made.get, names)], check=True, timeout=ENDS_S, env=environ)
 
     install(*OF_DEBIAN, "dependant")
     install(DISTRIBUTION)

@@ -11,6 +11,7 @@ import pytest
 from placement.cmd import entry_points as entry_points_module
 from placement.cmd.completion import MODULES
 from placement.version import VERSION
+from tests.support.processes import ENDS_S
 
 PROGRAMS = Path(sys.executable).parent
 
@@ -21,7 +22,7 @@ def start(environment: dict[str, str], *command: str) -> "subprocess.CompletedPr
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=ENDS_S,
         check=False,
     )
 

@@ -9,6 +9,7 @@ import pytest
 
 from placement import conf as configuration
 from placement import policies
+from tests.support.processes import ENDS_S
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -20,7 +21,7 @@ def generated(*arguments: str) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=ENDS_S,
         check=True,
     )
     return result.stdout

@@ -18,6 +18,9 @@ SLOW = 20
 """A command may take so many times as long beside the waiting as where nothing listens."""
 
 POSTGRESQL, MYSQL = "postgresql+psycopg2", "mysql+pymysql"
+CONNECT_S = int(PATIENCE)
+"""For so long each host is waited for."""
+
 COMMANDS = {
     "db version": (manage.run, ["db", "version"]),
     "db sync": (manage.run, ["db", "sync"]),
@@ -111,7 +114,7 @@ def test_libpq_goes_on_from_a_silent_host_to_the_next() -> None:
         url = make_url(made)
         hosts = [f"127.0.0.1:{port}", f"{url.host}:{url.port or 5432}"]
         both = url.set(host=None, port=None).update_query_dict({"host": hosts})
-        with opened(f"{both.render_as_string(hide_password=False)}&connect_timeout=2") as database:
+        with opened(f"{both.render_as_string(hide_password=False)}&connect_timeout={CONNECT_S + 1}") as database:
             assert database.read(lambda reader: reader.value(text("SELECT 1"))) == 1
 
 
@@ -123,11 +126,12 @@ def test_mariadb_goes_on_from_a_silent_host_to_the_next(route: str) -> None:
         url = make_url(made)
         hosts = [f"127.0.0.1:{port}", f"{url.host}:{url.port or 3306}"]
         both = url.set(host=None, port=None).update_query_dict({"host": hosts})
-        limits = "connect_timeout=1&read_timeout=600"
+        limits = f"connect_timeout={CONNECT_S}&read_timeout=600"
         with opened(f"{both.render_as_string(hide_password=False)}&{limits}") as database:
             assert database.read(lambda reader: reader.value(text("SELECT 1"))) == 1
             # The connection that was made has the time that statements have.
-            assert database.read(lambda reader: reader.value(text("SELECT SLEEP(2)"))) == 0
+            longer = f"SELECT SLEEP({CONNECT_S + 1})"
+            assert database.read(lambda reader: reader.value(text(longer))) == 0
 
 
 def test_an_attempt_that_hangs_leaves_room_for_the_next() -> None:

@@ -23,6 +23,7 @@ from tests.ops import clouds
 from tests.ops.conftest import AT_HEAD, on
 from tests.ops.test_schema_history import differences
 from tests.support.commands import Forked
+from tests.support.processes import ENDS_S
 
 START = """
 import gc
@@ -70,7 +71,7 @@ def test_environment_alone_is_enough(environment: dict[str, str], sqlite_url: st
         env=of_start(environment, sqlite_url, **SYNC),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=ENDS_S,
         check=False,
     )
 
@@ -95,7 +96,7 @@ def test_the_openstack_service_beside_it_is_noticed(
         env=of_start({**environment, "PYTHONPATH": paths}, synced),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=ENDS_S,
         check=False,
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import debian
-from tests.support.processes import lacking, public_folder, require_program
+from tests.support.processes import ENDS_S, lacking, public_folder, require_program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,7 +34,7 @@ def sources(large: Path) -> Path:
     """A copy of what is under version control."""
     git = require_program("git")
     listed = subprocess.run(
-        [git, "-C", ROOT, "ls-files"], check=True, capture_output=True, text=True, timeout=60
+        [git, "-C", ROOT, "ls-files"], check=True, capture_output=True, text=True, timeout=ENDS_S
     )
     copy = large / "build" / "placement"
     for name in listed.stdout.splitlines():

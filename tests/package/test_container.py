@@ -19,7 +19,7 @@ from tests.support import image as images
 from tests.support.databases import scratch_database
 from tests.support.deployment import Site
 from tests.support.image import Image
-from tests.support.processes import Process, free_port
+from tests.support.processes import ENDS_S, Process, free_port
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
@@ -173,22 +173,22 @@ def _check_cloud(url: str) -> None:
     """The hosts of the example are there, and 300 consumers, of whom none came twice."""
     # A trial's token has the roles that the service gives it.
     headers = client.headers(x_roles=None)
-    trees = requests.get(f"{url}/-/trees", headers=headers, timeout=30)
+    trees = requests.get(f"{url}/-/trees", headers=headers, timeout=ENDS_S)
     assert trees.status_code == 200, trees.text
     usages = [
         requests.get(
-            f"{url}/usages?project_id=project-{letter}", headers=headers, timeout=30
+            f"{url}/usages?project_id=project-{letter}", headers=headers, timeout=ENDS_S
         ).json()
         for letter in "abc"
     ]
     assert sum(each["usages"]["INSTANCE"]["consumer_count"] for each in usages) == 300
     # The mounted policy lets the token of a trial reshape: the body is what is wrong.
-    assert requests.post(f"{url}/reshaper", json={}, headers=headers, timeout=30).status_code == 400
+    assert requests.post(f"{url}/reshaper", json={}, headers=headers, timeout=ENDS_S).status_code == 400
 
 
 def _check_explorer(url: str) -> None:
     """A browser gets the page without a token."""
-    page = requests.get(f"{url}/-/explorer/", timeout=30)
+    page = requests.get(f"{url}/-/explorer/", timeout=ENDS_S)
     assert page.status_code == 200
     assert "<title>" in page.text
 

@@ -10,7 +10,7 @@ from tests.deploy import conversation
 from tests.support import debian
 from tests.support.debian import Machine
 from tests.support.deployment import Site
-from tests.support.processes import free_port, wait_until
+from tests.support.processes import ENDS_S, free_port, wait_until
 
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 
@@ -151,7 +151,7 @@ def _check_reloads(machine: Machine, site: Site) -> None:
 def _check_upgrade(machine: Machine, site: Site, package: Path) -> None:
     """A newer package takes the place of the old under load, keeps the configuration, loses nothing."""
     newer = machine.root.with_name("newer")
-    subprocess.run(["dpkg-deb", "-R", package, newer], check=True, timeout=300)
+    subprocess.run(["dpkg-deb", "-R", package, newer], check=True, timeout=5 * ENDS_S)
     control = newer / "DEBIAN/control"
     control.write_text(control.read_text().replace("\nVersion: ", "\nVersion: 1:"))
     version = next(
@@ -167,9 +167,9 @@ def _check_upgrade(machine: Machine, site: Site, package: Path) -> None:
         "--invalidation-mode",
         "unchecked-hash",
     ]
-    subprocess.run([*compiler, version], check=True, timeout=60)
+    subprocess.run([*compiler, version], check=True, timeout=ENDS_S)
     built = machine.root / "newer.deb"
-    subprocess.run(["dpkg-deb", "-Znone", "-b", newer, built], check=True, timeout=300)
+    subprocess.run(["dpkg-deb", "-Znone", "-b", newer, built], check=True, timeout=5 * ENDS_S)
     with conversation.Load(site) as load:
         wait_until("the load has begun", lambda: load.claimed > 20 or load.failures, 60)
         _reload(machine, "apt-get install -qy /newer.deb")

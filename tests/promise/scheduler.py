@@ -94,6 +94,11 @@ class Conductor:
         self._schedule = ""
         self._choices: list[Choice] = []
 
+    @property
+    def states(self) -> list[str]:
+        """What each player does now."""
+        return [player.state for player in self._players]
+
     def run(self, choose: Choose, first: int = 0) -> Run:
         """Play to the end; ``choose`` decides wherever several players can go on."""
         hooks = [self._hook(player) for player in self._players]

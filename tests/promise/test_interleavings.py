@@ -16,7 +16,6 @@ import os
 import random
 import re
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -48,6 +47,7 @@ from tests.promise.scheduler import (
 from tests.promise.stage import Rows, Stage, stage
 from tests.support.databases import ROUTES
 from tests.support.effort import CI, LONG, ONLY_IN_LONG_MODE, examples
+from tests.support.processes import wait_until
 
 SWITCHES = int(os.environ.get("PLACEMENT_SWITCHES", "3" if LONG else "2"))
 SWITCHES_OF_CLAIMS = SWITCHES if CI or LONG or "PLACEMENT_SWITCHES" in os.environ else 1
@@ -196,19 +196,17 @@ def test_a_run_ends_when_its_last_player_ends_without_another_turn() -> None:
     with stage("postgresql", players=1) as place:
         place.put_back(place.prepare(FREE))
         held = threading.Event()
+        conductor = Conductor(place, (claim(ANN, VCPU=1),))
 
         def hold(tx: Any) -> None:
             provider_rows.lock(tx, [HOST])
             held.set()
-            while not place.blocked():
-                time.sleep(0.01)
-            # The conductor looks each two milliseconds.
-            time.sleep(0.2)
+            wait_until("it is known to wait", lambda: conductor.states == ["blocked"])
 
         stranger = threading.Thread(target=place.db.write, args=(hold,))
         stranger.start()
         assert held.wait(HANGS_S)
-        run = Conductor(place, (claim(ANN, VCPU=1),)).run(at_turns({}))
+        run = conductor.run(at_turns({}))
         stranger.join()
 
     assert run.answers == ((204, ""),)

@@ -27,6 +27,7 @@ from placement.objects import picture
 from placement.objects.picture import Picture
 from placement.search.cloud import Cloud
 from tests.support import bodies
+from tests.support.processes import ENDS_S
 from tests.support.racing import Arena, emptied_arena, in_arenas
 from tests.support.recorder import recorded
 from tests.support.world import World
@@ -311,7 +312,7 @@ def test_picture_kept_up_equals_picture_read_anew(place: Arena) -> None:
     finally:
         done.set()
         for thread in threads:
-            thread.join(60)
+            thread.join()
     assert not failures
     assert kept.read(described) == Picture(place.db).read(described)
 
@@ -471,17 +472,17 @@ def test_two_writers_of_one_slot_are_both_seen(writer: Writer, hosts: list[str])
         # What is written travels with what is read next.
         ids_of(tx, hosts[0])
         holds.set()
-        assert go.wait(60)
+        assert go.wait(ENDS_S)
 
     threads = [threading.Thread(target=db.write, args=(first,))]
     threads[0].start()
-    assert holds.wait(60)
+    assert holds.wait(ENDS_S)
     threads.append(threading.Thread(target=db.write, args=(lambda tx: touch(tx, hosts[1]),)))
     threads[1].start()
     assert looker.look() == before
     go.set()
     for thread in threads:
-        thread.join(60)
+        thread.join()
 
     assert looker.is_right()
     assert not looker.compared()

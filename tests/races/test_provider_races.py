@@ -28,6 +28,7 @@ from placement.objects.picture import Picture
 from tests.support.databases import KINDS, scratch_database
 from tests.support.effort import examples
 from tests.support.hosts import add_host
+from tests.support.processes import ENDS_S
 
 RACERS = 4
 ROUNDS = examples(6)
@@ -48,7 +49,7 @@ class Arena:
         outcomes: list[Any] = [None] * len(works)
 
         def run(place: int, work: Work) -> None:
-            start.wait(timeout=30)
+            start.wait(timeout=ENDS_S)
             try:
                 outcomes[place] = work(self.databases[place])
             except Exception as error:
@@ -58,7 +59,7 @@ class Arena:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout=60)
+            thread.join(timeout=ENDS_S)
             assert not thread.is_alive(), "a writer hangs"
         return outcomes
 

@@ -11,7 +11,7 @@ import webob
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from placement.cmd import manage
-from tests.support.processes import free_port
+from tests.support.processes import ENDS_S, free_port
 from tests.support.service import Service, running
 
 PROGRAMS = Path(sys.executable).parent
@@ -86,7 +86,7 @@ def test_a_failed_start_tells_no_password(
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=ENDS_S,
         input="",
         env={**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(tmp_path)},
     )
@@ -133,7 +133,7 @@ def test_the_line_of_a_start_tells_no_password(tmp_path: Path) -> None:
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=ENDS_S,
         env={**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(tmp_path)},
     )
 
@@ -151,7 +151,7 @@ def test_a_comparison_tells_no_password(url: str) -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=ENDS_S,
     )
 
     assert done.returncode == 2

@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tests.support.processes import ENDS_S
+
 VERSION = "1.39"
 """The newest microversion."""
-HANGS_S = 120
+HANGS_S = ENDS_S
 NOTHING = 0
 """The status of an answer that never came."""
 UNKNOWN = frozenset({NOTHING, 503})

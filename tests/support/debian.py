@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.processes import Process, require_program
+from tests.support.processes import ENDS_S, Process, require_program
 
 DEBOOTSTRAP_S = 900
 COMMAND_S = 900
@@ -24,7 +24,7 @@ def make_root(root: Path, *packages: str) -> None:
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=ENDS_S,
     ).stdout.split()
     made = subprocess.run(
         [
@@ -96,7 +96,7 @@ def booted(root: Path, folder: Path) -> Iterator[Machine]:
         finally:
             machine.run("systemctl --no-block poweroff", check=False)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                container.popen.wait(30)
+                container.popen.wait(ENDS_S)
 
 
 def in_root(root: Path, command: str, **environment: str) -> "subprocess.CompletedProcess[str]":

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from dockerfile_parse import DockerfileParser
 
 from tests.support import debian
+from tests.support.processes import ENDS_S
 
 # What an engine unpacks in place of our fresh Debian.
 BASE = "docker.io/library/debian:bookworm-slim"
@@ -126,7 +127,7 @@ def _copy(image: Image, words: list[str], context: Path, stages: Mapping[str, Im
         else:
             (place if target.endswith("/") else place.parent).mkdir(parents=True, exist_ok=True)
             copied = [source, place]
-        subprocess.run(["cp", "-a", "--no-preserve=ownership", *copied], check=True, timeout=300)
+        subprocess.run(["cp", "-a", "--no-preserve=ownership", *copied], check=True, timeout=5 * ENDS_S)
 
 
 def _set(image: Image, name: str, value: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import requests
 
-from tests.support.processes import Process, answers, free_port, lacking, public_folder
+from tests.support.processes import ENDS_S, Process, answers, free_port, lacking, public_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "not-a-secret"
@@ -94,7 +94,7 @@ class Keystone:
         answer = requests.post(
             f"{self.url}/auth/tokens",
             json={"auth": {"identity": identity, "scope": scope}},
-            timeout=20,
+            timeout=ENDS_S,
         )
         assert answer.status_code == 201, answer.text
         return answer.headers["X-Subject-Token"]
@@ -105,7 +105,7 @@ class Keystone:
             method,
             f"{self.url}{path}",
             json=body,
-            timeout=20,
+            timeout=ENDS_S,
             headers={"X-Auth-Token": self.admin_token},
         )
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
@@ -164,7 +164,7 @@ def _manage(programs: Path, folder: Path, *words: str) -> None:
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=120,
+        timeout=ENDS_S,
     )
     assert done.returncode == 0, f"keystone-manage {words[0]}: {done.stdout}{done.stderr}"
 

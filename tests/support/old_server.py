@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.support.old_service import Conflict, OldService, Refused
+from tests.support.processes import ENDS_S
 
 PASSED_ON = ("Accept", "OpenStack-API-Version", "X-Auth-Token")
 PASSED_BACK = ("Content-Type", "Last-Modified", "OpenStack-API-Version")
@@ -27,7 +28,7 @@ def ask(url: str, headers: Message) -> tuple[int, str, dict[str, str]]:
     passed_on = {name: headers[name] for name in PASSED_ON if name in headers}
     found: Any
     try:
-        found = urllib.request.urlopen(urllib.request.Request(url, headers=passed_on), timeout=60)
+        found = urllib.request.urlopen(urllib.request.Request(url, headers=passed_on), timeout=ENDS_S)
     except urllib.error.HTTPError as refusal:
         found = refusal
     except OSError:

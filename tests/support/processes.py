@@ -26,6 +26,9 @@ PATIENCE = float(os.environ.get("PLACEMENT_TEST_PATIENCE") or min(1.0 + _LOAD, 5
 Unless it is given, it is what the load says when the tests begin: so many want each processor beside them.
 """
 
+ENDS_S = 120 * PATIENCE
+"""By then a command or a request has ended that takes a few seconds on a machine that does nothing else."""
+
 
 def wait_until(what: str, is_true: Callable[[], object], timeout_s: float = 30.0) -> None:
     """Ask again and again until the answer is true; fail with ``what`` after ``timeout_s``."""
