@@ -23,6 +23,7 @@ from placement.web.auth import authenticated, open_to_all
 from placement.web.authorization import Authorizer
 from placement.web.dispatch import Actions, Dispatcher
 from placement.web.healthcheck import with_health_check
+from placement.web.judge import largest_body
 from placement.web.observation import Watcher, observed, slow_request_watcher
 from placement.web.request import Request
 from placement.web.request_log import Environ, WSGIApp, logged
@@ -97,7 +98,7 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     application = observed(application, _watchers(conf, metrics))
     application = with_health_check(application, conf, database)
     # No web server in front lets more than twice the largest body through.
-    application = with_rest_read(application, 2 * conf.placement.max_request_body_size)
+    application = with_rest_read(application, 2 * largest_body(conf.placement.max_request_body_size))
     return _with_request_line(application)
 
 

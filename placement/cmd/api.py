@@ -31,6 +31,7 @@ def run(argv: list[str]) -> int:
     from oslo_config import cfg
 
     from placement import advice, wsgi
+    from placement.web.judge import largest_body
 
     conf = cfg.ConfigOpts()
     try:
@@ -38,7 +39,7 @@ def run(argv: list[str]) -> int:
         bounds = Bounds(
             options.threads, options.connections, options.idle_timeout, options.request_timeout
         )
-        largest = conf.placement.max_request_body_size
+        largest = largest_body(conf.placement.max_request_body_size)
         server = Server(
             application,
             options.host,

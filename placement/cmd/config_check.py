@@ -87,7 +87,7 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     from placement import deploy as application
     from placement.conf.unknown import misspelt_sections, unknown_options
     from placement.objects.picture import Picture
-    from placement.web import auth
+    from placement.web import auth, judge
 
     database, failure = None, None
     metrics = conf.insight.metrics_directory if conf.insight.enabled else None
@@ -108,6 +108,8 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     yield from malformed
     if two := second_owner():
         yield Severity.NOTE, two
+    if slower := judge.missing():
+        yield Severity.REMARK, slower
     if malformed:
         return
     if failure is not None:

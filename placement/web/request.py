@@ -20,6 +20,7 @@ from placement.objects import resource_provider
 from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
 from placement.search.request import CandidateRequest
+from placement.web.judge import largest_body
 from placement.web.microversion import MINIMUM, Version
 from placement.web.validation import Schema
 
@@ -30,7 +31,7 @@ NUL_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class BodyTooLarge(errors.PlacementError):
-    """The body has more bytes than ``[placement]/max_request_body_size``."""
+    """The body has more bytes than ``[placement]/max_request_body_size``, or than are judged without jsonschema-rs."""
 
     reason = "body_too_large"
     status = 413
@@ -80,7 +81,7 @@ class Request(webob.BaseRequest):
 
     def read_body(self) -> bytes:
         """Return the bytes of the body, as many as were announced and are allowed."""
-        limit = self.conf.placement.max_request_body_size
+        limit = largest_body(self.conf.placement.max_request_body_size)
         announced = self.environ.get("CONTENT_LENGTH")
         if announced:
             length = int(announced)

@@ -9,16 +9,15 @@ from pprint import pformat
 from typing import Any
 
 import jsonschema
-import jsonschema_rs
 from jsonschema import exceptions
+
+from placement.web import judge
 
 SHOWN_CHARACTERS = 1000
 """A longer value is shown by its beginning and end."""
 
 SHOWN_MEMBERS = 2000
 """How many members of a value, of all levels together, are printed before the text is shortened."""
-
-JUDGED_TOGETHER = 1000
 
 COMPARED_FAILURES = 100
 """Among how many failures the one nearest the root is looked for: each takes some 60 us to word."""
@@ -67,26 +66,14 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(END_OF_LINE.sub(r"\\Z", pattern))
 
 
-def _accepts(schema: Any, formats: jsonschema.FormatChecker) -> Callable[[Any], bool]:
-    """Return the fast judge of a schema: some microseconds a kilobyte."""
-    checks = {name: check for name, (check, _) in formats.checkers.items()}
-    judge = jsonschema_rs.Draft202012Validator(schema, formats=checks, validate_formats=True)
-    return judge.is_valid
-
-
-def _refused(values: list[Any], schema: Any, formats: jsonschema.FormatChecker) -> Iterator[int]:
-    """Yield the positions of the values that a schema refuses."""
-    accepts, accepts_all = _accepts(schema, formats), _accepts({"items": schema}, formats)
-    for begin in range(0, len(values), JUDGED_TOGETHER):
-        some = values[begin : begin + JUDGED_TOGETHER]
-        if not accepts_all(some):
-            yield from (begin + at for at, value in enumerate(some) if not accepts(value))
+def _checks(formats: jsonschema.FormatChecker) -> judge.Checks:
+    return {name: check for name, (check, _) in formats.checkers.items()}
 
 
 def _items(validator: Any, items: Any, instance: Any, _schema: Any) -> Failures:
     """Look for words only where an element is wrong."""
     if isinstance(instance, list):
-        for index in _refused(instance, items, validator.format_checker):
+        for index in judge.suspects(instance, items, _checks(validator.format_checker)):
             yield from validator.descend(instance[index], items, path=index)
 
 
@@ -99,7 +86,7 @@ def _pattern_properties(
     names, values = list(instance), list(instance.values())
     for pattern, subschema in patterns.items():
         matches = _compiled(pattern).search
-        for at in _refused(values, subschema, validator.format_checker):
+        for at in judge.suspects(values, subschema, _checks(validator.format_checker)):
             if matches(names[at]):
                 yield from validator.descend(
                     values[at], subschema, path=names[at], schema_path=pattern
@@ -145,8 +132,7 @@ def _type(validator: Any, types: Any, instance: Any, schema: Any) -> Failures:
 
 def _unique_items(_validator: Any, unique: bool, instance: Any, _schema: Any) -> Failures:
     """Compare no element with all others, as the library does with what it cannot sort."""
-    judge = jsonschema_rs.Draft202012Validator({"uniqueItems": unique})
-    if not judge.is_valid(instance):
+    if unique and isinstance(instance, list) and not judge.are_distinct(instance):
         yield exceptions.ValidationError(f"{_excerpt(instance)!r} has non-unique elements")
 
 
@@ -175,8 +161,8 @@ class Failure(str):
 class Schema:
     """A compiled schema of 2020-12 semantics.
 
-    jsonschema-rs says in microseconds that an instance is valid (jsonschema takes 60 for every provider of a
-    body); jsonschema finds the words for the first failures of one that is not.
+    The fast judge, where there is one, says that an instance is valid; jsonschema finds the words for the first
+    failures of one that is not.
 
     :param document: the JSON Schema; ``additionalProperties`` may only be true or false.
     :param strict_uuid: ``format: uuid`` means the dashed form of query strings, not the spellings of bodies.
@@ -187,12 +173,12 @@ class Schema:
         self.document = document
         formats = _format_checker(is_strict_uuid if strict_uuid else is_uuid_like)
         self._validator = _Validator(document, format_checker=formats)
-        self._accepts = _accepts(document, formats)
+        self._accepts = judge.accepts(document, _checks(formats))
 
     def failure(self, instance: Any) -> Failure | None:
         """Return the report of the failure nearest the root, or None for a valid instance."""
         try:
-            if self._accepts(instance):
+            if self._accepts is not None and self._accepts(instance):
                 return None
             failures = islice(self._validator.iter_errors(instance), COMPARED_FAILURES)
             error = exceptions.best_match(failures)

@@ -20,7 +20,7 @@ from placement.db import address, coexistence_rows, schema
 from placement.db.database import Database
 from placement.objects import coexistence
 from placement.version import VERSION, second_owner
-from placement.web import auth
+from placement.web import auth, judge
 
 LOG = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     notes = db_api.when_reachable(
         conf, database, partial(db_api.character_set_notes, conf, database)
     )
-    for warning in filter(None, [second_owner(), *unknown_options(conf), *notes]):
+    for warning in filter(None, [second_owner(), judge.missing(), *unknown_options(conf), *notes]):
         LOG.warning("%s", warning)
     _announce(conf, revision)
     since = db_api.when_reachable(conf, database, lambda: database.read(coexistence_rows.since))

@@ -107,6 +107,37 @@ def test_the_openstack_service_beside_it_is_noticed(
     assert f"placement-service {VERSION} and openstack-placement 16.0.0" in line
 
 
+def test_a_start_without_jsonschema_rs_says_so(
+    synced: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """It serves, and says in one line what that costs and how large a body may be."""
+    # Where Python finds it first, and does not find jsonschema-rs in it.
+    (tmp_path / "jsonschema_rs.py").write_text("raise ImportError\n")
+    paths = os.pathsep.join(filter(None, [str(tmp_path), environment.get("PYTHONPATH")]))
+    variables = of_start({**environment, "PYTHONPATH": paths}, synced)
+
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, *words],
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    started = run(*LINE)
+    checked = run("-m", "placement.cmd.manage", "config", "check")
+
+    assert "STARTED 200" in started.stdout, started.stderr
+    log = (started.stdout + started.stderr).splitlines()
+    [line] = [line for line in log if "jsonschema-rs is not installed" in line]
+    assert "WARNING" in line
+    assert "524288 bytes" in line
+    assert "warning: jsonschema-rs is not installed" in checked.stdout
+    assert checked.returncode == 0
+
+
 def write_configuration(folder: Path, url: str) -> None:
     folder.mkdir(parents=True)
     (folder / "placement.conf").write_text(f"[placement_database]\nconnection = {url}\n")

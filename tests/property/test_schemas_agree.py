@@ -1,4 +1,4 @@
-"""What the fast validator accepts, the explaining one accepts too, for every schema of the service."""
+"""Both judges of bodies agree, for every schema of the service: in the verdict and in all that is said of it."""
 
 import importlib
 import pkgutil
@@ -11,15 +11,19 @@ from hypothesis import strategies as st
 
 from placement import schemas
 from placement.schemas.windows import Windows
+from placement.web import judge
 from placement.web.validation import Schema
 from tests.property import test_http_fuzz as vocabulary
 from tests.support.effort import examples
+from tests.unit.web.test_large_bodies import WRONG
+
+pytest.importorskip("jsonschema_rs")
 
 
 def every_schema() -> dict[str, Schema]:
     found = {}
     modules = [f"placement.schemas.{each.name}" for each in pkgutil.iter_modules(schemas.__path__)]
-    for module_name in [*modules, "placement.insight.schemas"]:
+    for module_name in [*modules, "placement.insight.schemas", "placement.claims.schemas"]:
         module = importlib.import_module(module_name)
         for name, value in vars(module).items():
             if isinstance(value, Schema):
@@ -57,10 +61,25 @@ def test_schemas_are_found() -> None:
 
 @fuzzed
 @given(instance=instances, pick=st.sampled_from(sorted(SCHEMAS)))
-def test_both_validators_agree(instance: Any, pick: int) -> None:
+def test_both_judges_agree(instance: Any, pick: int) -> None:
+    """In the words, the keyword and the field as well as in the verdict."""
     name, schema = SCHEMAS[pick]
-    explained = next(schema._validator.iter_errors(instance), None) is None
-    assert schema._accepts(instance) is explained, (name, instance)
+    assert_judged_alike(schema, instance, name)
+
+
+def assert_judged_alike(schema: Schema, instance: Any, name: str = "") -> None:
+    """Compare what the service says with jsonschema-rs and without it."""
+    both = schema.failure(instance)
+    accepted = schema._accepts is not None and schema._accepts(instance)
+    assert accepted is (both is None), (name, instance)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(judge, "jsonschema_rs", None)
+        plain = Schema(schema.document)
+        plain._validator = schema._validator
+        alone = plain.failure(instance)
+    assert alone == both, (name, instance)
+    if both is not None and alone is not None:
+        assert (alone.keyword, alone.field) == (both.keyword, both.field)
 
 
 @fuzzed
@@ -97,7 +116,18 @@ def test_the_words_are_those_of_the_library(instance: Any, pick: int) -> None:
         {"enum": ["none", "isolate"]},
     ],
 )
-def test_both_validators_agree_on_the_edges(document: dict[str, Any], value: Any) -> None:
-    schema = Schema(document)
-    explained = next(schema._validator.iter_errors(value), None) is None
-    assert schema._accepts(value) is explained
+def test_both_judges_agree_on_the_edges(document: dict[str, Any], value: Any) -> None:
+    assert_judged_alike(Schema(document), value)
+
+
+@pytest.mark.parametrize("value", [[1, True], [1, 1.0], [{"a": 1}, {"a": 1.0}], [[], {}], ["a", "a"]])
+@pytest.mark.parametrize("items", [{}, {"type": "string"}])
+def test_both_judges_agree_on_what_is_equal(items: dict[str, Any], value: list[Any]) -> None:
+    assert_judged_alike(Schema({"type": "array", "items": items, "uniqueItems": True}), value)
+
+
+def test_both_judges_agree_on_large_bodies() -> None:
+    """Where the first hundred failures of very many are compared."""
+    for name, (schema, body) in WRONG.items():
+        for size in (1, 99, 100, 101, 2500):
+            assert_judged_alike(schema, body(size), name)
