@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 from sqlalchemy import text
 
 from docs import api_examples, api_fields, api_story, live_pages
@@ -17,31 +18,56 @@ from tests.support.databases import KINDS, opened, scratch_database
 from tests.support.processes import require_program
 
 DOCS = Path(__file__).parents[2] / "docs"
+WINDOW_WIDTHS = (360, 1024, 1200, 1400, 1600)
 OLD_HEAD = "a082b8bb98d0"
 HOST = "11111111-1111-4111-8111-111111111111"
 
 
-@pytest.mark.ci
-def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
-    """Every page is in a table of contents, every link leads somewhere, every directive works."""
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the pages, built now without a warning."""
+    made = tmp_path_factory.mktemp("documentation")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
-    built = subprocess.run(
-        [*command, "-d", tmp_path / "trees", DOCS, tmp_path / "html"],
+    done = subprocess.run(
+        [*command, "-d", made / "trees", DOCS, made / "html"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert built.stderr == ""
-    assert built.returncode == 0
-    errors = (tmp_path / "html/reference/errors.html").read_text()
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return made / "html"
+
+
+@pytest.mark.ci
+@pytest.mark.xdist_group("built documentation")
+def test_the_documentation_builds_without_a_warning(built: Path) -> None:
+    """Every page is in a table of contents, every link leads somewhere, every directive works."""
+    errors = (built / "reference/errors.html").read_text()
     assert "placement.resource_provider.cannot_delete_parent" in errors
-    assert "max_request_body_size" in (tmp_path / "html/reference/options.html").read_text()
-    pages = list((tmp_path / "html").rglob("*.html"))
-    assert tmp_path / "html/openapi/index.html" in pages
+    assert "max_request_body_size" in (built / "reference/options.html").read_text()
+    pages = list(built.rglob("*.html"))
+    assert built / "openapi/index.html" in pages
     fetched = re.compile(
         r"<(?:script|img|iframe)[^>]*\ssrc=.https?:|<link[^>]*rel=.stylesheet[^>]*https?:"
     )
     assert [page.name for page in pages if fetched.search(page.read_text())] == []
+
+
+@pytest.mark.ci
+@pytest.mark.xdist_group("built documentation")
+def test_no_page_of_the_documentation_scrolls_sideways(built: Path, browser: Browser) -> None:
+    """Not on a phone, and not at the widths at which the theme shows one column or two beside the text."""
+    wide = []
+    page = browser.new_page()
+    for file in sorted(built.rglob("*.html")):
+        page.goto(file.as_uri())
+        for width in WINDOW_WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+                wide.append(f"{file.relative_to(built)} at {width} px")
+    page.close()
+    assert wide == []
 
 
 @pytest.fixture(scope="module")
