@@ -6,8 +6,7 @@ from typing import Any
 from webob import Response
 
 from placement import errors
-from placement.claims import groups, holding, schemas, service
-from placement.claims.group_rules import GroupRule
+from placement.claims import holding, schemas, service
 from placement.claims.service import Claim, Order, Outcome, Refused
 from placement.errors import MalformedRequest
 from placement.handlers import candidate_query
@@ -15,7 +14,8 @@ from placement.handlers.search_bounds import bounded
 from placement.insight.handlers import explanation, relaxable
 from placement.insight.remedies import RelaxableRequest
 from placement.insight.schemas import DEFAULT_EXAMPLES
-from placement.objects import holds
+from placement.objects import groups, holds
+from placement.search.group_rules import GroupRule
 from placement.web.microversion import MAXIMUM
 from placement.web.request import Request
 from placement.web.response import json_response

@@ -13,9 +13,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from placement import errors, telemetry
-from placement.claims.choose import GroupState, Place, Refusal, Strategy, Wish, choose
-from placement.claims.group_rules import GroupRule, Occupancy
-from placement.claims.groups import aggregates_by_root, domains_by_member, rule_of
 from placement.db import (
     cloud_rows,
     group_rows,
@@ -28,13 +25,16 @@ from placement.db.change_rows import Log
 from placement.db.database import Access, Database, Transaction
 from placement.db.group_rows import GroupRow, MemberRow
 from placement.insight import questions
+from placement.insight.choose import GroupState, Place, Refusal, Strategy, Wish, choose
 from placement.insight.questions import Explanation
 from placement.insight.remedies import RelaxableRequest
 from placement.objects import ledger, replacement
 from placement.objects.allocation_candidate import unknown_names_refused
+from placement.objects.groups import aggregates_by_root, domains_by_member, rule_of
 from placement.objects.picture import Picture, records_of
 from placement.objects.replacement import ConsumerChange
 from placement.search.cloud import Cloud
+from placement.search.group_rules import GroupRule, Occupancy
 from placement.search.request import NameSets
 from placement.search.work import Work
 

@@ -22,6 +22,7 @@ from placement.handlers.search_bounds import bounded
 from placement.insight import history, obstacles, questions, schemas, trees, what_if
 from placement.insight import survival as survivals
 from placement.insight.history import Forecast
+from placement.insight.moving import KeptOut
 from placement.insight.packing import Packing
 from placement.insight.questions import Diagnosis, Explanation, PlaceCount, ShapeNotFound
 from placement.insight.remedies import Piece, RelaxableRequest, Relaxation, Remedies
@@ -46,6 +47,11 @@ from placement.web.microversion import Version
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, tagged_response
 from placement.web.validation import is_uuid_like, normalized_uuid
+
+KEPT_OUT = "GROUP_RULE"
+KEPT_OUT_MEANING = (
+    "There is room in some tree, but the rules of the consumer's groups keep it out of there."
+)
 
 AFTER_COMBINING = frozenset({Stop.NO_COMBINATION, Stop.WORK_LIMIT})
 AGGREGATES = ("aggregates", "aggregate")
@@ -408,6 +414,12 @@ def _ends(stopped: Stopped | None) -> dict[str, Any]:
     return {"stopped": _ended(stopped), "combining": None}
 
 
+def _ended_or_kept_out(stopped: Stopped | KeptOut) -> dict[str, Any]:
+    if isinstance(stopped, Stopped):
+        return _ended(stopped)
+    return {"why": KEPT_OUT, "group": None, "subject": None, "meaning": KEPT_OUT_MEANING}
+
+
 def _ended(stopped: Stopped) -> dict[str, Any]:
     return {
         "why": stopped.why.value,
@@ -433,13 +445,14 @@ def _situation(met: Situation) -> dict[str, Any]:
 
 
 def _homeless(consumer: AffectedConsumer) -> dict[str, Any]:
-    return {
+    document = {
         "uuid": consumer.uuid,
         "type": consumer.type,
         "project": consumer.project,
         "user": consumer.user,
         "allocations": consumer.lost,
     }
+    return document | ({"groups": consumer.kept_out_by} if consumer.kept_out_by else {})
 
 
 def _survival(found: Survival) -> dict[str, Any]:
@@ -455,7 +468,7 @@ def _survival(found: Survival) -> dict[str, Any]:
                 "consumers": loss.consumers,
                 "homeless_count": loss.homeless,
                 "homeless": [
-                    {**_homeless(consumer), "stopped": _ended(stopped)}
+                    {**_homeless(consumer), "stopped": _ended_or_kept_out(stopped)}
                     for consumer, stopped in loss.named
                 ],
             }

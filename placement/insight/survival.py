@@ -4,7 +4,7 @@ A place fails as what-if drains it: each consumer takes the first candidate else
 Two things make 10,000 places cheap, 1.5 s for 20,000 consumers of eight sizes. The first candidate of some
 amounts is searched for once, and taken until it is full: none before it gets room meanwhile. And what becomes
 of a list of consumers is known for all places that hold an equal list, unless one of them went to the very
-place that fails.
+place that fails. Members of groups are placed before the others, as what-if places them, and each place anew.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from placement.db import tree_rows
-from placement.db.database import Database
+from placement.db.database import Database, Snapshot
 from placement.db.statements import MOST
 from placement.db.tree_rows import HeldBy
+from placement.insight.moving import Given, KeptOut, Members, Moved, Part, move
 from placement.insight.packing import roots_by_aggregate
 from placement.insight.what_if import (
     WORK_SHARE,
@@ -29,6 +30,7 @@ from placement.insight.what_if import (
 from placement.objects.picture import Picture
 from placement.search.candidate import Candidate
 from placement.search.cloud import Cloud
+from placement.search.request import CandidateRequest
 from placement.search.search import search
 from placement.search.tally import Stopped
 from placement.search.work import Work
@@ -52,7 +54,7 @@ class Homeless(NamedTuple):
     """A consumer with what it would lose, and what ended the search for another place."""
 
     consumer: AffectedConsumer
-    stopped: Stopped
+    stopped: Stopped | KeptOut
 
 
 class Loss(NamedTuple):
@@ -92,7 +94,7 @@ def survival(
     found = Survival(len(places))
     failures = _Failures(without_sharing(cloud), work)
     for batch in _batches(cloud, places):
-        held = _held(db, cloud, batch)
+        held, failures.members = _held(db, cloud, batch)
         for place in batch:
             if not work.look():
                 return found
@@ -134,26 +136,35 @@ def _batches(cloud: Cloud, places: Sequence[Place]) -> Iterator[list[Place]]:
         yield batch
 
 
-Part = tuple[AffectedConsumer, Mapping[int, Mapping[str, int]]]
+Share = tuple[AffectedConsumer, Mapping[int, Mapping[str, int]]]
 """A consumer, and its amounts by provider id in one tree."""
 
 
-def _held(db: Database, cloud: Cloud, places: Sequence[Place]) -> dict[int, list[Part]]:
-    """Return by root what each consumer has in the trees of some places, oldest consumers first."""
+def _held(
+    db: Database, cloud: Cloud, places: Sequence[Place]
+) -> tuple[dict[int, list[Share]], Members]:
+    """Return by root what each consumer has in the trees of some places, oldest first, and their groups."""
     roots = np.array(sorted({root for place in places for root in place.roots}))
     ids = sorted(cloud.ids[cloud.forest.trees(roots)[0]].tolist())
     rows_of: dict[int, list[HeldBy]] = {}
-    for row in db.snapshot(lambda tx: tree_rows.allocations(tx, ids)):
+
+    def read(tx: Snapshot) -> tuple[list[HeldBy], Members]:
+        rows = tree_rows.allocations(tx, ids)
+        return rows, Members.read(tx, rows)
+
+    rows, members = db.snapshot(read)
+    for row in rows:
         rows_of.setdefault(int(cloud.roots[cloud.index_of[row.provider_id]]), []).append(row)
-    return {
+    held: dict[int, list[Share]] = {
         root: [(consumer, consumer.held) for consumer in consumers_of(rows)]
         for root, rows in rows_of.items()
     }
+    return held, members
 
 
-def _try(failures: "_Failures", place: Place, parts: Sequence[Part], found: Survival) -> None:
+def _try(failures: "_Failures", place: Place, parts: Sequence[Share], found: Survival) -> None:
     """Let a place fail, and note the outcome; a place whose search was cut short was not tried."""
-    stopped = failures.outcome(place.roots, [_amounts(held) for _, held in parts])
+    stopped = failures.outcome(place.roots, [(c.uuid, _amounts(held)) for c, held in parts])
     if stopped is None:
         return
     found.tried += 1
@@ -164,7 +175,8 @@ def _try(failures: "_Failures", place: Place, parts: Sequence[Part], found: Surv
     for number, why in stopped.items():
         consumer, held = parts[number]
         # A tree may be in several places: each has its own list of what is lost.
-        alone = Homeless(replace(consumer, lost={}), why)
+        kept_out_by = why.groups if isinstance(why, KeptOut) else ()
+        alone = Homeless(replace(consumer, lost={}, kept_out_by=kept_out_by), why)
         first = homeless.setdefault(str(consumer.uuid), alone)
         first.consumer.lost |= {
             failures.uuid(provider_id): dict(amounts) for provider_id, amounts in held.items()
@@ -188,15 +200,19 @@ class _CutShort(Exception):
 class _Outcome(NamedTuple):
     """The consumers without a place, by number in the list; the roots of the trees that took the others."""
 
-    stopped: dict[int, Stopped]
+    stopped: dict[int, Stopped | KeptOut]
     taken: set[int]
+
+
+Moving = tuple[str | None, Amounts]
+"""The uuid of a consumer, and what it needs."""
 
 
 class _Failures:
     """Lets places fail on a copy of the cloud, which is as before after each.
 
-    ``_firsts``: the first candidate for some amounts in the whole cloud. ``_outcomes``: what becomes of a
-    list of consumers there, by its digest.
+    ``members``: the groups of the consumers that are asked about. ``_firsts``: the first candidate for some
+    amounts in the whole cloud. ``_outcomes``: what becomes of a list of consumers there, by its digest.
     """
 
     def __init__(self, cloud: Cloud, work: Work) -> None:
@@ -205,56 +221,89 @@ class _Failures:
         self._work = work
         self._firsts: dict[Amounts, Candidate | Stopped] = {}
         self._outcomes: dict[bytes, _Outcome] = {}
+        self._requests: dict[Amounts, CandidateRequest] = {}
+        self.members = Members()
 
     def uuid(self, provider_id: int) -> str:
         """Return the uuid of a provider."""
         return str(self._cloud.uuids[self._cloud.index_of[provider_id]])
 
     def outcome(
-        self, closed: Sequence[int], consumers: Sequence[Amounts]
-    ) -> dict[int, Stopped] | None:
+        self, closed: Sequence[int], consumers: Sequence[Moving]
+    ) -> dict[int, Stopped | KeptOut] | None:
         """Return which consumers find no place when these trees are closed, None if a bound came first."""
         self._work = Work(
             remaining_s=self._whole_work.remaining_s, reserve_s=self._whole_work.reserve_s
         )
         try:
-            for amounts in consumers:
+            for _, amounts in consumers:
                 if amounts not in self._firsts:
                     self._firsts[amounts] = self._searched(amounts)
-            digest = blake2b(repr(consumers).encode(), digest_size=16).digest()
-            if digest not in self._outcomes:
-                self._outcomes[digest] = self._placed(consumers, [])
-            outcome = self._outcomes[digest]
+            if any(self.members.of(uuid) for uuid, _ in consumers):
+                return self._placed(consumers, closed).stopped
+            outcome = self._known_outcome([amounts for _, amounts in consumers])
             if not outcome.taken.isdisjoint(closed):
                 outcome = self._placed(consumers, closed)
         except _CutShort:
             return None
         return outcome.stopped
 
-    def _placed(self, consumers: Sequence[Amounts], closed: Sequence[int]) -> _Outcome:
+    def _known_outcome(self, consumers: Sequence[Amounts]) -> _Outcome:
+        digest = blake2b(repr(consumers).encode(), digest_size=16).digest()
+        if digest not in self._outcomes:
+            self._outcomes[digest] = self._placed([(None, amounts) for amounts in consumers], [])
+        return self._outcomes[digest]
+
+    def _placed(self, consumers: Sequence[Moving], closed: Sequence[int]) -> _Outcome:
         """Place the consumers one after the other where closed trees have no room, and take all back."""
         outcome = _Outcome({}, set())
         firsts: dict[Amounts, Candidate | Stopped] = {}
         taken: list[tuple[int, Mapping[str, int]]] = []
+
+        def take(given: Given) -> None:
+            for index, amounts in given.items():
+                self._cloud.use(index, amounts)
+                taken.append((index, amounts))
+                outcome.taken.add(int(self._cloud.roots[index]))
+
         rooms = self._close(closed)
         try:
-            for number, amounts in enumerate(consumers):
+            members = [n for n, (uuid, _) in enumerate(consumers) if self.members.of(uuid)]
+            if members:
+                moved = self._moved([consumers[number] for number in members], closed)
+                for given in moved.given.values():
+                    take(given)
+                outcome.stopped.update((members[n], why) for n, why in moved.stopped.items())
+            for number in sorted({*range(len(consumers))}.difference(members)):
+                amounts = consumers[number][1]
                 first = firsts.get(amounts) or self._firsts[amounts]
                 if isinstance(first, Candidate) and not self._has_room(first):
                     first = firsts[amounts] = self._searched(amounts)
                 if isinstance(first, Stopped):
                     outcome.stopped[number] = first
-                    continue
-                for index, given in first.allocations.items():
-                    self._cloud.use(index, given)
-                    taken.append((index, given))
-                    outcome.taken.add(int(self._cloud.roots[index]))
+                else:
+                    take(first.allocations)
         finally:
-            for index, given in taken:
-                self._cloud.use(index, {name: -amount for name, amount in given.items()})
-            for name, members, room in rooms:
-                self._cloud.set_rooms(name, members, room)
+            for index, amounts in taken:
+                self._cloud.use(index, {name: -amount for name, amount in amounts.items()})
+            for name, providers, room in rooms:
+                self._cloud.set_rooms(name, providers, room)
         return outcome
+
+    def _moved(self, consumers: Sequence[Moving], closed: Sequence[int]) -> Moved:
+        """Find places for members of groups."""
+        parts = []
+        for uuid, amounts in consumers:
+            if amounts not in self._requests:
+                self._requests[amounts] = request_to_move(map(dict, amounts))
+            parts.append(Part(str(uuid), self._requests[amounts]))
+        names = {name for uuid, _ in consumers for name in self.members.of(uuid)}
+        roots = [str(self._cloud.uuids[root]) for root in closed]
+        members = self.members.without_trees(roots, names)
+        moved = move(self._cloud, members, parts, self._work, WORK_SHARE)
+        if moved.cut_short:
+            raise _CutShort
+        return moved
 
     def _close(self, roots: Sequence[int]) -> list[tuple[str, np.ndarray, np.ndarray]]:
         """Leave no room in some trees, and return what there was."""

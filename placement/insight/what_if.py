@@ -9,6 +9,7 @@ import numpy as np
 from placement.db import tree_rows
 from placement.db.database import Database, Snapshot
 from placement.db.tree_rows import HeldBy
+from placement.insight.moving import Given, KeptOut, Members, Part, move
 from placement.insight.packing import Packing, pack, record
 from placement.insight.remedies import Budget, Count, RelaxableRequest, Remedies, remedies
 from placement.inventory_record import InventoryRecord
@@ -93,7 +94,10 @@ class TrialOutcome(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class AffectedConsumer:
-    """A consumer with its amounts by provider id; one that a change placed has no uuid."""
+    """A consumer with its amounts by provider id; one that a change placed has no uuid.
+
+    ``kept_out_by``: groups whose rules alone kept it out of a place, if it is homeless.
+    """
 
     uuid: str | None
     project: str | None
@@ -101,6 +105,7 @@ class AffectedConsumer:
     type: str | None
     held: dict[int, dict[str, int]] = field(default_factory=dict)
     lost: dict[str, dict[str, int]] = field(default_factory=dict)
+    kept_out_by: tuple[str, ...] = ()
 
 
 def try_out(
@@ -171,6 +176,13 @@ def _situation(
 # -- the copy that changes -----------------------------------------------------------------------
 
 
+class _Leaving(NamedTuple):
+    """A consumer with its amounts by provider id in a tree that is drained."""
+
+    consumer: AffectedConsumer
+    here: dict[int, dict[str, int]]
+
+
 @dataclass(slots=True)
 class _Trial:
     """A copy of the cloud, and the consumers there; ``left``: placements that may still be tried.
@@ -187,6 +199,7 @@ class _Trial:
     homeless: list[AffectedConsumer] = field(default_factory=list)
     placed: list[tuple[int, int]] = field(default_factory=list)
     drained: set[str] = field(default_factory=set)
+    members: Members = field(default_factory=Members)
 
     def read(self, tx: Snapshot, changes: Sequence[Change]) -> None:
         """Read the consumers of the trees to drain, and the allocations of the consumers to remove."""
@@ -195,6 +208,7 @@ class _Trial:
             if isinstance(change, Drain):
                 ids.update(self.cloud.ids[self._tree(change.provider_uuid)].tolist())
         rows = tree_rows.allocations(tx, sorted(ids)) if ids else []
+        self.members = Members.read(tx, rows)
         removed = {change.consumer_uuid for change in changes if isinstance(change, Remove)}
         rows = [row for row in rows if row.consumer_uuid not in removed]
         for uuid in sorted(removed):
@@ -232,23 +246,47 @@ class _Trial:
         uuid_of = {int(self.cloud.ids[index]): str(self.cloud.uuids[index]) for index in members}
         self.drained |= set(uuid_of.values())
         self.cloud.replace([], removed=uuid_of)
-        for consumer in list(self.consumers):
+        self.members = self.members.without_trees(uuid_of.values(), self.members.rows)
+        grouped: list[_Leaving] = []
+        others: list[_Leaving] = []
+        for consumer in self.consumers:
             here = {id_: held for id_, held in consumer.held.items() if id_ in uuid_of}
+            for provider_id in here:
+                del consumer.held[provider_id]
             if here:
-                self._move(consumer, here, uuid_of)
+                is_member = self.members.of(consumer.uuid)
+                (grouped if is_member else others).append(_Leaving(consumer, here))
+        self._move_members(grouped, uuid_of)
+        for consumer, here in others:
+            # In one tree, a group per provider.
+            if not self._take(request_to_move(list(here.values())), consumer, alone=True):
+                self._lose(consumer, here, uuid_of)
 
-    def _move(
+    def _move_members(self, leaving: Sequence["_Leaving"], uuid_of: Mapping[int, str]) -> None:
+        """Place the members of groups, all at once, so that the rules are kept."""
+        requests: dict[str, CandidateRequest] = {}
+        parts = []
+        for consumer, here in leaving[: max(self.left, 0)]:
+            request = request_to_move(list(here.values()))
+            parts.append(Part(str(consumer.uuid), requests.setdefault(repr(request), request)))
+        self.left -= len(leaving)
+        found = move(without_sharing(self.cloud), self.members, parts, self.work, WORK_SHARE)
+        self.cut_short |= found.cut_short
+        for number, (consumer, here) in enumerate(leaving):
+            if number in found.given:
+                self._give(consumer, found.given[number])
+                continue
+            stopped = found.stopped.get(number)
+            if isinstance(stopped, KeptOut):
+                consumer.kept_out_by = stopped.groups
+            self._lose(consumer, here, uuid_of)
+
+    def _lose(
         self,
         consumer: AffectedConsumer,
-        here: dict[int, dict[str, int]],
+        here: Mapping[int, dict[str, int]],
         uuid_of: Mapping[int, str],
     ) -> None:
-        """Place what a consumer has in a drained tree again: in one tree, a group per provider."""
-        request = request_to_move(list(here.values()))
-        for provider_id in here:
-            del consumer.held[provider_id]
-        if self._take(request, consumer, alone=True):
-            return
         consumer.lost |= {uuid_of[provider_id]: held for provider_id, held in here.items()}
         if consumer not in self.homeless:
             self.homeless.append(consumer)
@@ -270,12 +308,16 @@ class _Trial:
         if candidate is None:
             self.cut_short |= not result.complete
             return False
-        for index, amounts in candidate.allocations.items():
+        self._give(consumer, candidate.allocations)
+        return True
+
+    def _give(self, consumer: AffectedConsumer, given: Given) -> None:
+        for index, amounts in given.items():
             self.cloud.use(index, amounts)
             held = consumer.held.setdefault(int(self.cloud.ids[index]), {})
             for name, amount in amounts.items():
                 held[name] = held.get(name, 0) + amount
-        return True
+        self.members = self.members.with_place(self.cloud, str(consumer.uuid), given)
 
     # -- the other changes --
 
@@ -289,6 +331,7 @@ class _Trial:
                 if index is not None:
                     self.cloud.use(index, {name: -amount for name, amount in held.items()})
             self.consumers.remove(consumer)
+            self.members = self.members.without(str(consumer.uuid))
             if consumer in self.homeless:
                 self.homeless.remove(consumer)
 

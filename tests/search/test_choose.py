@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from placement.claims.choose import GroupState, Place, Refusal, Wish, choose
-from placement.claims.group_rules import Domains, GroupRule
+from placement.insight.choose import GroupState, Place, Refusal, Wish, choose
 from placement.inventory_record import InventoryRecord
 from placement.search.cloud import Cloud
+from placement.search.group_rules import Domains, GroupRule
 from placement.search.records import ProviderRecord, UsedInventory
 from placement.search.request import CandidateRequest, Group, NameSets
 from placement.search.work import Work

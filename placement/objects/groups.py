@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from placement import errors
-from placement.claims.group_rules import Domains, GroupRule, Occupancy
 from placement.db import group_rows
 from placement.db.database import Access, Database
 from placement.db.group_rows import GroupRow, MemberRow
+from placement.search.group_rules import Domains, GroupRule, Occupancy
 
 
 class GroupNotFound(errors.NotFound):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -18,16 +18,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.claims.group_rules import Domains, GroupRule, Occupancy
 from placement.insight.packing import pack
 from placement.search.candidate import Candidate, Combination
 from placement.search.cloud import SHARING_TRAIT, Cloud
+from placement.search.group_rules import Domains, GroupRule, Occupancy
 from placement.search.index_set import Indexes
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import Turn, prospect, search
 from placement.search.work import Work, WorkEnded
 
-_Kind = tuple[int, tuple[str, ...]]
+_Kind = tuple[int, tuple[str, ...], tuple[int, ...]]
 
 Strategy = Literal["any", "spread", "pack"]
 
@@ -46,16 +46,20 @@ COUNTING_SEARCHES = 200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wish:
-    """A claim that is to be placed. Equal requests are one object."""
+    """A claim that is to be placed. Equal requests are one object.
+
+    ``stays``: the roots of further trees that it is in for the rules of its groups, wherever it is placed.
+    """
 
     request: CandidateRequest
     groups: tuple[str, ...] = ()
+    stays: tuple[int, ...] = ()
 
 
 class Place(NamedTuple):
     """Where a wish goes, by provider indexes: the root of its tree, amounts by class, providers by group.
 
-    ``trees``: the roots that count for groups (:func:`placement.claims.groups.domains_by_member`).
+    ``trees``: the roots that count for groups (:func:`placement.objects.groups.domains_by_member`).
     """
 
     root: int
@@ -105,11 +109,15 @@ class _Pool:
 
 @dataclass(slots=True)
 class _Turns:
-    """The trees of a pool in one attempt: the best is next, and a full one is not put back."""
+    """The trees of a pool in one attempt: the best is next, and a full one is not put back.
+
+    ``kept_out``: the groups whose rules excluded trees.
+    """
 
     keys: NDArray[np.float64]
     cursor: int = 0
     again: list[tuple[float, int]] = field(default_factory=list)
+    kept_out: set[str] = field(default_factory=set)
 
     def next(self) -> tuple[float, int] | None:
         """Take out the best tree: what it is ordered by, and its position in the pool."""
@@ -127,18 +135,21 @@ class _Turns:
 
 def choose(
     cloud: Cloud,
-    known: NameSets,
+    known: NameSets | None,
     wishes: Sequence[Wish],
     groups: Mapping[str, GroupState],
     strategy: Strategy,
     work: Work,
-    draw: random.Random,
+    draw: random.Random | None,
+    ways: int = WAYS,
 ) -> Sequence[Place] | Refusal:
     """Return a place for each wish, which together fit and keep the rules. The cloud stays as it is.
 
+    :param draw: draws among equal trees; None: the first of them.
+    :param ways: the places that are tried when no order helps.
     :raises UnknownTraitName, UnknownClassName: as the search does.
     """
-    chooser = _Chooser(cloud, known, wishes, groups, strategy, work, draw)
+    chooser = _Chooser(cloud, known, wishes, groups, strategy, work, draw, ways)
     try:
         return chooser.choose()
     except WorkEnded:
@@ -149,19 +160,20 @@ class _Chooser:
     def __init__(
         self,
         cloud: Cloud,
-        known: NameSets,
+        known: NameSets | None,
         wishes: Sequence[Wish],
         groups: Mapping[str, GroupState],
         strategy: Strategy,
         work: Work,
-        draw: random.Random,
+        draw: random.Random | None,
+        ways: int,
     ) -> None:
         self.refusal: Refusal | None = None
         self._start, self._known, self._wishes, self._states = cloud, known, wishes, groups
         self._kept_out: set[str] = set()
         self._all_seen = True
         self._shares = cloud.has_trait(SHARING_TRAIT)
-        self._strategy, self._work, self._draw = strategy, work, draw
+        self._strategy, self._work, self._draw, self._most_ways = strategy, work, draw, ways
         self._pools: dict[int, _Pool] = {}
         self._banned: dict[str, set[Domains]] = {name: set() for name in groups}
         self._begin()
@@ -199,7 +211,7 @@ class _Chooser:
     def _kind(self, number: int) -> _Kind:
         """Return what is the same for wishes that are interchangeable."""
         wish = self._wishes[number]
-        return id(wish.request), wish.groups
+        return id(wish.request), wish.groups, wish.stays
 
     def _hardest_first(self) -> list[int]:
         """Return the numbers of the wishes in the order of placing; equal ones one after another."""
@@ -265,7 +277,7 @@ class _Chooser:
         A tree that is full, or that a rule excludes, has no further turn: an attempt gives nothing back.
         """
         pool = self._pool_of(number)
-        self._kept_out = set()
+        self._kept_out = turns.kept_out
         while turn := turns.next():
             key, position = turn
             root = int(pool.roots[position])
@@ -298,12 +310,13 @@ class _Chooser:
         """Return how many of equal wishes fit, by how often they fit in each tree, at the most."""
         most = int(np.minimum(counts, len(equal)).sum())
         groups = self._wishes[equal[0]].groups
-        if self._shares or any(self._wishes[number].groups != groups for number in equal):
+        alike = all(self._wishes[number].groups == groups for number in equal)
+        if self._shares or not alike or any(self._wishes[number].stays for number in equal):
             return most
         for name in groups:
             state, room = self._states[name], Counter[str]()
             for root in np.flatnonzero(counts).tolist():
-                room.update(dict.fromkeys(self._domains(name, root), int(counts[root])))
+                room.update(dict.fromkeys(self._domains(name, (root,)), int(counts[root])))
             taken = Counter(domain for domains in state.members for domain in domains)
             if state.rule.rule == "apart":
                 left = (min(room[each], max(state.rule.at_most - taken[each], 0)) for each in room)
@@ -322,7 +335,7 @@ class _Chooser:
         placed: list[Place] = []
         ways: list[Iterator[tuple[int, Place]]] = [self._ways(order[0], 0)]
         positions: list[int] = []
-        for _ in range(WAYS):
+        for _ in range(self._most_ways):
             option = next(ways[-1], None)
             if option is None:
                 ways.pop()
@@ -361,9 +374,9 @@ class _Chooser:
 
     def _pool(self, request: CandidateRequest) -> _Pool:
         """Return the trees that can take a request, in the order of the strategy."""
-        request = replace(
-            request, limit=None, maximum=-1, seed=None, start=self._draw.getrandbits(63)
-        )
+        draw = self._draw
+        start = None if draw is None else draw.getrandbits(63)
+        request = replace(request, limit=None, maximum=-1, seed=None, start=start)
         found = prospect(self._start, request, self._known, self._work)
         if found is None:
             none: Indexes = np.zeros(0, np.int32)
@@ -374,7 +387,9 @@ class _Chooser:
             return _Pool(request, turns.anchor, np.arange(len(alone), dtype=np.float64), alone)
         parts = [self._used_parts[name][turns.anchor] for name in sorted(request.names.classes)]
         keys = np.maximum.reduce(parts) * (-1 if self._strategy == "pack" else 1)
-        ties = np.random.default_rng(self._draw.getrandbits(63)).random(len(keys))
+        ties = np.zeros(len(keys))
+        if draw is not None:
+            ties = np.random.default_rng(draw.getrandbits(63)).random(len(keys))
         order = np.lexsort((ties, keys))
         return _Pool(request, turns.anchor[order], keys[order], alone[order])
 
@@ -429,7 +444,7 @@ class _Chooser:
         trees = own or {int(cloud.roots[index]) for index in allocations}
         return Place(root, tuple(trees), allocations, candidate.mappings)
 
-    def _domains(self, name: str, *roots: int) -> Domains:
+    def _domains(self, name: str, roots: Iterable[int]) -> Domains:
         state = self._states[name]
         return state.rule.domains(
             [str(self._start.uuids[root]) for root in roots], state.aggregates
@@ -438,7 +453,8 @@ class _Chooser:
     def _admits(self, number: int, *roots: int) -> bool:
         """Tell whether the rules of its groups let a wish go into these trees."""
         for name in self._wishes[number].groups:
-            domains, occupied = self._domains(name, *roots), self._occupied[name]
+            domains = self._domains(name, {*roots, *self._wishes[number].stays})
+            occupied = self._occupied[name]
             banned = not occupied.members and domains in self._banned[name]
             if banned or not occupied.admits(domains):
                 self._kept_out.add(name)
@@ -452,8 +468,9 @@ class _Chooser:
         for index, amounts in place.allocations.items():
             self._cloud.use(index, {name: times * amount for name, amount in amounts.items()})
             self._touched[int(self._cloud.roots[index])] += times
-        for name in self._wishes[number].groups:
+        wish = self._wishes[number]
+        for name in wish.groups:
             if times > 0:
-                self._occupied[name].add(self._domains(name, *place.trees))
+                self._occupied[name].add(self._domains(name, {*place.trees, *wish.stays}))
             else:
                 self._occupied[name].remove_last()
