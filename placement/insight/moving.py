@@ -159,11 +159,11 @@ def _rounds(parts: Sequence[Part]) -> list[list[int]]:
 def _move_at_once(
     cloud: Cloud, members: Members, parts: Mapping[int, Part], work: Work, share: int
 ) -> Moved:
-    moving = {part.consumer_uuid for part in parts.values()}
-    states = _states(cloud, members, moving)
-    stays = _stays(cloud, members, moving)
     waiting, stopped, cut_short = list(parts), dict[int, Stopped | KeptOut](), False
     while waiting:
+        # One that was left out is a member where it stays.
+        moving = {parts[number].consumer_uuid for number in waiting}
+        states, stays = _states(cloud, members, moving), _stays(cloud, members, moving)
         wishes = [
             Wish(
                 parts[number].request,
