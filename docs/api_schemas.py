@@ -10,6 +10,7 @@ from typing import Any
 from placement import deploy, errors
 from placement.claims import schemas as claims
 from placement.insight import schemas as insight
+from placement.insight.handlers import KEPT_OUT
 from placement.routes import CLAIMS, INSIGHT, ROUTES
 from placement.schemas import allocation, allocation_candidate, resource_provider
 from placement.schemas.windows import Windows
@@ -156,6 +157,12 @@ def _nullable(value: Json) -> Json:
     return {"anyOf": [value, {"type": "null"}]}
 
 
+def _ended(*why: str) -> Json:
+    """Return the members of what ended a search."""
+    names = {"type": "string", "enum": [str(each) for each in why]}
+    return {"why": names, "group": NULLABLE, "subject": NULLABLE, "meaning": STRING}
+
+
 SCHEMAS: dict[str, Json] = {
     "Versions": _object(
         {
@@ -285,7 +292,7 @@ SCHEMAS: dict[str, Json] = {
         {
             "before": reference_to("State"),
             "after": reference_to("State"),
-            "homeless": _list_of(_object(AFFECTED)),
+            "homeless": _list_of(_object(AFFECTED, groups=_list_of(STRING))),
             "placed": _list_of(_object({"asked": INTEGER, "placed": INTEGER})),
             "complete": BOOLEAN,
         }
@@ -306,7 +313,10 @@ SCHEMAS: dict[str, Json] = {
                         "consumers": INTEGER,
                         "homeless_count": INTEGER,
                         "homeless": _list_of(
-                            _object(AFFECTED | {"stopped": reference_to("Stopped")})
+                            _object(
+                                AFFECTED | {"stopped": reference_to("KeptOut")},
+                                groups=_list_of(STRING),
+                            )
                         ),
                     }
                 )
@@ -346,14 +356,8 @@ SCHEMAS: dict[str, Json] = {
             **REMEDIES,
         ),
     ),
-    "Stopped": _object(
-        {
-            "why": {"type": "string", "enum": [stop.value for stop in Stop]},
-            "group": NULLABLE,
-            "subject": NULLABLE,
-            "meaning": STRING,
-        }
-    ),
+    "Stopped": _object(_ended(*Stop)),
+    "KeptOut": _object(_ended(*Stop, KEPT_OUT)),
     "Count": _object({"count": INTEGER, "complete": BOOLEAN}),
     "Relaxation": _object(
         {

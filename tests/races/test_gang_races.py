@@ -6,6 +6,8 @@ Specification 09. PLACEMENT_RACE_ROUNDS says how often each race is run.
 import contextlib
 import http.client
 import random
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,10 +16,13 @@ from sqlalchemy import select, update
 
 from placement.db import hold_rows, models
 from tests.races.test_claim_races import CLIENTS, host, rounds, used
-from tests.support.client import Answer, Client
+from tests.support.client import HANGS_S, Answer, Client
 from tests.support.databases import KINDS
 from tests.support.racing import ARENAS, Arena, arena, emptied_arena
 from tests.support.world import new_uuid
+
+WORKERS = 200
+"""Of the long mode."""
 
 
 @pytest.fixture(params=ARENAS)
@@ -29,6 +34,11 @@ def place(request: pytest.FixtureRequest) -> Iterator[Arena]:
 
 def gang(client: Client, size: int, **more: Any) -> Answer:
     """Let the service choose for so many new consumers of one processor each."""
+    return client.send("POST", "/-/claims", asked_for(size, **more))
+
+
+def asked_for(size: int, **more: Any) -> dict[str, Any]:
+    """Return the body that claims for so many new consumers of one processor each."""
     groups = [*more.get("groups", ())]
     claims = [
         {
@@ -42,7 +52,7 @@ def gang(client: Client, size: int, **more: Any) -> Answer:
         }
         for _ in range(size)
     ]
-    return client.send("POST", "/-/claims", {"claims": claims, **more})
+    return {"claims": claims, **more}
 
 
 @rounds
@@ -61,6 +71,39 @@ def test_gangs_that_fill_a_cloud_exactly_are_all_granted(place: Arena, turn: int
     assert [used(place, made) for made, _ in hosts] == [{"VCPU": total} for _, total in hosts]
     refused = gang(place.clients(1)[0], 1)
     assert (refused.code, refused.json["errors"][0]["exact"]) == ("placement.no_candidate", True)
+    place.assert_sound()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_two_hundred_workers_fill_a_cloud_exactly(place: Arena) -> None:
+    """No worker is refused; one that is told to try again does, with the same consumers."""
+    sizes = [[random.randint(1, 8) for _ in range(4)] for _ in range(WORKERS)]
+    left, hosts = sum(map(sum, sizes)), []
+    while left:
+        hosts.append((host(place, VCPU=(total := min(left, 32))), total))
+        left -= total
+
+    def work(mine: list[int]) -> Callable[[Client], list[int]]:
+        def claim(client: Client) -> list[int]:
+            statuses = []
+            for body in map(asked_for, mine):
+                statuses.append(client.send("POST", "/-/claims", body).status)
+                while statuses[-1] == 503:
+                    statuses.append(client.send("POST", "/-/claims", body).status)
+            return statuses
+
+        return claim
+
+    begun = time.monotonic()
+    answers = place.race([work(mine) for mine in sizes], 10 * HANGS_S)
+    told = Counter(status for mine in answers for status in mine)
+    print(f"{len(hosts)} hosts, {told} in {time.monotonic() - begun:.1f} s")
+
+    assert {*told} <= {200, 503}
+    assert told[200] == 4 * WORKERS
+    assert [used(place, made) for made, _ in hosts] == [{"VCPU": total} for _, total in hosts]
+    assert gang(place.clients(1)[0], 1).code == "placement.no_candidate"
     place.assert_sound()
 
 

@@ -111,7 +111,9 @@ def consumers(told: Iterable[Mapping[str, Any]]) -> str:
             for name, amount in amounts_of.items():
                 held[name] = held.get(name, 0) + amount
         words = ", ".join(f"{name}={amount}" for name, amount in held.items())
-        lines.append(f"{each['uuid']} ({each['type']} of project {each['project']}): {words}")
+        line = f"{each['uuid']} ({each['type']} of project {each['project']}): {words}"
+        groups = each.get("groups")
+        lines.append(f"{line}; kept out by {', '.join(groups)}" if groups else line)
     return _wrapped(lines or ["none"])
 
 
@@ -129,7 +131,8 @@ def losses(told: Iterable[Mapping[str, Any]]) -> str:
         name = each["name"] or each["uuid"]
         lines.append(f"{name}: {each['homeless_count']} of {each['consumers']} consumers homeless")
         for consumer in each["homeless"]:
-            why = f"{consumer['stopped']['why']} {consumer['stopped']['subject'] or ''}".strip()
+            subject = consumer["stopped"]["subject"] or ", ".join(consumer.get("groups", ()))
+            why = f"{consumer['stopped']['why']} {subject}".strip()
             lines.append(f"- {consumer['uuid']} of project {consumer['project']}: {why}")
     return _wrapped(lines or ["none"])
 

@@ -132,6 +132,7 @@
  * @property {string} type
  * @property {string} project
  * @property {Record<string, Record<string, number>>} allocations what it had, by provider
+ * @property {string[]} [groups] whose rules alone keep it out
  *
  * @typedef {object} WhatIf
  * @property {Outcome} before

@@ -19,12 +19,13 @@ export function drainResult({ uuid, name }, { before, after, homeless }) {
     h("p", {}, "Of this request ", h("b", {}, count(after.capacity.count)), " would still fit, ",
       h("b", {}, count(before.capacity.count)), " do now."),
     homeless.length > 0 && h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Homeless" }, h("table", {},
-      h("thead", {}, h("tr", {}, ["Consumer", "Type", "Project", "Holds"].map(
+      h("thead", {}, h("tr", {}, ["Consumer", "Type", "Project", "Holds", "Kept out by"].map(
         (title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, homeless.slice(0, 200).map((it) => h("tr", {},
         h("th", { scope: "row" }, h("a.uuid", { href: address("owners", "", { consumer: it.uuid }) }, it.uuid)),
         h("td", {}, it.type),
         h("td", {}, it.project),
-        h("td", {}, amounts(total(it.allocations))))))))
+        h("td", {}, amounts(total(it.allocations))),
+        h("td", {}, it.groups?.join(", ") ?? ""))))))
   );
 }

@@ -107,6 +107,6 @@ function lostTable(lost, level) {
       h("td", {}, `${count(it.homeless_count)} of ${counted(it.consumers, "consumer")}`),
       h("td", {}, it.homeless.slice(0, 3).map((one) => h("div", {},
         h("a.uuid", { href: address("owners", "", { consumer: one.uuid }) }, one.uuid.slice(0, 8)),
-        ` ${endSentence(one.stopped)}`)),
+        ` ${endSentence(one.stopped)}`, one.groups && ` (${one.groups.join(", ")})`)),
       it.homeless_count > 3 && h("div.calm", {}, `and ${count(it.homeless_count - 3)} more`)))))));
 }
