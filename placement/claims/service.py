@@ -30,7 +30,7 @@ from placement.insight.questions import Explanation
 from placement.insight.remedies import RelaxableRequest
 from placement.objects import ledger, replacement
 from placement.objects.allocation_candidate import unknown_names_refused
-from placement.objects.groups import aggregates_by_root, domains_by_member, rule_of
+from placement.objects.groups import aggregates_by_root, domains_by_member, remove_ended, rule_of
 from placement.objects.picture import Picture, records_of
 from placement.objects.replacement import ConsumerChange
 from placement.search.cloud import Cloud
@@ -167,10 +167,14 @@ class _Seen(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """A group as the claims find it. ``roots``: of the trees of all members that stay."""
+    """A group as the claims find it. ``roots``: of the trees of all members that stay.
+
+    ``is_new``: no group of this name is stored.
+    """
 
     state: GroupState
     roots: frozenset[str]
+    is_new: bool
 
 
 Shape = tuple[int | None, int, frozenset[str], frozenset[str]]
@@ -182,7 +186,7 @@ class _Plan:
     """Chosen places, and what they depend on: providers by id, as they were when the log was so.
 
     ``trees``: of each place, the uuids of the roots that count for groups.
-    ``revision``: of the provider, if it is only one.
+    ``revision``: of the provider, if it is only one. ``begins_group``: some group is new.
     """
 
     granted: Sequence[Granted]
@@ -192,6 +196,7 @@ class _Plan:
     shapes: Mapping[int, Shape]
     log: Log
     revision: int | None
+    begins_group: bool
 
 
 def place(
@@ -223,6 +228,8 @@ def place(
                 raise ClaimsGivenUp from None
             time.sleep(DRAW.uniform(0, min(retries * PAUSE_S, LONGEST_PAUSE_S)))
         else:
+            if plan.begins_group:
+                remove_ended(db)
             trace.claims_granted += len(outcome.granted)
             trace.holds_begun += len(outcome.granted) if order.hold_s else 0
             return outcome
@@ -259,7 +266,8 @@ def _chosen(
         if len(shapes) == 1:
             revision = int(cloud.revisions[found[0].root])
         trees = [[str(cloud.uuids[root]) for root in place.trees] for place in found]
-        return _Plan(granted, trees, rules, roots, shapes, log, revision)
+        begins_group = any(group.is_new for group in seen.groups.values())
+        return _Plan(granted, trees, rules, roots, shapes, log, revision, begins_group)
 
     with unknown_names_refused():
         found = picture.read_logged(names, on_cloud)
@@ -315,7 +323,9 @@ def _groups(
         mine = [member for member in stay if name in rows and member.group_id == rows[name].id]
         domains = domains_by_member(rule, mine, aggregates)
         state = GroupState(rule, list(domains.values()), aggregates)
-        groups[name] = _Group(state, frozenset(member.root_uuid for member in mine))
+        groups[name] = _Group(
+            state, frozenset(member.root_uuid for member in mine), name not in rows
+        )
     return groups
 
 

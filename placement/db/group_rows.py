@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import BigInteger, Float, bindparam, cast, delete, func, select, update
 
 from placement.db import models, statements
 from placement.db.database import Access, StaleRead, Transaction
-from placement.db.statements import CompiledStatement, is_among
+from placement.db.statements import CompiledStatement, is_among, is_one_of
 
 _groups = models.consumer_groups
 _members = models.consumer_group_members
@@ -107,6 +107,38 @@ def redefine(
             updated_at=models.now(),
         )
     )
+
+
+def without_members(reader: Access, share: float, most: int) -> list[int]:
+    """Return the ids of those groups that have no members, of so many in a row. One statement.
+
+    :param share: where among all groups these begin, from 0 to 1.
+    """
+    return [int(id_) for (id_,) in reader.rows(_WITHOUT_MEMBERS, {"share": share, "most": most})]
+
+
+_newest = select(func.max(_groups.c.id)).scalar_subquery()
+_row = (
+    select(_groups.c.id)
+    # As an integer, so that the index is used.
+    .where(_groups.c.id > cast(bindparam("share", type_=Float) * _newest, BigInteger))
+    .order_by(_groups.c.id)
+    .limit(bindparam("most"))
+    .subquery()
+)
+_has_members = select(_members.c.group_id).where(_members.c.group_id == _row.c.id).exists()
+_WITHOUT_MEMBERS = CompiledStatement(select(_row.c.id).where(~_has_members))
+
+
+def remove_without_members(tx: Transaction, ids: Collection[int]) -> int:
+    """Delete those of the groups that have no members; return how many. Two statements."""
+    if not ids:
+        return 0
+    named = is_one_of(_groups.c.id, sorted(ids))
+    # A claim locks the group before it becomes a member: look again under the lock.
+    tx.rows(select(_groups.c.id).where(named).order_by(_groups.c.name).with_for_update())
+    has_members = select(_members.c.group_id).where(_members.c.group_id == _groups.c.id).exists()
+    return tx.change(delete(_groups).where(named, ~has_members))
 
 
 def members(access: Access, group_ids: Collection[int]) -> list[MemberRow]:

@@ -30,6 +30,7 @@ from placement.db import (
     class_rows,
     coexistence_rows,
     consumer_rows,
+    group_rows,
     ledger_writes,
     models,
     owner_usage_rows,
@@ -451,15 +452,8 @@ _without_members = select(_groups.c.name.label("group")).where(
 
 
 def _remove_empty_groups(tx: Transaction) -> int:
-    ids = sorted(tx.column(_without_members.with_only_columns(_groups.c.id).limit(BATCH)))
-    if not ids:
-        return 0
-    named = is_one_of(_groups.c.id, ids)
-    # A claim locks the group before it becomes a member: look again under the lock.
-    tx.rows(select(_groups.c.id).where(named).order_by(_groups.c.name).with_for_update())
-    return tx.change(
-        delete(_groups).where(named, ~exists().where(_members.c.group_id == _groups.c.id))
-    )
+    ids = tx.column(_without_members.with_only_columns(_groups.c.id).limit(BATCH))
+    return group_rows.remove_without_members(tx, ids)
 
 
 # The log of what searches see

@@ -1,5 +1,7 @@
 """Groups as they are stored: in which domains their members are (specification 09 section 4)."""
 
+import logging
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -8,6 +10,13 @@ from placement.db import group_rows
 from placement.db.database import Access, Database
 from placement.db.group_rows import GroupRow, MemberRow
 from placement.search.group_rules import Domains, GroupRule, Occupancy
+
+LOG = logging.getLogger(__name__)
+
+DRAW = random.SystemRandom()
+
+LOOKED_AT = 20
+"""Groups that are looked at when a new one has begun: of so many in a row, those without members go."""
 
 
 class GroupNotFound(errors.NotFound):
@@ -41,6 +50,20 @@ def domains_by_member(
         if not member.shares or member.consumer_uuid not in own:
             roots.setdefault(member.consumer_uuid, set()).add(member.root_uuid)
     return {uuid: rule.domains(trees, aggregates) for uuid, trees in sorted(roots.items())}
+
+
+def remove_ended(db: Database) -> int:
+    """Remove some groups that have ended with their last member; return how many.
+
+    Called when a group has begun: each removes up to ``LOOKED_AT``, so that few are left however many
+    begin and end.
+    """
+    try:
+        ids = db.read(lambda reader: group_rows.without_members(reader, DRAW.random(), LOOKED_AT))
+        return db.write(lambda tx: group_rows.remove_without_members(tx, ids)) if ids else 0
+    except (errors.Unavailable, errors.Conflict) as refused:
+        LOG.info("Groups without members stay for the moment: %s", refused)
+        return 0
 
 
 class ShownMember(NamedTuple):
