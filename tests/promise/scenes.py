@@ -297,6 +297,19 @@ PAIRS_OF_CLAIMS = (
         (*FREE, gang(HOLDER, query=TWO, g="apart")),
         (gang(ANN, query=TWO, g="apart"), release(HOLDER)),
     ),
+    # The first begins a group, and removes the one that has ended, which the other claims for.
+    Scene(
+        "begin-ended",
+        (*FREE, gang(HOLDER, query=TWO, g="apart"), release(HOLDER)),
+        (gang(ANN, query=TWO, h="apart"), gang(BOB, query=TWO, g="together")),
+        2,
+    ),
+    Scene(
+        "begin-release",
+        (*FREE, gang(HOLDER, query=TWO, g="apart")),
+        (gang(ANN, query=TWO, h="apart"), release(HOLDER)),
+        2,
+    ),
     Scene("confirm-confirm", ALL_HELD, (confirm(HOLDER), confirm(HOLDER)), 1),
     Scene("confirm-claim", ALL_HELD, (confirm(HOLDER), claim(HOLDER, generation=1, VCPU=3)), 1),
     Scene("confirm-release", ALL_HELD, (confirm(HOLDER), release(HOLDER))),
