@@ -71,7 +71,7 @@ class _ManageCommand(DatabaseCommand):
             capacity.add_subparsers(title="actions"),
             "record",
             self.record_capacity,
-            "Count the shapes and record it, for /-/capacity/history; records are kept for a year.",
+            "Count and record the shapes, for /-/capacity/history; records are kept for a year.",
         )
         config = config_check.add_parser(
             subparsers, lambda: config_check.run(self.conf, self.conf.command.before)

@@ -23,7 +23,10 @@ FAR_MS = 36_500 * DAY_MS
 
 
 class Forecast(NamedTuple):
-    """A straight line through the last ``records``; ``runs_out_at``: where it meets zero, None if never."""
+    """A straight line through the last ``records``.
+
+    ``runs_out_at``: where it meets zero, at the earliest at the last record; None if never.
+    """
 
     records: int
     per_day: float
@@ -61,5 +64,8 @@ def forecast(records: Sequence[CapacityRecord]) -> Forecast | None:
         (at - middle) ** 2 for at, _ in last
     )
     left_ms = middle - height / per_ms - last[-1].recorded_at if per_ms < 0 else FAR_MS
-    runs_out_at = last[-1].recorded_at + round(left_ms) if left_ms < FAR_MS else None
+    runs_out_at = None
+    if left_ms < FAR_MS:
+        # A line that was steep at first may be below zero long before the last record.
+        runs_out_at = last[-1].recorded_at + max(round(left_ms), 0)
     return Forecast(len(last), per_ms * DAY_MS, runs_out_at)

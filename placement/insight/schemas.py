@@ -50,7 +50,7 @@ SHAPE = _beside({}, without=("limit",))
 SURVIVAL = Schema(
     closed(
         {
-            "failures": {"type": "string", "const": "1"},
+            "failures": {"type": "string", "enum": ["1"]},
             "level": {"type": "string", "enum": ["tree", "aggregate"]},
             "top": CAPACITY_OWN["top"],
         }

@@ -42,13 +42,18 @@ def read(conf: cfg.ConfigOpts) -> dict[str, CandidateRequest]:
     shapes: dict[str, CandidateRequest] = {}
     faults = []
     for name, query in given.items():
-        place = f"{path}:{lines.get(str(name), 1)}: the shape {name}"
+        first, *others = lines.get(str(name), [1])
+        place = f"{path}:{first}: the shape {name}"
+        if others:
+            faults.append(f"{place} is there again in line {others[0]}.")
         try:
             shapes[name] = _request(conf, name, query)
         except ValueError as error:
             faults.append(f"{place}: {error}.")
         except errors.PlacementError as error:
-            faults.append(f"{place}: {' '.join(str(error).split())}")
+            # The schema, which follows, is long and for programs.
+            sentence = str(error).partition("\n\nFailed validating")[0]
+            faults.append(f"{place}: {' '.join(sentence.split())}")
     if faults:
         raise NotConfigured(*faults)
     return shapes

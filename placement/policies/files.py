@@ -66,7 +66,7 @@ def _paths(conf: cfg.ConfigOpts) -> Iterator[Path]:
 def _rules(path: Path) -> list[_Rule]:
     document, lines = yaml_file.read(path, "a policy file maps names of rules to checks")
     return [
-        _Rule(f"{path}:{lines.get(str(name), 1)}", str(name), check)
+        _Rule(f"{path}:{lines.get(str(name), [1])[-1]}", str(name), check)
         for name, check in document.items()
     ]
 

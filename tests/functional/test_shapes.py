@@ -230,6 +230,14 @@ def test_what_is_not_counted_to_the_end_is_not_recorded(
         assert [each["count"] for each in history_of(service, "small")["records"]] == [96]
 
 
+def test_nothing_runs_out_before_it_was_counted_last() -> None:
+    """It fell fast, and has stayed at two since: the line is below zero already."""
+    counts = [100, 2, 2, 2, 2, 2, 2, 2]
+    line = forecast([CapacityRecord(day * DAY_MS, count) for day, count in enumerate(counts)])
+    assert line is not None and line.per_day < 0
+    assert line.runs_out_at == 7 * DAY_MS
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 60 * DAY_MS), st.integers(0, 10**6)),
@@ -258,6 +266,6 @@ def test_the_line_is_that_of_least_squares(pairs: list[tuple[int, int]]) -> None
         until = -height / slope
         # A moment has whole milliseconds; on a steep line one of them is many placements.
         tolerance = 2 / DAY_MS + 1e-6 * (abs(days.mean()) + abs(until))
-        assert at == pytest.approx(days.mean() + until, abs=tolerance)
+        assert at == pytest.approx(max(days.mean() + until, 0), abs=tolerance)
     else:
         assert line.per_day >= 0 or -height / line.per_day > 36_000

@@ -308,6 +308,42 @@ def test_shapes_are_looked_at(check: Check, tmp_path: Path) -> None:
     ]
     assert len(lines) == len(starts) and all(map(str.startswith, lines, starts))
     assert "amount >= 1" in lines[0] and "limit" in lines[3]
+    # Without the schema, which is ten times as long.
+    assert max(map(len, lines)) < 400 + len(str(file))
+
+
+def test_a_shape_that_is_there_twice_is_a_fault(check: Check, tmp_path: Path) -> None:
+    """The last one alone would be counted, under a name that another flavor has too."""
+    file = tmp_path / "shapes.yaml"
+    file.write_text("a: resources=VCPU:1\nb: resources=VCPU:1\n\na: resources=VCPU:2\n")
+    settings = f"[insight]\nenabled = true\nshapes_file = {file}\n"
+    assert check(settings) == (
+        1,
+        [f"error: {file}:1: the shape a is there again in line 4."],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (b"\xff\xfe", " is not YAML: 'utf-8' codec"),
+        (b"[" * 5000, " is not YAML: maximum recursion depth"),
+        (b"".join(b"s%d: resources=VCPU:1\n" % at for at in range(101)), " has 101 shapes"),
+        (None, " cannot be read: Is a directory"),
+    ],
+    ids=["bytes", "depth", "many", "directory"],
+)
+def test_a_file_that_holds_no_shapes_is_a_fault(
+    check: Check, tmp_path: Path, text: bytes | None, fault: str
+) -> None:
+    """One sentence, whatever the file is."""
+    file = tmp_path / "shapes.yaml"
+    if text is None:
+        file.mkdir()
+    else:
+        file.write_bytes(text)
+    code, (line,) = check(f"[insight]\nenabled = true\nshapes_file = {file}\n")
+    assert code == 1 and fault in line and line.startswith(f"error: {file}")
 
 
 # The database
