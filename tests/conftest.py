@@ -1,6 +1,9 @@
 """What tests of several folders share."""
 
+import os
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +16,19 @@ HANGS_S = 600
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """End a test that hangs, later on a machine that is busy."""
+    """End a test that hangs, later on a busy machine; let the processes of the run share databases."""
     if config.getoption("timeout", None) is None:
         config.option.timeout = HANGS_S * PATIENCE
+    if effort.TEMPLATES not in os.environ:
+        os.environ[effort.TEMPLATES] = tempfile.mkdtemp(prefix="placement-templates-")
+        config.add_cleanup(_drop_templates)
+
+
+def _drop_templates() -> None:
+    # The process that hands out the tests needs nothing of the service before.
+    from tests.support.databases import drop_templates
+
+    drop_templates(Path(os.environ.pop(effort.TEMPLATES)))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -19,6 +19,7 @@ from placement.direct import PlacementDirect
 from placement.web.request_log import WSGIApp
 from tests.client.proxy import FaultyProxy
 from tests.client.world import Recorder, World
+from tests.support.processes import ENDS_S
 from tests.support.service import configure
 
 
@@ -59,7 +60,7 @@ def serving(application: WSGIApp) -> Iterator[str]:
         server.task_dispatcher.shutdown()
         # In the loop's own thread, and kept-alive connections too, or it would go on.
         server.trigger.pull_trigger(lambda: wasyncore.close_all(sockets, ignore_all=True))
-        thread.join()
+        thread.join(ENDS_S)
         assert not thread.is_alive()
 
 

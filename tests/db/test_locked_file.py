@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import webob
 from sqlalchemy import text
 
-from placement.db import schema, standard_names, turns
+from placement.db import turns
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.db.turns import PATIENT_WRITERS
 from placement.errors import DatabaseBusy
+from tests.support.databases import opened, synced
 from tests.support.processes import PATIENCE
 from tests.support.service import Service, configure
 
@@ -27,12 +29,9 @@ ANSWER_S = 60 * PATIENCE
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    database = Database(make_engine(f"sqlite:///{tmp_path}/p.sqlite"))
-    schema.sync(database)
-    standard_names.synchronise(database)
-    yield Service(configure(), database)
-    database.dispose()
+def service() -> Iterator[Service]:
+    with synced("sqlite") as database:
+        yield Service(configure(), database)
 
 
 def ended(waited_for: set[Future[webob.Response]]) -> set[Future[webob.Response]]:
@@ -41,10 +40,12 @@ def ended(waited_for: set[Future[webob.Response]]) -> set[Future[webob.Response]
     return done
 
 
-def test_a_locked_file_leaves_threads_to_read_with(service: Service, tmp_path: Path) -> None:
+def test_a_locked_file_leaves_threads_to_read_with(service: Service) -> None:
     """Those that cannot wait are told when to come back; those that can are served in the end."""
+    file = service.db.engine.url.database
+    assert file is not None
     with (
-        closing(sqlite3.connect(tmp_path / "p.sqlite", isolation_level=None)) as other,
+        closing(sqlite3.connect(file, isolation_level=None)) as other,
         ThreadPoolExecutor(THREADS) as server,
     ):
         other.execute("BEGIN IMMEDIATE")
@@ -69,32 +70,36 @@ def test_a_locked_file_leaves_threads_to_read_with(service: Service, tmp_path: P
         assert {write.result(timeout=ANSWER_S).status_int for write in writes} == {201}
 
 
-def test_writers_of_one_process_wait_for_one_another(tmp_path: Path) -> None:
+@pytest.fixture
+def counter(tmp_path: Path) -> Iterator[Database]:
+    """A file with one number, which is nought."""
+    with opened(f"sqlite:///{tmp_path}/p.sqlite") as database:
+        database.write(lambda tx: tx.connection.execute(text("CREATE TABLE counts (n INTEGER)")))
+        database.write(lambda tx: tx.connection.execute(text("INSERT INTO counts VALUES (0)")))
+        yield database
+
+
+def counted(counter: Database) -> Any:
+    return counter.read(lambda reader: reader.value(text("SELECT n FROM counts")))
+
+
+def test_writers_of_one_process_wait_for_one_another(counter: Database) -> None:
     """However many they are: nobody is refused for contention alone."""
-    database = Database(make_engine(f"sqlite:///{tmp_path}/p.sqlite"))
-    database.write(lambda tx: tx.connection.execute(text("CREATE TABLE counts (n INTEGER)")))
-    database.write(lambda tx: tx.connection.execute(text("INSERT INTO counts VALUES (0)")))
 
     def count(_: int) -> None:
-        database.write(lambda tx: tx.connection.execute(text("UPDATE counts SET n = n + 1")))
+        counter.write(lambda tx: tx.connection.execute(text("UPDATE counts SET n = n + 1")))
 
     with ThreadPoolExecutor(20) as writers:
         list(writers.map(count, range(400)))
 
-    assert (
-        database.read(
-            lambda reader: reader.connection.execute(text("SELECT n FROM counts")).scalar()
-        )
-        == 400
-    )
-    database.dispose()
+    assert counted(counter) == 400
 
 
-def write_for(path: Path, seconds: float) -> tuple[int, int]:
+def write_for(url: str, seconds: float) -> tuple[int, int]:
     """Write with eight threads and no pause; return how many did, and how many were refused."""
     # What was found to be enough (placement.db.turns) holds for processors that these processes have alone.
     turns.PATIENCE_S *= PATIENCE
-    database = Database(make_engine(f"sqlite:///{path}"))
+    database = Database(make_engine(url))
     step = text("UPDATE counts SET n = n + 1")
     end = time.monotonic() + seconds
     counts = Counter[str]()
@@ -114,20 +119,10 @@ def write_for(path: Path, seconds: float) -> tuple[int, int]:
     return counts["written"], counts["refused"]
 
 
-def test_writers_of_several_processes_wait_for_one_another(tmp_path: Path) -> None:
+def test_writers_of_several_processes_wait_for_one_another(counter: Database) -> None:
     """SQLite lets them poll for their turn, so that one may wait for a second and more."""
-    path = tmp_path / "p.sqlite"
-    database = Database(make_engine(f"sqlite:///{path}"))
-    database.write(lambda tx: tx.connection.execute(text("CREATE TABLE counts (n INTEGER)")))
-    database.write(lambda tx: tx.connection.execute(text("INSERT INTO counts VALUES (0)")))
-    database.dispose()
-
+    given = (str(counter.engine.url), 6.0)
     with multiprocessing.get_context("spawn").Pool(4) as processes:
-        written, refused = zip(*processes.starmap(write_for, [(path, 6.0)] * 4), strict=True)
+        written, refused = zip(*processes.starmap(write_for, [given] * 4), strict=True)
 
-    database = Database(make_engine(f"sqlite:///{path}"))
-    counted = database.read(
-        lambda reader: reader.connection.execute(text("SELECT n FROM counts")).scalar()
-    )
-    assert (counted, sum(refused)) == (8 * sum(written), 0)
-    database.dispose()
+    assert (counted(counter), sum(refused)) == (8 * sum(written), 0)

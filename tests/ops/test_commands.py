@@ -26,8 +26,6 @@ from tests.support.databases import opened, scratch_database
 from tests.support.processes import wait_until
 
 MISSING_ROOT = "which is missing its root provider id."
-MISSING_CONSUMER = "which is missing a consumer record."
-
 
 FIRST = schema.REVISIONS[0]
 OLD = "b4ed3a175331"

@@ -114,7 +114,8 @@ def test_libpq_goes_on_from_a_silent_host_to_the_next() -> None:
         url = make_url(made)
         hosts = [f"127.0.0.1:{port}", f"{url.host}:{url.port or 5432}"]
         both = url.set(host=None, port=None).update_query_dict({"host": hosts})
-        with opened(f"{both.render_as_string(hide_password=False)}&connect_timeout={CONNECT_S + 1}") as database:
+        limit = f"connect_timeout={CONNECT_S + 1}"
+        with opened(f"{both.render_as_string(hide_password=False)}&{limit}") as database:
             assert database.read(lambda reader: reader.value(text("SELECT 1"))) == 1
 
 

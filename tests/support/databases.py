@@ -7,6 +7,7 @@ must be there: what is not named answers on this machine without a password.
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import importlib.util
 import os
@@ -23,7 +24,7 @@ import sqlalchemy
 from placement.db import schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from tests.support.effort import CI
+from tests.support.effort import CI, TEMPLATES
 
 KINDS = ("sqlite", "postgresql", "mysql")
 
@@ -37,6 +38,9 @@ ROUTES = {
 }
 """What is sent differs by these: kind of database and driver. ``-alone``: each statement is a message of its
 own, as for a node of Galera."""
+
+MAIN_ROUTES = ("sqlite", "postgresql", "pymysql")
+"""One for each kind of database. The others send it the same statements in another way."""
 
 _LOCAL = {
     "postgresql": (
@@ -148,7 +152,7 @@ def scratch_database(
 ) -> Iterator[str]:
     """Make a database, yield its SQLAlchemy URL, and drop it.
 
-    :param revision: of its schema, copied from a database that this process migrates once; None: it is empty.
+    :param revision: of its schema, copied from a database that is migrated once; None: it is empty.
     :param character_set: of the database, instead of the server's; on PostgreSQL it then begins empty.
     :param named: with the standard traits and resource classes.
     """
@@ -156,11 +160,24 @@ def scratch_database(
     template = _template(kind, revision, named) if revision else None
     if kind == "sqlite":
         with tempfile.TemporaryDirectory(prefix="placement-") as folder:
-            file = Path(folder) / "placement.sqlite"
-            if template:
-                shutil.copy(template, file)
-            yield f"sqlite:///{file}"
+            yield _copied_file(template, Path(folder) / "placement.sqlite")
         return
+    url = _made(kind, template, character_set)
+    try:
+        yield url
+    finally:
+        _drop(kind, url)
+
+
+def _copied_file(template: str | None, file: Path) -> str:
+    """Copy a file of SQLite, if there is one; return the URL of the copy."""
+    if template:
+        shutil.copy(template, file)
+    return f"sqlite:///{file}"
+
+
+def _made(kind: str, template: str | None, character_set: str = "") -> str:
+    """Make a database on a server, a copy of another if that is named; return its URL."""
     url = admin_url(kind)
     assert url is not None
     name = f"placement_{uuid.uuid4().hex[:12]}"
@@ -175,56 +192,74 @@ def scratch_database(
         if kind == "postgresql":
             connection.exec_driver_sql(f"ALTER DATABASE {name} SET synchronous_commit = off")
         elif template:
-            _copy_tables(connection, template, name)
-    try:
-        made = sqlalchemy.make_url(url).set(database=name)
-        yield made.render_as_string(hide_password=False)
-    finally:
-        with _admin_connection(url) as connection:
-            force = " WITH (FORCE)" if kind == "postgresql" else ""
-            connection.exec_driver_sql(f"DROP DATABASE {name}{force}")
+            copy_tables(connection, template, name)
+    made = sqlalchemy.make_url(url).set(database=name)
+    return made.render_as_string(hide_password=False)
 
 
-_TEMPLATES: dict[tuple[str, str, bool], str] = {}
-"""The copied databases, by kind, revision and names: a file, or a name on the server. Dropped at exit."""
-
-
-def _template(kind: str, revision: str, named: bool) -> str:
-    """Return the database with this schema, made from the newest older one; with names, from the nameless."""
-    if (kind, revision, named) not in _TEMPLATES:
-        *older, newest = schema.REVISIONS[: schema.REVISIONS.index(revision) + 1]
-        known = [each for each in older if (kind, each, False) in _TEMPLATES]
-        scratch = scratch_database(kind, newest if named else known[-1] if known else None)
-        url = scratch.__enter__()
-        atexit.register(scratch.__exit__, None, None, None)
-        with opened(url) as database:
-            if named:
-                standard_names.synchronise(database)
-            else:
-                schema.sync(database, target=revision)
-        _TEMPLATES[kind, revision, named] = sqlalchemy.make_url(url).database or ""
-    return _TEMPLATES[kind, revision, named]
+def _drop(kind: str, url: str) -> None:
+    admin = admin_url(kind)
+    assert admin is not None
+    with _admin_connection(admin) as connection:
+        force = " WITH (FORCE)" if kind == "postgresql" else ""
+        connection.exec_driver_sql(f"DROP DATABASE {sqlalchemy.make_url(url).database}{force}")
 
 
 @functools.cache
-def _definitions(url: str, template: str) -> dict[str, str]:
-    """Return the statement that makes each table of a database of MariaDB."""
-    with _admin_connection(url) as connection:
-        names = connection.exec_driver_sql(f"SHOW TABLES FROM {template}").scalars().all()
-        return {
-            name: connection.exec_driver_sql(f"SHOW CREATE TABLE {template}.{name}").one()[1]
-            for name in names
-        }
+def _templates() -> Path:
+    """Return the folder that names the copied databases by a file for each, and holds those of SQLite.
+
+    All processes of a run of tests have the same one, which tests/conftest.py makes, and removes in the
+    end. Without it a process has its own.
+    """
+    if TEMPLATES not in os.environ:
+        os.environ[TEMPLATES] = tempfile.mkdtemp(prefix="placement-templates-")
+        atexit.register(drop_templates, Path(os.environ[TEMPLATES]))
+    return Path(os.environ[TEMPLATES])
 
 
-def _copy_tables(connection: sqlalchemy.Connection, template: str, name: str) -> None:
+def drop_templates(folder: Path) -> None:
+    """Drop the databases that were copied, and remove the folder that names them."""
+    for kind in KINDS[1:]:
+        for named in folder.glob(f"{kind}-*.url"):
+            _drop(kind, named.read_text())
+    shutil.rmtree(folder)
+
+
+def _template(kind: str, revision: str, named: bool) -> str:
+    """Return the database with this schema, made from the newest older one; with names, from the nameless.
+
+    The process that wants it first makes it, while others that want it wait.
+    """
+    key = f"{kind}-{revision}{'-named' if named else ''}"
+    told = _templates() / f"{key}.url"
+    with told.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not told.exists():
+            *older, newest = schema.REVISIONS[: schema.REVISIONS.index(revision) + 1]
+            known = [each for each in older if (_templates() / f"{kind}-{each}.url").exists()]
+            base = newest if named else known[-1] if known else None
+            template = _template(kind, base, False) if base else None
+            file = told.with_suffix(".sqlite")
+            url = _copied_file(template, file) if kind == "sqlite" else _made(kind, template)
+            with opened(url) as database:
+                if named:
+                    standard_names.synchronise(database)
+                else:
+                    schema.sync(database, target=revision)
+            # Who looks without the lock sees it whole or not at all.
+            told.with_suffix(".new").write_text(url)
+            told.with_suffix(".new").rename(told)
+    return sqlalchemy.make_url(told.read_text()).database or ""
+
+
+def copy_tables(connection: sqlalchemy.Connection, template: str, name: str) -> None:
     """Fill an empty database of MariaDB with the tables of another, and their rows."""
-    url = admin_url("mysql")
-    assert url is not None
     connection.exec_driver_sql(f"USE {name}")
     connection.exec_driver_sql(
         "SET SESSION foreign_key_checks = 0, sql_mode = 'TRADITIONAL,NO_AUTO_VALUE_ON_ZERO'"
     )
-    for table, definition in _definitions(url, template).items():
-        connection.exec_driver_sql(definition.replace("%", "%%"))
+    for table in connection.exec_driver_sql(f"SHOW TABLES FROM {template}").scalars().all():
+        _, made_by = connection.exec_driver_sql(f"SHOW CREATE TABLE {template}.{table}").one()
+        connection.exec_driver_sql(made_by.replace("%", "%%"))
         connection.exec_driver_sql(f"INSERT INTO {table} SELECT * FROM {template}.{table}")

@@ -9,6 +9,9 @@ import pytest
 CI = bool(os.environ.get("CI"))
 LONG = bool(os.environ.get("PLACEMENT_TEST_LONG"))
 
+TEMPLATES = "PLACEMENT_TEST_TEMPLATES"
+"""The variable that names the folder by which the processes of a run share the databases they copy."""
+
 MARKS_OF_CI = ("ci", "deploy", "galera")
 ONLY_IN_CI = "proofs of CI: CI=true runs them, and so does naming their file or folder"
 ONLY_IN_LONG_MODE = "proofs that take minutes: PLACEMENT_TEST_LONG=1 runs them"

@@ -46,12 +46,6 @@ class CORSFixture(APIFixture):
     overrides = {"cors__allowed_origin": ["http://valid.example.com"]}
 
 
-class OldPolicyFixture(APIFixture):
-    """The deprecated defaults count as well: an admin may reshape."""
-
-    overrides = {"oslo_policy__enforce_new_defaults": False}
-
-
 class InsightFixture(APIFixture):
     """What operators ask is served as well."""
 
