@@ -21,6 +21,7 @@ from tests.faults.clients import CAPACITY, crew, servers
 from tests.faults.proxy import Proxy
 from tests.faults.servers import MariaDB, PostgreSQL, Server, SQLite, server
 from tests.support.book import Book
+from tests.support.effort import LONG
 from tests.support.load import Actor, Caller, Claimant, acting
 from tests.support.processes import Process, answers, free_ports, public_folder, wait_until
 from tests.support.resources import Gauge
@@ -29,7 +30,8 @@ from tests.support.world import World
 WORKERS = 3
 HOSTS = 6
 FAULT_S = 1.5
-PAUSE_S = 0.7
+PAUSE_S = 0.7 if LONG else 0.1
+"""After the first write that succeeds again; longer pauses let more clients be in the middle of something."""
 CLIENT_ENDS_S = 60.0
 RECOVERS_S = 20.0
 """After the fault is over (and a killed database answers again) a write succeeds within this time."""

@@ -15,7 +15,7 @@ from tests.faults.failovers import SHORT, fail_over, promote, sites
 from tests.faults.standby import Member, pair, url_of
 from tests.support.deployment import Site
 from tests.support.ledger import RECOVERS_S, Ledger, some_hosts
-from tests.support.processes import wait_until
+from tests.support.processes import PATIENCE, wait_until
 
 
 def check_what_no_standby_has(site: Site, standby: Member) -> None:
@@ -70,7 +70,7 @@ def test_a_standby_is_promoted_under_load() -> None:
         lost = len(missed) + len(ledger.present - stored) + len(ledger.absent & stored)
         print(f"asynchronous: {lost} of {sum(ledger.acknowledged)} lost, refused {refused_s:.1f} s")
         assert lost > 0
-        assert refused_s < RECOVERS_S
+        assert refused_s < RECOVERS_S * PATIENCE
 
         one.rewind(two)
         two.require_standby()
@@ -82,4 +82,4 @@ def test_a_standby_is_promoted_under_load() -> None:
         check_who_wakes_up(two)
         ledger.check(url_of(one))
         print(f"synchronous: 0 of {sum(ledger.acknowledged)} lost, refused {refused_s:.1f} s")
-        assert refused_s < RECOVERS_S
+        assert refused_s < RECOVERS_S * PATIENCE
