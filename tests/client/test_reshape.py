@@ -89,6 +89,16 @@ def collapse(tree: ProviderTree, host: Host) -> None:
     tree.remove(host.two)
 
 
+def collapsed(client: ReportClient, host: Host) -> tuple[ProviderTree, dict[str, Any]]:
+    """Read the tree, put everything on the root, and what consumers hold too."""
+    tree, allocations = read(client, host.root)
+    collapse(tree, host)
+    for consumer, record in allocations.items():
+        for key in {host.one, host.two} & record["allocations"].keys():
+            move(allocations, consumer, key, host.root)
+    return tree, allocations
+
+
 def test_allocations_of_a_node_are_found_with_all_their_places(
     client: ReportClient, world: World, host: Host
 ) -> None:
@@ -174,10 +184,7 @@ def test_there_and_back_again(client: ReportClient, world: World, host: Host) ->
     """C11 15 and 16."""
     tree, allocations = read(client, host.root)
     original, held = copy.deepcopy(tree), {c: world.used(c) for c in allocations}
-    collapse(tree, host)
-    for consumer in (host.small, host.large):
-        move(allocations, consumer, host.one, host.root)
-    move(allocations, host.large, host.two, host.root)
+    tree, allocations = collapsed(client, host)
     client.update_from_provider_tree(None, tree, allocations)
     assert not world.exists(host.one) and not world.exists(host.two)
     assert world.totals(host.root) == {"DISK_GB": 100, "VCPU": 8, "CUSTOM_A": 4}
@@ -211,11 +218,7 @@ def test_allocations_written_meanwhile_are_a_conflict(
     client: ReportClient, recorder: Recorder, world: World, host: Host, writer: str
 ) -> None:
     """C11 17."""
-    tree, allocations = read(client, host.root)
-    collapse(tree, host)
-    for consumer in (host.small, host.large):
-        move(allocations, consumer, host.one, host.root)
-    move(allocations, host.large, host.two, host.root)
+    tree, allocations = collapsed(client, host)
 
     def write() -> None:
         if writer == "new consumer":
@@ -231,12 +234,7 @@ def test_allocations_written_meanwhile_are_a_conflict(
     assert client.cached_tree.roots == []
     assert world.exists(host.one) and world.totals(host.one) == {"VCPU": 8}
 
-    tree, allocations = read(client, host.root)
-    collapse(tree, host)
-    for consumer, record in allocations.items():
-        for key in (host.one, host.two):
-            if key in record["allocations"]:
-                move(allocations, consumer, key, host.root)
+    tree, allocations = collapsed(client, host)
     client.update_from_provider_tree(None, tree, allocations)
     assert not world.exists(host.one)
 
@@ -284,11 +282,7 @@ def test_a_record_that_became_empty_deletes_the_consumer(
 def test_removed_providers_take_part_so_that_nobody_gets_in(
     client: ReportClient, recorder: Recorder, world: World, host: Host
 ) -> None:
-    tree, allocations = read(client, host.root)
-    collapse(tree, host)
-    for consumer in (host.small, host.large):
-        move(allocations, consumer, host.one, host.root)
-    move(allocations, host.large, host.two, host.root)
+    tree, allocations = collapsed(client, host)
     refused = []
 
     def claim_late() -> None:
@@ -309,11 +303,7 @@ def test_a_busy_sharing_provider_is_no_conflict(
     client: ReportClient, recorder: Recorder, world: World, host: Host
 ) -> None:
     """The claim that came meanwhile stands beside the reshape."""
-    tree, allocations = read(client, host.root)
-    collapse(tree, host)
-    for consumer in (host.small, host.large):
-        move(allocations, consumer, host.one, host.root)
-    move(allocations, host.large, host.two, host.root)
+    tree, allocations = collapsed(client, host)
     late = {host.sharing: {"CUSTOM_SHARED": 1}, host.other: {"VCPU": 1}}
     claimed: list[str] = []
     recorder.before("post", "/reshaper", lambda: claimed.append(world.claim(late)))

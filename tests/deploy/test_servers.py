@@ -119,19 +119,12 @@ def test_apache_with_mod_wsgi_under_a_prefix(folder: Path, environment: dict[str
         reload_under_load(site, daemons)
 
 
-def test_nginx_with_uwsgi_under_a_prefix(folder: Path, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize("name", ["uwsgi", "gunicorn"])
+def test_nginx_under_a_prefix(folder: Path, environment: dict[str, str], name: str) -> None:
+    serve = {"uwsgi": deployment.uwsgi, "gunicorn": deployment.gunicorn}[name]
     with (
-        deployment.uwsgi(folder, environment) as service,
-        deployment.nginx(folder, shipped("nginx/placement-uwsgi.conf", folder)) as site,
-    ):
-        conversation.check(site)
-        reload_under_load(site, service)
-
-
-def test_nginx_with_gunicorn_under_a_prefix(folder: Path, environment: dict[str, str]) -> None:
-    with (
-        deployment.gunicorn(folder, environment) as service,
-        deployment.nginx(folder, shipped("nginx/placement-gunicorn.conf", folder)) as site,
+        serve(folder, environment) as service,
+        deployment.nginx(folder, shipped(f"nginx/placement-{name}.conf", folder)) as site,
     ):
         conversation.check(site)
         reload_under_load(site, service)

@@ -26,11 +26,6 @@ FREED_S = 45.0
 """Claims whose machine was cut off keep their hosts for lock_timeout and idle_transaction_timeout: 25 s."""
 
 
-def _majority(victim: Node, ledger: Ledger) -> float:
-    victim.wait_given_up()
-    return _calm(ledger)
-
-
 def _calm(ledger: Ledger) -> float:
     """Wait until nobody is refused any more, and return how long that took from now."""
     since = time.monotonic()
@@ -38,41 +33,24 @@ def _calm(ledger: Ledger) -> float:
     return ledger.wait_calm(since)
 
 
-def killed(running: Balanced, ledger: Ledger) -> float:
-    """SIGKILL; it comes back with what its disk has, and is sent the rest."""
-    victim = running.cluster.nodes[0]
-    victim.kill()
-    refused_s = _majority(victim, ledger)
-    victim.rejoin()
-    return refused_s
+def without(leave: Callable[[Node], object], come_back: Callable[[Node], object]) -> Day:
+    """Return a day on which the first node leaves, and comes back when the others work."""
+
+    def lived(running: Balanced, ledger: Ledger) -> float:
+        victim = running.cluster.nodes[0]
+        leave(victim)
+        victim.wait_given_up()
+        refused_s = _calm(ledger)
+        come_back(victim)
+        return refused_s
+
+    return lived
 
 
-def copied(running: Balanced, ledger: Ledger) -> float:
-    """SIGKILL and a new disk; it comes back by a copy of everything."""
-    victim = running.cluster.nodes[0]
-    victim.kill()
-    refused_s = _majority(victim, ledger)
-    victim.rejoin_empty()
-    return refused_s
-
-
-def frozen(running: Balanced, ledger: Ledger) -> float:
-    """SIGSTOP until the others have given it up and work."""
-    victim = running.cluster.nodes[0]
-    victim.freeze()
-    refused_s = _majority(victim, ledger)
-    victim.thaw()
-    return refused_s
-
-
-def partitioned(running: Balanced, ledger: Ledger) -> float:
-    """No packet between it and the others; clients still reach it."""
-    victim = running.cluster.nodes[0]
+def partition(victim: Node) -> None:
+    """Let no packet through between it and the others; clients still reach it."""
     victim.cut_off()
     wait_until("it notices", lambda: victim.status("wsrep_ready") == "OFF")
-    refused_s = _majority(victim, ledger)
-    victim.reconnect()
-    return refused_s
 
 
 def balancers_restarted(running: Balanced, ledger: Ledger) -> float:
@@ -92,7 +70,8 @@ def nodes_rolled(running: Balanced, ledger: Ledger) -> float:
         node.process.send(signal.SIGTERM)
         with contextlib.suppress(TimeoutExpired):
             node.process.popen.wait(STOP_S)
-        refused_s = max(refused_s, _majority(node, ledger))
+        node.wait_given_up()
+        refused_s = max(refused_s, _calm(ledger))
         node.start()
         node.wait_ready()
         running.cluster.wait_complete()
@@ -112,15 +91,6 @@ def services_rolled(running: Balanced, ledger: Ledger) -> float:
     return refused_s
 
 
-def unplugged(running: Balanced, ledger: Ledger) -> float:
-    """The writer's machine has no network: nobody hears that anything ended."""
-    victim = running.cluster.nodes[0]
-    victim.machine.unplug()
-    refused_s = _majority(victim, ledger)
-    victim.machine.plug()
-    return refused_s
-
-
 def api_machine_cut_off(running: Balanced, ledger: Ledger) -> float:
     """One API machine reaches no node; the other goes on. Returns how long the first took afterwards."""
     lonely = running.machines[0]
@@ -135,16 +105,17 @@ def api_machine_cut_off(running: Balanced, ledger: Ledger) -> float:
 
 
 DAYS: dict[str, Day] = {
-    "node killed": killed,
-    "node killed, disk lost": copied,
-    "node frozen": frozen,
-    "node partitioned": partitioned,
+    "node killed": without(Node.kill, Node.rejoin),
+    "node killed, disk lost": without(Node.kill, Node.rejoin_empty),
+    "node frozen": without(Node.freeze, Node.thaw),
+    "node partitioned": without(partition, Node.reconnect),
     "HAProxy restarted": balancers_restarted,
     "nodes restarted in turn": nodes_rolled,
     "services restarted in turn": services_rolled,
 }
 NETWORK_DAYS: dict[str, Day] = {
-    "node's machine unplugged": unplugged,
+    # Nobody hears that anything ended.
+    "node's machine unplugged": without(lambda it: it.machine.unplug(), lambda it: it.machine.plug()),
     "API machine cut off from the nodes": api_machine_cut_off,
 }
 """They need machines of their own."""

@@ -11,6 +11,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.security.hostile import Attacker, Hostile
@@ -49,49 +50,35 @@ def _apache(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, l
 
 
 @contextlib.contextmanager
-def _nginx(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
+def _nginx(
+    name: str, folder: Path, environment: dict[str, str]
+) -> Iterator[tuple[Site, list[Path]]]:
+    serve = {"uwsgi": deployment.uwsgi, "gunicorn": deployment.gunicorn}[name]
     with (
-        deployment.uwsgi(folder, environment) as service,
-        deployment.nginx(folder, shipped("nginx/placement-uwsgi.conf", folder)) as site,
+        serve(folder, environment) as service,
+        deployment.nginx(folder, shipped(f"nginx/placement-{name}.conf", folder)) as site,
     ):
         yield site, [service.master.log]
 
 
 @contextlib.contextmanager
-def _nginx_gunicorn(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
-    with (
-        deployment.gunicorn(folder, environment) as service,
-        deployment.nginx(folder, shipped("nginx/placement-gunicorn.conf", folder)) as site,
-    ):
-        yield site, [service.master.log]
-
-
-@contextlib.contextmanager
-def _uwsgi(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
-    with deployment.uwsgi(folder, environment, http=True) as site:
-        yield site, [site.master.log]
-
-
-@contextlib.contextmanager
-def _gunicorn(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
-    with deployment.gunicorn(folder, environment, http=True) as site:
-        yield site, [site.master.log]
-
-
-@contextlib.contextmanager
-def _builtin(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
-    with deployment.builtin(folder, environment) as site:
+def _alone(
+    serve: Callable[..., contextlib.AbstractContextManager[Site]],
+    folder: Path,
+    environment: dict[str, str],
+) -> Iterator[tuple[Site, list[Path]]]:
+    with serve(folder, environment) as site:
         yield site, [site.master.log]
 
 
 Serve = Callable[[Path, dict[str, str]], contextlib.AbstractContextManager[tuple[Site, list[Path]]]]
 SERVERS: dict[str, Serve] = {
-    "placement-api": _builtin,
-    "uwsgi": _uwsgi,
-    "gunicorn": _gunicorn,
+    "placement-api": partial(_alone, deployment.builtin),
+    "uwsgi": partial(_alone, partial(deployment.uwsgi, http=True)),
+    "gunicorn": partial(_alone, partial(deployment.gunicorn, http=True)),
     "apache+uwsgi": _apache,
-    "nginx+uwsgi": _nginx,
-    "nginx+gunicorn": _nginx_gunicorn,
+    "nginx+uwsgi": partial(_nginx, "uwsgi"),
+    "nginx+gunicorn": partial(_nginx, "gunicorn"),
 }
 
 
