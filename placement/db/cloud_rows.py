@@ -216,3 +216,49 @@ _EVERYTHING = [
     ),
 ]
 _NAMES = [CompiledStatement(select(name.table.c.id, name)) for _, _, name, _ in _PARTS]
+
+
+def any_has_trait(access: Access, names: Collection[str]) -> bool:
+    """Tell whether some provider has one of these traits. One statement."""
+    return bool(access.rows(_HAS_TRAIT, {"name": sorted(names)}))
+
+
+def any_is_in_aggregate(access: Access, uuids: Collection[str]) -> bool:
+    """Tell whether some provider is in one of these aggregates. One statement."""
+    return bool(access.rows(_IS_IN_AGGREGATE, {"name": sorted(uuids)}))
+
+
+def any_could_hold(access: Access, class_name: str, amount: int) -> bool:
+    """Tell whether some inventory is so large, whatever is used of it. One statement, over those of a class.
+
+    Numbers of databases are not quite those of Python: what is too small by a hair counts as large enough.
+    """
+    return bool(access.rows(_COULD_HOLD, {"name": class_name, "amount": amount}))
+
+
+_HAIR = 1.00001
+
+
+def _some(name: Column[Any], table: Table, key: str) -> CompiledStatement:
+    """Return the statement that finds one provider with one of some names."""
+    rows = select(table.c.resource_provider_id).join_from(
+        table, name.table, name.table.c.id == table.c[key]
+    )
+    return CompiledStatement(rows.where(statements.is_among(name, "name")).limit(1), "name")
+
+
+_HAS_TRAIT = _some(models.traits.c.name, models.resource_provider_traits, "trait_id")
+_IS_IN_AGGREGATE = _some(
+    models.placement_aggregates.c.uuid, models.resource_provider_aggregates, "aggregate_id"
+)
+_COULD_HOLD = CompiledStatement(
+    select(_inventories.c.resource_provider_id)
+    .join_from(_inventories, _classes, _classes.c.id == _inventories.c.resource_class_id)
+    .where(
+        _classes.c.name == bindparam("name"),
+        _inventories.c.max_unit >= bindparam("amount"),
+        (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio * _HAIR
+        >= bindparam("amount"),
+    )
+    .limit(1)
+)

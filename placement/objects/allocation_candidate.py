@@ -65,7 +65,7 @@ def find(
     """Return ``show(cloud, result)`` of the candidates, and what has cut them.
 
     ``show`` keeps nothing of the picture. Cost: that of
-    :meth:`Picture.read_knowing`.
+    :meth:`Picture.read_for`.
 
     :param most: as many candidates as an answer may have, which ``question`` keeps to.
     :param size_limit: what they may take up together; ``show`` may use it up.
@@ -87,7 +87,7 @@ def find(
 
     telemetry.stages_begin()
     with unknown_names_refused():
-        return picture.read_knowing(question.names, answer)
+        return picture.read_for(question, answer)
 
 
 @contextmanager

@@ -22,15 +22,16 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from placement import telemetry
-from placement.db import cloud_rows, coexistence_rows, named_rows
+from placement.db import cloud_rows, coexistence_rows, named_rows, tree_rows
 from placement.db.change_rows import NO_LOG, Changed, Log
-from placement.db.database import Database, Snapshot
+from placement.db.database import Access, Database, Snapshot
 from placement.db.statements import batches
 from placement.objects import holds
 from placement.objects.coexistence import ForeignWriteWatch
 from placement.search.cloud import BLOCK, Cloud
 from placement.search.records import CloudRows, ProviderRecord, Stock, UsedInventory
-from placement.search.request import NameSets, UnknownName
+from placement.search.request import CandidateRequest, NameSets, UnknownName
+from placement.search.unmet import Unmet, unmet
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -133,9 +134,7 @@ class Picture:
         try:
             return work(edition)
         finally:
-            with self._editing:
-                edition.readers -= 1
-                self._editing.notify_all()
+            self._left(edition)
 
     def shared_since(self) -> datetime | None:
         """Return since when another service may write too, None if none may. One statement."""
@@ -243,16 +242,66 @@ class Picture:
         known = self._existing(named)
         return self._read_edition(on_edition)
 
+    def read_for(self, question: CandidateRequest, work: Callable[[Cloud, NameSets], T]) -> T:
+        """Return ``work(cloud, known)`` as :meth:`read_knowing` does, on as much as the question needs.
+
+        To find out what has changed costs most during a coexistence: 65 ms of the database with 200,000
+        consumers. There a question about one tree reads that tree, in six statements; and one that asks for
+        what no provider has or could hold is answered from the cloud as it is, when a statement or three have
+        shown that this is still so.
+        """
+        newest = self._newest
+        if newest is not None and newest.signs is not None:
+            self._watch.look()
+            tree = question.only_tree
+            done = self._of_tree(tree, question.names, work) if tree else None
+            done = done or self._of_unmet(question, work)
+            if done:
+                return done[0]
+        return self.read_knowing(question.names, work)
+
+    def _of_tree(
+        self, uuid: str, named: NameSets, work: Callable[[Cloud, NameSets], T]
+    ) -> tuple[T] | None:
+        """Work on a cloud that is the tree of a provider; None outside a coexistence."""
+        cloud = self._db.snapshot(lambda tx: _tree(tx, uuid))
+        if cloud is None:
+            return None
+        known = self._existing(_unseen_in(cloud, named))
+        return (work(cloud, known),)
+
+    def _of_unmet(
+        self, question: CandidateRequest, work: Callable[[Cloud, NameSets], T]
+    ) -> tuple[T] | None:
+        """Work on the cloud as it is, if nothing that has changed since can matter; else return None."""
+        with self._editing:
+            newest = self._newest
+            if newest is None:
+                return None
+            newest.readers += 1
+        try:
+            lacking = unmet(newest.cloud, question)
+            if lacking is None or self._db.read(lambda tx: _is_met(tx, lacking)):
+                return None
+            known = self._existing(question.names)
+            if known != question.names:
+                return None
+            _note("nothing", 0, len(newest.cloud))
+            return (work(newest.cloud, known),)
+        finally:
+            self._left(newest)
+
+    def _left(self, edition: _Edition) -> None:
+        with self._editing:
+            edition.readers -= 1
+            self._editing.notify_all()
+
     def _unseen(self, named: NameSets) -> NameSets:
         """Return the names that no provider has in the cloud as it was last read; without the lock."""
         newest = self._newest
         if newest is None:
             return named
-        cloud = newest.cloud
-        return NameSets(
-            frozenset(name for name in named.traits if not cloud.has_trait(name)),
-            frozenset(name for name in named.classes if not cloud.has_class(name)),
-        )
+        return _unseen_in(newest.cloud, named)
 
     def _existing(self, named: NameSets) -> NameSets:
         return NameSets(
@@ -302,6 +351,39 @@ class Picture:
         if found is None:
             return _Reading(NO_LOG, rows=_everything(tx), signs=signs)
         return _Reading(NO_LOG, changes=found, signs=signs)
+
+
+def _unseen_in(cloud: Cloud, named: NameSets) -> NameSets:
+    return NameSets(
+        frozenset(name for name in named.traits if not cloud.has_trait(name)),
+        frozenset(name for name in named.classes if not cloud.has_class(name)),
+    )
+
+
+def _tree(tx: Snapshot, uuid: str) -> Cloud | None:
+    """Return the tree of a provider, an empty cloud if there is none.
+
+    None outside a coexistence, and where some hold is over, whose room should be free.
+    """
+    log, any_over = cloud_rows.log(tx)
+    if log is not None or any_over:
+        return None
+    cloud = Cloud()
+    ids = [member.id for member in tree_rows.members(tx, uuid)]
+    if ids:
+        cloud.replace(records_of(tree_rows.contents(tx, ids)), set())
+    _note("part", len(ids), len(ids))
+    return cloud
+
+
+def _is_met(tx: Access, condition: Unmet) -> bool:
+    """Tell whether some provider in the database meets the condition by now."""
+    if condition.traits:
+        return cloud_rows.any_has_trait(tx, condition.traits)
+    if condition.aggregates:
+        return cloud_rows.any_is_in_aggregate(tx, condition.aggregates)
+    assert condition.amount is not None
+    return cloud_rows.any_could_hold(tx, *condition.amount)
 
 
 @contextmanager

@@ -84,6 +84,16 @@ class CandidateRequest:
     anchor: str | None = None
 
     @property
+    def only_tree(self) -> str | None:
+        """The uuid of a provider in whose tree all candidates are, if that is certain without a look at it.
+
+        ``in_tree`` of the unsuffixed group shuts other trees out (section 5.5), but not of other groups.
+        """
+        if len(self.groups) > 1 or self.groups[0].suffix or not self.groups[0].amounts:
+            return None
+        return self.groups[0].in_tree
+
+    @property
     def names(self) -> NameSets:
         """All names that the request mentions."""
         return NameSets(

@@ -31,7 +31,7 @@ NUL_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class BodyTooLarge(errors.PlacementError):
-    """The body has more bytes than ``[placement]/max_request_body_size``, or than are judged without jsonschema-rs."""
+    """The body has more bytes than :func:`placement.web.judge.largest_body` of the option."""
 
     reason = "body_too_large"
     status = 413

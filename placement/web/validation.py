@@ -161,8 +161,8 @@ class Failure(str):
 class Schema:
     """A compiled schema of 2020-12 semantics.
 
-    The fast judge, where there is one, says that an instance is valid; jsonschema finds the words for the first
-    failures of one that is not.
+    The fast judge, where there is one, says that an instance is valid; jsonschema finds the words for the
+    first failures of one that is not.
 
     :param document: the JSON Schema; ``additionalProperties`` may only be true or false.
     :param strict_uuid: ``format: uuid`` means the dashed form of query strings, not the spellings of bodies.

@@ -13,6 +13,7 @@ from tests.functional.test_coexistence import (
     HOST,
     NODE,
     OLD_CONSUMER,
+    OTHER,
     Both,
     both,  # noqa: F401
 )
@@ -83,3 +84,89 @@ def test_another_shape_is_read_whole(both: Both, picture: Picture) -> None:  # n
         ((kind, read, providers),) = refreshes(picture)
         assert kind == "whole"
         assert read == providers
+
+
+def asked_of(both: Both, query: str) -> tuple[set[str], list[str]]:  # noqa: F811
+    """Return what a search finds, and the statements that it sent."""
+    with recorded(both.db) as statements:
+        found = both.found(query)
+    return found, [text for text in statements if "SELECT" in text.upper() and "FROM" in text.upper()]
+
+
+def test_a_search_of_one_tree_reads_that_tree(both: Both) -> None:  # noqa: F811
+    """It sees every write of either at once, and compares neither consumers nor other providers."""
+    old = both.old
+    old.create_provider(OTHER, "other")
+    old.set_inventory(OTHER, {"VCPU": {"total": 50}})
+    old.create_trait("CUSTOM_T")
+    both.found("resources=VCPU:1")
+    writes: list[tuple[Callable[[], object], str, set[str]]] = [
+        (lambda: old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}}), "VCPU:2", set()),
+        (lambda: old.release(OLD_CONSUMER), "VCPU:4", {HOST}),
+        (lambda: both.claim(CONSUMER, 2), "VCPU:3", set()),
+        (lambda: old.claim(CONSUMER, {OTHER: {"VCPU": 2}}, "p", "u"), "VCPU:4", {HOST}),
+        (lambda: old.set_inventory(HOST, {"VCPU": {"total": 9}}), "VCPU:9", {HOST}),
+        (lambda: old.set_traits(HOST, {"CUSTOM_T"}), "VCPU:1&required=CUSTOM_T", {HOST}),
+        (lambda: old.set_aggregates(HOST, {AGGREGATE}), f"VCPU:1&member_of={AGGREGATE}", {HOST}),
+        (lambda: old.create_provider(NODE, "node", HOST), "VCPU:1", {HOST}),
+        (lambda: old.set_inventory(NODE, {"VCPU": {"total": 20}}), "VCPU:20", {NODE}),
+        (lambda: old.set_inventory(NODE, {}), "VCPU:20", set()),
+    ]
+    for number, (write, query, expected) in enumerate(writes):
+        write()
+        found, statements = asked_of(both, f"resources={query}&in_tree={HOST}")
+        assert (number, found) == (number, expected)
+        # The log, the members of the tree and their four contents; and names that the tree does not have.
+        assert len(statements) in (6, 7), statements
+        assert not any("FROM consumers" in text for text in statements)
+
+
+def test_a_tree_that_does_not_exist(both: Both) -> None:  # noqa: F811
+    both.found("resources=VCPU:1")
+    assert both.found(f"resources=VCPU:1&in_tree={new_uuid()}") == set()
+    wrong = f"/allocation_candidates?resources=VCPU:1&required=CUSTOM_T&in_tree={HOST}"
+    assert both.ours.send("GET", wrong).status == 400
+
+
+def test_what_nobody_has_is_looked_up_alone(both: Both) -> None:  # noqa: F811
+    """And found as soon as some provider has it."""
+    old = both.old
+    old.create_trait("CUSTOM_T")
+    both.found("resources=VCPU:1")
+    large = {"VCPU": {"total": 5}, "MEMORY_MB": {"total": 100}}
+    wanted: list[tuple[str, Callable[[], object]]] = [
+        ("VCPU:5", lambda: old.set_inventory(HOST, large)),
+        ("VCPU:1&required=CUSTOM_T", lambda: old.set_traits(HOST, {"CUSTOM_T"})),
+        (
+            f"VCPU:1&member_of={AGGREGATE}",
+            lambda: old.set_aggregates(HOST, {AGGREGATE}, steps=False),
+        ),
+    ]
+    for query, write in wanted:
+        # What else has changed does not matter.
+        old.claim(new_uuid(), {HOST: {"MEMORY_MB": 1}})
+        found, statements = asked_of(both, f"resources={query}")
+        assert found == set()
+        assert len(statements) in (2, 3), statements
+        assert not any("FROM consumers" in text for text in statements)
+        write()
+        assert both.found(f"resources={query}") == {HOST}
+
+
+def test_what_is_only_used_up_is_compared(both: Both) -> None:  # noqa: F811
+    """There is an inventory that is large enough, so that a deletion may have freed it."""
+    old = both.old
+    old.claim(OLD_CONSUMER, {HOST: {"VCPU": 4}})
+    assert both.found("resources=VCPU:1") == set()
+    old.release(OLD_CONSUMER)
+    assert both.found("resources=VCPU:1") == {HOST}
+
+
+def test_names_that_are_gone_are_refused(both: Both) -> None:  # noqa: F811
+    """As they are where everything is compared."""
+    both.old.create_trait("CUSTOM_T")
+    both.found("resources=VCPU:1")
+    path = "/allocation_candidates?resources=VCPU:1&required=CUSTOM_T"
+    assert both.ours.send("GET", path).status == 200
+    assert both.ours.request("DELETE", "/traits/CUSTOM_T", version="1.39").status_int == 204
+    assert both.ours.send("GET", path).status == 400

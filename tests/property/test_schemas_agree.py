@@ -1,4 +1,4 @@
-"""Both judges of bodies agree, for every schema of the service: in the verdict and in all that is said of it."""
+"""Both judges of bodies agree, for every schema: in the verdict and in all that is said of it."""
 
 import importlib
 import pkgutil

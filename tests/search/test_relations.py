@@ -10,6 +10,7 @@ from typing import Any
 from placement.search.records import ProviderRecord
 from placement.search.request import CandidateRequest, Group
 from placement.search.search import search
+from placement.search.unmet import unmet
 from tests.search.builders import ids, load
 from tests.search.worlds import (
     CLASSES,
@@ -196,3 +197,54 @@ def test_a_seed_changes_order_and_choice_but_not_the_set(random: Random) -> None
     seeded = dataclasses.replace(request, seed=random.randrange(99))
     assert set(answer(records, seeded)) == set(answer(records, request))
     assert answer(records, seeded) == answer(records, seeded)
+
+
+@seeds(400)
+def test_the_only_tree_is_all_that_is_needed(random: Random) -> None:
+    """What a request that names one tree finds in the cloud, it finds in the tree alone."""
+    records, request = question(random, options=False)
+    named = random.choice(records)
+    single = dataclasses.replace(request.groups[0], suffix="", in_tree=named.uuid)
+    request = dataclasses.replace(request, groups=(single,), same_subtrees=())
+    tree = [record for record in records if record.root_id == named.root_id]
+
+    if request.only_tree is None:
+        assert not single.amounts
+        return
+    found = answer(records, request)
+
+    assert request.only_tree == named.uuid
+    # The ids of load() are those of the records.
+    assert sorted(map(repr, answer(tree, request))) == sorted(map(repr, found))
+
+
+def test_other_groups_reach_other_trees() -> None:
+    unsuffixed = Group("", {"A": 1}, in_tree="x")
+    alone = CandidateRequest((unsuffixed,))
+    assert alone.only_tree == "x"
+    for groups in (
+        (unsuffixed, Group("1", {"B": 1})),
+        (dataclasses.replace(unsuffixed, suffix="1"),),
+        (dataclasses.replace(unsuffixed, amounts={}),),
+        (dataclasses.replace(unsuffixed, in_tree=None),),
+    ):
+        assert CandidateRequest(groups).only_tree is None
+
+
+@seeds(1000)
+def test_where_a_condition_is_unmet_there_is_no_candidate(random: Random) -> None:
+    """Also when all that is used is free again."""
+    records, request = question(random, options=False)
+    lacking = unmet(load(records), request)
+    free = [
+        dataclasses.replace(
+            record,
+            inventories={
+                name: held._replace(used=0) for name, held in record.inventories.items()
+            },
+        )
+        for record in records
+    ]
+    assert unmet(load(free), request) == lacking
+    if lacking is not None:
+        assert answer(free, request) == answer(records, request) == []

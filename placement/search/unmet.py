@@ -1,0 +1,59 @@
+"""What no provider of a cloud could give, whatever is used: then nothing else of the cloud matters.
+
+It is named so that it can be looked up in the database, which costs less than to find out what has changed
+where every provider has to be compared.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from placement.inventory_record import InventoryRecord
+from placement.search.cloud import Cloud
+from placement.search.columns import LARGEST_AMOUNT
+from placement.search.filters import AGGREGATE, FILTERS, ROOT_FILTERS, TRAIT, Filter, conditions
+from placement.search.request import CandidateRequest
+
+
+class Unmet(NamedTuple):
+    """A condition of a request: at most one of the three is there.
+
+    ``traits``, ``aggregates``: some provider should have one of them; ``amount``: so much of the class.
+    """
+
+    traits: frozenset[str] = frozenset()
+    aggregates: frozenset[str] = frozenset()
+    amount: tuple[str, int] | None = None
+
+
+def unmet(cloud: Cloud, request: CandidateRequest) -> Unmet | None:
+    """Return a condition that no provider meets, so that there is no candidate; None if each is met."""
+    wanted: list[tuple[Filter[Any], frozenset[str]]] = [*conditions(ROOT_FILTERS, request)]
+    for group in request.groups:
+        wanted += conditions(FILTERS, group)
+    for condition, names in wanted:
+        if condition.wanted and not condition.met(cloud, names).any():
+            if condition.attribute is TRAIT:
+                return Unmet(traits=names)
+            if condition.attribute is AGGREGATE:
+                return Unmet(aggregates=names)
+    for group in request.groups:
+        for name, amount in group.amounts.items():
+            if not _is_held(cloud, name, amount):
+                return Unmet(amount=(name, amount))
+    return None
+
+
+def _is_held(cloud: Cloud, name: str, amount: int) -> bool:
+    """Say whether some inventory of the class is so large."""
+    column = cloud.classes.get(name)
+    if column is None or amount > LARGEST_AMOUNT:
+        return False
+    if (column.room >= amount).any():
+        return True
+    # Room is less where something is used, so the inventories themselves are looked at.
+    inventories = (held for of_one in cloud.inventories for held in of_one if held[0] == name)
+    return any(
+        capacity >= amount and InventoryRecord._make(terms).max_unit >= amount
+        for _, capacity, _, terms in inventories
+    )
