@@ -1,7 +1,7 @@
 """Two machines behind a load balancer, on which the commands of docs/howto/switch-over.rst are run.
 
 ``ssh placement-1 systemctl stop openstack-placement`` and its like work on local processes: of the
-emulation (``openstack-placement``) and of this service (``placement-api``). A machine is taken out of the
+emulation (``openstack-placement``) and of this service (``placement``). A machine is taken out of the
 balancer before it stops and put back when it answers: that is a file in the folder ``up``.
 """
 
