@@ -13,8 +13,9 @@ from placement.handlers import candidate_query
 from placement.handlers.search_bounds import bounded
 from placement.insight.handlers import explanation, relaxable
 from placement.insight.remedies import RelaxableRequest
-from placement.insight.schemas import DEFAULT_EXAMPLES
+from placement.insight.schemas import DEFAULT_EXAMPLES, NOTHING
 from placement.objects import groups, holds
+from placement.objects.allocation_candidate import UnknownNameInQuery
 from placement.search.group_rules import GroupRule
 from placement.web.microversion import MAXIMUM
 from placement.web.request import Request
@@ -49,11 +50,15 @@ class MalformedClaims(errors.Malformed):
 
 def place(request: Request) -> Response:
     """POST /-/claims"""
+    request.read_query(NOTHING)
     order = _order(request, request.read_json(schemas.CLAIMS))
-    with bounded(request) as work:
-        outcome = service.place(
-            request.db, request.picture, order, request.conf.insight.work_factor, work
-        )
+    try:
+        with bounded(request) as work:
+            outcome = service.place(
+                request.db, request.picture, order, request.conf.insight.work_factor, work
+            )
+    except UnknownNameInQuery as refused:
+        raise _of_claim(_first_with(order, refused.broken["field"]), refused) from None
     if isinstance(outcome, Refused):
         raise service.NoCandidate(
             consumer=outcome.claim.consumer_uuid,
@@ -65,6 +70,7 @@ def place(request: Request) -> Response:
 
 def confirm(request: Request) -> Response:
     """POST /-/claims/confirm"""
+    request.read_query(NOTHING)
     consumers: dict[str, int | None] = {}
     for given in request.read_json(schemas.CONFIRM)["consumers"]:
         uuid = normalized_uuid(given["consumer_uuid"])
@@ -76,6 +82,7 @@ def confirm(request: Request) -> Response:
 
 def confirm_one(request: Request) -> Response:
     """POST /-/claims/{consumer_uuid}/confirm: of whatever generation it is."""
+    request.read_query(NOTHING)
     given = request.path_args["consumer_uuid"]
     if not is_uuid_like(given):
         raise MalformedRequest.of("consumer", given=given)
@@ -92,7 +99,7 @@ def _confirmed(request: Request, generations: Mapping[str, int]) -> Response:
 
 def show_group(request: Request) -> Response:
     """GET /-/groups/{name}"""
-    request.read_query(schemas.NOTHING)
+    request.read_query(NOTHING)
     group = groups.show_group(request.db, _group_in_path(request))
     rule: dict[str, Any] = {"rule": group.rule.rule, "level": group.rule.level}
     if group.rule.rule == "apart":
@@ -178,9 +185,7 @@ def _claim(
             query = candidate_query.checked(request, schemas.CANDIDATES, text)
             queries[text] = relaxable(query, MAXIMUM, request.conf.placement)
         except errors.BadRequest as refused:
-            error = MalformedClaims.of("query", number=number, detail=refused)
-            vars(error)["code"] = refused.code
-            raise error from None
+            raise _of_claim(number, refused) from None
     return Claim(
         normalized_uuid(given["consumer_uuid"]),
         None if generation is None else int(generation),
@@ -190,6 +195,20 @@ def _claim(
         queries[text],
         tuple(given.get("groups", ())),
     )
+
+
+def _of_claim(number: int, refused: errors.BadRequest) -> MalformedClaims:
+    """Return the error of a query with the number of its claim."""
+    error = MalformedClaims.of("query", number=number, detail=refused)
+    told = {"code": refused.code, "reason": refused.reason, "broken": refused.details}
+    vars(error).update(told)
+    return error
+
+
+def _first_with(order: Order, name: str) -> int:
+    """Return the number of the first claim whose query has this trait or resource class."""
+    asked = (claim.asked.request.names for claim in order.claims)
+    return next((n for n, names in enumerate(asked) if name in names.traits | names.classes), 0)
 
 
 def _rule(name: str, given: Mapping[str, Any]) -> GroupRule:

@@ -58,7 +58,7 @@ CLAIMS = Schema(
         {
             "strategy": {"type": "string", "enum": ["any", "spread", "pack"]},
             "hold_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_HOLD_S},
-            "groups": keyed("^.{1,255}$", _RULE),
+            "groups": keyed(r"^[\s\S]{1,255}$", _RULE),
             "claims": {
                 "type": "array",
                 "items": _CLAIM,
@@ -93,7 +93,6 @@ CONFIRM = Schema(
 CANDIDATES = extended(allocation_candidate.GET.at(MAXIMUM.minor), {}, ("limit",))
 """The query of one claim."""
 
-NOTHING = Schema(closed({}))
 HOLDS = Schema(
     closed(
         {

@@ -189,9 +189,11 @@ class _Chooser:
     # -- the attempts --
 
     def choose(self) -> Sequence[Place] | Refusal:
-        for number, wish in enumerate(self._wishes):
+        # All of them first: a name that does not exist is told before that there is no room.
+        for wish in self._wishes:
             if id(wish.request) not in self._pools:
                 self._pools[id(wish.request)] = self._pool(wish.request)
+        for number, wish in enumerate(self._wishes):
             broken = tuple(name for name in wish.groups if not self._occupied[name].kept)
             if broken or not len(self._pool_of(number).roots):
                 return Refusal(number, self._start, not self._work.cut_short, broken)

@@ -13,7 +13,7 @@ DEFAULT_TOP = 20
 DEFAULT_LIMIT = 100
 LARGEST_LIMIT = 10_000
 
-METRICS = Schema({"type": "object", "additionalProperties": False})
+NOTHING = Schema(closed({}))
 
 
 def _beside(more: dict[str, Any], without: tuple[str, ...] = ()) -> Windows[Schema]:
