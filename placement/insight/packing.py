@@ -1,7 +1,8 @@
 """How often a request fits, one placement after the other (specification 07 section 3).
 
 Trees that one provider serves alone are counted by arithmetic on columns. Any other tree is copied
-with the providers that share with it, and filled: the first candidate each time.
+with the providers that share with it, and filled: the first candidate as often as it fits, then the first
+of those that are left. That takes no more searches than the tree has inventories, however much fits.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ TIME_SHARE = 8
 class Packing:
     """How often a request fits: ``counts`` by provider index of the root, and what is left over.
 
-    ``exact``: it is the largest possible number; otherwise what is reached by taking the first candidate of
-    one tree after the other. ``complete`` is False if the budget ended first.
+    ``exact``: it is the largest possible number; otherwise what is reached by taking first candidates of one
+    tree after the other, each as often as it fits. ``complete`` is False if the budget ended first.
     """
 
     counts: Column
@@ -186,7 +187,7 @@ class _Filling:
             most = MOST // max(
                 (n for held in first.allocations.values() for n in held.values()), default=1
             )
-            times = min(_times(small, first), most) if only else 1
+            times = min(_times(small, first), most)
             for place, amounts in first.allocations.items():
                 taken = {name: amount * times for name, amount in amounts.items()}
                 small.use(place, taken)
@@ -218,7 +219,7 @@ class _Filling:
 
 
 def _times(cloud: Cloud, candidate: Candidate) -> int:
-    """Return how often the only candidate of a tree fits: it stays the only one until it does not."""
+    """Return how often a candidate fits, one after the other."""
     held = {
         (index, name): capacity - used
         for index in candidate.allocations

@@ -10,24 +10,37 @@ from placement.insight.packing import pack
 from placement.inventory_record import InventoryRecord
 from placement.search.records import UsedInventory
 from placement.search.search import search
+from placement.search.work import Work
 from tests.search.builders import World, ask, group, load
-from tests.search.worlds import device_hosts, question, seeds
+from tests.search.worlds import SHARES, device_hosts, question, seeds
 
 
 def claimed(records, request):
-    """Claim the first candidate of each tree in turn until it has none.
+    """Claim the first candidate of each tree until it is refused, then the first of those left.
 
     A search of all trees may begin a tree that shares providers with an earlier one with another candidate:
-    it leaves out those that the earlier one has given.
+    it leaves out those that the earlier one has given. Where several groups ask, the first candidate may
+    also become another one while it still fits: groups with fewer choices are combined first.
     """
     cloud, number = load(records), 0
     for root in [cloud.uuids[root] for root in cloud.forest.roots]:
         asked = dataclasses.replace(request, limit=1, maximum=-1, seed=None, anchor=root)
         while candidate := next(iter(search(cloud, asked)), None):
             by_id = {int(cloud.ids[p]): amounts for p, amounts in candidate.allocations.items()}
-            records = [used(record, by_id.get(record.provider_id, {})) for record in records]
-            cloud, number = load(records), number + 1
+            while granted(records, by_id):
+                records = [used(record, by_id.get(record.provider_id, {})) for record in records]
+                number += 1
+            cloud = load(records)
     return number
+
+
+def granted(records, by_id):
+    """Tell whether there is room for these amounts."""
+    return all(
+        record.inventories[name].used + amount <= record.inventories[name].capacity
+        for record in records
+        for name, amount in by_id.get(record.provider_id, {}).items()
+    )
 
 
 def used(record, amounts):
@@ -136,12 +149,24 @@ def test_a_request_without_resources_is_refused():
 
 
 def test_a_bound_that_is_reached_says_so():
+    """One search of a cloud of so few providers is as much work as ten of one tree."""
     world = World().host("a")
-    for number in range(2):
-        world = world.device(f"n{number}", "a", VCPU=30)
+    for number in range(12):
+        world = world.device(f"n{number:02}", "a", VCPU=30)
     packing = pack(load(world.records.values()), ask(group(VCPU=1)), None, 1)
     assert not packing.complete
-    assert packing.count == 10
+    assert packing.count == 300
+
+
+def test_a_candidate_is_searched_for_once_and_taken_until_it_is_full():
+    """Two nodes with shared disk: four searches for 2,500 placements, the last one of which finds nothing."""
+    world = World().host("a", aggregates=["rack"])
+    world = world.device("n0", "a", VCPU=1000).device("n1", "a", VCPU=2000)
+    world = world.host("pool", traits=[SHARES], aggregates=["rack"], DISK_GB=2500)
+    work = Work()
+    packing = pack(load(world.records.values()), ask(group(VCPU=1, DISK_GB=1)), None, 200, work)
+    assert (packing.count, packing.exact, packing.complete) == (2500, False, True)
+    assert work.done < 50
 
 
 @pytest.mark.parametrize("in_tree", [False, True])
