@@ -192,6 +192,7 @@ def _claim(
         given["project_id"],
         given["user_id"],
         given["consumer_type"],
+        text,
         queries[text],
         tuple(given.get("groups", ())),
     )

@@ -2,17 +2,20 @@
 
 What is chosen may be out of date when it is written. The transaction checks it under its locks: room and
 units by the inventories, all else by the log of changes, groups by their members. If something does not hold,
-it is chosen again on the refreshed picture, until the deadline.
+it is chosen again on the refreshed picture, until the deadline. New consumers of several requests are placed
+together if they come at the same time.
 """
 
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from placement import errors, telemetry
+from placement.claims.together import Together
 from placement.db import (
     cloud_rows,
     group_rows,
@@ -39,6 +42,12 @@ from placement.search.request import NameSets
 from placement.search.work import Work
 
 DRAW = random.SystemRandom()
+
+MOST_TOGETHER, SHARE_TOGETHER = 10_000, 50
+"""What claims of several requests may cost, in placements, and as a part of the time."""
+
+AGE_S, CALM_S = 0.1, 1.0
+"""How old the picture may be on which is chosen, unless something was chosen in vain since ``CALM_S``."""
 
 PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05
 """Before a further choice: so much for each one before it, with full jitter."""
@@ -97,11 +106,16 @@ class _Overtaken(errors.ConcurrentUpdate):
     """What was chosen is not so any more. No client reads this: it is chosen again."""
 
 
+class _NotTogether(errors.Conflict):
+    """Claims of several requests have no places together. No client reads this: each is placed alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One consumer with what it asks for. Equal queries are one object.
 
     :param generation: the one the client read; None for a new consumer.
+    :param query: as it was sent.
     """
 
     consumer_uuid: str
@@ -109,6 +123,7 @@ class Claim:
     project: str
     user: str
     type: str
+    query: str
     asked: RelaxableRequest
     groups: tuple[str, ...] = ()
 
@@ -119,12 +134,14 @@ class Order:
 
     :param rules: those that the request names, by group.
     :param hold_s: for how long the consumers are held; None for good.
+    :param of_many: they are of several requests, which are placed alone if they have no places together.
     """
 
     claims: Sequence[Claim]
     rules: Mapping[str, GroupRule]
     strategy: Strategy
     hold_s: int | None = None
+    of_many: bool = False
 
     @property
     def group_names(self) -> frozenset[str]:
@@ -210,9 +227,71 @@ def place(
     :raises GroupUndefined, UnknownNameInQuery: 400
     :raises ClaimsGivenUp: 503
     """
-    trace, retries = telemetry.current(), 0
+    placing = partial(_place, db, picture, work_factor)
+    if len(order.claims) > 1 or order.hold_s or _depends_on_rows(order):
+        return placing(order, work)
+    meeting = _Desk.of(picture).meetings.setdefault(order.strategy, Together())
+    return meeting.answer(
+        order, partial(placing, order, work), partial(_place_together, placing, work)
+    )
+
+
+@dataclass(slots=True)
+class _Desk:
+    """What the threads of a process share that place claims.
+
+    ``overtaken_s``: when something was last chosen in vain, by the monotonic clock.
+    """
+
+    meetings: dict[Strategy, Together[Order, Outcome | Refused]] = field(default_factory=dict)
+    overtaken_s: float = -CALM_S
+
+    @classmethod
+    def of(cls, picture: Picture) -> "_Desk":
+        """Return the desk beside a picture."""
+        return _DESKS.setdefault(picture, cls())
+
+
+_DESKS: WeakKeyDictionary[Picture, _Desk] = WeakKeyDictionary()
+
+
+def _place_together(
+    placing: Callable[[Order, Work], Outcome | Refused], work: Work, orders: Sequence[Order]
+) -> list[Outcome] | None:
+    """Place the claims of several requests; None if each is to be placed alone.
+
+    :raises OutcomeUnknown: 503
+    """
+    queries: dict[str, RelaxableRequest] = {}
+    claims = [
+        replace(claim, asked=queries.setdefault(claim.query, claim.asked))
+        for order in orders
+        for claim in order.claims
+    ]
+    if len({claim.consumer_uuid for claim in claims}) < len(claims):
+        return None
+    try:
+        with work.part(SHARE_TOGETHER, MOST_TOGETHER) as part:
+            outcome = placing(Order(claims, {}, orders[0].strategy, of_many=True), part)
+    except errors.OutcomeUnknown:
+        raise
+    except errors.PlacementError:
+        return None
+    assert isinstance(outcome, Outcome), "there is no refusal of many"
+    return [Outcome([granted], None) for granted in outcome.granted]
+
+
+def _place(
+    db: Database, picture: Picture, work_factor: int, order: Order, work: Work
+) -> Outcome | Refused:
+    trace, desk, retries = telemetry.current(), _Desk.of(picture), 0
+    is_calm = time.monotonic() - desk.overtaken_s > CALM_S
+    age_s = AGE_S if is_calm and order.strategy == "any" else 0.0
     while True:
-        plan = _chosen(db, picture, order, work_factor, work)
+        plan = _chosen(db, picture, order, work_factor, work, age_s)
+        if plan is None:
+            age_s = 0.0
+            continue
         if isinstance(plan, Refused):
             if retries and not plan.exact and not work.look():
                 # There was room when it was chosen first: the time has ended, not the room.
@@ -220,10 +299,12 @@ def place(
             trace.claims_refused += len(order.claims)
             return plan
         try:
-            outcome = db.write(partial(_write, order=order, plan=plan), on_conflict=_Overtaken)
+            outcome = db.write(partial(_write, desk, order, plan), on_conflict=_Overtaken)
         except _Overtaken:
+            desk.overtaken_s = time.monotonic()
             retries += 1
             trace.claim_retries += 1
+            age_s = 0.0
             if not work.look():
                 raise ClaimsGivenUp from None
             time.sleep(DRAW.uniform(0, min(retries * PAUSE_S, LONGEST_PAUSE_S)))
@@ -239,8 +320,9 @@ def place(
 
 
 def _chosen(
-    db: Database, picture: Picture, order: Order, work_factor: int, work: Work
-) -> _Plan | Refused:
+    db: Database, picture: Picture, order: Order, work_factor: int, work: Work, age_s: float
+) -> _Plan | Refused | None:
+    """Return places, or why there are none; None if there are none on a picture that may be old."""
     seen = db.snapshot(lambda tx: _see(tx, order)) if _depends_on_rows(order) else _Seen((), {})
     asked = {id(claim.asked): claim.asked for claim in order.claims}.values()
     names = NameSets(
@@ -248,13 +330,19 @@ def _chosen(
         frozenset().union(*(each.request.names.classes for each in asked)),
     )
 
-    def on_cloud(cloud: Cloud, known: NameSets, log: Log) -> _Plan | Refused:
+    def on_cloud(cloud: Cloud, known: NameSets, log: Log) -> _Plan | Refused | None:
         cloud = _with_room_of(cloud, seen.held)
         wishes = [Wish(claim.asked.request, claim.groups) for claim in order.claims]
         groups = {name: group.state for name, group in seen.groups.items()}
         with work.part(2) as part:
-            found = choose(cloud, known, wishes, groups, order.strategy, part, DRAW)
+            found = choose(
+                cloud, known, wishes, groups, order.strategy, part, DRAW, in_one_order=order.of_many
+            )
         if isinstance(found, Refusal):
+            if age_s:
+                return None
+            if order.of_many:
+                raise _NotTogether
             claim = order.claims[found.number]
             why = questions.explain_on(found.cloud, known, claim.asked, work_factor, work)
             return Refused(claim, found.number, found.exact, found.kept_out, why)
@@ -270,7 +358,7 @@ def _chosen(
         return _Plan(granted, trees, rules, roots, shapes, log, revision, begins_group)
 
     with unknown_names_refused():
-        found = picture.read_logged(names, on_cloud)
+        found = picture.read_logged(names, on_cloud, age_s)
     if isinstance(found, Refused):
         # A refusal for lack of room is none for a consumer that cannot be written.
         db.snapshot(lambda tx: _require_generations(tx, order))
@@ -396,11 +484,13 @@ def _change(claim: Claim, allocations: Mapping[str, Mapping[str, int]]) -> Consu
 # -- writing -------------------------------------------------------------------------------------
 
 
-def _write(tx: Transaction, order: Order, plan: _Plan) -> Outcome:
+def _write(desk: _Desk, order: Order, plan: _Plan, tx: Transaction) -> Outcome:
     """Write what was chosen; locks are taken in the order of the maintainers' page on claims.
 
     :raises _Overtaken: something that it depends on is not as it was seen.
     """
+    if tx.attempt > 1:
+        desk.overtaken_s = time.monotonic()
     rows = _lock_groups(tx, plan.rules)
     changes = [
         _change(*each)

@@ -142,16 +142,21 @@ def choose(
     work: Work,
     draw: random.Random | None,
     ways: int = WAYS,
+    *,
+    in_one_order: bool = False,
 ) -> Sequence[Place] | Refusal:
     """Return a place for each wish, which together fit and keep the rules. The cloud stays as it is.
 
     :param draw: draws among equal trees; None: the first of them.
     :param ways: the places that are tried when no order helps.
+    :param in_one_order: no other order of the claims is tried, and a refusal is not certain.
     :raises UnknownTraitName, UnknownClassName: as the search does.
     """
     chooser = _Chooser(cloud, known, wishes, groups, strategy, work, draw, ways)
     try:
-        return chooser.choose()
+        if strategy == "any" and not groups and (apart := chooser.choose_apart()) is not None:
+            return apart
+        return chooser.choose_in_one_order() if in_one_order else chooser.choose()
     except WorkEnded:
         return chooser.refusal or Refusal(0, cloud, exact=False)
 
@@ -188,15 +193,38 @@ class _Chooser:
 
     # -- the attempts --
 
+    def choose_apart(self) -> Sequence[Place] | None:
+        """Return the first candidates of a search, if they are enough and share no provider.
+
+        Then they fit together, and nothing is tried on a copy. The order must be any, and no wish in a group.
+        """
+        if self._shares:
+            return None
+        places: dict[int, Place] = {}
+        for numbers in self._alike().values():
+            request = replace(self._drawn(self._wishes[numbers[0]].request), limit=len(numbers))
+            for number, candidate in zip(
+                numbers, search(self._start, request, self._known, self._work), strict=False
+            ):
+                root = int(self._start.roots[candidate.members[0]])
+                places[number] = self._place(root, candidate)
+        taken = Counter(index for place in places.values() for index in place.allocations)
+        if len(places) < len(self._wishes) or max(taken.values()) > 1:
+            return None
+        return [places[number] for number in range(len(places))]
+
+    def choose_in_one_order(self) -> Sequence[Place] | Refusal:
+        if (hopeless := self._hopeless()) is not None:
+            return hopeless
+        order = self._hardest_first()
+        places, failed = self._attempt(order)
+        if failed is not None:
+            return Refusal(failed, self._cloud, exact=False)
+        return [places[number] for number in range(len(order))]
+
     def choose(self) -> Sequence[Place] | Refusal:
-        # All of them first: a name that does not exist is told before that there is no room.
-        for wish in self._wishes:
-            if id(wish.request) not in self._pools:
-                self._pools[id(wish.request)] = self._pool(wish.request)
-        for number, wish in enumerate(self._wishes):
-            broken = tuple(name for name in wish.groups if not self._occupied[name].kept)
-            if broken or not len(self._pool_of(number).roots):
-                return Refusal(number, self._start, not self._work.cut_short, broken)
+        if (hopeless := self._hopeless()) is not None:
+            return hopeless
         with self._work.part(2) as part:
             places = self._in_some_order(part)
         if places is not None:
@@ -206,6 +234,30 @@ class _Chooser:
             return self.refusal
         places, complete = self._in_all_ways()
         return places or replace(self.refusal, exact=complete)
+
+    def _hopeless(self) -> Refusal | None:
+        """Find the trees for each wish; return a refusal if one has none, or a group is broken."""
+        # All of them first: a name that does not exist is told before that there is no room.
+        for wish in self._wishes:
+            if id(wish.request) not in self._pools:
+                self._pools[id(wish.request)] = self._pool(wish.request)
+        for number, wish in enumerate(self._wishes):
+            broken = tuple(name for name in wish.groups if not self._occupied[name].kept)
+            if broken or not len(self._pool_of(number).roots):
+                return Refusal(number, self._start, not self._work.cut_short, broken)
+        return None
+
+    def _alike(self) -> dict[int, list[int]]:
+        """Return the numbers of the wishes that ask the same."""
+        numbers: dict[int, list[int]] = {}
+        for number, wish in enumerate(self._wishes):
+            numbers.setdefault(id(wish.request), []).append(number)
+        return numbers
+
+    def _drawn(self, request: CandidateRequest) -> CandidateRequest:
+        """Return a request that begins somewhere in the order of the trees, if something is drawn."""
+        start = None if self._draw is None else self._draw.getrandbits(63)
+        return replace(request, limit=None, maximum=-1, seed=None, start=start)
 
     def _pool_of(self, number: int) -> _Pool:
         return self._pools[id(self._wishes[number].request)]
@@ -298,10 +350,7 @@ class _Chooser:
 
     def _are_too_many(self) -> bool:
         """Tell whether equal claims are certainly more than fit, whatever the others are."""
-        numbers: dict[int, list[int]] = {}
-        for number, wish in enumerate(self._wishes):
-            numbers.setdefault(id(wish.request), []).append(number)
-        for equal in numbers.values():
+        for equal in self._alike().values():
             request = self._wishes[equal[0]].request
             found = pack(self._start, request, self._known, COUNTING_SEARCHES, self._work)
             if found.exact and self._most(found.counts, equal) < len(equal):
@@ -376,9 +425,7 @@ class _Chooser:
 
     def _pool(self, request: CandidateRequest) -> _Pool:
         """Return the trees that can take a request, in the order of the strategy."""
-        draw = self._draw
-        start = None if draw is None else draw.getrandbits(63)
-        request = replace(request, limit=None, maximum=-1, seed=None, start=start)
+        request = self._drawn(request)
         found = prospect(self._start, request, self._known, self._work)
         if found is None:
             none: Indexes = np.zeros(0, np.int32)

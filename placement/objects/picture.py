@@ -83,7 +83,7 @@ class _Edition:
     """A cloud, how later changes will be noticed, and how many read it: it changes in place if none does.
 
     ``number``: of the refresh that last found it up to date. ``total``: of the log. ``signs``: of a cloud
-    that was read during a coexistence.
+    that was read during a coexistence. ``shown_s``: when it was up to date for certain, by the monotonic clock.
     """
 
     cloud: Cloud
@@ -91,6 +91,7 @@ class _Edition:
     total: int
     signs: coexistence_rows.Signs | None
     number: int
+    shown_s: float
     readers: int = 0
 
 
@@ -125,12 +126,17 @@ class Picture:
         """
         return self._read_edition(lambda edition: work(edition.cloud))
 
-    def _read_edition(self, work: Callable[[_Edition], T]) -> T:
+    def _read_edition(self, work: Callable[[_Edition], T], age_s: float = 0.0) -> T:
         self._watch.look()
         arrived, total = self._refreshes, None
+        if age_s and (recent := self._entered_recent(age_s)) is not None:
+            return self._done_with(recent, work)
         if not self._moving and time.monotonic() < self._next_comparison_s:
             total = self._db.read(cloud_rows.total)
         edition = self._entered(arrived, total) or self._entered_after_refresh(arrived, total)
+        return self._done_with(edition, work)
+
+    def _done_with(self, edition: _Edition, work: Callable[[_Edition], T]) -> T:
         try:
             return work(edition)
         finally:
@@ -154,6 +160,16 @@ class Picture:
         _note("nothing", 0, len(newest.cloud))
         return newest
 
+    def _entered_recent(self, age_s: float) -> _Edition | None:
+        """Begin to read the newest edition, if it was up to date not longer ago than that."""
+        with self._editing:
+            newest = self._newest
+            if newest is None or newest.signs or newest.shown_s < time.monotonic() - age_s:
+                return None
+            newest.readers += 1
+        _note("nothing", 0, len(newest.cloud))
+        return newest
+
     def _entered_after_refresh(self, arrived: int, total: int | None) -> _Edition:
         with self._refreshing:
             edition = self._entered(arrived, total)
@@ -164,7 +180,7 @@ class Picture:
 
     def _refreshed(self) -> _Edition:
         """Read what has changed, and begin to read the cloud that shows it."""
-        old = self._newest
+        old, begun_s = self._newest, time.monotonic()
         with _no_collection():
             found = self._db.snapshot(lambda tx: self._reading(tx, old))
             # Nobody is refused for the sake of a hold that is over.
@@ -173,6 +189,7 @@ class Picture:
                 went = holds.expire(self._db)
                 found = self._db.snapshot(lambda tx: self._reading(tx, old))
             edition = self._shown(found, old)
+        edition.shown_s = begun_s
         self._moving = found.rows is not None or found.changes is not None
         if found.compared:
             self._next_comparison_s = time.monotonic() + COMPARE_EVERY_S
@@ -209,7 +226,7 @@ class Picture:
 
     def _published(self, cloud: Cloud, found: _Reading) -> _Edition:
         log = found.log
-        edition = _Edition(cloud, log, log.total, found.signs, self._refreshes, readers=1)
+        edition = _Edition(cloud, log, log.total, found.signs, self._refreshes, 0.0, readers=1)
         with self._editing:
             self._newest = edition
         return edition
@@ -225,8 +242,13 @@ class Picture:
         """
         return self.read_logged(named, lambda cloud, known, log: work(cloud, known))
 
-    def read_logged(self, named: NameSets, work: Callable[[Cloud, NameSets, Log], T]) -> T:
-        """Do the same with the log as it was when the cloud was last found up to date."""
+    def read_logged(
+        self, named: NameSets, work: Callable[[Cloud, NameSets, Log], T], age_s: float = 0.0
+    ) -> T:
+        """Do the same with the log as it was when the cloud was last found up to date.
+
+        :param age_s: how old the cloud may be, where no other service writes: nothing is asked then.
+        """
 
         def on_edition(edition: _Edition) -> T:
             return work(edition.cloud, known, edition.log)
@@ -234,7 +256,7 @@ class Picture:
         asked = self._unseen(named)
         known = self._existing(asked)
         try:
-            return self._read_edition(on_edition)
+            return self._read_edition(on_edition, age_s)
         except UnknownName as unknown:
             if unknown.is_among(asked):
                 raise
