@@ -437,8 +437,8 @@ class _Chooser:
         parts = [self._used_parts[name][turns.anchor] for name in sorted(request.names.classes)]
         keys = np.maximum.reduce(parts) * (-1 if self._strategy == "pack" else 1)
         ties = np.zeros(len(keys))
-        if draw is not None:
-            ties = np.random.default_rng(draw.getrandbits(63)).random(len(keys))
+        if self._draw is not None:
+            ties = np.random.default_rng(self._draw.getrandbits(63)).random(len(keys))
         order = np.lexsort((ties, keys))
         return _Pool(request, turns.anchor[order], keys[order], alone[order])
 
