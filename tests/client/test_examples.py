@@ -1,25 +1,18 @@
 """The example that everybody runs first explains what keeps it from working."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import ENDS_S, free_port
+from tests.support.processes import free_port, ran
 
 BOOT = Path(__file__).parents[2] / "examples/boot_cloud.py"
 
 
 def boot(url: str) -> str:
     """Run the example in vain and return what it says."""
-    done = subprocess.run(
-        [sys.executable, BOOT, "--url", url],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=ENDS_S,
-    )
+    done = ran([sys.executable, BOOT, "--url", url])
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     return done.stderr

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from placement.client.tracker import Driver, ResourceTracker
 from placement.cmd import migrate_inventory
 from tests.client.world import EACH, Recorder, World
 from tests.support.commands import Forked
+from tests.support.processes import ran
 from tests.support.world import new_uuid
 
 Fault = Callable[[ProviderTree, Any], object]
@@ -536,5 +536,5 @@ def test_the_client_imports_nothing_of_the_server() -> None:
         "print([n for n in sys.modules if n.startswith('placement.')"
         " and not n.startswith('placement.client')])"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert ran.stdout == "[]\n", ran.stderr
+    done = ran([sys.executable, "-c", program])
+    assert done.stdout == "[]\n", done.stderr

@@ -25,7 +25,7 @@ from tests.support.databases import scratch_database
 from tests.support.deployment import PROGRAMS, ROOT
 from tests.support.keystone import PASSWORD, Keystone, running_keystone
 from tests.support.old_service import OldService
-from tests.support.processes import free_port
+from tests.support.processes import free_port, ran
 from tests.support.steps import Stage, steps
 from tests.support.world import World, new_uuid
 
@@ -296,6 +296,6 @@ def test_pip_refuses_another_name(tmp_path: Path) -> None:
     for given, code in ((name, 0), ("openstack-placement", 1)):
         url = f"git+file://{origin}@main#egg={given}"
         command = [*asked, "--quiet", "--dest", str(tmp_path / given), url]
-        done = subprocess.run(command, text=True, capture_output=True)
+        done = ran(command)
         assert done.returncode == code, done.stderr
     assert "produced metadata for project name" in done.stderr

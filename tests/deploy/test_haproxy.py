@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.deployment import shipped
-from tests.support.processes import ENDS_S, require_program
+from tests.support.processes import ENDS_S, ran, require_program
 
 pytestmark = pytest.mark.deploy
 
@@ -28,9 +28,7 @@ def test_the_configuration_is_accepted(tmp_path: Path) -> None:
     paths = {"/etc/haproxy/placement.pem": str(certificate)}
     file.write_text(shipped("haproxy/placement.cfg", tmp_path, **paths))
 
-    checked = subprocess.run(
-        [program, "-c", "-f", file], check=False, capture_output=True, text=True, timeout=ENDS_S
-    )
+    checked = ran([program, "-c", "-f", file])
 
     assert checked.returncode == 0, checked.stderr
     assert "[WARNING]" not in checked.stderr

@@ -12,7 +12,7 @@ import pytest
 from tests.deploy import conversation
 from tests.support import deployment
 from tests.support.deployment import PROGRAMS, Site, shipped
-from tests.support.processes import ENDS_S, wait_until
+from tests.support.processes import ran, wait_until
 
 pytestmark = pytest.mark.deploy
 
@@ -27,13 +27,9 @@ def reload_as_systemd(
     assert len(lines) == 2
     for line in lines:
         command = line.removeprefix("ExecReload=").replace("/usr/bin", str(PROGRAMS))
-        done = subprocess.run(
+        done = ran(
             shlex.split(command.replace("$MAINPID", str(master))),
             env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=ENDS_S,
-            check=False,
         )
         if done.returncode:
             break

@@ -1,14 +1,13 @@
 """The unit file that we ship is one that systemd accepts."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.deployment import shipped
-from tests.support.processes import ENDS_S, require_program
+from tests.support.processes import ran, require_program
 
 pytestmark = pytest.mark.deploy
 
@@ -26,12 +25,6 @@ def test_the_unit_is_accepted(tmp_path: Path, names: list[str]) -> None:
             shipped(f"systemd/{name}", tmp_path),
         )
         (tmp_path / name).write_text(text)
-    done = subprocess.run(
-        [analyze, "verify", "--man=no", tmp_path / names[0]],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=ENDS_S,
-    )
+    done = ran([analyze, "verify", "--man=no", tmp_path / names[0]])
     complaints = [line for line in done.stderr.splitlines() if "placement" in line]
     assert (done.returncode, complaints) == (0, [])

@@ -1,7 +1,6 @@
 """The documentation builds, and says what is so."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from placement.db import invariants, schema
 from placement.db.database import Database, Transaction
 from placement.routes import CLAIMS, ROUTES
 from tests.support.databases import KINDS, opened, scratch_database
-from tests.support.processes import require_program
+from tests.support.processes import ran, require_program
 
 DOCS = Path(__file__).parents[2] / "docs"
 WINDOW_WIDTHS = (360, 1024, 1200, 1400, 1600)
@@ -28,12 +27,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the pages, built now without a warning."""
     made = tmp_path_factory.mktemp("documentation")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
-    done = subprocess.run(
-        [*command, "-d", made / "trees", DOCS, made / "html"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([*command, "-d", made / "trees", DOCS, made / "html"])
     assert done.stderr == ""
     assert done.returncode == 0
     return made / "html"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.support.deployment import PROGRAMS
-from tests.support.processes import ENDS_S, require_program
+from tests.support.processes import ran, require_program
 
 
 def admin_token_environment(url: str) -> dict[str, str]:
@@ -31,10 +31,7 @@ class Shell:
         self.transcript: list[str] = []
 
     def _run(self, line: str, *more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self.program, *shlex.split(line)[1:], *more],
-            check=False, capture_output=True, text=True, env=self.environment, timeout=ENDS_S,
-        )  # fmt: skip
+        return ran([self.program, *shlex.split(line)[1:], *more], env=self.environment)
 
     def run(self, line: str) -> str:
         """Run ``openstack ...``, which must succeed, and return what it prints."""

@@ -5,7 +5,6 @@ The programs are those of ``examples/clients``, which the documentation shows.
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 
 from tests.support import deployment
 from tests.support.deployment import ROOT, Site
-from tests.support.processes import ENDS_S, lacking, public_folder, require_program
+from tests.support.processes import lacking, public_folder, ran, require_program
 from tests.support.world import World
 
 pytestmark = [pytest.mark.deploy, pytest.mark.xdist_group("generated clients")]
@@ -41,15 +40,7 @@ def site() -> Iterator[Site]:
 def run(folder: Path, *command: Any) -> list[str]:
     """Run a command and return the lines that it printed."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
-        [str(each) for each in command],
-        cwd=folder,
-        env=os.environ | {"PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=5 * ENDS_S,
-    )
+    done = ran([str(each) for each in command], cwd=folder, env=os.environ | {"PATH": path})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 

@@ -6,12 +6,11 @@ names another environment with Nova and our dependencies.
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import ENDS_S, lacking
+from tests.support.processes import lacking, ran
 
 pytestmark = pytest.mark.ci
 ROOT = Path(__file__).parents[2]
@@ -47,7 +46,7 @@ def test_the_audit_understands_nova(tmp_path: Path) -> None:
 
 def run_with_nova(module: str, at_least: int, tmp_path: Path) -> None:
     """Run a module of tests in a process of its own, with Nova's dependencies and our source."""
-    run = subprocess.run(
+    run = ran(
         [python(), "-m", "testtools.run", module],
         cwd=tmp_path,
         env={
@@ -57,10 +56,6 @@ def run_with_nova(module: str, at_least: int, tmp_path: Path) -> None:
             "PYTHONWARNINGS": "ignore",
             **{f"OS_{kind}_CAPTURE": "1" for kind in ("STDOUT", "STDERR", "LOG")},
         },
-        capture_output=True,
-        text=True,
-        timeout=5 * ENDS_S,
-        check=False,
     )
     assert run.returncode == 0, run.stdout[-20_000:] + run.stderr[-20_000:]
     passed = re.search(r"^Ran (\d+) tests? in .*\nOK", run.stdout, re.M)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import osc_placement.tests.functional
 import pytest
 
 from placement import wsgi
-from tests.support.processes import ENDS_S
+from tests.support.processes import ran
 
 pytestmark = pytest.mark.ci
 PACKAGE = osc_placement.tests.functional
@@ -24,7 +23,7 @@ ROOT = Path(wsgi.__file__).parents[2]
 def test_osc_placement(tmp_path: Path) -> None:
     """In a process of its own: the tests of other projects bring their own runner and logging."""
     scripts = Path(sys.executable).parent
-    run = subprocess.run(
+    run = ran(
         [sys.executable, "-m", "testtools.run", *MODULES],
         cwd=tmp_path,
         env={
@@ -32,10 +31,6 @@ def test_osc_placement(tmp_path: Path) -> None:
             "HOME": str(tmp_path),
             "PYTHONPATH": str(ROOT),
         },
-        capture_output=True,
-        text=True,
-        timeout=5 * ENDS_S,
-        check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     passed = re.search(r"^Ran (\d+) tests in .*\nOK", run.stdout, re.M)

@@ -1,7 +1,6 @@
 """The files of the page: what they are served as, and when; and what checks them before anybody runs them."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from tests.explorer.stage import open_stage
 from tests.explorer.test_access import violations
 from tests.support.browser import Visitor
-from tests.support.processes import ENDS_S, lacking, require_program
+from tests.support.processes import lacking, ran, require_program
 from tests.support.service import running
 
 HERE = Path(__file__).parent
@@ -89,10 +88,7 @@ def test_types_and_style_hold() -> None:
     if not TOOLS.exists():
         lacking("the packages of tests/explorer/package.json")
     npm = require_program("npm")
-    done = subprocess.run(
-        [npm, "run", "--silent", "check"],
-        cwd=HERE, env=os.environ, capture_output=True, text=True, timeout=ENDS_S, check=False,
-    )  # fmt: skip
+    done = ran([npm, "run", "--silent", "check"], cwd=HERE, env=os.environ)
     assert done.returncode == 0, done.stdout + done.stderr
     for path in PAGE.rglob("*.*"):
         assert len(path.read_text().splitlines()) <= LONGEST, path

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.explorer.stage import RACK, Stage, key
 from tests.support.browser import Visitor
-from tests.support.processes import ENDS_S
+from tests.support.processes import ran
 
 OPENSTACK = Path(sys.executable).with_name("openstack")
 PULSE_MS = 10_500
@@ -209,14 +208,7 @@ def test_the_same_question_elsewhere_has_the_same_answer(visitor: Visitor, stage
     settings = os.environ | {"OS_TOKEN": "admin"}
 
     def shell(command: str) -> str:
-        done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            env=settings,
-            capture_output=True,
-            text=True,
-            timeout=ENDS_S,
-            check=False,
-        )
+        done = ran(["/bin/sh", "-c", command], env=settings)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -5,7 +5,6 @@ They run with the files of ``etc/postgresql``. Started from the main thread only
 
 import contextlib
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tests.support.processes import (
     as_user,
     free_ports,
     public_folder,
+    ran,
     wait_until,
 )
 
@@ -49,7 +49,7 @@ class Member:
     def run(self, program: str, *arguments: Any) -> None:
         """Run one of PostgreSQL's commands."""
         command = [*as_user(USER), postgresql_program(program), *map(str, arguments)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=self.folder)
+        done = ran(command, cwd=self.folder)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def install(self) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.client import headers
 from tests.support.commands import Forked
-from tests.support.processes import ENDS_S, PATIENCE, listens, wait_until
+from tests.support.processes import ENDS_S, PATIENCE, listens, ran, wait_until
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "bin" / "placement-api"
@@ -170,14 +170,7 @@ def test_script_is_a_wsgi_script(settings: dict[str, str]) -> None:
         f"made = runpy.run_path({str(SCRIPT)!r}, run_name='_wsgi_script')['application']\n"
         "print(webob.Request.blank('/').get_response(made).status_int)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=settings,
-        capture_output=True,
-        text=True,
-        timeout=ANSWER_S,
-        check=True,
-    )
+    done = ran([sys.executable, "-c", program], env=settings, check=True)
     assert done.stdout.splitlines()[-1] == "200"
 
 
@@ -188,7 +181,7 @@ def test_a_command_line_is_answered_without_loading_the_service(words: str) -> N
         f"try: run([{words!r}])\n"
         "except SystemExit: print('sqlalchemy' in sys.modules, 'oslo_config' in sys.modules)"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=ENDS_S)
+    result = ran([sys.executable, "-c", code])
 
     assert result.stdout.splitlines()[-1] == "False False", result
 

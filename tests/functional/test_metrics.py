@@ -1,6 +1,5 @@
 """What /-/metrics counts (specification 07 section 6)."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from placement.db.database import StaleRead, Transaction
 from placement.insight.kept_figures import KeptFigures
 from placement.routes import INSIGHT, ROUTES
 from tests.support import bodies, databases
+from tests.support.processes import ran
 from tests.support.service import Service, database, running
 from tests.support.world import World
 
@@ -201,9 +201,7 @@ def test_switched_off_nothing_is_there() -> None:
         "print([n for n in sys.modules if 'prometheus' in n or n == 'placement.insight.metrics'])"
     )
     root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True
-    )
+    done = ran([sys.executable, "-c", script], cwd=root, check=True)
     assert done.stdout.strip() == "[]"
 
 

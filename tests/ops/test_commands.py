@@ -23,7 +23,7 @@ from tests.ops import clouds
 from tests.ops.conftest import AT_HEAD, Command, at, on
 from tests.support.commands import Forked
 from tests.support.databases import opened, scratch_database
-from tests.support.processes import wait_until
+from tests.support.processes import ran, wait_until
 
 MISSING_ROOT = "which is missing its root provider id."
 
@@ -697,8 +697,8 @@ def test_commands_do_not_wait_for_the_service_to_be_imported() -> None:
         "import sys, placement.cmd.manage, placement.cmd.status\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert ran.stdout == "[]\n", ran.stderr
+    done = ran([sys.executable, "-c", program])
+    assert done.stdout == "[]\n", done.stderr
 
 
 @pytest.mark.mysql

@@ -1,6 +1,5 @@
 """Completion of the commands' words, in a real bash."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from placement.cmd import manage, status
 from placement.cmd.completion import MODULES
-from tests.support.processes import ENDS_S, require_program
+from tests.support.processes import ran, require_program
 
 ASK = """
 source "$1"; shift
@@ -33,13 +32,7 @@ def completed(script: Path, line: str, last: str = "") -> set[str]:
     """Return what bash offers for the word ``last`` after the words ``line``."""
     program = line.split()[0]
     asked = ASK.format(line=line, last=last, program=program)
-    done = subprocess.run(
-        [require_program("bash"), "-euc", asked, "bash", script],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=ENDS_S,
-    )
+    done = ran([require_program("bash"), "-euc", asked, "bash", script], check=True)
     return set(done.stdout.split())
 
 

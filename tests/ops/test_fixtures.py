@@ -1,7 +1,6 @@
 """What other projects' functional tests import (specification 06 section 10)."""
 
 import logging
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from placement.db.database import Reader
 from placement.tests import fixtures as database_fixtures
 from placement.tests.functional.fixtures import capture
 from placement.tests.functional.fixtures.placement import PlacementFixture
-from tests.support.processes import ENDS_S
+from tests.support.processes import ENDS_S, ran
 
 GROUP = "placement_database"
 LATEST = {"x-auth-token": "admin", "openstack-api-version": "placement latest"}
@@ -75,7 +74,7 @@ with PlacementFixture() as placement:
 def test_everything_is_imported_with_the_fixture() -> None:
     """Nova's tests hide parts of the standard library that libraries need while they load."""
     command = [sys.executable, "-c", USED_WHERE_THE_HOST_IS_HIDDEN]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_S, check=False)
+    done = ran(command)
     assert done.returncode == 0, done.stderr
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.processes import ENDS_S, require_program
+from tests.support.processes import ran, require_program
 from tests.support.service import running
 from tests.support.world import World
 
@@ -24,13 +23,7 @@ NAME = re.compile(r"\bplacement_[a-z_]+")
 
 
 def promtool(*arguments: str | Path) -> str:
-    done = subprocess.run(
-        [require_program("promtool"), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=ENDS_S,
-    )
+    done = ran([require_program("promtool"), *arguments])
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -81,14 +74,7 @@ LATER = {
 
 def test_promtool_accepts_what_is_exposed(exposed: str) -> None:
     """But for one name of the exporter whose dashboards are to work."""
-    done = subprocess.run(
-        [require_program("promtool"), "check", "metrics"],
-        input=exposed,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=ENDS_S,
-    )
+    done = ran([require_program("promtool"), "check", "metrics"], input=exposed)
     assert done.stderr.splitlines() == [
         'openstack_placement_resource_total non-counter metrics should not have "_total" suffix'
     ]

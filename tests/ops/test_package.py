@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from placement.version import VERSION
-from tests.support.processes import ENDS_S, lacking, require_program
+from tests.support.processes import lacking, ran, require_program
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_SHIPPED = {".gitignore"}
@@ -24,9 +23,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
     git = require_program("git")
     if not (ROOT / ".git").exists():
         lacking("a repository")
-    listed = subprocess.run(
-        [git, "-C", ROOT, "ls-files"], check=True, capture_output=True, text=True, timeout=ENDS_S
-    )
+    listed = ran([git, "-C", ROOT, "ls-files"], check=True)
     made = tmp_path_factory.mktemp("packages")
     said = package(made)
     # Setuptools tells of data that a later version of it may leave out.
@@ -36,15 +33,11 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
 
 def package(folder: Path, umask: int = 0o022, **environment: str) -> str:
     """Build everything into the folder; return what was said on stderr."""
-    done = subprocess.run(
+    done = ran(
         [sys.executable, ROOT / "tools" / "package", folder],
-        check=False,
-        capture_output=True,
-        text=True,
         umask=umask,
         env={**os.environ, **environment},
         cwd=folder,
-        timeout=5 * ENDS_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stderr

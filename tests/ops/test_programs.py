@@ -11,20 +11,13 @@ import pytest
 from placement.cmd import entry_points as entry_points_module
 from placement.cmd.completion import MODULES
 from placement.version import VERSION
-from tests.support.processes import ENDS_S
+from tests.support.processes import ran
 
 PROGRAMS = Path(sys.executable).parent
 
 
 def start(environment: dict[str, str], *command: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [PROGRAMS / command[0], *command[1:]],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=ENDS_S,
-        check=False,
-    )
+    return ran([PROGRAMS / command[0], *command[1:]], env=environment)
 
 
 @pytest.mark.parametrize("program", MODULES)

@@ -23,7 +23,7 @@ from tests.ops import clouds
 from tests.ops.conftest import AT_HEAD, on
 from tests.ops.test_schema_history import differences
 from tests.support.commands import Forked
-from tests.support.processes import ENDS_S
+from tests.support.processes import ran
 
 START = """
 import gc
@@ -66,14 +66,7 @@ def test_environment_alone_is_enough(environment: dict[str, str], sqlite_url: st
 
     Imported modules alone have more than 100,000 objects to look at.
     """
-    result = subprocess.run(
-        [sys.executable, *LINE],
-        env=of_start(environment, sqlite_url, **SYNC),
-        capture_output=True,
-        text=True,
-        timeout=ENDS_S,
-        check=False,
-    )
+    result = ran([sys.executable, *LINE], env=of_start(environment, sqlite_url, **SYNC))
 
     assert "STARTED 200" in result.stdout, result.stderr
     (line,) = [line for line in result.stdout.splitlines() if line.startswith("COLLECTABLE")]
@@ -91,13 +84,9 @@ def test_the_openstack_service_beside_it_is_noticed(
     )
     paths = os.pathsep.join(filter(None, [str(tmp_path / "site"), environment.get("PYTHONPATH")]))
 
-    result = subprocess.run(
+    result = ran(
         [sys.executable, *LINE],
         env=of_start({**environment, "PYTHONPATH": paths}, synced),
-        capture_output=True,
-        text=True,
-        timeout=ENDS_S,
-        check=False,
     )
 
     assert "STARTED 200" in result.stdout, result.stderr

@@ -2,14 +2,13 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import debian
-from tests.support.processes import ENDS_S, lacking, public_folder, require_program
+from tests.support.processes import lacking, public_folder, ran, require_program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,9 +32,7 @@ def large() -> Iterator[Path]:
 def sources(large: Path) -> Path:
     """A copy of what is under version control."""
     git = require_program("git")
-    listed = subprocess.run(
-        [git, "-C", ROOT, "ls-files"], check=True, capture_output=True, text=True, timeout=ENDS_S
-    )
+    listed = ran([git, "-C", ROOT, "ls-files"], check=True)
     copy = large / "build" / "placement"
     for name in listed.stdout.splitlines():
         if (ROOT / name).exists():
@@ -49,13 +46,9 @@ def package(sources: Path) -> Path:
     """The package, built; or the one that PLACEMENT_TEST_PACKAGE names."""
     if named := os.environ.get("PLACEMENT_TEST_PACKAGE"):
         return Path(named)
-    done = subprocess.run(
+    done = ran(
         [require_program("dpkg-buildpackage"), "-b", "-us", "-uc"],
-        check=False,
-        capture_output=True,
-        text=True,
         cwd=sources,
-        timeout=3000,
         # Another test builds the pages for browsers, and the size does not matter here.
         env={
             **os.environ,

@@ -19,13 +19,12 @@ from tests.support import image as images
 from tests.support.databases import scratch_database
 from tests.support.deployment import Site
 from tests.support.image import Image
-from tests.support.processes import ENDS_S, Process, free_port
+from tests.support.processes import ENDS_S, Process, free_port, ran
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 PORT = "8778"
 DATABASE = "postgresql://placement:placement@database/placement"
-COMMAND_S = 300
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +78,9 @@ class Services:
         self, name: str, command: list[str] | None = None
     ) -> "subprocess.CompletedProcess[str]":
         """Run the service, or another command in its place, to its end."""
-        return subprocess.run(
+        return ran(
             self.words(name, command or self.described[name]["command"]),
-            check=False,
-            capture_output=True,
-            text=True,
             stdin=subprocess.DEVNULL,
-            timeout=COMMAND_S,
         )
 
     def healthy(self, name: str) -> bool:
@@ -212,4 +207,4 @@ def test_a_mounted_configuration_is_read(image: Image, large: Path) -> None:
 
 
 def _run(words: list[str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(words, check=False, capture_output=True, text=True, timeout=COMMAND_S)
+    return ran(words)

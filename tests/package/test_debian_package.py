@@ -10,7 +10,7 @@ from tests.deploy import conversation
 from tests.support import debian
 from tests.support.debian import Machine
 from tests.support.deployment import Site
-from tests.support.processes import ENDS_S, free_port, wait_until
+from tests.support.processes import ENDS_S, free_port, ran, wait_until
 
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 
@@ -46,9 +46,7 @@ def machine(fresh: Path, package: Path, large: Path) -> Iterator[Machine]:
     root = large / "machine"
     debian.copy_root(fresh, root)
     (root / "placement.deb").write_bytes(package.read_bytes())
-    needs = subprocess.run(
-        ["dpkg-deb", "-f", package, "Depends"], check=True, capture_output=True, text=True
-    ).stdout.strip()
+    needs = ran(["dpkg-deb", "-f", package, "Depends"], check=True).stdout.strip()
     done = debian.in_root(
         root,
         "apt-get update -q && apt-get install -qy --no-install-recommends systemd-sysv dbus && "

@@ -42,6 +42,7 @@ from tests.support.processes import (
     answers,
     free_ports,
     public_folder,
+    ran,
     wait_until,
 )
 from tests.support.racing import Arena, race_database
@@ -131,14 +132,10 @@ class Release:
         self, folder: Path, program: str, *words: object
     ) -> "subprocess.CompletedProcess[str]":
         """Run one of its programs to its end."""
-        return subprocess.run(
+        return ran(
             self.words(program, "--config-file", folder / "placement.conf", *words),
             cwd=folder,
             env={**os.environ, **self.environment},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=ENDS_S * PATIENCE,
         )
 
 

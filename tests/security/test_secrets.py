@@ -2,7 +2,6 @@
 
 import logging
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import webob
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from placement.cmd import manage
-from tests.support.processes import ENDS_S, free_port
+from tests.support.processes import free_port, ran
 from tests.support.service import Service, running
 
 PROGRAMS = Path(sys.executable).parent
@@ -81,12 +80,8 @@ def test_a_failed_start_tells_no_password(
     settings = written(tmp_path, url, port)
     words = [word.format(file=settings, port=port) for word in command]
 
-    done = subprocess.run(
+    done = ran(
         [PROGRAMS / words[0], *words[1:]],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=ENDS_S,
         input="",
         env={**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(tmp_path)},
     )
@@ -128,12 +123,9 @@ def test_the_line_of_a_start_tells_no_password(tmp_path: Path) -> None:
     more = f"connection_parameters = passwd={PASSWORD}\nsync_on_startup = true\n"
     settings.write_text(text.replace("max_retries = 0\n", more))
 
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-W", "ignore", "-c", "import placement.wsgi.api"],
         check=True,
-        capture_output=True,
-        text=True,
-        timeout=ENDS_S,
         env={**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(tmp_path)},
     )
 
@@ -146,13 +138,7 @@ def test_the_line_of_a_start_tells_no_password(tmp_path: Path) -> None:
 def test_a_comparison_tells_no_password(url: str) -> None:
     """Neither in what failed, nor in the commands that ask again."""
     words = ["--os-auth-type", "none", url.format(PASSWORD), "http://127.0.0.1:9"]
-    done = subprocess.run(
-        [PROGRAMS / "placement-compare", *words],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=ENDS_S,
-    )
+    done = ran([PROGRAMS / "placement-compare", *words])
 
     assert done.returncode == 2
     assert "OLD" in done.stdout + done.stderr

@@ -7,10 +7,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.processes import ENDS_S, Process, require_program
+from tests.support.processes import ENDS_S, Process, ran, require_program
 
-DEBOOTSTRAP_S = 900
-COMMAND_S = 900
 START_S = 300
 
 
@@ -19,14 +17,11 @@ def make_root(root: Path, *packages: str) -> None:
     release = dict(
         line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if line
     )["VERSION_CODENAME"].strip('"')
-    listed = subprocess.run(
+    listed = ran(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Codename: " + release],
         check=True,
-        capture_output=True,
-        text=True,
-        timeout=ENDS_S,
     ).stdout.split()
-    made = subprocess.run(
+    made = ran(
         [
             require_program("debootstrap"),
             "--variant=minbase",
@@ -35,10 +30,6 @@ def make_root(root: Path, *packages: str) -> None:
             str(root),
             listed[0],
         ],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=DEBOOTSTRAP_S,
     )
     assert made.returncode == 0, made.stdout[-3000:] + made.stderr[-3000:]
 
@@ -57,17 +48,13 @@ class Machine:
 
     def run(self, command: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
         """Run a line of sh in it as root."""
-        done = subprocess.run(
+        done = ran(
             [
                 *("nsenter", "--target", str(self._leader), "--all"),
                 *("/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"),
                 *("DEBIAN_FRONTEND=noninteractive", "/bin/sh", "-c", command),
             ],
-            check=False,
-            capture_output=True,
-            text=True,
             stdin=subprocess.DEVNULL,
-            timeout=COMMAND_S,
         )
         assert not check or done.returncode == 0, command + "\n" + done.stdout + done.stderr
         return done
@@ -110,13 +97,9 @@ def in_root(root: Path, command: str, **environment: str) -> "subprocess.Complet
         inside.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(certificates, inside)
     mounts = 'mount -t proc proc "$0/proc" && mount --bind /dev "$0/dev" && exec chroot "$0" "$@"'
-    return subprocess.run(
+    return ran(
         ["unshare", "--mount", "sh", "-c", mounts, str(root), "/bin/sh", "-c", command],
-        check=False,
-        capture_output=True,
-        text=True,
         stdin=subprocess.DEVNULL,
-        timeout=COMMAND_S,
         env={
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "LANG": "C.UTF-8",

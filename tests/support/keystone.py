@@ -6,7 +6,6 @@ PLACEMENT_TEST_KEYSTONE names another environment with keystone and gunicorn.
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import Any
 
 import requests
 
-from tests.support.processes import ENDS_S, Process, answers, free_port, lacking, public_folder
+from tests.support.processes import ENDS_S, Process, answers, free_port, lacking, public_folder, ran
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "not-a-secret"
@@ -158,13 +157,9 @@ class Keystone:
 
 
 def _manage(programs: Path, folder: Path, *words: str) -> None:
-    done = subprocess.run(
+    done = ran(
         [programs / "keystone-manage", "--config-file", folder / "keystone.conf", *words],
-        check=False,
-        capture_output=True,
-        text=True,
         cwd=folder,
-        timeout=ENDS_S,
     )
     assert done.returncode == 0, f"keystone-manage {words[0]}: {done.stdout}{done.stderr}"
 

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,18 @@ def answers(url: str) -> bool:
         return refusal.code < 500
     except OSError:
         return False
+
+
+def ran(
+    command: Sequence[str | Path], *, check: bool = False, **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; return what it printed, and how it ended.
+
+    :param check: fail the test with what it printed, if it fails.
+    """
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
 
 
 @contextlib.contextmanager
