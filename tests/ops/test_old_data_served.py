@@ -84,25 +84,6 @@ def expected_answers(generation: int, incomplete: bool) -> dict[str, Any]:
         return answers(serve(fresh))
 
 
-@at(*schema.REVISIONS)
-def test_upgraded_database_answers_like_a_new_one(database: Database, revision: str) -> None:
-    clouds.load(database, clouds.complete())
-    schema.sync(database)
-    if schema.REVISIONS.index(revision) >= schema.REVISIONS.index(COUNTERS):
-        # The rows were written behind the back of the counters.
-        settle(database)
-
-    found = answers(serve(database))
-
-    had_generations = revision != schema.REVISIONS[0]
-    assert found == expected_answers(int(had_generations), incomplete=False)
-    assert found["/usages?project_id=project-a"]["usages"]["unknown"]["VCPU"] == 24
-    assert (
-        len(found["/allocation_candidates?resources=VCPU:1,MEMORY_MB:100"]["allocation_requests"])
-        == 4
-    )
-
-
 @at(*schema.REVISIONS[: schema.REVISIONS.index("611cd6dffd7b")])
 def test_completed_database_answers_like_a_new_one(database: Database, revision: str) -> None:
     """Rows without a root or a consumer: a copy that is stamped, completed and upgraded."""

@@ -17,6 +17,7 @@ from placement.objects import coexistence
 from tests.ops import clouds
 from tests.ops.conftest import AT_HEAD, at, on
 from tests.ops.schema_changes import is_left_behind
+from tests.ops.test_old_data_served import COUNTERS, answers, expected_answers, serve
 
 RELEASED = ("b4ed3a175331", "611cd6dffd7b", "b5c396305c25", "422ece571366", "a082b8bb98d0")
 BEFORE_BLOCKERS = schema.REVISIONS[: schema.REVISIONS.index("611cd6dffd7b")]
@@ -45,21 +46,25 @@ def test_chain_is_linear_and_keeps_the_released_ids() -> None:
     assert tuple(chain[first : first + len(RELEASED)]) == RELEASED
 
 
-def test_migrations_lead_to_the_models(database: Database) -> None:
-    schema.sync(database)
-
-    assert differences(database) == []
-    assert schema.current(database) == schema.HEAD
-
-
 @at(*schema.REVISIONS)
-def test_upgrade_keeps_every_row_and_computes_what_is_new(
+def test_upgrade_keeps_every_row_and_is_served_like_a_new_database(
     database: Database, revision: str
 ) -> None:
+    """While the old service may still write, and after that; what is new is computed."""
     clouds.load(database, clouds.complete())
     before = clouds.dump(database)
 
     schema.sync(database)
+    if schema.REVISIONS.index(revision) >= schema.REVISIONS.index(COUNTERS):
+        # The rows were written behind the back of the counters.
+        coexistence.finish(database)
+    had_generations = revision != schema.REVISIONS[0]
+    found = answers(serve(database))
+    assert found == expected_answers(int(had_generations), incomplete=False)
+    assert found["/usages?project_id=project-a"]["usages"]["unknown"]["VCPU"] == 24
+    candidates = found["/allocation_candidates?resources=VCPU:1,MEMORY_MB:100"]
+    assert len(candidates["allocation_requests"]) == 4
+
     coexistence.finish(database)
 
     after = clouds.dump(database)
@@ -70,7 +75,6 @@ def test_upgrade_keeps_every_row_and_computes_what_is_new(
         columns = set(rows[0] if rows else ()) - COMPUTED[table]
         assert clouds.project(after[table], columns) == clouds.project(rows, columns), table
     check_counters(after)
-    had_generations = revision != schema.REVISIONS[0]
     assert {row["generation"] for row in after["consumers"]} == {int(had_generations)}
     assert differences(database) == []
 
@@ -189,13 +193,18 @@ def test_the_data_can_be_migrated_before_the_first_sync(database: Database) -> N
     assert invariants.violations(database) == []
 
 
-@pytest.mark.parametrize("made_by", ["another service", "this one", "this one, interrupted"])
-def test_coexistence_begins_with_what_another_service_has_made(
+@pytest.mark.parametrize(
+    ("revision", "made_by"),
+    [
+        (RELEASED[-1], "another service"),
+        (None, "this one"),
+        (RELEASED[-1], "this one, interrupted"),
+    ],
+)
+def test_migrations_lead_to_the_models_and_a_coexistence_with_what_another_service_has_made(
     database: Database, made_by: str
 ) -> None:
     """Also while it holds no provider yet: the other service may make the first ones afterwards."""
-    if made_by != "this one":
-        schema.sync(database, target=RELEASED[-1])
     if made_by == "another service":
         with database.engine.connect() as connection:
             connection.exec_driver_sql("DROP TABLE coexistence")
@@ -204,6 +213,7 @@ def test_coexistence_begins_with_what_another_service_has_made(
 
     assert database.read(coexistence_rows.is_under_way) is (made_by == "another service")
     assert differences(database) == []
+    assert schema.current(database) == schema.HEAD
 
 
 @AT_HEAD
