@@ -16,7 +16,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import sqlalchemy
@@ -26,6 +26,7 @@ from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support.effort import CI, TEMPLATES
 
+T = TypeVar("T")
 KINDS = ("sqlite", "postgresql", "mysql")
 
 ROUTES = {
@@ -96,9 +97,7 @@ def require(kind: str) -> None:
 
 
 @contextlib.contextmanager
-def scratch_route(
-    route: str, revision: str | None = None, *, named: bool = False
-) -> Iterator[str]:
+def scratch_route(route: str, revision: str | None = None, *, named: bool = False) -> Iterator[str]:
     """Make a database, yield the URL that leads to it by one of ``ROUTES``, and drop it.
 
     :param revision: of :func:`scratch_database`, like ``named``.
@@ -203,6 +202,19 @@ def _drop(kind: str, url: str) -> None:
     with _admin_connection(admin) as connection:
         force = " WITH (FORCE)" if kind == "postgresql" else ""
         connection.exec_driver_sql(f"DROP DATABASE {sqlalchemy.make_url(url).database}{force}")
+
+
+_UNTIL_EXIT = contextlib.ExitStack()
+atexit.register(_UNTIL_EXIT.close)
+
+
+def until_exit(made: contextlib.AbstractContextManager[T]) -> T:
+    """Enter a context that is left when the process ends.
+
+    It is held here too: a child that multiprocessing forks forgets what is to be done at its end (Python
+    3.13), and would leave each context that nothing else refers to: that of its parent.
+    """
+    return _UNTIL_EXIT.enter_context(made)
 
 
 @functools.cache

@@ -1,6 +1,5 @@
 """Several server processes on one database, and clients that send at the same moment over HTTP."""
 
-import atexit
 import contextlib
 import sys
 import threading
@@ -14,7 +13,7 @@ from placement.db import invariants
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support.client import HANGS_S, VERSION, Answer, Client
-from tests.support.databases import scratch_database
+from tests.support.databases import scratch_database, until_exit
 from tests.support.effort import in_one_process
 from tests.support.processes import Process, answers, free_ports, public_folder
 from tests.support.service import empty
@@ -159,6 +158,4 @@ def emptied_arena(kind: str) -> Iterator[Arena]:
 
 @cache
 def _standing_arena(kind: str) -> Arena:
-    stack = contextlib.ExitStack()
-    atexit.register(stack.close)
-    return stack.enter_context(arena(kind, options="[insight]\nenabled = true"))
+    return until_exit(arena(kind, options="[insight]\nenabled = true"))

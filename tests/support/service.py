@@ -24,7 +24,7 @@ from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.db.statements import CompiledStatement
 from tests.support.client import VERSION, Answer
-from tests.support.databases import scratch_database
+from tests.support.databases import scratch_database, until_exit
 
 
 def database_url(kind: str = "sqlite") -> str:
@@ -39,9 +39,7 @@ def database(kind: str = "sqlite") -> Database:
 
 @cache
 def _database_url(kind: str) -> str:
-    scratch = scratch_database(kind, schema.HEAD, named=True)
-    atexit.register(scratch.__exit__, None, None, None)
-    return scratch.__enter__()
+    return until_exit(scratch_database(kind, schema.HEAD, named=True))
 
 
 @cache
