@@ -2,10 +2,10 @@
 
     python -m benchmarks.shared [--database mysql] [--cloud flat-10k-busy] [--rounds 20] [--against CHECKOUT]
 
-For each question the processor time of the service and of its connections in the database, in milliseconds, the
-median of some rounds: after nothing, and after what a claim of the other service writes. With another checkout of
-this service, both ask in turns; its processes have no other packages than this one. The time of the database is
-read from /proc, so the server is on this machine.
+For each question the processor time of the service and of its connections in the database, in milliseconds,
+the median of some rounds: after nothing, and after what a claim of the other service writes. With another
+checkout of this service both ask in turns; its processes have no other packages than this one. The time of
+the database is read from /proc, so the server is on this machine.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from sqlalchemy import Connection, create_engine, make_url, text
 
@@ -222,7 +222,9 @@ def main() -> int:
     parser.add_argument("--database", choices=("mysql", "postgresql", "sqlite"), default="mysql")
     parser.add_argument("--cloud", default="flat-10k-busy")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--against", type=Path, help="another checkout, asked in turns with this one")
+    parser.add_argument(
+        "--against", type=Path, help="another checkout, asked in turns with this one"
+    )
     parser.add_argument("--loaded", help="the URL of a database that has the cloud and is shared")
     parser.add_argument("--answer", help=argparse.SUPPRESS)
     options = parser.parse_args()

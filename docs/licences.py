@@ -49,8 +49,8 @@ NOTES = {
 HEAD = """Licences
 ========
 
-The service has the Apache License 2.0. The packages that it needs have licences of their own, with the names of SPDX.
-``python -m docs.licences`` writes this page from the metadata of the packages.
+The service has the Apache License 2.0. The packages that it needs have licences of their own, which SPDX
+names so. ``python -m docs.licences`` writes this page from the metadata of the packages.
 
 What an installation from ``requirements.lock`` has: the container, and with uWSGI the Debian package.
 

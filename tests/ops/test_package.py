@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -15,6 +17,7 @@ from tests.support.processes import lacking, ran, require_program
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_SHIPPED = {".gitignore"}
+BILL = ROOT / ".venv-bill"
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,8 @@ def package(folder: Path, umask: int = 0o022, **environment: str) -> str:
     done = ran(
         [sys.executable, ROOT / "tools" / "package", folder],
         umask=umask,
-        env={**os.environ, **environment},
+        # Without the writer of the bill all else is tested.
+        env={**os.environ, **({} if BILL.exists() else {"PLACEMENT_NO_BILL": "1"}), **environment},
         cwd=folder,
     )
     assert done.returncode == 0, done.stderr
@@ -58,7 +62,7 @@ def test_packages_are_the_same_bytes_again(packages: tuple[Path, set[str]], tmp_
 
 def test_bill_of_materials_names_what_is_installed(packages: tuple[Path, set[str]]) -> None:
     """Every line of ``requirements.lock``, with its version and hashes."""
-    if not (ROOT / ".venv-bill").exists():
+    if not BILL.exists():
         lacking("cyclonedx-bom")
     (bill,) = packages[0].glob("*.cdx.json")
     said = json.loads(bill.read_text())
@@ -71,6 +75,17 @@ def test_bill_of_materials_names_what_is_installed(packages: tuple[Path, set[str
     assert said["metadata"]["component"]["version"] == VERSION
     assert {(each["name"], each["version"]) for each in said["components"]} == set(locked)
     assert all(each["externalReferences"][0]["hashes"] for each in said["components"])
+
+
+def test_nothing_is_made_without_a_bill(tmp_path: Path) -> None:
+    """In a checkout that has no writer of it: a release without one would not be noticed."""
+    shutil.copytree(ROOT / "tools", tmp_path / "tools")
+    command = [sys.executable, tmp_path / "tools" / "package", tmp_path / "dist"]
+    variables = {name: text for name, text in os.environ.items() if name != "PLACEMENT_NO_BILL"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=variables)
+    assert done.returncode == 1
+    assert "No release without its bill of materials" in done.stderr
+    assert not (tmp_path / "dist").exists()
 
 
 def test_wheel_has_every_file_of_the_package(packages: tuple[Path, set[str]]) -> None:
