@@ -138,7 +138,7 @@ class ExplorerApp extends HTMLElement {
     this.#refused = error instanceof Refusal && error.status === 403;
     if (!view.drawn) {
       refill(view, h("h1", {}, view.heading), errorNote(error, retry));
-      this.#say(this.#refused ? "Refused" : "No answer");
+      this.#say(error instanceof Refusal && !error.away ? "Refused" : "No answer");
       return;
     }
     this.#say("Out of date");

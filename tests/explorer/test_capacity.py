@@ -66,10 +66,30 @@ def test_drained_host_tells_who_would_be_homeless(visitor: Visitor) -> None:
     expect(row).to_contain_text("2 vGPUs")
     page.get_by_label("What if this host were drained?").fill("quiet")
     page.keyboard.press("Enter")
-    expect(page.locator(".verdict.could")).to_contain_text("Everybody on it would find a place")
+    expect(page.locator(".verdict.could")).to_contain_text("All its consumers would find a place")
     page.get_by_label("What if this host were drained?").fill("nobody")
     page.keyboard.press("Enter")
     expect(page.locator(".state-note")).to_contain_text("nobody")
+
+
+def test_drain_says_which_counts_were_cut(browser: Browser) -> None:
+    """A bound of ten placements is reached before the cloud is full."""
+    with open_stage(insight__work_factor=1) as stage:
+        fill(stage)
+        visitor = Visitor(browser.new_page(), stage.url)
+        visitor.come(f"#/capacity?resources=VCPU:1&drain={key('quiet')}")
+        told = stage.send(
+            "POST",
+            "/-/what-if",
+            {"changes": [{"drain": key("quiet")}], "query": "resources=VCPU:1"},
+        )
+        before, after = (told[when]["capacity"] for when in ("before", "after"))
+        assert not before["complete"]
+        assert not after["complete"]
+        expect(visitor.page.locator(".verdict")).to_contain_text(
+            f"at least {after['count']} would still fit, at least {before['count']} do now."
+        )
+        visitor.page.close()
 
 
 def test_outlook_counts_shapes_and_names_who_must_not_fail(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.explorer.stage import open_stage
+from tests.explorer.stage import key, open_stage
 from tests.explorer.test_access import violations
 from tests.support.browser import Visitor
 from tests.support.processes import lacking, ran, require_program
@@ -102,8 +102,15 @@ def test_empty_cloud_says_what_to_do(browser: Browser) -> None:
         expect(visitor.page.locator("code")).to_contain_text(f"--url {stage.url}")
         assert violations(visitor) == []
         visitor.go("#/owners")
-        expect(visitor.page.get_by_role("heading", name="Nobody uses anything")).to_be_visible()
+        expect(visitor.page.get_by_role("heading", name="Nothing is in use")).to_be_visible()
+        visitor.go("#/outlook")
+        expect(visitor.page.get_by_text("There is no host that could fail.")).to_be_visible()
+        visitor.go("#/tree")
+        expect(visitor.page.get_by_role("heading", name="The cloud is empty")).to_be_visible()
+        expect(visitor.page.get_by_text("Or choose")).to_be_hidden()
         stage.provider("bare")
+        visitor.go(f"#/tree/{key('bare')}")
+        expect(visitor.page.get_by_label("The tree").get_by_text("no inventory")).to_be_visible()
         visitor.go("#/cloud")
         expect(visitor.page.get_by_text("None of these providers has an inventory")).to_be_visible()
         assert violations(visitor) == []

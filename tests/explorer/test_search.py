@@ -59,6 +59,16 @@ def test_question_from_the_keyboard_is_drawn_on_the_tree_that_could_take_it(
     expect(card).to_contain_text("way 2 of 4")
 
 
+@pytest.mark.parametrize("width", [1600, 1024, 360])
+def test_candidate_is_drawn_within_its_card(visitor: Visitor, width: int) -> None:
+    """Three boxes beside one another need more than a card has at 1,024 px; below one another they fit."""
+    visitor.page.set_viewport_size({"width": width, "height": 900})
+    visitor.come("#/search?resources=MEMORY_MB:1024&resources_CARD=VGPU:1&group_policy=none")
+    body = visitor.page.locator(".candidate-body").first
+    expect(body.get_by_text("numa0", exact=True)).to_be_visible()
+    assert body.evaluate("it => it.scrollWidth <= it.clientWidth")
+
+
 def test_groups_with_rules_reach_the_address_and_come_back_from_it(visitor: Visitor) -> None:
     visitor.come(f"#/search?resources=MEMORY_MB:1024&member_of={RACK}")
     page = visitor.page

@@ -138,6 +138,7 @@
  * @property {Outcome} before
  * @property {Outcome} after
  * @property {Homeless[]} homeless
+ * @property {boolean} complete all changes were tried
  *
  * @typedef {object} History of a shape
  * @property {{at: string, count: number}[]} records oldest first

@@ -5,19 +5,25 @@ import { amounts, count, counted, total } from "../model/units.js";
 import { address } from "../router.js";
 
 /** @typedef {import("../model/types.js").WhatIf} WhatIf */
+/** @typedef {import("../model/types.js").Outcome} Outcome */
+
+/** @param {Outcome} outcome */
+function howMany({ capacity: { count: number, complete } }) {
+  return [complete ? "" : "at least ", h("b", {}, count(number))];
+}
 
 /**
  * @param {{uuid: string, name: string}} host
  * @param {WhatIf} outcome
  */
-export function drainResult({ uuid, name }, { before, after, homeless }) {
-  return h("section", { class: homeless.length ? "verdict cannot" : "verdict could" },
+export function drainResult({ uuid, name }, { before, after, homeless, complete }) {
+  return h("section", { class: homeless.length || !complete ? "verdict cannot" : "verdict could" },
     h("h2", {}, "If ", h("a", { href: address("tree", uuid) }, name), " were drained"),
     h("p", {}, homeless.length
       ? `${counted(homeless.length, "consumer")} would find no place.`
-      : "Everybody on it would find a place elsewhere."),
-    h("p", {}, "Of this request ", h("b", {}, count(after.capacity.count)), " would still fit, ",
-      h("b", {}, count(before.capacity.count)), " do now."),
+      : complete ? "All its consumers would find a place elsewhere." : "No consumer without a place was found.",
+    complete ? "" : " Not all were tried: the time or the bound of work was over."),
+    h("p", {}, "Of this request ", howMany(after), " would still fit, ", howMany(before), " do now."),
     homeless.length > 0 && h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Homeless" }, h("table", {},
       h("thead", {}, h("tr", {}, ["Consumer", "Type", "Project", "Holds", "Kept out by"].map(
         (title) => h("th", { scope: "col" }, title)))),

@@ -41,6 +41,7 @@ export function providerBox(provider, look = {}) {
     h("header", {}, providerName(provider, `${look.key ?? ""}${provider.uuid}`),
       groups.map((suffix) => h("span.group-tag", {}, suffix || "request"))),
     !quiet && names.map((name) => bar(name, provider, asked)),
+    !look.brief && !names.length && h("p.calm", {}, "no inventory"),
     held && h("p.held", {}, `holds ${amounts(held)}`),
     !look.brief && properties(provider),
     look.more?.(provider));

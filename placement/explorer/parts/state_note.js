@@ -1,6 +1,6 @@
 /** What a view shows without data: loading, empty, refused, away, wrong. */
 
-import { Refusal } from "../api.js";
+import { ROOT, Refusal } from "../api.js";
 import { h } from "../dom.js";
 
 /**
@@ -19,6 +19,13 @@ export function stateNote(mark, title, body, kind = "") {
 export function loadingNote(text) {
   return h("div.state-note.loading", { role: "status" },
     h("span.spinner", { "aria-hidden": "true" }), h("div", {}, h("p", {}, text)));
+}
+
+/** No provider has been made, and how a trial gets some. */
+export function emptyCloud() {
+  return stateNote("◌", "The cloud is empty", [
+    "No resource provider has been made yet. In a trial, load the example cloud:",
+    h("code", {}, `.venv/bin/python examples/boot_cloud.py --url ${ROOT.href.replace(/\/$/, "")}`)]);
 }
 
 /**

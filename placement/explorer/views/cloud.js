@@ -1,13 +1,12 @@
 /** The cloud: capacity by class, every tree as a cell, the fullest trees, and those over capacity. */
 
-import { ROOT } from "../api.js";
 import { breathe, h, refill } from "../dom.js";
 import { cloud } from "../model/cloud.js";
 import { ratioOf } from "../model/forest.js";
 import { LEVELS, OVER, level, ratio } from "../model/fullness.js";
 import { amount, amountOf, count, counted, label, percent, sortClasses, together } from "../model/units.js";
 import { providerName } from "../parts/provider_menu.js";
-import { loadingNote, stateNote } from "../parts/state_note.js";
+import { emptyCloud, loadingNote } from "../parts/state_note.js";
 import { fillBar, track } from "../parts/fill_bar.js";
 import { TreeGrid } from "../parts/tree_grid.js";
 import { address, go } from "../router.js";
@@ -66,9 +65,7 @@ export class CloudView extends View {
   *#parts() {
     const all = cloud().rows;
     if (cloud().whole && !all.length) {
-      yield () => refill(this, h("h1", {}, "Cloud"), stateNote("◌", "The cloud is empty", [
-        "No resource provider has been made yet. In a trial, load the example cloud:",
-        h("code", {}, `.venv/bin/python examples/boot_cloud.py --url ${ROOT.href.replace(/\/$/, "")}`)]));
+      yield () => refill(this, h("h1", {}, "Cloud"), emptyCloud());
       return;
     }
     if (!this.#grid.isConnected) yield () => this.#lay();
@@ -166,7 +163,7 @@ export class CloudView extends View {
     if (active) return;
     refill(this.#tools,
       h("div", {}, h("label", { for: "filter-name" }, "Name"), name),
-      this.#choice("class", "Colour by", "the fullest class", classes, label),
+      this.#choice("class", "Colour by", "fullest class", classes, label),
       this.#choice("trait", "Trait", "any", traits),
       this.#choice("aggregate", "Aggregate", "any", [...aggregates.keys()],
         (uuid) => aggregates.get(uuid) ?? uuid),

@@ -54,7 +54,7 @@ export class OutlookView extends View {
       h("div.tabs", { role: "navigation", "aria-label": "What fails" }, Object.entries(LEVELS).map(
         ([name, title]) => h("a", { href: address("outlook", "", { level: name }), "data-key": `level ${name}`,
           "aria-current": name === level ? "page" : null }, title))),
-      h("p", { "data-summary": true }, `${count(told.survivable)} of ${counted(told.tried, failing)} may fail: all `
+      h("p", { "data-summary": true }, told.places === 0 ? `There is no ${failing} that could fail.` : `${count(told.survivable)} of ${counted(told.tried, failing)} may fail: all `
         + "consumers would find another place."
         + (told.complete ? "" : ` Of ${count(told.places)} these were tried in the time.`)),
       h("p.calm", {}, `As of ${timeOfDay(Date.now())}. `,

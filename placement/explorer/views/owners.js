@@ -69,7 +69,7 @@ export class OwnersView extends View {
       h("div.tabs", { role: "navigation", "aria-label": "By" }, KINDS.map(([name, title]) => h("a", {
         href: address("owners", "", { by: name }), "data-key": `by ${name}`,
         "aria-current": name === kind ? "page" : null }, title))),
-      rows.length ? ownerTable(kind, rows) : stateNote("◌", "Nobody uses anything", [
+      rows.length ? ownerTable(kind, rows) : stateNote("◌", "Nothing is in use", [
         "There are no allocations."]));
   }
 

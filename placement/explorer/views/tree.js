@@ -8,7 +8,7 @@ import { amounts, count, counted } from "../model/units.js";
 import { consumerTable } from "../parts/consumer_table.js";
 import { growingTree, providerBox } from "../parts/provider_box.js";
 import { menuButton } from "../parts/provider_menu.js";
-import { stateNote } from "../parts/state_note.js";
+import { emptyCloud, stateNote } from "../parts/state_note.js";
 import { address, go } from "../router.js";
 import { View } from "./view.js";
 
@@ -98,7 +98,8 @@ export class TreeView extends View {
         rows.length ? "Names are compared exactly. These trees have a part of it in a name:"
           : "Nor has any a part of it in its name."]),
       !name && h("p.calm", {}, "Type the name or UUID of a provider into the box above; the key ",
-        h("kbd", {}, "/"), " leads to it. Or choose:"),
+        h("kbd", {}, "/"), " leads to it.", rows.length > 0 && " Or choose:"),
+      !cloud().rows.length && emptyCloud(),
       !name && last.length > 0 && h("section.panel.choices", { "aria-label": "Seen last" },
         h("h2", {}, "Seen last"), treeLinks(last)),
       rows.length > 0 && h("section.panel.choices", { "aria-label": "Trees" }, h("h2", {}, "Trees"),
