@@ -29,10 +29,11 @@ SETTINGS = {
 
 
 @contextmanager
-def scratch(kind: str, administration: str | None = None) -> Iterator[str]:
+def scratch(kind: str, administration: str | None = None, name: str = "bench") -> Iterator[str]:
     """Make an empty database of that kind; yield its SQLAlchemy URL; drop it.
 
     :param administration: URL that may create databases; the local server's by default.
+    :param name: part of its name, for a process that makes several.
     """
     if kind == "sqlite":
         directory = tempfile.mkdtemp(prefix="placement-bench-")
@@ -42,7 +43,7 @@ def scratch(kind: str, administration: str | None = None) -> Iterator[str]:
             shutil.rmtree(directory, ignore_errors=True)
         return
     url = with_default_driver(make_url(administration or ADMINISTRATION[kind]))
-    name = f"placement_bench_{os.getpid()}"
+    name = f"placement_{name}_{os.getpid()}"
     _administer(url, f"DROP DATABASE IF EXISTS {name}")
     _administer(url, f"CREATE DATABASE {name}")
     try:

@@ -10,6 +10,7 @@ from typing import Any
 
 import os_resource_classes
 from sqlalchemy import (
+    ColumnElement,
     Float,
     Label,
     Select,
@@ -363,10 +364,20 @@ def _repair_roots(tx: Transaction) -> int:
 _groups, _members = models.consumer_groups, models.consumer_group_members
 _in_aggregate, _aggregates = models.resource_provider_aggregates, models.placement_aggregates
 _root_of = func.coalesce(_providers.c.root_provider_id, _providers.c.id)
-_shares = exists().where(
-    models.resource_provider_traits.c.resource_provider_id == _providers.c.id,
-    models.resource_provider_traits.c.trait_id == models.traits.c.id,
-    models.traits.c.name == "MISC_SHARES_VIA_AGGREGATE",
+
+
+def _shares(provider_id: ColumnElement[int]) -> ColumnElement[bool]:
+    has = models.resource_provider_traits.c
+    return exists().where(
+        has.resource_provider_id == provider_id,
+        has.trait_id == models.traits.c.id,
+        models.traits.c.name == "MISC_SHARES_VIA_AGGREGATE",
+    )
+
+
+_others = _allocations.alias("of_member")
+_has_own = exists().where(
+    _others.c.consumer_id == _consumers.c.uuid, ~_shares(_others.c.resource_provider_id)
 )
 _placed = (
     select(_members.c.group_id, _members.c.consumer_id, _root_of.label("root"))
@@ -374,7 +385,8 @@ _placed = (
     .join(_consumers, _consumers.c.id == _members.c.consumer_id)
     .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
     .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
-    .where(~_shares)
+    # What shares counts only for a member that has nothing else.
+    .where(or_(~_shares(_providers.c.id), ~_has_own))
     .subquery()
 )
 _trees_in = (

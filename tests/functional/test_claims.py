@@ -257,3 +257,33 @@ def test_what_changes_after_the_choice_is_chosen_again(
 
     assert set(chosen) == set(hosts)
     assert granted == [chosen[1]]
+
+
+def test_a_sharing_provider_counts_for_members_that_have_nothing_else(service: Service) -> None:
+    """For claims and ``db check`` alike: members that are apart share a disk if they have hosts too."""
+    world, rack = World(service), new_uuid()
+    sharing = ["MISC_SHARES_VIA_AGGREGATE"]
+    pool = world.provider(inventory={"DISK_GB": 9}, traits=sharing, aggregates=[rack])
+    hosts = [world.provider(inventory={"VCPU": 2}, aggregates=[rack]) for _ in range(2)]
+    both = {"groups": ["g"], "query": "resources=VCPU:1,DISK_GB:1"}
+    alone = {"groups": ["h"], "query": "resources=DISK_GB:1"}
+    rules = next(each for each in invariants.INVARIANTS if "keep their rules" in each.name)
+
+    def broken() -> int:
+        return service.db.snapshot(lambda tx: invariants.examine(tx, rules)).count
+
+    assert sorted(
+        roots(place(service, claim(**both), claim(**both), groups={"g": {"rule": "apart"}}))
+    ) == (sorted(hosts))
+    assert (
+        place(service, claim(**alone), claim(**alone), groups={"h": {"rule": "apart"}}).status_int
+        == 409
+    )
+    two = [claim(**alone), claim(1, groups=["h"])]
+    assert place(service, *two, groups={"h": {"rule": "apart"}}).status_int == 200
+    assert broken() == 0
+
+    world.claim({pool: {"DISK_GB": 1}}, two[1]["consumer_uuid"], generation=1)
+
+    assert service.request("GET", "/-/groups/h").json["kept"] is False
+    assert broken() == 1
