@@ -62,17 +62,14 @@ class Together(Generic[Q, A]):
             waits, self._is_busy = self._is_busy, True
             if waits:
                 self._waiting.append(mine)
-        if not waits:
-            try:
-                return alone()
-            finally:
-                self._pass_on()
-        if not mine.woken.wait(PATIENCE_S):
+        if waits and not mine.woken.wait(PATIENCE_S):
             if self._has_withdrawn(mine):
                 return alone()
             mine.woken.wait()
-        if mine.led:
+        if not waits or mine.led:
             try:
+                if len(mine.led) < 2:
+                    return alone()
                 _answer_all(mine.led, together)
             finally:
                 self._pass_on()
@@ -101,7 +98,7 @@ def _answer_all(
     led: Sequence[_Asked[Q, A]], together: Callable[[Sequence[Q]], Sequence[A] | None]
 ) -> None:
     try:
-        answers = together([each.question for each in led]) if len(led) > 1 else None
+        answers = together([each.question for each in led])
         for each, answer in zip(led, answers or (), strict=answers is not None):
             each.answer = answer
     except errors.OutcomeUnknown:

@@ -83,7 +83,8 @@ class _Edition:
     """A cloud, how later changes will be noticed, and how many read it: it changes in place if none does.
 
     ``number``: of the refresh that last found it up to date. ``total``: of the log. ``signs``: of a cloud
-    that was read during a coexistence. ``shown_s``: when it was up to date, by the monotonic clock.
+    that was read during a coexistence. ``shown_s``: when it was last known to be up to date, by the
+    monotonic clock.
     """
 
     cloud: Cloud

@@ -1,7 +1,9 @@
 """Claims decided here: what is stored and what is kept, on each kind of database (specification 09)."""
 
 import itertools
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,11 +12,13 @@ from sqlalchemy import delete, update
 
 from placement import errors
 from placement.claims import service as claims
+from placement.claims import together
 from placement.db import coexistence_rows, invariants, models
 from placement.db.database import Database
 from placement.handlers import search_bounds
 from placement.objects import holds
 from tests.support.databases import KINDS
+from tests.support.processes import PATIENCE, wait_until
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
 
@@ -146,7 +150,7 @@ def test_whoever_is_always_overtaken_is_told_so_at_the_deadline(
 ) -> None:
     """503 with Retry-After, and nothing is written. Each look at the clock takes a tenth of a second."""
 
-    def lose(*_: Any, **__: Any) -> None:
+    def lose(*_: Any) -> None:
         raise claims._Overtaken
 
     World(service).provider(inventory={"VCPU": 4})
@@ -287,3 +291,103 @@ def test_a_sharing_provider_counts_for_members_that_have_nothing_else(service: S
 
     assert service.request("GET", "/-/groups/h").json["kept"] is False
     assert broken() == 1
+
+
+def at_once(
+    service: Service, monkeypatch: pytest.MonkeyPatch, asked: Sequence[Any]
+) -> tuple[list[webob.Response], list[int]]:
+    """Send claims that all arrive while a first one is placed.
+
+    :returns: the answers, and how many claims were tried together each time.
+    """
+    hangs_s, sizes = 30.0 * PATIENCE, []
+    first_may_go_on, write, place_together = threading.Event(), claims._write, claims._place_together
+
+    def wait(*args: Any) -> Any:
+        assert first_may_go_on.wait(hangs_s)
+        return write(*args)
+
+    def count(placing: Any, work: Any, orders: Any) -> Any:
+        sizes.append(len(orders))
+        return place_together(placing, work, orders)
+
+    monkeypatch.setattr(together, "PATIENCE_S", hangs_s)
+    monkeypatch.setattr(claims, "_write", wait)
+    monkeypatch.setattr(claims, "_place_together", count)
+    with ThreadPoolExecutor(len(asked) + 1) as threads:
+        first = threads.submit(place, service, claim(1))
+        wait_until("the first is placed", lambda: any(map(_is_busy, list(claims._DESKS.values()))))
+        others = [threads.submit(place, service, each) for each in asked]
+        wait_until("the others wait", lambda: _waiting() == len(asked))
+        first_may_go_on.set()
+        assert first.result(hangs_s).status_int == 200
+        return [each.result(hangs_s) for each in others], sizes
+
+
+def _is_busy(desk: Any) -> bool:
+    return any(meeting._is_busy for meeting in list(desk.meetings.values()))
+
+
+def _waiting() -> int:
+    desks = list(claims._DESKS.values())
+    return sum(len(meeting._waiting) for desk in desks for meeting in list(desk.meetings.values()))
+
+
+def test_claims_that_arrive_at_once_are_placed_together(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has its own answer."""
+    world = World(service)
+    hosts = [world.provider(inventory={"VCPU": 3}) for _ in range(3)]
+    in_tree = f"resources=VCPU:2&in_tree={hosts[1]}"
+    asked = [claim(), claim(), claim(query=in_tree), claim(1)]
+
+    answers, sizes = at_once(service, monkeypatch, asked)
+
+    assert sizes == [4]
+    assert roots(answers[2]) == [hosts[1]]
+    for each, answer in zip(asked, answers, strict=True):
+        (granted,) = answer.json["claims"]
+        assert granted["consumer_uuid"] == each["consumer_uuid"]
+        held = allocations(service, each["consumer_uuid"])
+        assert {uuid: found["resources"] for uuid, found in held.items()} == {
+            uuid: found["resources"] for uuid, found in granted["allocations"].items()
+        }
+
+
+def test_what_cannot_be_placed_together_is_placed_alone(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one consumer claimed twice one is granted; what is refused says why, and refuses no other."""
+    world = World(service)
+    for _ in range(3):
+        world.provider(inventory={"VCPU": 3})
+    existing, twice, fits, large = claim(1), claim(1), claim(1), claim(4)
+    assert place(service, existing).status_int == 200
+
+    answers, sizes = at_once(service, monkeypatch, [existing, twice, dict(twice), fits, large])
+
+    assert sizes == [5]
+    statuses = [answer.status_int for answer in answers]
+    assert sorted(statuses[1:3]) == [200, 409]
+    assert (statuses[0], statuses[3], statuses[4]) == (409, 200, 409)
+    assert answers[0].json["errors"][0]["code"] == "placement.concurrent_update"
+    refused = answers[4].json["errors"][0]
+    assert (refused["code"], refused["exact"]) == ("placement.no_candidate", True)
+    assert refused["claim"] == {"number": 0, "consumer_uuid": large["consumer_uuid"]}
+
+
+def test_what_another_process_has_written_just_now_counts(service: Service) -> None:
+    """A picture may be a little old: what it says is checked, and no refusal is by it."""
+    other = Service(service.conf, Database(service.db.engine))
+    world = World(other)
+    hosts = [world.provider(inventory={"VCPU": 2}) for _ in range(2)]
+    first, second, third = claim(), claim(), claim()
+
+    taken = [*roots(place(service, first)), *roots(place(other, second))]
+    assert sorted(taken) == sorted(hosts)
+    assert place(service, third).status_int == 409
+    world.release(second["consumer_uuid"])
+    assert roots(place(service, third)) == [taken[1]]
+    new = world.provider(inventory={"VCPU": 2})
+    assert roots(place(service, claim())) == [new]

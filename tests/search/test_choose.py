@@ -64,18 +64,19 @@ def drawn(draw: Random) -> Case:
         for _ in range(draw.randint(1, 3))
     ]
     kinds = [(draw.randint(1, 2), draw.randint(1, 3)) for _ in range(2)]
+    names = draw.choice(["", "gh", "gh"])
     asked = [
-        Asked(*draw.choice(kinds), tuple(name for name in "gh" if draw.random() < 0.4))
+        Asked(*draw.choice(kinds), tuple(name for name in names if draw.random() < 0.4))
         for _ in range(draw.randint(1, 5))
     ]
     rules = {
         name: GroupRule(
             draw.choice(["apart", "together"]), draw.randint(1, 2), draw.choice([(), RACKS])
         )
-        for name in "gh"
+        for name in names
     }
     members = {
-        name: [draw.randrange(len(hosts)) for _ in range(draw.choice([0, 0, 1]))] for name in "gh"
+        name: [draw.randrange(len(hosts)) for _ in range(draw.choice([0, 0, 1]))] for name in names
     }
     return Case(hosts, asked, rules, members)
 
@@ -103,7 +104,9 @@ def cloud_of(case: Case) -> Cloud:
     return cloud
 
 
-def chosen(case: Case, draw: Random, work: Work | None = None) -> Sequence[Place] | Refusal:
+def chosen(
+    case: Case, draw: Random, work: Work | None = None, *, in_one_order: bool = False
+) -> Sequence[Place] | Refusal:
     requests = {
         (asked.memory, asked.processors): CandidateRequest(
             (Group("", {MEMORY: asked.memory}), Group("_1", {PROCESSORS: asked.processors}))
@@ -119,7 +122,16 @@ def chosen(case: Case, draw: Random, work: Work | None = None) -> Sequence[Place
         for name, rule in case.rules.items()
     }
     strategy = draw.choice(["any", "spread", "pack"])
-    return choose(cloud_of(case), NameSets(), wishes, groups, strategy, work or Work(), draw)
+    return choose(
+        cloud_of(case),
+        NameSets(),
+        wishes,
+        groups,
+        strategy,
+        work or Work(),
+        draw,
+        in_one_order=in_one_order,
+    )
 
 
 Assignment = Sequence[tuple[int, int]]
@@ -166,6 +178,15 @@ def fits(case: Case) -> bool:
     return any(is_sound(case, each) for each in product(places, repeat=len(case.asked)))
 
 
+def require_sound(case: Case, found: Sequence[Place]) -> None:
+    uuids = cloud_of(case).uuids
+    assignment = [
+        tuple(map(int, str(uuids[place.mappings["_1"][0]]).split("-"))) for place in found
+    ]
+    assert is_sound(case, [(host, node) for host, node in assignment])
+    assert [uuids[place.root] for place in found] == [uuid_of(host) for host, _ in assignment]
+
+
 @seeds(300)
 def test_places_are_found_exactly_where_there_are_some(draw: Random) -> None:
     """What is chosen fits and keeps the rules; a refusal is exact, and no assignment exists."""
@@ -177,12 +198,20 @@ def test_places_are_found_exactly_where_there_are_some(draw: Random) -> None:
         assert found.exact
         assert not fits(case)
     else:
-        uuids = cloud_of(case).uuids
-        assignment = [
-            tuple(map(int, str(uuids[place.mappings["_1"][0]]).split("-"))) for place in found
-        ]
-        assert is_sound(case, [(host, node) for host, node in assignment])
-        assert [uuids[place.root] for place in found] == [uuid_of(host) for host, _ in assignment]
+        require_sound(case, found)
+
+
+@seeds(60)
+def test_places_in_one_order_are_sound(draw: Random) -> None:
+    """A refusal without a further try is certain only where nothing fits."""
+    case = drawn(draw)
+
+    found = chosen(case, draw, in_one_order=True)
+
+    if not isinstance(found, Refusal):
+        require_sound(case, found)
+    elif found.exact:
+        assert not fits(case)
 
 
 @seeds(60)

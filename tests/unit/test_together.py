@@ -1,0 +1,139 @@
+"""What waits is answered together, and nothing waits for long (placement.claims.together)."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from placement import errors
+from placement.claims import together
+from placement.claims.together import Together
+from tests.support.processes import PATIENCE, wait_until
+
+HANGS_S = 30.0 * PATIENCE
+
+
+class Meeting:
+    """Questions that are numbers; a first one is being answered until ``first_may_end``."""
+
+    def __init__(self, answer_all: Callable[[Sequence[int]], Sequence[str] | None]) -> None:
+        self.first_may_end = threading.Event()
+        self.asked_together: list[Sequence[int]] = []
+        self._answer_all = answer_all
+        self._threads = ThreadPoolExecutor(8)
+        self.together = Together[int, str]()
+        self.first = self.ask(0, self._answer_first)
+
+    def ask(self, number: int, alone: Callable[[], str] | None = None) -> Future[str]:
+        """Ask in a thread of its own, and return when it waits or has its answer."""
+        waiting = self.together._waiting
+        found = self._threads.submit(
+            self.together.answer, number, alone or (lambda: f"{number} alone"), self._all
+        )
+        wait_until(
+            "the question is there",
+            lambda: found.done() or self._is_answered_first(number) or number in _numbers(waiting),
+        )
+        return found
+
+    def _is_answered_first(self, number: int) -> bool:
+        return number == 0 and self.together._is_busy
+
+    def _answer_first(self) -> str:
+        assert self.first_may_end.wait(HANGS_S)
+        return "first"
+
+    def _all(self, numbers: Sequence[int]) -> Sequence[str] | None:
+        self.asked_together.append(numbers)
+        return self._answer_all(numbers)
+
+
+def _numbers(waiting: Sequence[together._Asked[int, str]]) -> list[int]:
+    return [each.question for each in tuple(waiting)]
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing goes alone because the machine is busy."""
+    monkeypatch.setattr(together, "PATIENCE_S", HANGS_S)
+
+
+def answered(found: Sequence[Future[str]]) -> list[str]:
+    return [each.result(HANGS_S) for each in found]
+
+
+def test_what_waits_is_answered_together() -> None:
+    meeting = Meeting(lambda numbers: [f"{number} of {len(numbers)}" for number in numbers])
+    waiting = [meeting.ask(number) for number in (1, 2, 3)]
+
+    meeting.first_may_end.set()
+
+    assert answered([meeting.first, *waiting]) == ["first", "1 of 3", "2 of 3", "3 of 3"]
+    assert meeting.asked_together == [[1, 2, 3]]
+    assert meeting.ask(4).result(HANGS_S) == "4 alone"
+
+
+def test_what_cannot_be_answered_together_is_answered_alone() -> None:
+    meeting = Meeting(lambda numbers: None)
+    waiting = [meeting.ask(number) for number in (1, 2)]
+
+    meeting.first_may_end.set()
+
+    assert answered(waiting) == ["1 alone", "2 alone"]
+    assert meeting.ask(3).result(HANGS_S) == "3 alone"
+
+
+def test_an_unknown_outcome_is_that_of_all() -> None:
+    """Asked again, a claim would be refused for what it may have got itself."""
+
+    def lose(numbers: Sequence[int]) -> Sequence[str]:
+        raise errors.OutcomeUnknown
+
+    meeting = Meeting(lose)
+    waiting = [meeting.ask(number) for number in (1, 2)]
+
+    meeting.first_may_end.set()
+
+    for each in waiting:
+        with pytest.raises(errors.OutcomeUnknown):
+            each.result(HANGS_S)
+    assert meeting.ask(3).result(HANGS_S) == "3 alone"
+
+
+def test_a_fault_of_the_thread_that_answers_leaves_the_others_alone() -> None:
+    def fail(numbers: Sequence[int]) -> Sequence[str]:
+        raise ZeroDivisionError
+
+    meeting = Meeting(fail)
+    first, second = [meeting.ask(number) for number in (1, 2)]
+
+    meeting.first_may_end.set()
+
+    with pytest.raises(ZeroDivisionError):
+        first.result(HANGS_S)
+    assert second.result(HANGS_S) == "2 alone"
+    assert meeting.ask(3).result(HANGS_S) == "3 alone"
+
+
+def test_nothing_waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that is being answered may wait for a lock."""
+    monkeypatch.setattr(together, "PATIENCE_S", 0.0)
+    meeting = Meeting(lambda numbers: None)
+
+    assert meeting.ask(1).result(HANGS_S) == "1 alone"
+
+    meeting.first_may_end.set()
+    assert meeting.first.result(HANGS_S) == "first"
+    assert meeting.asked_together == []
+
+
+def test_a_fault_of_the_first_lets_the_others_go_on() -> None:
+    meeting = Meeting(lambda numbers: [f"{number} of {len(numbers)}" for number in numbers])
+    meeting.first_may_end.set()
+    meeting.first.result(HANGS_S)
+
+    with pytest.raises(ZeroDivisionError):
+        meeting.together.answer(1, lambda: str(1 // 0), lambda numbers: None)
+
+    assert meeting.ask(2).result(HANGS_S) == "2 alone"
