@@ -12,6 +12,7 @@ repeats it, ``PLACEMENT_SAMPLES`` says how many.
 """
 
 import itertools
+import math
 import os
 import random
 import re
@@ -22,6 +23,7 @@ from typing import Any
 import pytest
 from sqlalchemy import or_, select, update
 
+from placement.claims import service as claims
 from placement.db import models, provider_rows
 from placement.objects import groups
 from tests.promise.scenes import (
@@ -73,6 +75,12 @@ class AlwaysFirst:
 
     def random(self) -> float:
         return 0.0
+
+
+@pytest.fixture(autouse=True)
+def fresh_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a picture is young enough to choose on must not depend on the clock: it never is."""
+    monkeypatch.setattr(claims, "AGE_S", 0.0)
 
 
 class Theatre:
@@ -141,6 +149,20 @@ def test_a_pair(place: Stage, scene: Scene, record_property: Any) -> None:
     switches = SWITCHES_OF_CLAIMS if scene in PAIRS_OF_CLAIMS else SWITCHES
     seen = {run.schedule for run in interleavings(theatre.play, switches)}
     record_property("runs", theatre.runs)
+    print(f"{scene.name} on {place.route}: {theatre.runs} runs, {len(seen)} interleavings")
+    assert theatre.runs >= 2
+
+
+@pytest.mark.parametrize("scene", PAIRS_OF_CLAIMS, ids=_named)
+def test_a_pair_on_old_pictures(
+    place: Stage, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claims are chosen first on what the process saw in the run before, as long ago as that may be."""
+    _leave_for_the_long_mode(place, scene, PAIRS_OF_CLAIMS)
+    monkeypatch.setattr(claims, "AGE_S", math.inf)
+    monkeypatch.setattr(claims, "CALM_S", -math.inf)
+    theatre = Theatre(place, scene)
+    seen = {run.schedule for run in interleavings(theatre.play, 1)}
     print(f"{scene.name} on {place.route}: {theatre.runs} runs, {len(seen)} interleavings")
     assert theatre.runs >= 2
 
