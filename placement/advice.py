@@ -1,41 +1,45 @@
 """One line instead of a traceback, for a failure that an operator can fix."""
 
+import difflib
 import re
-from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from oslo_config import cfg
 from oslo_log.log import LogConfigError
 from sqlalchemy import exc
+from sqlalchemy.engine import URL
 
-from placement.db import address, driver_errors
+from placement.conf import unknown
+from placement.db import address, driver_errors, refusals
 from placement.db.migrations import MigrationBlocked
 from placement.db.schema import SchemaError
 
-INVALID = re.compile(
-    r"Value for option (?P<name>\S+) from LocationInfo\(location=<.*?>, detail=(['\"])(?P<place>.*?)\2\)"
-    r" is not valid: (?P<reason>.*)",
-    re.DOTALL,
-)
-"""How oslo.config says it."""
+_CONNECTION = refusals.OPTION
+_FORM = "Write it as in postgresql://user:password@host/placement, mysql+pymysql://... or sqlite:////path."
+_DRIVERS = ("psycopg2", "pymysql", "MySQLdb")
+_FILES = ("ssl_ca", "ssl_cert", "ssl_key")
+"""Parameters of the URL that name files, which drivers of MySQL open without saying which one they lack."""
 
-REFUSALS: Mapping[driver_errors.Refusal, str] = {
-    "no_database": (
-        "The database {where} does not exist on its server ({reason}). Create it, or correct its name in"
-        " [placement_database]/connection."
-    ),
-    "no_login": (
-        "The database {where} does not let this user in ({reason}). Check user, password and name of the"
-        " database in [placement_database]/connection, and from which hosts the server lets the user log in."
-    ),
-    "no_file": (
-        "The file of the database {where} cannot be opened ({reason}). Check its path in"
-        " [placement_database]/connection, and that this user may write it and its directory."
-    ),
-    "other_file": (
-        "The file of the database {where} is not a database of SQLite ({reason}). Check its path in"
-        " [placement_database]/connection."
-    ),
+_NOT_VALID = re.compile(
+    r"^Value for option (?P<option>\S+)(?: from LocationInfo\(.*detail='(?P<place>.*?)'\))?"
+    r" is not valid: (?P<why>.*?)\.?$"
+)
+_NOT_A_LINE = re.compile(r": at (.+?:\d+), (.+?): ['\"N]")
+_LINES = {
+    "Section must be started before assignment": "an option stands before the first [section]",
+    "Invalid section (must end with ])": "the name of a section ends with ]",
+    "Empty section name": "a section has no name",
+    "No ':' or '=' found in assignment": "this is neither option = value nor a [section]",
+    "Unexpected continuation line": "a line that begins with a blank continues none",
+    "Key cannot be empty": "nothing stands before the =",
 }
+_VALUES = (
+    (re.compile(r"invalid literal for int\(\) with base 10: (.*)"), r"\1 is not a whole number"),
+    (re.compile(r"could not convert string to float: (.*)"), r"\1 is not a number"),
+    (re.compile(r"Unexpected boolean value (.*)"), r"\1 is neither true nor false"),
+)
+"""What the interpreter says of values, and what operators say."""
 
 
 class NotConfigured(Exception):
@@ -55,73 +59,96 @@ def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
     """Return what is wrong and what to do about it; None for an error that needs its traceback."""
     if isinstance(error, (SchemaError, MigrationBlocked, NotConfigured, LogConfigError)):
         return str(error)
+    if isinstance(error, cfg.RequiredOptError):
+        return _missing(error, conf)
     if isinstance(error, cfg.Error):
-        return _configuration(error, conf)
+        return _configuration(error)
     if isinstance(error, exc.ArgumentError):
-        return (
-            "[placement_database]/connection is not the URL of a database that this service supports "
-            f"({_first_line(error)}). Write it as in postgresql://user:password@host/placement."
-        )
+        return f"{_CONNECTION} is not the URL of a database: {_unusable(error)}. {_FORM}"
     if isinstance(error, ModuleNotFoundError):
-        return (
-            f"The driver of [placement_database]/connection is not installed: {error}. Install the "
-            "service with the extra postgresql, mysql or mysqlclient."
-        )
+        return _driver(error)
     if isinstance(error, OSError) and error.filename:
         return (
             f"{error.filename} cannot be opened: {error.strerror}. Check that its directory exists, "
             "and that this user may read or write it."
         )
+    if isinstance(error, (TypeError, OSError, exc.ProgrammingError)):
+        return _parameter(error, conf)
     error = driver_errors.cause(error)
-    return _database(error, conf) if isinstance(error, exc.DBAPIError) else None
+    return refusals.described(error, _url(conf)) if isinstance(error, exc.DBAPIError) else None
 
 
-def invalid(error: cfg.Error, group: str | None = None) -> str:
-    """Return which option has a value that it cannot have, where it is given, and why not."""
-    found = INVALID.fullmatch(str(error))
+class BadValue(NamedTuple):
+    """A value that an option does not take.
+
+    :param place: the file, variable or argument that has it; empty if the library does not tell.
+    :param why: in words, with a full stop.
+    """
+
+    place: str
+    option: str
+    why: str
+
+
+def of_value(error: cfg.Error) -> BadValue | None:
+    """Return what the library says of a value; None if the error is about something else."""
+    found = _NOT_VALID.match(" ".join(str(error).split()))
     if found is None:
-        return " ".join(str(error).split())
-    option = f"[{group}]/{found['name']}" if group else found["name"]
-    return f"{found['place']}: the value of {option} is not valid: {' '.join(found['reason'].split())}."
+        return None
+    why = found["why"]
+    for pattern, words in _VALUES:
+        why = pattern.sub(words, why)
+    return BadValue(found["place"] or "", found["option"], f"{why}.")
 
 
-def _configuration(error: cfg.Error, conf: cfg.ConfigOpts) -> str:
-    if not isinstance(error, cfg.RequiredOptError):
-        return invalid(error)
-    # It imports what most errors do not need, and other commands neither.
-    from placement.conf.unknown import given_elsewhere
+def _configuration(error: cfg.Error) -> str:
+    if isinstance(error, cfg.ConfigFileParseError) and (found := _NOT_A_LINE.search(str(error))):
+        # The line itself may have a password.
+        place, why = found.groups()
+        return f"{place}: {_LINES.get(why, why)}."
+    if bad := of_value(error):
+        return ": ".join(filter(None, bad))
+    return " ".join(str(error).split())
 
+
+def _missing(error: cfg.RequiredOptError, conf: cfg.ConfigOpts) -> str:
     group = error.group.name if isinstance(error.group, cfg.OptGroup) else "DEFAULT"
-    return (
-        f"{given_elsewhere(conf, group, error.opt_name)}{error}. Set it in the configuration file "
-        f"(--config-file), or in the environment as OS_{group.upper()}__{error.opt_name.upper()}."
+    hint = unknown.misplaced(conf, group, error.opt_name) or (
+        "Set it in the configuration file (--config-file), or in the environment as "
+        f"OS_{group.upper()}__{error.opt_name.upper()}."
     )
+    return f"[{group}]/{error.opt_name} is not set. {hint}"
 
 
-def _database(error: exc.DBAPIError, conf: cfg.ConfigOpts) -> str:
-    where = address.shown(address.parse(conf.placement_database.connection))
-    reason = _first_line(error.orig or error)
-    if driver_errors.is_read_only(error):
-        return (
-            f"The database {where} takes no writes ({reason}). Look for a file or directory that "
-            "this user may not write, a read-only server or replica, or a full disk. The schema is "
-            "at the last revision that was completed."
-        )
-    if refusal := driver_errors.refusal(error):
-        return REFUSALS[refusal].format(where=where, reason=reason)
-    if driver_errors.lacks_rights(error):
-        return (
-            f"The database {where} refused a statement ({reason}). Grant SELECT, INSERT, UPDATE and "
-            "DELETE on all its tables to this user; db sync must also be allowed to make them."
-        )
-    if driver_errors.is_disconnect(error):
-        return (
-            f"The database {where} cannot be reached ({reason}). Check that the server runs and "
-            "that host and port in [placement_database]/connection are right."
-        )
-    return f"The database {where} answered with an error: {reason}."
+def _unusable(error: exc.ArgumentError) -> str:
+    """Return why the text is not a URL of a database that the service supports."""
+    if isinstance(error, exc.NoSuchModuleError):
+        name = str(error).rpartition(":")[2]
+        return f"it begins with {name}, which is not a kind of database or a driver of one"
+    return str(error).rstrip(".")
 
 
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0].rstrip(".") if text else type(error).__name__
+def _driver(error: ModuleNotFoundError) -> str:
+    if error.name in _DRIVERS:
+        remedy = "Install the service with the extra postgresql, mysql or mysqlclient"
+    else:
+        remedy = "The service supports SQLite, psycopg2 for PostgreSQL, PyMySQL and mysqlclient for MariaDB"
+    return f"The driver of {_CONNECTION}, {error.name}, is not installed. {remedy}."
+
+
+def _url(conf: cfg.ConfigOpts) -> URL:
+    return address.parse(conf.placement_database.connection)
+
+
+def _parameter(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
+    """Return what is wrong with a parameter of the URL, if that is why the driver raised the error."""
+    url = _url(conf)
+    for name in _FILES:
+        if (path := url.query.get(name)) and not Path(str(path)).is_file():
+            return f"{path}, which {_CONNECTION} names as {name}, cannot be read."
+    named = re.findall(r"[\"'](\w+)[\"']", str(error))
+    if unknowns := [name for name in url.query if name in named]:
+        near = difflib.get_close_matches(unknowns[0], address.HARMLESS, 1)
+        hint = f"; did you mean {near[0]}?" if near else "."
+        return f"{_CONNECTION} has the parameter {unknowns[0]}, which its driver does not know{hint}"
+    return refusals.described(error, url) if isinstance(error, exc.DBAPIError) else None

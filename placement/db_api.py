@@ -12,7 +12,7 @@ from sqlalchemy import exc
 from sqlalchemy.engine import URL
 
 from placement import errors
-from placement.db import address, character_sets, deadlines, driver_errors
+from placement.db import address, character_sets, deadlines, driver_errors, refusals
 from placement.db.database import Database
 from placement.db.engine import make_engine
 
@@ -174,10 +174,7 @@ def _longest_attempt_s(options: Any) -> float:
 
 def may_become_reachable(error: BaseException) -> bool:
     """Tell whether another attempt to connect may succeed."""
-    cause = driver_errors.cause(error)
-    return driver_errors.is_disconnect(cause) and not (
-        driver_errors.is_refused(cause) or driver_errors.is_read_only(cause)
-    )
+    return refusals.passes(driver_errors.cause(error))
 
 
 def _with_parameters(connection: str, parameters: str) -> str:

@@ -1,6 +1,7 @@
 """placement-manage config check: the faults that a start would find (specification 06 section 6.1)."""
 
 import argparse
+import configparser
 import enum
 import logging
 import os
@@ -13,6 +14,7 @@ from oslo_config import cfg
 
 from placement import advice, db_api
 from placement.advice import NotConfigured
+from placement.conf import unknown
 from placement.db import coexistence_rows, driver_errors, schema
 from placement.db.database import Database
 from placement.objects import coexistence
@@ -66,12 +68,11 @@ def run(conf: cfg.ConfigOpts, before: str | None) -> int:
     """Print the findings about a configuration that has been read, and return the exit code."""
     # Imports here and below are slow, and other commands do not need them.
     from placement.client.connection import without_password
-    from placement.conf.unknown import files_read
 
     for library in ("keystonemiddleware", "keystoneauth"):
         # The findings say the same in one line.
         logging.getLogger(library).setLevel(logging.CRITICAL)
-    print(f"Checking {', '.join(files_read(conf)) or 'the environment alone'}", file=sys.stderr)
+    print(f"Checking {', '.join(unknown.files_read(conf)) or 'the environment alone'}", file=sys.stderr)
     counted = False
     for severity, text in findings(conf):
         fails = severity >= COUNTED[before]
@@ -85,7 +86,6 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     """Yield the findings; checks that an earlier finding makes impossible are left out."""
     # The whole service takes almost half of the start of placement-manage.
     from placement import deploy as application
-    from placement.conf.unknown import misspelt_sections, unknown_options
     from placement.objects.picture import Picture
     from placement.web import auth, judge
 
@@ -100,11 +100,10 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
         application.pipeline(conf, database, Picture(database))
     except Exception as error:
         failure = error
-    # Only now are the options of all libraries known.
+    # Only now are the options of all libraries known. Those that are misspelt come first: the others follow.
+    yield from ((Severity.FATAL, text) for text in unknown.misspelt_sections(conf))
+    yield from ((Severity.NOTE, text) for text in unknown.unknown_options(conf))
     malformed = list(_malformed(conf))
-    # A misspelt name comes first: that an option has no value may follow from it.
-    yield from ((Severity.FATAL, text) for text in misspelt_sections(conf))
-    yield from ((Severity.NOTE, text) for text in unknown_options(conf))
     yield from malformed
     if two := second_owner():
         yield Severity.NOTE, two
@@ -129,11 +128,18 @@ def _malformed(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
             try:
                 value = conf[name] if group is None else conf[group][name]
             except cfg.Error as error:
-                yield Severity.FATAL, advice.invalid(error, group or "DEFAULT")
+                yield Severity.FATAL, _bad_value(conf, group or "DEFAULT", name, error)
             else:
-                if value is None and (group, name) == ("placement_database", "connection"):
+                if not value and (group, name) == ("placement_database", "connection"):
                     missing = cfg.RequiredOptError(name, cfg.OptGroup("placement_database"))
                     yield Severity.FATAL, _text(missing, conf)
+
+
+def _bad_value(conf: cfg.ConfigOpts, group: str, name: str, error: cfg.Error) -> str:
+    bad = advice.of_value(error)
+    if bad is None:
+        return _text(error, conf)
+    return f"{unknown.place(conf, group, name) or bad.place}: [{group}]/{name}: {bad.why}"
 
 
 def _is_group(conf: cfg.ConfigOpts, name: str) -> bool:
@@ -145,9 +151,7 @@ def _is_group(conf: cfg.ConfigOpts, name: str) -> bool:
 
 def _log_files(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     if conf.log_config_append:
-        if not os.access(conf.log_config_append, os.R_OK):
-            path = conf.log_config_append
-            yield Severity.FATAL, f"{path} of [DEFAULT]/log_config_append cannot be read."
+        yield from ((Severity.FATAL, text) for text in _log_config(conf.log_config_append))
         return
     folder = Path(conf.log_dir) if conf.log_dir else None
     if conf.log_file:
@@ -160,6 +164,21 @@ def _log_files(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     if not os.access(written, os.W_OK):
         why = "may not be written by this user" if written.exists() else "does not exist"
         yield Severity.FATAL, f"{written} of [DEFAULT]/log_file or log_dir {why}."
+
+
+def _log_config(path: str) -> Iterator[str]:
+    place = f"{path} of [DEFAULT]/log_config_append"
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(Path(path).read_text(), path)
+    except OSError as error:
+        yield f"{place} cannot be read: {error.strerror}."
+    except (configparser.Error, ValueError) as error:
+        yield f"{place} is not a configuration of Python's logging: {error}"
+    else:
+        for section in ("formatters", "handlers", "loggers"):
+            if not parser.has_option(section, "keys"):
+                yield f"{place} has no [{section}] with keys; it is a configuration of Python's logging."
 
 
 def _metrics_directory(directory: str | None) -> Iterator[ConfigFinding]:
@@ -185,6 +204,10 @@ def _policy_file(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
 
 
 def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFinding]:
+    if file := _absent_file(database):
+        # A connection would make it.
+        yield from ((Severity.FATAL, text) for text in _without_file(conf, file))
+        return
     try:
         db_api.connect_once(conf, database)
     except Exception as error:
@@ -207,6 +230,26 @@ def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFindin
         yield Severity.NOTE if is_standby else _severity(error), _text(error, conf)
     finally:
         database.dispose()
+
+
+def _absent_file(database: Database) -> Path | None:
+    url = database.engine.url
+    name = url.database or ":memory:"
+    if url.get_backend_name() != "sqlite" or name.startswith((":memory:", "file:")):
+        return None
+    return None if Path(name).exists() else Path(name).absolute()
+
+
+def _without_file(conf: cfg.ConfigOpts, file: Path) -> Iterator[str]:
+    if not file.parent.is_dir():
+        yield (
+            f"The directory of the database {file} does not exist. Make it, or correct the path in "
+            "[placement_database]/connection."
+        )
+    elif not conf.placement_database.sync_on_startup:
+        yield f'The database {file} does not exist. Run the "placement-manage db sync" command.'
+    elif not os.access(file.parent, os.W_OK):
+        yield f"{file.parent}, the directory of the database, may not be written by this user."
 
 
 def _severity(error: Exception) -> Severity:

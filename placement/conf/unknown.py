@@ -2,9 +2,11 @@
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import NamedTuple
 
 from keystoneauth1 import loading
 from oslo_config import cfg
@@ -36,16 +38,38 @@ Options = dict[str, set[str]]
 """Names by group."""
 
 
+class Given(NamedTuple):
+    """A section that begins, or an option that is given, in a file or the environment.
+
+    :param place: for people, such as ``/etc/placement/placement.conf:7``.
+    :param section: as it is written; ``group`` is what oslo.config makes of it.
+    :param name: of the option, with underscores; empty for a section.
+    """
+
+    place: str
+    section: str
+    group: str
+    name: str
+
+
 def unknown_options(conf: cfg.ConfigOpts) -> list[str]:
     """Return a sentence for each unknown option that is given in a group of the service."""
     known = _known(conf)
-    unknown = []
-    for place, group, name in [*_in_files(conf), *_in_environment(known)]:
-        if group in known and name not in known[group] and (group, name) not in GONE_SILENTLY:
-            near = difflib.get_close_matches(name, known[group], 1)
-            hint = f"; did you mean {near[0]}?" if near else "."
-            unknown.append(f"{place}: there is no option {name} in [{group}]{hint}")
-    return unknown
+    return [
+        f"{given.place}: there is no option {given.name} in [{given.group}]{_meant(known, given)}"
+        for given in _options(conf)
+        if given.group in known
+        and given.name not in known[given.group]
+        and (given.group, given.name) not in GONE_SILENTLY
+    ]
+
+
+def _meant(known: Options, given: Given) -> str:
+    """Return the end of the sentence about an unknown option: where it belongs, or which may be meant."""
+    if homes := [f"[{group}]" for group in sorted(known) if given.name in known[group]]:
+        return f"; it belongs into {' or '.join(homes)}."
+    near = difflib.get_close_matches(given.name, known[given.group], 1)
+    return f"; did you mean {near[0]}?" if near else "."
 
 
 def misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
@@ -53,40 +77,30 @@ def misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
     known = {name.lower(): name for name in _known(conf)}
     foreign = {conf[IDENTITY].auth_section} | set(conf)
     misspelt = []
-    for path in files_read(conf):
-        for line, section in _Sections(path).found:
-            name = section if section == "DEFAULT" else section.lower()
-            if name in known.values() or name in foreign:
-                continue
-            if near := difflib.get_close_matches(name, known, 1, NEARLY):
-                hint = f"did you mean [{known[near[0]]}]?"
-                misspelt.append(f"{path}:{line}: there is no section [{section}]; {hint}")
+    for place, section, group, _ in (given for given in _in_files(conf) if not given.name):
+        if group in known.values() or group in foreign:
+            continue
+        if near := difflib.get_close_matches(group, known, 1, NEARLY):
+            hint = f"did you mean [{known[near[0]]}]?"
+            misspelt.append(f"{place}: there is no section [{section}]; {hint}")
     return misspelt
 
 
-def given_elsewhere(conf: cfg.ConfigOpts, group: str, name: str) -> str:
-    """Return a sentence and a space if a section that is not read has the missing option; else nothing.
+def misplaced(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
+    """Return where an option that is missing stands by mistake: misspelt, or in another section."""
+    for given in _options(conf):
+        if given.group == group and difflib.get_close_matches(given.name, [name], 1, NEARLY):
+            return f"{given.place} sets {given.name}: did you mean {name}?"
+    for given in _options(conf):
+        if given.name == name and given.group != group:
+            return f"{given.place} sets it in [{given.section}]: did you mean [{group}]?"
+    return None
 
-    Other services call the section of their database ``[database]``.
-    """
-    known = _known(conf)
-    for path, section, given in _in_files(conf):
-        if given == name and section not in known and section not in conf:
-            return f"{path}: the section [{section}] is not read; call it [{group}]. "
-    return ""
 
-
-class _Sections(cfg.ConfigParser):
-    """Notes where each section begins."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, {})
-        self.found: list[tuple[int, str]] = []
-        self.parse()
-
-    def new_section(self, section: str) -> None:
-        self.found.append((self.lineno, section))
-        super().new_section(section)
+def place(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
+    """Return where an option is given, under its present name: the last place, which wins."""
+    found = [given.place for given in _options(conf) if (given.group, given.name) == (group, name)]
+    return found[-1] if found else None
 
 
 def files_read(conf: cfg.ConfigOpts) -> list[str]:
@@ -132,17 +146,28 @@ def _ways_to_log_in(conf: cfg.ConfigOpts) -> list[cfg.Opt]:
         return common
 
 
-def _in_files(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str, str]]:
+def _options(conf: cfg.ConfigOpts) -> list[Given]:
+    return [*(given for given in _in_files(conf) if given.name), *_in_environment()]
+
+
+def _in_files(conf: cfg.ConfigOpts) -> Iterator[Given]:
+    """Yield what stands in the files, which oslo.config has read without a fault."""
     for path in files_read(conf):
-        for section, given in _Sections(path).sections.items():
-            group = section if section == "DEFAULT" else section.lower()
-            for name in given:
-                yield path, group, name.replace("-", "_")
+        section = group = ""
+        for number, line in enumerate(Path(path).read_text(errors="replace").split("\n"), 1):
+            if line.startswith("["):
+                section, name = line.rstrip()[1:-1], ""
+                group = section if section == "DEFAULT" else section.lower()
+            elif line.startswith((" ", "\t", "#", ";")) or not line.strip():
+                continue
+            else:
+                name = re.split("[:=]", line, maxsplit=1)[0].strip().replace("-", "_")
+            yield Given(f"{path}:{number}", section, group, name)
 
 
-def _in_environment(known: Options) -> Iterator[tuple[str, str, str]]:
-    groups = {group.upper(): group for group in known}
+def _in_environment() -> Iterator[Given]:
     for variable in sorted(os.environ):
         group, separator, name = variable.removeprefix("OS_").partition("__")
-        if separator and variable.startswith("OS_") and group in groups:
-            yield f"environment variable {variable}", groups[group], name.lower()
+        if separator and variable.startswith("OS_"):
+            group = group if group == "DEFAULT" else group.lower()
+            yield Given(f"environment variable {variable}", group, group, name.lower())

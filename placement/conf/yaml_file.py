@@ -19,13 +19,8 @@ def read(path: Path, meaning: str) -> tuple[dict[Any, Any], dict[str, list[int]]
     try:
         text = path.read_text()
         document = yaml.safe_load(text)
-    except OSError as error:
-        raise Unusable(f"{path} cannot be read: {error.strerror}") from error
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise Unusable(f"{path}:{line}: this is not YAML: {error.problem}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Unusable(f"{path} is not YAML: {error}") from error
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        raise Unusable(_fault(path, error)) from error
     if not document:
         return {}, {}
     if not isinstance(document, dict):
@@ -35,3 +30,26 @@ def read(path: Path, meaning: str) -> tuple[dict[Any, Any], dict[str, list[int]]
     for key, _ in root.value:
         lines.setdefault(str(key.value), []).append(key.start_mark.line + 1)
     return document, lines
+
+
+def _fault(path: Path, error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{path} cannot be read: {error.strerror}"
+    if isinstance(error, yaml.MarkedYAMLError):
+        line, words = _marked(error)
+        return f"{path}:{line}: this is not YAML: {words}"
+    if isinstance(error, yaml.reader.ReaderError):
+        line = path.read_text().count("\n", 0, error.position) + 1
+        return f"{path}:{line}: this is not YAML: a control character is not allowed"
+    if isinstance(error, UnicodeDecodeError):
+        line = error.object.count(b"\n", 0, error.start) + 1
+        return f"{path}:{line}: this is not UTF-8"
+    return f"{path} is not YAML: {error}"
+
+
+def _marked(error: yaml.MarkedYAMLError) -> tuple[int, str]:
+    """Return the line and the words; of what the end of the file leaves open, the line where it begins."""
+    mark, words = error.problem_mark, error.problem or ""
+    if error.context_mark and ("end of stream" in words or "stream end" in words):
+        mark, words = error.context_mark, f"{error.context}, {words}"
+    return (mark.line + 1 if mark else 1), words

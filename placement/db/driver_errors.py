@@ -3,9 +3,7 @@
 The codes are those of the three engines; SQLAlchemy has wrapped the driver's exception.
 """
 
-import re
-from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import exc
 
@@ -54,6 +52,9 @@ is_read_only = ErrorCodes(
 lacks_rights = ErrorCodes(frozenset({"42501"}), frozenset({1142, 1143, 1227}))
 """This user of the database may not do what the statement does, to the table or at all."""
 
+lacks_database = ErrorCodes(frozenset(), frozenset({1044}))
+"""This user of MySQL may not do it to this database, which may not exist."""
+
 is_unstorable = ErrorCodes(
     # untranslatable_character; string_data_right_truncation, where SQL_ASCII counts bytes.
     frozenset({"22P05", "22001"}),
@@ -69,33 +70,6 @@ _is_gone = ErrorCodes(
     # cannot connect, gone away, lost, idle too long.
     frozenset({1047, 1053, 1180, 1927, 2002, 2003, 2006, 2013, 4031}),
 )
-_NO_DATABASE = ErrorCodes(frozenset({"3D000"}), frozenset({1049}))
-_NO_LOGIN = ErrorCodes(
-    # Wrong credentials, wrong way to log in; no right to this database.
-    frozenset({"28000", "28P01"}),
-    frozenset({1044, 1045, 1698}),
-)
-# SQLITE_CANTOPEN; SQLITE_NOTADB.
-_NO_FILE = ErrorCodes(frozenset(), frozenset(), frozenset({14}))
-_OTHER_FILE = ErrorCodes(frozenset(), frozenset(), frozenset({26}))
-
-Refusal = Literal["no_database", "no_login", "no_file", "other_file"]
-"""Why no connection is allowed at all: the server has no such database, or does not let the user in; the
-file cannot be opened, or is not a database."""
-
-_REFUSALS: Mapping[Refusal, tuple[ErrorCodes, re.Pattern[str] | None]] = {
-    "no_database": (_NO_DATABASE, re.compile(r"database .* does not exist")),
-    "no_login": (
-        _NO_LOGIN,
-        re.compile(
-            r"authentication failed|role .* does not exist|no pg_hba.conf entry|no password supplied"
-            r"|permission denied for database"
-        ),
-    ),
-    "no_file": (_NO_FILE, None),
-    "other_file": (_OTHER_FILE, None),
-}
-
 
 def _codes(error: BaseException) -> tuple[str | None, int | None, int | None]:
     """Return (PostgreSQL SQLSTATE, MySQL error number, SQLite primary code); at most one is set."""
@@ -120,24 +94,6 @@ def is_disconnect(error: BaseException) -> bool:
         return True
     # psycopg2 gives a failed connect no SQLSTATE and no cursor.
     return isinstance(error, exc.OperationalError) and error.statement is None
-
-
-def refusal(error: BaseException) -> Refusal | None:
-    """Return why the server, or the file system, allows no such connection; None if that is not the error.
-
-    psycopg2 gives a failed connect no SQLSTATE, so its text decides; in a language other than
-    English the answer is None.
-    """
-    text = str(error.orig) if isinstance(error, exc.DBAPIError) else ""
-    for found, (codes, words) in _REFUSALS.items():
-        if codes(error) or (words is not None and words.search(text)):
-            return found
-    return None
-
-
-def is_refused(error: BaseException) -> bool:
-    """The server, or the file system, answered that this connection is not allowed at all."""
-    return refusal(error) is not None
 
 
 KINDS = ("conflict", "disconnect", "read_only", "pool_timeout", "outcome_unknown", "other")

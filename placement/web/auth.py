@@ -47,8 +47,10 @@ def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
         group = conf.keystone_authtoken.auth_section or "keystone_authtoken"
         loading.register_auth_conf_options(conf, group)
     if not conf[group].auth_type:
+        hint = unknown.misplaced(conf, group, "auth_type")
         raise NotConfigured(
-            f"[{group}]/auth_type is not set, so that no token could be validated. Set it and what "
+            f"[{group}]/auth_type is not set, so that no token could be validated. "
+            f"{f'{hint} ' if hint else ''}Set it and what "
             "it needs: auth_type = password, with auth_url, username, password, project_name, "
             "user_domain_name and project_domain_name. (For a trial without an identity service: "
             "[api]/auth_strategy = noauth2.)"

@@ -163,6 +163,20 @@ class PostgreSQL(Server):
         made.autocommit = True
         return made
 
+    def execute(self, *statements: str) -> None:
+        """Run statements as the administrator."""
+        connection = self._connect()
+        for statement in statements:
+            connection.cursor().execute(statement)
+        connection.close()
+
+    def let_in(self, *lines: str) -> None:
+        """Let in whom these lines of ``pg_hba.conf`` let in."""
+        (self.folder / "data" / "pg_hba.conf").write_text("\n".join(lines) + "\n")
+        # A reload would be noticed later.
+        self.kill()
+        self.start()
+
     def answers(self) -> bool:
         with contextlib.suppress(psycopg2.Error):
             self._connect().close()

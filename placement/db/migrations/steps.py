@@ -197,7 +197,7 @@ def _lock(connection: Connection) -> bool:
         connection.exec_driver_sql(f"LOCK TABLES {names}")
     except exc.DBAPIError as error:
         # Without the right to LOCK TABLES the change is made all the same, perhaps with a few 1412.
-        if driver_errors.lacks_rights(error) or driver_errors.is_refused(error):
+        if driver_errors.lacks_rights(error) or driver_errors.lacks_database(error):
             return False
         raise
     return True
