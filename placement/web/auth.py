@@ -12,6 +12,7 @@ from oslo_config import cfg
 
 from placement import errors
 from placement.advice import NotConfigured
+from placement.conf import unknown
 from placement.web.error_responses import Unauthorized, error_response
 from placement.web.request_log import Environ, WSGIApp
 

@@ -169,7 +169,7 @@ def test_connection_is_required(start: Starter) -> None:
 
     assert result.returncode == 1
     assert "RequiredOptError" in result.stderr
-    assert "option connection in group [placement_database]" in critical(result)
+    assert "[placement_database]/connection is not set" in critical(result)
 
 
 def test_wrong_strategy(start: Starter, synced: str) -> None:
