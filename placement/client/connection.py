@@ -9,6 +9,8 @@ from typing import Any
 
 from keystoneauth1 import adapter, loading
 
+HELP = "--help-identity"
+
 _PASSWORD = re.compile(r"(?<=://)([^\s/:@]*):[^\s/]*@")
 
 
@@ -24,11 +26,42 @@ class NoCloudFiles(Exception):
         return "a cloud of clouds.yaml needs openstacksdk: pip install openstacksdk"
 
 
-def add_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    """Add the options for session, adapter and authentication, as every OpenStack client has them."""
+def take_identity(
+    prog: str, argv: Sequence[str]
+) -> tuple[argparse.Namespace, list[str]]:
+    """Read the options for session, adapter and authentication, as every OpenStack client has them.
+
+    Some forty, so that the help of a command shows one instead, ``--help-identity``, which lists them here.
+
+    :return: their values, and the other words.
+    """
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        usage=f"{prog} [identity options] ...",
+        description="The identity options, which may stand anywhere among the others. Most may be variables"
+        " of the environment instead: OS_AUTH_URL for --os-auth-url. Those of another plugin than password"
+        " are listed beside its --os-auth-type.",
+        add_help=False,
+        allow_abbrev=False,
+    )
     loading.register_session_argparse_arguments(parser)
     loading.register_adapter_argparse_arguments(parser, service_type="placement")
     loading.register_auth_argparse_arguments(parser, list(argv), default="password")
+    if HELP in argv:
+        parser.print_help()
+        parser.exit()
+    return parser.parse_known_args(argv)
+
+
+def mention_identity(parser: argparse.ArgumentParser) -> None:
+    """Show in the help of a command where the options of :func:`take_identity` are listed."""
+    group = parser.add_argument_group("identity options")
+    group.add_argument(
+        HELP,
+        action="store_true",
+        help="list them: --os-auth-type, --os-auth-url, --os-username, ...; or OS_AUTH_URL, ... in the"
+        " environment",
+    )
 
 
 def adapter_of(arguments: argparse.Namespace, endpoint: str | None = None) -> Any:

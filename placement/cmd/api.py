@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from placement.cmd import completion
 from placement.cmd.http_server import Bounds, Server
 from placement.version import VERSION
 
@@ -91,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         help="read this file instead of searching placement.conf; repeatable, later ones win",
     )
     parser.add_argument("--version", action="version", version=VERSION)
+    completion.add_option(parser)
     return parser
 
 

@@ -1,7 +1,6 @@
 """placement-manage audit: consumers that hold resources but do not exist (specification 07 section 8)."""
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
@@ -12,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import prettytable
 import prometheus_client
+from prettytable import PrettyTable
 
 from placement.client.nova import TYPES, Nova
+from placement.cmd import output
 from placement.db import consumer_rows
 from placement.db.database import Database
 from placement.objects import allocation
@@ -80,7 +80,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--os-cloud", metavar="NAME", help="with --from-nova: a cloud of clouds.yaml"
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    output.add_option(parser)
     parser.add_argument(
         "--remove", action="store_true", help="remove the leaks, after showing them and asking"
     )
@@ -222,8 +222,7 @@ def _print(report: Report, as_json: bool) -> None:
     if as_json:
         ages = [age and int(age.total_seconds()) for age in map(_age, leaks)]
         shown = [asdict(leak) | {"age_s": age} for leak, age in zip(leaks, ages, strict=True)]
-        json.dump({"leaks": shown, "missing": report.missing}, sys.stdout, indent=2, default=str)
-        print()
+        output.print_json({"leaks": shown, "missing": report.missing})
         return
     print(f"{len(leaks)} hold resources and do not exist.")
     if leaks:
@@ -233,9 +232,8 @@ def _print(report: Report, as_json: bool) -> None:
         print(f"  {uuid}")
 
 
-def _table(leaks: list[Holder]) -> prettytable.PrettyTable:
-    table = prettytable.PrettyTable(["Type", "Project", "Age", "Consumer", "Holds"])
-    table.align = "l"
+def _table(leaks: list[Holder]) -> PrettyTable:
+    rows = []
     for leak in leaks:
         age = _age(leak)
         holds: Counter[str] = Counter()
@@ -243,8 +241,9 @@ def _table(leaks: list[Holder]) -> prettytable.PrettyTable:
             holds.update(resources)
         shown = ", ".join(f"{name}:{amount}" for name, amount in sorted(holds.items()))
         since = "unknown" if age is None else str(age).partition(".")[0]
-        table.add_row([leak.type or "-", leak.project, since, leak.uuid, shown])
-    return table
+        rows.append((leak.type or "-", leak.project, since, leak.uuid, shown))
+    columns = ["Type", "Project", "Age", "Consumer", "Holds"]
+    return output.table(columns, rows, left=columns)
 
 
 def _remove(database: Database, report: Report, arguments: Any) -> list[Holder]:

@@ -5,13 +5,14 @@ import sys
 from oslo_config import cfg
 
 from placement.advice import NotConfigured
+from placement.cmd import output
 from placement.db.database import Database
 from placement.objects.picture import Picture
 
 RECORDED, TROUBLE = 0, 1
 
 
-def run(conf: cfg.ConfigOpts, database: Database) -> int:
+def run(conf: cfg.ConfigOpts, database: Database, *, as_json: bool = False) -> int:
     """Count and record the shapes of the configuration, print them, and return the exit code."""
     # Slow to import, and other commands do not need it.
     from placement.insight import history, shapes
@@ -29,6 +30,8 @@ def run(conf: cfg.ConfigOpts, database: Database) -> int:
     for name, count in counts.items():
         if count is None:
             print(f"{name}: not counted to the end, not recorded", file=sys.stderr)
-        else:
+        elif not as_json:
             print(f"{name}: {count}")
+    if as_json:
+        output.print_json({"recorded": counts})
     return TROUBLE if None in counts.values() else RECORDED

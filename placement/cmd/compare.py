@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -12,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from keystoneauth1 import exceptions as keystone_exceptions
-from prettytable import PrettyTable
 
 from placement.client import connection
 from placement.client.comparison.run import Comparison
 from placement.client.comparison.searches import logged
 from placement.client.comparison.side import Side
-from placement.cmd import progress
+from placement.cmd import completion, output, progress
 from placement.version import VERSION
 
 EQUAL = 0
@@ -37,7 +35,7 @@ twice more before it counts, so both services may be in use while they are compa
 exit status: 0 no difference, 3 differences, 2 bad arguments or a side that cannot be reached"""
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="placement-compare",
         description="Ask two Placement services the same questions and show where they differ.",
@@ -73,9 +71,10 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         metavar="N",
         help="questions asked at the same time; default: 4",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    output.add_option(parser)
     parser.add_argument("--version", action="version", version=VERSION)
-    connection.add_arguments(parser, argv)
+    completion.add_option(parser)
+    connection.mention_identity(parser)
     return parser
 
 
@@ -112,16 +111,13 @@ def _lines(name: str | None) -> Any:
 
 
 def _show(comparison: Comparison) -> None:
-    table = PrettyTable(
-        ["kind", "asked", "equal", "different", "errors", "OLD median ms", "NEW median ms"]
-    )
-    table.align = "r"
-    table.align["kind"] = "l"
+    rows = []
     for kind, result in comparison.results.items():
         medians = (f"{median:.1f}" for median in result.medians_ms())
         different = len(result.differences) - result.errors
-        table.add_row([kind, result.asked, result.equal, different, result.errors, *medians])
-    print(table)
+        rows.append((kind, result.asked, result.equal, different, result.errors, *medians))
+    columns = ["kind", "asked", "equal", "different", "errors", "OLD median ms", "NEW median ms"]
+    print(output.table(columns, rows, left=["kind"]))
     for kind, result in comparison.results.items():
         for found in result.differences[:SHOWN]:
             print(f"\n{kind}, microversion {found.question.microversion}: {found.question.path}")
@@ -151,8 +147,9 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return the exit status."""
     argv = sys.argv[1:] if argv is None else argv
-    parser = _parser(argv)
-    arguments = parser.parse_args(argv)
+    parser = _parser()
+    arguments, rest = connection.take_identity(parser.prog, argv)
+    parser.parse_args(rest, arguments)
     for name in ("old", "new"):
         place = getattr(arguments, name)
         if "://" in place and not place.startswith(HTTP):
@@ -164,8 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"placement-compare: {connection.without_password(str(error))}", file=sys.stderr)
         return TROUBLE
     if arguments.json:
-        json.dump(_as_json(comparison), sys.stdout, indent=2)
-        print()
+        output.print_json(_as_json(comparison))
     else:
         _show(comparison)
     results = comparison.results.values()

@@ -8,9 +8,9 @@ import argparse
 import importlib
 import sys
 from typing import Any
-from unittest import mock
 
 OPTION = "--shell_completion"
+SHELLS = ("bash", "zsh")
 MODULES = {
     "placement-api": "api",
     "placement-manage": "manage",
@@ -23,6 +23,25 @@ MODULES = {
 
 _FIRST = {"bash": "", "zsh": "autoload -U +X compinit && compinit\n"}
 _LACKING = "Completion needs the package shtab: pip install 'placement-service[completion]'"
+
+
+class _Print(argparse.Action):
+    """Prints the script, and ends the command."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: Any, values: Any, option_string: str | None = None
+    ) -> None:
+        parser.exit(show(values))
+
+
+def add_option(parser: Any) -> None:
+    """Add the option to a parser, or to a group of one, as oslo.config spells it for the other commands."""
+    parser.add_argument(
+        OPTION,
+        action=_Print,
+        choices=SHELLS,
+        help="print a script that completes the words of all commands, and exit",
+    )
 
 
 class _ParserFound(BaseException):
@@ -43,6 +62,9 @@ def show(shell: str) -> int:
 
 def _parser(program: str) -> argparse.ArgumentParser:
     """Return the parser of a command, which oslo.config gives to no other caller."""
+
+    # Slow to import, and each command imports this module.
+    from unittest import mock
 
     def find(parser: argparse.ArgumentParser, *_: Any) -> None:
         raise _ParserFound(parser)

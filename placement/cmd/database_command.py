@@ -1,5 +1,6 @@
 """The commands ``placement-manage`` and ``placement-status`` in outline: configuration, database, errors."""
 
+import argparse
 import logging
 import sys
 from functools import cached_property
@@ -12,13 +13,15 @@ from placement import conf as configuration
 from placement.cmd import completion
 from placement.db.database import Database
 
+HELP_ALL = "--help-all"
+
 LOG = logging.getLogger(__name__)
 
 
 class DatabaseCommand:
     """One command line, whose database is connected when it is first needed."""
 
-    program = ""
+    program = description = ""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf = conf
@@ -41,10 +44,33 @@ class DatabaseCommand:
         """Return the exit code for an error that is told in one line."""
         return 1
 
+    def print_help(self, prog: str | None) -> None:
+        """Print the commands, and the options that matter: the library has thirty, and shows them first."""
+        parser = argparse.ArgumentParser(
+            prog=prog, description=self.description, usage="%(prog)s [options] COMMAND ...", add_help=False
+        )
+        self.add_parsers(parser.add_subparsers(title="commands", metavar="COMMAND"))
+        options = parser.add_argument_group("options, before the command")
+        options.add_argument("-h", "--help", action="help", help="show this help message and exit")
+        options.add_argument(
+            HELP_ALL, action="help", help="show all options: also where and what to log, such as --debug"
+        )
+        options.add_argument("--version", action="version", help="print the version and exit")
+        completion.add_option(options)
+        options.add_argument(
+            "--config-file", metavar="PATH", help="read this file; repeatable, later ones win"
+        )
+        options.add_argument("--config-dir", metavar="DIR", help="read all *.conf in it after the files")
+        parser.print_help()
+
     def run(self, argv: list[str], prog: str | None = None) -> int:
         """Run the command line and return the exit code; usage errors raise SystemExit."""
-        if argv[:1] == [completion.OPTION] and argv[1:] in (["bash"], ["zsh"]):
+        if argv[:1] == [completion.OPTION] and argv[1:] in ([shell] for shell in completion.SHELLS):
             return completion.show(argv[1])
+        if argv in (["-h"], ["--help"]):
+            self.print_help(prog)
+            return 0
+        argv = ["--help" if word == HELP_ALL else word for word in argv]
         conf = self.conf
         configuration.register_opts(conf)
         conf.register_cli_opt(

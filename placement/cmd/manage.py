@@ -10,7 +10,7 @@ import prettytable
 from oslo_config import cfg
 
 from placement import conf as configuration
-from placement.cmd import audit, config_check, progress
+from placement.cmd import audit, config_check, output, progress
 from placement.cmd.database_command import DatabaseCommand
 from placement.db import coexistence_rows, invariants, online_migrations, schema
 from placement.db.database import Database, Snapshot
@@ -40,6 +40,7 @@ def run(argv: list[str], prog: str | None = None) -> int:
 
 class _ManageCommand(DatabaseCommand):
     program = "placement-manage"
+    description = "Create, upgrade, check and repair the database; check the configuration."
 
     def act(self, argv: list[str], prog: str | None) -> int:
         conf = self.conf
@@ -55,7 +56,7 @@ class _ManageCommand(DatabaseCommand):
                 raise
         action: Callable[[], int] | None = getattr(conf.command, "action", None)
         if action is None:
-            conf.print_help()
+            self.print_help(prog)
             return 1
         return action()
 
@@ -67,12 +68,13 @@ class _ManageCommand(DatabaseCommand):
             "capacity", help="Record how many more of each shape of [insight]/shapes_file fit"
         )
         capacity.set_defaults(action=lambda: _print_help(capacity))
-        self._add(
+        record = self._add(
             capacity.add_subparsers(title="actions"),
             "record",
             self.record_capacity,
             "Count and record the shapes, for /-/capacity/history; records are kept for a year.",
         )
+        output.add_option(record)
         config = config_check.add_parser(
             subparsers, lambda: config_check.run(self.conf, self.conf.command.before)
         )
@@ -117,6 +119,7 @@ class _ManageCommand(DatabaseCommand):
             help="Change at most this many rows and stop; exit code 1 means: call again. "
             "Without it, batches of 50 run until everything is done.",
         )
+        output.add_option(online)
         check = self._add(
             actions,
             "check",
@@ -129,6 +132,7 @@ class _ManageCommand(DatabaseCommand):
             help="Recompute usage counters and roots, and remove consumers without allocations. "
             "Safe while the service runs.",
         )
+        output.add_option(check)
         self._add(
             actions,
             "release",
@@ -191,7 +195,7 @@ class _ManageCommand(DatabaseCommand):
             self.conf.placement.incomplete_consumer_project_id,
             self.conf.placement.incomplete_consumer_user_id,
         )
-        return _Batches(self.database, ids).run(count)
+        return _Batches(self.database, ids, as_json=self.conf.command.json).run(count)
 
     def audit(self) -> int:
         """Compare the ledger with the consumers that exist."""
@@ -209,7 +213,7 @@ class _ManageCommand(DatabaseCommand):
         # With the search comes NumPy, which no other command waits for.
         from placement.cmd import capacity_record
 
-        return capacity_record.run(self.conf, self.database)
+        return capacity_record.run(self.conf, self.database, as_json=self.conf.command.json)
 
     def check(self) -> int:
         """Verify the invariants, and repair them if asked."""
@@ -217,7 +221,10 @@ class _ManageCommand(DatabaseCommand):
         schema.require_usable(database)
         findings = _checked(database)
         repaired = _repair(database, findings) if self.conf.command.repair else {}
-        _print_findings(findings, repaired)
+        if self.conf.command.json:
+            output.print_json({"invariants": [_described(found, repaired) for found in findings]})
+        else:
+            _print_findings(findings, repaired)
         return 1 if any(found.count and found.invariant.broken for found in findings) else 0
 
 
@@ -238,27 +245,40 @@ def _batch_size(text: str | None) -> int | None:
 class _Batches:
     """Batches of the data migrations and the totals over all of them."""
 
-    def __init__(self, database: Database, ids: online_migrations.IncompleteIds) -> None:
+    def __init__(
+        self, database: Database, ids: online_migrations.IncompleteIds, *, as_json: bool = False
+    ) -> None:
         self.database = database
         self.ids = ids
+        self.as_json = as_json
+        # With --json, standard output has only the result.
+        self.notes = sys.stderr if as_json else sys.stdout
         self.totals: dict[str, tuple[int, int]] = {}
         self.raised = False
 
     def run(self, count: int | None) -> int:
         """Run one batch of ``count`` rows, or batches until nothing is left; return the code."""
         if count is None:
-            print(f"Running batches of {BATCH} until complete")
+            print(f"Running batches of {BATCH} until complete", file=self.notes)
         with progress.Bar("rows") as bar:
             while (done := self._batch(count or BATCH)) and count is None:
                 bar.update(done)
-        rows = [[name, found, migrated] for name, (found, migrated) in self.totals.items()]
-        table = prettytable.PrettyTable(["Migration", "Total Found", "Completed"])
-        table.add_rows(rows)
-        print(table)
+        self._print_totals()
         if self.raised and not (count and done):
-            print("Some migrations failed unexpectedly. Check log for details.")
+            print("Some migrations failed unexpectedly. Check log for details.", file=self.notes)
             return FAILED
         return MORE if count and done else COMPLETE
+
+    def _print_totals(self) -> None:
+        if self.as_json:
+            names = ("migration", "found", "completed")
+            rows = ((name, *counts) for name, counts in self.totals.items())
+            output.print_json({"migrations": [dict(zip(names, row, strict=True)) for row in rows]})
+            return
+        # Scripts of deployment tools know this table, with its centred columns.
+        table = prettytable.PrettyTable(["Migration", "Total Found", "Completed"])
+        table.add_rows([[name, *counts] for name, counts in self.totals.items()])
+        print(table)
 
     def _batch(self, maximum: int) -> int:
         self.raised = False
@@ -279,12 +299,12 @@ class _Batches:
             found, done = migration(self.database, self.ids, maximum)
         except Exception:
             # After any error the next migration still runs, and the exit code reports the error.
-            print(f"Error attempting to run <{name}>")
+            print(f"Error attempting to run <{name}>", file=self.notes)
             LOG.exception("Error attempting to run %s", name)
             self.raised = True
             return 0, 0
         if found:
-            print(f"{found} rows matched query {name}, {done} migrated")
+            print(f"{found} rows matched query {name}, {done} migrated", file=self.notes)
         return found, done
 
 
@@ -314,14 +334,30 @@ def _repair(database: Database, findings: list[invariants.Finding]) -> dict[str,
     return repaired
 
 
+def _result(found: invariants.Finding) -> str:
+    if not found.count:
+        return "ok"
+    return "WRONG" if found.invariant.broken else "note"
+
+
+def _described(found: invariants.Finding, repaired: dict[str, int]) -> dict[str, Any]:
+    return {
+        "invariant": found.invariant.name,
+        "result": _result(found).lower(),
+        "violations": found.count,
+        "repaired": repaired.get(found.invariant.name, 0),
+        "advice": found.invariant.advice if found.count else None,
+        "examples": found.examples,
+    }
+
+
 def _print_findings(findings: list[invariants.Finding], repaired: dict[str, int]) -> None:
-    table = prettytable.PrettyTable(["Invariant", "Result", "Violations", "Repaired"])
-    table.align = "l"
-    for found in findings:
-        result = "ok" if not found.count else "WRONG" if found.invariant.broken else "note"
-        name = found.invariant.name
-        table.add_row([name, result, found.count, repaired.get(name, 0)])
-    print(table)
+    columns = ["Invariant", "Result", "Violations", "Repaired"]
+    rows = [
+        (found.invariant.name, _result(found), found.count, repaired.get(found.invariant.name, 0))
+        for found in findings
+    ]
+    print(output.table(columns, rows, left=columns))
     for found in findings:
         if found.count:
             print(f"{found.invariant.name}: {found.invariant.advice}")

@@ -16,25 +16,26 @@ from placement.client.exceptions import PlacementClientError
 from placement.client.migrate import migrate_compute_inventory
 from placement.client.patience import RESHAPE_TIMEOUT_S
 from placement.client.report import ReportClient
+from placement.cmd import completion
 from placement.cmd.progress import shown
 from placement.direct import PlacementDirect
 from placement.version import VERSION
 
 DONE = 0
 FAILED = 1
-BAD_USAGE = 127
+BAD_USAGE = 2
 
 
-class _UsageErrorParser(argparse.ArgumentParser):
-    """Exits with 127 for bad arguments, since 1 and 2 would look like results."""
+class _HelpfulParser(argparse.ArgumentParser):
+    """Shows its help, which is short, with what is wrong: a call without arguments lacks the driver."""
 
     def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(BAD_USAGE, f"{self.prog}: {message}\n")
+        self.print_help(sys.stderr)
+        self.exit(BAD_USAGE, f"\n{self.prog}: {message}\n")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _UsageErrorParser(
+    parser = _HelpfulParser(
         prog="placement-migrate-compute-inventory",
         description="Move inventories and allocations to where the driver wants them, while no"
         " service runs. Run it on every agent host at every upgrade; a second run changes"
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         help="how long to repeat a reshape that meets conflicts (%(default)g)",
     )
     parser.add_argument("--version", action="version", version=VERSION)
+    completion.add_option(parser)
     return parser
 
 

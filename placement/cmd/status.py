@@ -145,6 +145,7 @@ SHOWN_IF_FOUND = (
 
 class _StatusCommand(DatabaseCommand, upgradecheck.UpgradeCommands):
     program = "placement-status"
+    description = "Tell whether the database is ready for the upgrade."
 
     def add_parsers(self, subparsers: Any) -> None:
         upgrade = subparsers.add_parser("upgrade", help="Questions about an upgrade")

@@ -20,6 +20,7 @@ from placement.client.report import ReportClient
 from placement.client.tree_diff import coloured, diff_lines
 from placement.client.tree_file import TreeFile, TreeFileError, parse, render
 from placement.client.tree_plan import TreePlan, apply_file, make_plan
+from placement.cmd import completion
 from placement.cmd.progress import shown
 from placement.version import VERSION
 
@@ -37,13 +38,15 @@ The format of the file is the JSON Schema placement/client/schemas/provider_tree
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     """Read the options of the connection in any position, then the command with its own."""
-    common = _common(argv)
-    arguments, rest = common.parse_known_args(argv)
-    return _parser(common).parse_args(rest, arguments)
+    direct = "--direct" in argv
+    known, rest = (None, list(argv)) if direct else connection.take_identity("placement-tree", argv)
+    common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    _add_common(common, with_service=not direct)
+    arguments, rest = common.parse_known_args(rest, known)
+    return _parser(with_service=not direct).parse_args(rest, arguments)
 
 
-def _common(argv: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="placement-tree", add_help=False, allow_abbrev=False)
+def _add_common(parser: Any, *, with_service: bool) -> None:
     parser.add_argument(
         "--direct", action="store_true", help="work on the database, while no service runs"
     )
@@ -51,27 +54,32 @@ def _common(argv: Sequence[str]) -> argparse.ArgumentParser:
         "--config-file", action="append", metavar="F", help="with --direct: names the database"
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of a failure")
-    if "--direct" not in argv:
+    if with_service:
         parser.add_argument(
             "--os-cloud",
             default=os.environ.get("OS_CLOUD"),
             metavar="NAME",
             help="a cloud of clouds.yaml (needs openstacksdk)",
         )
-        connection.add_arguments(parser, argv)
-    return parser
 
 
-def _parser(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
+def _parser(*, with_service: bool = True) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="placement-tree",
         description="Export provider trees as YAML, show what a file would change, apply it.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common],
+        add_help=False,
     )
-    parser.add_argument("--version", action="version", version=VERSION)
+    # In the help the commands come first.
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
+    options = parser.add_argument_group("options")
+    options.add_argument("-h", "--help", action="help", help="show this help message and exit")
+    options.add_argument("--version", action="version", version=VERSION)
+    completion.add_option(options)
+    _add_common(options, with_service=with_service)
+    if with_service:
+        connection.mention_identity(parser)
     export = commands.add_parser("export", help="write trees as YAML")
     export.add_argument("subject", nargs="*", metavar="PROVIDER", help="name or UUID")
     export.add_argument("--all", action="store_true", help="every tree of the service")
@@ -95,7 +103,7 @@ def _parser(common: argparse.ArgumentParser) -> argparse.ArgumentParser:
         " may stop half way",
     )
     apply.add_argument(
-        "--timeout",
+        "--reshape-timeout",
         type=float,
         default=RESHAPE_TIMEOUT_S,
         metavar="SECONDS",
@@ -208,7 +216,7 @@ def _apply(client: ReportClient, arguments: argparse.Namespace) -> int:
         _read(arguments),
         allow_reshape=arguments.allow_reshape,
         one_by_one=arguments.one_by_one,
-        reshape_timeout_s=arguments.timeout,
+        reshape_timeout_s=arguments.reshape_timeout,
     )
     _show(plan, arguments)
     return SAME

@@ -356,7 +356,7 @@ def test_a_cloud_without_the_sdk_says_what_to_install(
 def test_a_database_that_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "placement.conf"
     path.write_text("[placement_database]\nconnection = sqlite:////nowhere/x\n")
-    for named, words in ((path, "Check the name of the database"), ("/nowhere", "/nowhere")):
+    for named, words in ((path, "Check the path of the file"), ("/nowhere", "/nowhere")):
         arguments = ["--direct", "--config-file", str(named), "export", "--all"]
         # This process has its database already.
         done = Forked("placement-tree", *arguments, environment=os.environ).wait()
@@ -441,3 +441,10 @@ def test_connection_options_may_stand_behind_the_command() -> None:
     arguments = command._parse(words.split())
     assert (arguments.command, arguments.subject, arguments.output) == ("export", ["host1"], "file")
     assert (arguments.os_auth_type, arguments.os_token) == ("admin_token", "t")
+
+
+def test_the_time_of_a_request_is_not_that_of_a_reshape() -> None:
+    """Both were called --timeout: the word set neither, and each request might take a minute."""
+    for words, of_request in (("", None), (" --timeout 5", 5)):
+        arguments = command._parse(f"apply trees.yaml --reshape-timeout 7{words}".split())
+        assert (arguments.timeout, arguments.reshape_timeout) == (of_request, 7.0)

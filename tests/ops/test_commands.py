@@ -78,6 +78,31 @@ def test_without_command_there_is_help(command: Command, synced: str) -> None:
     assert "--config-file" in result.stdout
 
 
+@pytest.mark.parametrize("program", ["placement-manage", "placement-status", "placement-tree"])
+def test_the_commands_come_first_in_the_help(command: Command, program: str) -> None:
+    """They stood behind thirty options of the libraries, which another option shows."""
+    said = command(program, "--help").stdout
+    libraries = "--help-identity" if program == "placement-tree" else "--help-all"
+    option = "--os-auth-url" if program == "placement-tree" else "--log-file"
+
+    assert said.index("\ncommands:\n") < said.index("\noptions")
+    assert len(said.splitlines()) < 40
+    assert libraries in said and option not in said.partition("identity options:")[0]
+    shown = command(program, libraries)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f"\n  {option} " in shown.stdout
+
+
+def test_the_driver_is_missing(command: Command) -> None:
+    """127 was "no such command" to every shell."""
+    result = command("placement-migrate-compute-inventory")
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("usage: placement-migrate-compute-inventory")
+    assert "an installed driver, or a callable" in result.stderr
+    assert result.stderr.endswith("the following arguments are required: --driver\n")
+
+
 def test_db_alone_is_help_and_fine(command: Command, synced: str) -> None:
     result = command("placement-manage", "db", url=synced)
 
@@ -188,6 +213,22 @@ def test_migrations_until_complete(command: Command, gaps: str) -> None:
 
 @WITH_GAPS
 @on("sqlite")
+def test_migrations_as_json(command: Command, gaps: str) -> None:
+    """What is said meanwhile goes elsewhere."""
+    result = command("placement-manage", "db", "online_data_migrations", "--json", url=gaps)
+
+    assert result.returncode == 0
+    assert json.loads(result.stdout) == {
+        "migrations": [
+            {"migration": "set_root_provider_ids", "found": 2, "completed": 2},
+            {"migration": "create_incomplete_consumers", "found": 5, "completed": 5},
+        ]
+    }
+    assert result.stderr.startswith("Running batches of 50 until complete\n2 rows matched")
+
+
+@WITH_GAPS
+@on("sqlite")
 def test_one_batch_at_a_time(command: Command, gaps: str) -> None:
     """A batch that the first migration uses up never calls, nor lists, the second."""
     roots = "2 rows matched query set_root_provider_ids, 2 migrated\n"
@@ -272,11 +313,17 @@ def test_check_finds_and_repairs(command: Command, url: str, database: Database)
     before = {row["id"]: row["revision"] for row in clouds.dump(database)["resource_providers"]}
 
     found = command("placement-manage", "db", "check", url=url)
+    as_json = command("placement-manage", "db", "check", "--json", url=url)
+    listed = [each for each in json.loads(as_json.stdout)["invariants"] if each["violations"]]
     repaired = command("placement-manage", "db", "check", "--repair", url=url)
     again = command("placement-manage", "db", "check", url=url)
 
     assert (found.returncode, repaired.returncode, again.returncode) == (1, 1, 0)
     wrong = violations(found)
+    assert {each["invariant"]: (each["result"], each["violations"]) for each in listed} == {
+        name: (result.lower(), number) for name, (result, number) in wrong.items()
+    }
+    assert any(f"consumer {clouds.uuid(2, 99)}" in each["examples"] for each in listed)
     assert wrong["usage counters equal the sums of the ledger"] == ("WRONG", 8)
     assert wrong["consumers have allocations"] == ("WRONG", 1)
     assert wrong["every provider names the root of its tree"] == ("WRONG", 1)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from placement.cmd import manage, status
+from placement.cmd import manage
 from placement.cmd.completion import MODULES
+from tests.ops.conftest import Command
 from tests.support.processes import ran, require_program
 
 ASK = """
@@ -59,13 +60,16 @@ def test_every_command_is_completed(script: Path) -> None:
         assert "--help" in completed(script, program, "--h"), program
 
 
-def test_each_command_of_the_library_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("program", MODULES)
+def test_each_command_prints_it(command: Command, script: Path, program: str) -> None:
     """The option that oslo.config adds answered with an error: it does not find its templates."""
-    assert status.run(["--shell_completion", "zsh"]) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("autoload -U +X compinit && compinit\n#compdef placement-api\n")
-    for program in MODULES:
-        assert f" -N {program}\n" in printed
+    bash, zsh = (command(program, "--shell_completion", shell) for shell in ("bash", "zsh"))
+
+    assert (bash.returncode, bash.stderr, bash.stdout) == (0, "", script.read_text())
+    assert (zsh.returncode, zsh.stderr) == (0, "")
+    assert zsh.stdout.startswith("autoload -U +X compinit && compinit\n#compdef placement-api\n")
+    for each in MODULES:
+        assert f" -N {each}\n" in zsh.stdout
 
 
 def test_without_the_library_the_command_says_what_to_install(

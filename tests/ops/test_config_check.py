@@ -659,7 +659,7 @@ def test_identity_service_that_is_away(check: Check) -> None:
     ("more", "named"),
     [
         ("", "auth_type is not set"),
-        ("[keystone]\nauth_type = password\n", "7 sets it in [keystone]: did you mean [keystone_authtoken]?"),
+        ("[keystone]\nauth_type = password\n", "6 sets it in [keystone]: did you mean [keystone_authtoken]?"),
         ("[keystone_authtoken]\nauth_type = pasword\n", "pasword"),
         ("[keystone_authtoken]\nauth_type = password\n", "auth_url"),
         (
