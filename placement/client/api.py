@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ import os_resource_classes
 import os_traits
 
 from placement.client import exceptions as exc
+from placement.client.pool import asking_threads
 from placement.client.provider_tree import SHARING_TRAIT, InventoryByClass
 
 # The lowest version that has the reshaper, and it has everything else used here. From 1.38 a
@@ -138,11 +138,8 @@ class PlacementAPI:
         if len(wanted) < 2 or self._at_once < 2:
             answers: Iterator[_T] = map(ask, wanted)
             return _counted(wanted, answers, progress)
-        with ThreadPoolExecutor(min(self._at_once, len(wanted))) as pool:
-            try:
-                return _counted(wanted, pool.map(ask, wanted), progress)
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+        with asking_threads(min(self._at_once, len(wanted))) as pool:
+            return _counted(wanted, pool.map(ask, wanted), progress)
 
     # ---- providers
 

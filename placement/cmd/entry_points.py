@@ -3,10 +3,9 @@
 Those of ``placement-manage`` take most of a second to load.
 """
 
+import os
 import sys
 from importlib import import_module
-
-from placement.version import VERSION
 
 INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended."""
@@ -14,14 +13,16 @@ INTERRUPTED = 130
 
 def _run(module: str) -> int:
     """Run the program of a module of ``placement.cmd`` and return its exit code."""
-    if sys.argv[1:] == ["--version"]:
-        print(VERSION)
-        return 0
     try:
+        if sys.argv[1:] == ["--version"]:
+            print(import_module("placement.version").VERSION)
+            return 0
         code: int = import_module(f"placement.cmd.{module}").main()
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
-        return INTERRUPTED
+        sys.stdout.flush()
+        # Python would wait for the threads that ask a service, which may not answer.
+        os._exit(INTERRUPTED)
     return code
 
 

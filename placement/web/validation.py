@@ -98,6 +98,14 @@ def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Fail
         yield exceptions.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
+class _Unexpected(exceptions.ValidationError):
+    """A member that the schema does not know; jsonschema's path ends at the value that has it."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
 def _no_additional_properties(
     _validator: Any, allowed: bool, instance: Any, schema: Mapping[str, Any]
 ) -> Failures:
@@ -115,13 +123,12 @@ def _no_additional_properties(
         verb = "does" if len(extra) == 1 else "do"
         names = ", ".join(map(repr, sorted(extra)))
         regexes = ", ".join(map(repr, sorted(patterns)))
-        yield exceptions.ValidationError(f"{names} {verb} not match any of the regexes: {regexes}")
+        message = f"{names} {verb} not match any of the regexes: {regexes}"
     else:
         verb = "was" if len(extra) == 1 else "were"
         names = ", ".join(map(repr, extra))
-        yield exceptions.ValidationError(
-            f"Additional properties are not allowed ({names} {verb} unexpected)"
-        )
+        message = f"Additional properties are not allowed ({names} {verb} unexpected)"
+    yield _Unexpected(message, extra[0])
 
 
 def _type(validator: Any, types: Any, instance: Any, schema: Any) -> Failures:
@@ -198,7 +205,8 @@ def _report(error: exceptions.ValidationError) -> Failure:
         f"    {_shortened(repr(_excerpt(error.instance)))}"
     )
     report.keyword = str(error.validator)
-    report.field = _shortened("".join(f"/{step}" for step in error.path))
+    steps = [*error.path, error.name] if isinstance(error, _Unexpected) else error.path
+    report.field = _shortened("".join(f"/{step}" for step in steps))
     return report
 
 

@@ -1,6 +1,8 @@
 """Each program starts as an operator starts it: from its script, in an interpreter of its own."""
 
 import re
+import signal
+import socket
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -8,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from placement.cmd import entry_points as entry_points_module
 from placement.cmd.completion import MODULES
 from placement.version import VERSION
-from tests.support.processes import ran
+from tests.support.processes import PATIENCE, ran
 
 PROGRAMS = Path(sys.executable).parent
 
@@ -59,16 +60,41 @@ def test_a_program_that_fails_says_so(environment: dict[str, str], sqlite_url: s
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "placement-tree export --all {identity}",
+        "placement-compare {url} {url} {identity}",
+        "placement-manage --config-file {file} db version",
+        "placement-migrate-compute-inventory --config-file {file} --driver file",
+    ],
+)
 def test_a_program_that_is_interrupted_says_so_in_a_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    environment: dict[str, str], tmp_path: Path, words: str
 ) -> None:
-    """Whichever it is, and wherever it was: the exit code is that of shells."""
+    """At once, although what it asks does not answer; the exit code is that of shells."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60 * PATIENCE)
+        place = f"127.0.0.1:{silent.getsockname()[1]}"
+        tree = tmp_path / "tree.yaml"
+        tree.write_text("placement_tree: 1\nproviders: []\n")
+        file = tmp_path / "placement.conf"
+        file.write_text(
+            f"[placement_database]\nconnection = postgresql://{place}/x\n[tree_driver]\ntree_file = {tree}\n"
+        )
+        url = f"http://{place}"
+        identity = f"--os-auth-type admin_token --os-token admin --os-endpoint {url}"
+        program, *arguments = words.format(url=url, identity=identity, file=file).split()
+        with subprocess.Popen(
+            [PROGRAMS / program, *arguments],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as running:
+            asked, _ = silent.accept()
+            running.send_signal(signal.SIGINT)
+            said = running.communicate(timeout=60 * PATIENCE)
+            asked.close()
 
-    def interrupted() -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys, "argv", ["placement-tree", "export"])
-    monkeypatch.setattr("placement.cmd.tree.main", interrupted)
-
-    assert entry_points_module.tree() == 130
-    assert capsys.readouterr().err == "Interrupted.\n"
+    assert (running.returncode, *said) == (130, "", "Interrupted.\n")

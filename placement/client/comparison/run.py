@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ from placement.client.comparison.question import ComparedQuestion, QuestionKind
 from placement.client.comparison.searches import made
 from placement.client.comparison.side import Side
 from placement.client.comparison.survey import Inhabitants
+from placement.client.pool import asking_threads
 
 SECOND_LOOKS = 2
 """How often a question with different answers is repeated: the cloud may have changed in between."""
@@ -67,7 +67,7 @@ class Comparison:
         announce: Callable[[int], Any] = lambda number: None,
     ) -> None:
         """Ask all questions; ``announce`` gets the number of each round, ``progress`` a 1 for each answer."""
-        with ThreadPoolExecutor(self.at_once) as pool:
+        with asking_threads(self.at_once) as pool:
             for questions in self._rounds(from_log, searches, seed):
                 listed = list(dict.fromkeys(questions))
                 announce(len(listed))
