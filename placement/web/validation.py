@@ -98,7 +98,7 @@ def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Fail
         yield exceptions.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
-class _Unexpected(exceptions.ValidationError):
+class _UnknownMember(exceptions.ValidationError):
     """A member that the schema does not know; jsonschema's path ends at the value that has it."""
 
     def __init__(self, message: str, name: str) -> None:
@@ -128,7 +128,7 @@ def _no_additional_properties(
         verb = "was" if len(extra) == 1 else "were"
         names = ", ".join(map(repr, extra))
         message = f"Additional properties are not allowed ({names} {verb} unexpected)"
-    yield _Unexpected(message, extra[0])
+    yield _UnknownMember(message, extra[0])
 
 
 def _type(validator: Any, types: Any, instance: Any, schema: Any) -> Failures:
@@ -205,7 +205,7 @@ def _report(error: exceptions.ValidationError) -> Failure:
         f"    {_shortened(repr(_excerpt(error.instance)))}"
     )
     report.keyword = str(error.validator)
-    steps = [*error.path, error.name] if isinstance(error, _Unexpected) else error.path
+    steps = [*error.path, error.name] if isinstance(error, _UnknownMember) else error.path
     report.field = _shortened("".join(f"/{step}" for step in steps))
     return report
 
