@@ -105,18 +105,8 @@ def test_a_start_without_jsonschema_rs_says_so(
     paths = os.pathsep.join(filter(None, [str(tmp_path), environment.get("PYTHONPATH")]))
     variables = of_start({**environment, "PYTHONPATH": paths}, synced)
 
-    def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, *words],
-            env=variables,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-
-    started = run(*LINE)
-    checked = run("-m", "placement.cmd.manage", "config", "check")
+    started = ran([sys.executable, *LINE], env=variables)
+    checked = ran([sys.executable, "-m", "placement.cmd.manage", "config", "check"], env=variables)
 
     assert "STARTED 200" in started.stdout, started.stderr
     log = (started.stdout + started.stderr).splitlines()
