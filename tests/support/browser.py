@@ -6,13 +6,21 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.support.processes import require_program
+from tests.support.processes import PATIENCE, require_program
 
 ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-ANSWER_MS = 20_000
+ANSWER_MS = int(20_000 * PATIENCE)
+GO = """place => new Promise((arrive) => {
+    const before = location.href;
+    addEventListener("hashchange", () => arrive(), { once: true });
+    location.hash = place;
+    if (location.href === before) arrive();
+})"""
+"""Returns when the page has begun to read the view: by then the one that is left has nothing more to say."""
+
 # The time that a context is given does not hold for expect(), which would wait for five seconds.
 expect.set_options(timeout=ANSWER_MS)
 
@@ -55,9 +63,7 @@ class Visitor:
         """Follow an address within the page."""
         wanted = f"{self.url}/-/explorer/{place}"
         if self.page.url != wanted:
-            # What the view that is left has said is not waited for.
-            self.page.evaluate("document.querySelector('.status')?.replaceChildren()")
-        self.page.goto(wanted)
+            self.page.evaluate(GO, place)
         self.settle()
 
     def settle(self) -> None:
