@@ -143,17 +143,34 @@ def _unique_items(_validator: Any, unique: bool, instance: Any, _schema: Any) ->
         yield exceptions.ValidationError(f"{_excerpt(instance)!r} has non-unique elements")
 
 
-# The first two and the last two bound what the words cost, whatever the body; the patterns of the
-# middle ones end where the text ends, not also at a newline before the end.
+def _not_empty(keyword: str, kind: str) -> Callable[..., Failures]:
+    """Return the check of a lower bound that says of an empty value what jsonschema says since 4.21."""
+    of_library = jsonschema.Draft202012Validator.VALIDATORS[keyword]
+
+    def check(validator: Any, least: int, instance: Any, schema: Any) -> Failures:
+        if least == 1 and validator.is_type(instance, kind) and not instance:
+            yield exceptions.ValidationError(f"{instance!r} should be non-empty")
+        else:
+            yield from of_library(validator, least, instance, schema)
+
+    return check
+
+
 _Validator = jsonschema.validators.extend(
     jsonschema.Draft202012Validator,
     {
+        # These bound what the words cost, whatever the body.
         "items": _items,
         "patternProperties": _pattern_properties,
-        "additionalProperties": _no_additional_properties,
-        "pattern": _pattern,
         "type": _type,
         "uniqueItems": _unique_items,
+        # The patterns of these end where the text ends, not also at a newline before the end.
+        "additionalProperties": _no_additional_properties,
+        "pattern": _pattern,
+        # These have the same words with every release of the library.
+        "minItems": _not_empty("minItems", "array"),
+        "minLength": _not_empty("minLength", "string"),
+        "minProperties": _not_empty("minProperties", "object"),
     },
 )
 
