@@ -91,7 +91,8 @@ def test_the_suites_pass(release: str) -> None:
         stderr=subprocess.STDOUT,
     )
     assert run.returncode == 0, run.stdout[-8000:]
-    print(run.stdout.strip().splitlines()[-1])
+    version = subprocess.run([python, "--version"], check=True, capture_output=True, text=True).stdout
+    print(f"{release}, {version.strip()}: {run.stdout.strip().splitlines()[-1]}")
 
 
 def environment(release: str) -> Path:
