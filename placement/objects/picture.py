@@ -29,6 +29,7 @@ from placement.db.statements import batches
 from placement.objects import holds
 from placement.objects.coexistence import ForeignWriteWatch
 from placement.search.cloud import BLOCK, Cloud
+from placement.search.columns import LARGEST_AMOUNT
 from placement.search.records import CloudRows, ProviderRecord, Stock, UsedInventory
 from placement.search.request import CandidateRequest, NameSets, UnknownName
 from placement.search.unmet import Unmet, unmet
@@ -268,8 +269,8 @@ class Picture:
     def read_for(self, question: CandidateRequest, work: Callable[[Cloud, NameSets], T]) -> T:
         """Return ``work(cloud, known)`` as :meth:`read_knowing` does, on as much as the question needs.
 
-        To find out what has changed costs most during a coexistence: 65 ms of the database with 200,000
-        consumers. There a question about one tree reads that tree, in six statements; and one that asks for
+        To find out what has changed costs most during a coexistence: 35 ms of the database's processor with
+        200,000 consumers, and 180 after a claim. There a question about one tree reads that tree, in six statements; and one that asks for
         what no provider has or could hold is answered from the cloud as it is, when a statement or three have
         shown that this is still so.
         """
@@ -406,7 +407,9 @@ def _is_met(tx: Access, condition: Unmet) -> bool:
     if condition.aggregates:
         return cloud_rows.any_is_in_aggregate(tx, condition.aggregates)
     assert condition.amount is not None
-    return cloud_rows.any_could_hold(tx, *condition.amount)
+    name, amount = condition.amount
+    # A larger one would not even be a number of every database.
+    return amount <= LARGEST_AMOUNT and cloud_rows.any_could_hold(tx, name, amount)
 
 
 @contextmanager

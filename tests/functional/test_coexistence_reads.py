@@ -162,6 +162,12 @@ def test_what_is_only_used_up_is_compared(both: Both) -> None:  # noqa: F811
     assert both.found("resources=VCPU:1") == {HOST}
 
 
+def test_an_amount_beyond_every_number(both: Both) -> None:  # noqa: F811
+    both.found("resources=VCPU:1")
+    for amount in (2**31, 10**30):
+        assert both.found(f"resources=VCPU:{amount}") == set()
+
+
 def test_names_that_are_gone_are_refused(both: Both) -> None:  # noqa: F811
     """As they are where everything is compared."""
     both.old.create_trait("CUSTOM_T")
