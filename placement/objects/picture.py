@@ -269,10 +269,10 @@ class Picture:
     def read_for(self, question: CandidateRequest, work: Callable[[Cloud, NameSets], T]) -> T:
         """Return ``work(cloud, known)`` as :meth:`read_knowing` does, on as much as the question needs.
 
-        To find out what has changed costs most during a coexistence: 35 ms of the database's processor with
-        200,000 consumers, and 180 after a claim. There a question about one tree reads that tree, in six statements; and one that asks for
-        what no provider has or could hold is answered from the cloud as it is, when a statement or three have
-        shown that this is still so.
+        To find out what has changed costs most during a coexistence: 35 ms of the database with 200,000
+        consumers, and 180 after a claim. There a question about one tree reads that tree, in six
+        statements; and one that asks for what no provider has or could hold is answered from the cloud as
+        it is, when one to three statements have shown that this is still so.
         """
         newest = self._newest
         if newest is not None and newest.signs is not None:
