@@ -80,6 +80,11 @@ def _drawn(providers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return drawn
 
 
+def counted_whole(told: dict[str, Any]) -> bool:
+    """Say whether both counts of a what-if are whole, so that they can be compared."""
+    return all(told[side]["capacity"]["complete"] for side in ("before", "after"))
+
+
 class CheckResourceProviderDrain(command.ShowOne):
     """List the consumers without another place if a provider's tree were emptied and closed.
 
@@ -104,7 +109,7 @@ class CheckResourceProviderDrain(command.ShowOne):
         told = insight.post(self.app, "/-/what-if", {"changes": [{"drain": uuid}], "query": query})
         shown: dict[str, Any] = {
             "homeless": text.WordedColumn(told["homeless"], text.consumers),
-            "complete": told["complete"],
+            "complete": told["complete"] and (not asked or counted_whole(told)),
         }
         if asked:
             shown["fits before"] = told["before"]["capacity"]["count"]

@@ -41,7 +41,6 @@ export function providerBox(provider, look = {}) {
     h("header", {}, providerName(provider, `${look.key ?? ""}${provider.uuid}`),
       groups.map((suffix) => h("span.group-tag", {}, suffix || "request"))),
     !quiet && names.map((name) => bar(name, provider, asked)),
-    !look.brief && !names.length && h("p.calm", {}, "no inventory"),
     held && h("p.held", {}, `holds ${amounts(held)}`),
     !look.brief && properties(provider),
     look.more?.(provider));
@@ -59,8 +58,9 @@ function bar(name, { inventories }, asked) {
 }
 
 /** @param {Provider} provider */
-function properties({ uuid, traits, aggregates, generation }) {
+function properties({ uuid, inventories, traits, aggregates, generation }) {
   const parts = [];
+  if (!Object.keys(inventories).length) parts.push(h("small", {}, "no inventory"));
   if (traits.length) parts.push(chips(counted(traits.length, "trait"), traits, `traits ${uuid}`));
   if (aggregates.length) {
     parts.push(chips(counted(aggregates.length, "aggregate"), aggregates, `aggregates ${uuid}`));
