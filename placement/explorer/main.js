@@ -137,6 +137,8 @@ class ExplorerApp extends HTMLElement {
     }
     this.#refused = error instanceof Refusal && error.status === 403;
     if (!view.drawn) {
+      // What it says was about the view before.
+      this.#banner.replaceChildren();
       refill(view, h("h1", {}, view.heading), errorNote(error, retry));
       this.#say(error instanceof Refusal && !error.away ? "Refused" : "No answer");
       return;

@@ -76,6 +76,9 @@ def test_service_that_is_away_leaves_what_was_read_and_comes_back(
     expect(page.get_by_role("alert")).to_contain_text("The service does not answer")
     expect(page.locator(".status")).to_have_text("Out of date")
     expect(page.locator(".summary")).to_have_text("6 trees with 10 providers")
+    page.goto(f"{visitor.url}/-/explorer/#/owners")
+    expect(page.get_by_role("heading", name="The service does not answer")).to_be_visible()
+    expect(page.get_by_role("alert")).to_be_hidden()
 
     stage.refuse = None
     page.clock.fast_forward(PULSE_MS)
