@@ -18,7 +18,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 QUERY = "resources=VCPU:1,MEMORY_MB:512,DISK_GB:5"
 HEADERS = {
@@ -117,29 +116,25 @@ def _side(checkout: Path, database: str, hosts: int) -> Iterator[Callable[[str],
     """Start the process of a checkout; yield what lets it have a turn."""
     # Not the folder of this file: imports are those of the checkout.
     command = [sys.executable, "-P", __file__, "--player", database, "--hosts", str(hosts)]
-    process: Any = subprocess.Popen(
-        command,
-        cwd=checkout,
-        env=os.environ | {"PYTHONPATH": str(checkout)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout.readline() == "ready\n"
+    variables = os.environ | {"PYTHONPATH": str(checkout)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=checkout, env=variables, stdin=pipe, stdout=pipe, text=True
+    ) as process:
+        asked, told = process.stdin, process.stdout
+        assert asked and told and told.readline() == "ready\n"
 
         def turn(name: str) -> float:
-            process.stdin.write(f"{name}\n")
-            process.stdin.flush()
-            return float(process.stdout.readline())
+            asked.write(f"{name}\n")
+            asked.flush()
+            return float(told.readline())
 
         yield turn
-    finally:
-        process.stdin.close()
-        process.wait()
+        asked.close()
 
 
-def _compare(old: Path, new: Path, kind: str, hosts: int, turns: int) -> None:
+def compare(old: Path, new: Path, kind: str, hosts: int, turns: int) -> None:
+    """Print what each request costs in either checkout."""
     from benchmarks.databases import scratch
 
     with contextlib.ExitStack() as stack:
@@ -179,7 +174,7 @@ def main() -> int:
         _serve(chosen.player, chosen.hosts)
     else:
         old, new = (checkout.resolve() for checkout in chosen.checkouts)
-        _compare(old, new, chosen.database, chosen.hosts, chosen.turns)
+        compare(old, new, chosen.database, chosen.hosts, chosen.turns)
     return 0
 
 

@@ -3,7 +3,18 @@
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Table, bindparam, func, or_, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Integer,
+    Table,
+    bindparam,
+    func,
+    or_,
+    select,
+    type_coerce,
+)
 
 from placement.db import coexistence_rows, dialects, hold_rows, models, statements
 from placement.db.change_rows import SLOTS, Log
@@ -40,8 +51,9 @@ _LOG = CompiledStatement(
         _changes.c.slot,
         _changes.c.mark,
         _changes.c.recent,
-        coexistence_rows.UNDER_WAY,
-        hold_rows.ANY_OVER,
+        # Not of the type Boolean, whose values would be converted in each row.
+        type_coerce(coexistence_rows.UNDER_WAY, Integer),
+        type_coerce(hold_rows.ANY_OVER, Integer),
     )
 )
 _BY_BLOCK = CompiledStatement(select(_block, *_DIGEST).group_by(_block))
@@ -121,10 +133,13 @@ def log(access: Access) -> tuple[Log | None, bool]:
     One statement.
     """
     rows = access.rows(_LOG)
-    any_over = any(row[-1] for row in rows)
-    if any(row[-2] for row in rows) if rows else coexistence_rows.is_under_way(access):
-        return None, any_over
-    return Log({row[0]: (row[1], row[2]) for row in rows}), any_over
+    if not rows:
+        return None if coexistence_rows.is_under_way(access) else Log({}), False
+    # The same in all rows.
+    _, _, _, coexistence_under_way, any_over = rows[0]
+    if coexistence_under_way:
+        return None, bool(any_over)
+    return Log({row[0]: (row[1], row[2]) for row in rows}), bool(any_over)
 
 
 def digests_by_block(tx: Snapshot) -> dict[int, Digest]:

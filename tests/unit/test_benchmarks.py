@@ -9,7 +9,7 @@ import orjson
 import pytest
 from sqlalchemy import create_engine, func, select
 
-from benchmarks import bulk, clients, floor, loading, reshape, runner
+from benchmarks import bulk, clients, floor, loading, reshape, runner, turns
 from benchmarks.clients import percentile
 from benchmarks.clouds import SHAPES, cloud_named
 from benchmarks.command import main
@@ -196,3 +196,14 @@ def test_percentile_is_the_value_below_which_the_part_lies() -> None:
     assert percentile([1.0, 2.0, 3.0, 4.0], 0.5) == 3.0
     assert percentile([float(n) for n in range(1000)], 0.99) == 990.0
     assert percentile([7.0], 0.99) == 7.0
+
+
+@pytest.mark.ci
+def test_two_checkouts_take_turns(capsys: pytest.CaptureFixture[str]) -> None:
+    """Here both are this one, on databases of their own."""
+    checkout = Path(turns.__file__).parents[1]
+
+    turns.compare(checkout, checkout, "sqlite", hosts=3, turns=2)
+
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line[:28].strip() for line in lines] == [*turns.REQUESTS]
