@@ -34,6 +34,12 @@ PICTURE = ROOT / "docs" / "images" / "dashboard.png"
 SECONDS = 180
 STEP_S = 3
 PORT = 19_090
+SHAPES = """\
+small: resources=VCPU:1,MEMORY_MB:2048,DISK_GB:20
+large: resources=VCPU:8,MEMORY_MB:16384,DISK_GB:80&required=HW_NUMA_ROOT
+gpu: resources_CPU=VCPU:8,MEMORY_MB:32768&resources_GPU=VGPU:4&same_subtree=_CPU,_GPU&group_policy=none
+"""
+BIG = "b1900000-0000-4000-8000-000000000001"
 ROW_INCHES, COLUMN_INCHES = 0.29, 0.62
 UNITS = {"reqps": "/s", "ops": "/s", "s": " s", "bytes": " B", "percentunit": ""}
 COLOURS = ("#3b6fb6", "#d98b2b", "#4f9a6b", "#a5548f", "#7a7f87", "#b8473f", "#55a7b5", "#8d7a3f")
@@ -54,12 +60,17 @@ def panels() -> list[dict[str, Any]]:
 @contextlib.contextmanager
 def service(folder: str) -> Iterator[str]:
     """Yield the URL of a service that shows its metrics."""
+    shapes = Path(folder, "shapes.yaml")
+    shapes.write_text(SHAPES)
     settings = os.environ | {
         "OS_PLACEMENT_DATABASE__CONNECTION": f"sqlite:///{folder}/cloud.sqlite",
         "OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true",
         "OS_API__AUTH_STRATEGY": "noauth2",
         "OS_INSIGHT__ENABLED": "true",
         "OS_INSIGHT__PUBLIC": "metrics",
+        "OS_INSIGHT__SHAPES_FILE": str(shapes),
+        "OS_INSIGHT__SHAPES_INTERVAL": "6",
+        "OS_INSIGHT__SURVIVAL_INTERVAL": "6",
         "OS_DEFAULT__LOG_FILE": f"{folder}/log",
     }
     command = [sys.executable, ROOT / "bin" / "placement-api", "--port", "0"]
@@ -75,8 +86,8 @@ def service(folder: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def prometheus(folder: str, target: str) -> Iterator[None]:
-    """Run Prometheus with our configuration, scraping every second."""
-    text = PROMETHEUS.read_text().replace("127.0.0.1:8778", target).replace(": 15s", ": 1s")
+    """Run Prometheus with our configuration, scraping every three seconds."""
+    text = PROMETHEUS.read_text().replace("127.0.0.1:8778", target).replace(": 15s", ": 3s")
     Path(folder, "prometheus.yml").write_text(text)
     Path(folder, "placement.rules.yml").write_text(
         PROMETHEUS.with_name("placement.rules.yml").read_text()
@@ -95,7 +106,10 @@ def prometheus(folder: str, target: str) -> Iterator[None]:
 
 
 def load(url: str) -> None:
-    """Boot during the whole recording, search for too much now and then, and shrink a host at last."""
+    """Boot during the whole recording, search for too much now and then; at last two hosts change.
+
+    One with a server for which no other host is large enough comes, and one is made smaller than its use.
+    """
     until = time.monotonic() + SECONDS
     boot = [sys.executable, str(ROOT / "examples" / "boot_cloud.py"), "--url", url]
     subprocess.run([*boot, "--consumers", "20"], check=True, stdout=subprocess.DEVNULL)
@@ -116,6 +130,7 @@ def load(url: str) -> None:
             session.get(f"{url}/allocation_candidates?resources=VCPU:2&required=CUSTOM_NOWHERE")
             if not shrunk and until - time.monotonic() < SECONDS / 4:
                 shrunk = shrink_fullest(session, url)
+                add_big(session, url)
             time.sleep(2)
     for each in schedulers:
         each.join()
@@ -134,6 +149,21 @@ def shrink_fullest(session: requests.Session, url: str) -> bool:
             }
             return session.put(f"{path}/inventories/VCPU", json=smaller).ok
     return False
+
+
+def add_big(session: requests.Session, url: str) -> None:
+    """Make a host that must not fail; again does nothing."""
+    session.post(f"{url}/resource_providers", json={"name": "big", "uuid": BIG})
+    stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 256}}}
+    session.put(f"{url}/resource_providers/{BIG}/inventories", json=stock)
+    server = {
+        "allocations": {BIG: {"resources": {"VCPU": 200}}},
+        "project_id": "database",
+        "user_id": "alice",
+        "consumer_type": "INSTANCE",
+        "consumer_generation": None,
+    }
+    session.put(f"{url}/allocations/{BIG}", json=server)
 
 
 def record() -> None:
@@ -191,11 +221,7 @@ def ask(target: dict[str, Any], began: float) -> Series:
 def draw() -> None:
     """Draw all panels at their places in the dashboard."""
     recorded: dict[str, Series] = json.loads(RECORDED.read_text())
-    # The row of what is off by default was not recorded.
-    shown = [panel for panel in panels() if panel["type"] == "row" or panel["title"] in recorded]
-    while shown[-1]["type"] == "row":
-        shown.pop()
-    rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in shown)
+    rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels())
     mpl.rcParams.update(
         {"font.size": 7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True}
         | {"grid.color": "#e6e8eb", "axes.edgecolor": "#b9bec5", "text.color": "#23272e"}
@@ -203,7 +229,7 @@ def draw() -> None:
     )
     width, height = 24 * COLUMN_INCHES, rows * ROW_INCHES
     figure = plt.figure(figsize=(width, height), dpi=110)
-    for panel in shown:
+    for panel in panels():
         place = panel["gridPos"]
         left, top = place["x"] / 24, 1 - place["y"] / rows
         if panel["type"] == "row":

@@ -24,6 +24,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 SWITCH = ("howto/switch-over.rst",)
+OUTLOOK = ("tutorial/drain.rst", "howto/capacity.rst")
 STORIES = (
     ("tutorial/five-minute-tour.rst",),
     (
@@ -32,7 +33,7 @@ STORIES = (
         "tutorial/nested-and-shared.rst",
         "tutorial/reshape.rst",
     ),
-    ("tutorial/drain.rst",),
+    OUTLOOK,
     ("howto/no-candidates.rst",),
     ("provider-trees.rst",),
     ("howto/client-library.rst",),
@@ -57,6 +58,7 @@ VOLATILE = (
     (r"since \d{4}-\d\d-\d\d( +\|\n\|)? +\d\d:\d\d:\d\d(\.\d+)?", "since 2026-11-21 12:00:00"),
     (r"((?:\| +\d+ ){4})\| +\d+\.\d \| +\d+\.\d \|", r"\1|           4.0 |           3.0 |"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2026-11-21T12:05:00.000Z"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "2026-11-21T12:00:00Z"),
     (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", "Sat, 21 Nov 2026 12:00:00 GMT"),
 )
 END = "=== end of block ==="
@@ -227,8 +229,11 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def service() -> Iterator[Shell]:
-    """Start the service on an empty database and yield a shell that reaches it."""
+def service(shapes: str = "") -> Iterator[Shell]:
+    """Start the service on an empty database and yield a shell that reaches it.
+
+    :param shapes: the content of its ``[insight]/shapes_file``.
+    """
     folder = Path(tempfile.mkdtemp(prefix="placement-docs-"))
     try:
         (folder / "var").mkdir()
@@ -240,7 +245,10 @@ def service() -> Iterator[Shell]:
             # What a page shows is whole, however busy the machine is.
             "[api]\nsearch_deadline = 0\n"
             "[placement_database]\nsync_on_startup = true\nsqlite_synchronous = false\n"
+            + (f"[insight]\nshapes_file = {folder}/shapes.yaml\n" if shapes else "")
         )
+        if shapes:
+            (folder / "shapes.yaml").write_text(shapes)
         with _server(folder) as url:
             shell = Shell(folder, url)
             try:
@@ -284,7 +292,28 @@ def two_machines() -> Iterator[Shell]:
             yield shell
 
 
-STAGES = {SWITCH: two_machines}
+@contextmanager
+def with_shapes() -> Iterator[Shell]:
+    """Run a service with the shapes of the page, and the records of a month that it says it has."""
+    page = (DOCS / OUTLOOK[-1]).read_text()
+    lines = page[page.index(".. code-block:: yaml") :].split("\n")
+    shapes = _dedented(lines[1 : _end(lines, 1)])
+    with service(shapes) as shell:
+        shell.run(MONTH)
+        yield shell
+
+
+MONTH = """python3 -c '
+import sqlite3, time
+with sqlite3.connect("var/placement.sqlite") as database:
+    database.executemany(
+        "INSERT INTO capacity_records VALUES (?, ?, ?)",
+        [("large", int(time.time() * 1000) - day * 86400000, 2294 + 2 * day) for day in range(30, 0, -1)],
+    )
+'"""
+"""Each day two fewer of them."""
+
+STAGES = {SWITCH: two_machines, OUTLOOK: with_shapes}
 """Stories that do not run on one service with an empty database."""
 
 

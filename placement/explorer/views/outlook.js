@@ -25,11 +25,14 @@ export class OutlookView extends View {
 
   /** @param {AbortSignal} signal @param {boolean} again */
   async load(signal, again) {
-    if (!this.#shapes.isConnected) refill(this, h("h1", {}, "Outlook"), this.#shapes, this.#survival);
-    if (!again) refill(this.#survival, loadingNote("Trying what would happen …"));
+    // Both are expensive: they are asked for again by hand.
+    if (again) return;
+    refill(this, h("h1", {}, "Outlook"), h("p.calm", {}, `As of ${timeOfDay(Date.now())}. `,
+      h("button.small", { type: "button", "data-key": "again", onclick: () => this.retry() }, "Ask again")),
+      this.#shapes, this.#survival);
+    refill(this.#survival, loadingNote("Trying what would happen …"));
     await this.#readShapes(signal);
-    // This is expensive: it is asked for again by hand.
-    if (!again) await this.#readSurvival(signal);
+    await this.#readSurvival(signal);
   }
 
   /** @param {AbortSignal} signal */
@@ -41,7 +44,9 @@ export class OutlookView extends View {
       (await read(`-/capacity/history?shape=${encodeURIComponent(name)}`, { signal })).body)));
     refill(this.#shapes, h("h2", {}, "How many more fit"),
       shapes.length ? shapeTable(shapes, histories) : h("p.calm", {}, "No shape is named: ",
-        h("code", {}, "[insight]/shapes_file"), " names requests, such as flavors, that are counted here."));
+        h("code", {}, "[insight]/shapes_file"), " names requests, such as flavors, that are counted here."),
+      histories.some((it) => it.forecast) && h("p.calm", {}, "Runs out: where a straight line through the last 30 days of "
+        + "records meets zero."));
   }
 
   /** @param {AbortSignal} signal */
@@ -57,23 +62,22 @@ export class OutlookView extends View {
       h("p", { "data-summary": true }, told.places === 0 ? `There is no ${failing} that could fail.` : `${count(told.survivable)} of ${counted(told.tried, failing)} may fail: all `
         + "consumers would find another place."
         + (told.complete ? "" : ` Of ${count(told.places)} these were tried in the time.`)),
-      h("p.calm", {}, `As of ${timeOfDay(Date.now())}. `,
-        h("button.small", { type: "button", onclick: () => this.retry() }, "Ask again")),
       told.lost.length > 0 && lostTable(told.lost, level));
   }
 }
 
 /** @param {[string, Capacity][]} shapes @param {History[]} histories */
 function shapeTable(shapes, histories) {
-  const head = ["Shape", "Fit", "Most of them in", "How it went", "Runs out"];
+  // What is read first stands first: on a telephone the aggregates are scrolled to.
+  const head = ["Shape", "Fit", "Runs out", "How it went", "Most of them in"];
   return h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Shapes" }, h("table", {},
     h("thead", {}, h("tr", {}, head.map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, shapes.map(([name, { count: number, complete, places }], at) => h("tr", {},
       h("th", { scope: "row" }, name),
       h("td", {}, h("b", {}, count(number)), complete ? "" : " or more"),
-      h("td", {}, places.map((it) => h("div", {}, it.name ?? h("span.uuid", {}, it.uuid), `: ${count(it.count)}`))),
+      h("td", {}, runsOut(histories[at])),
       h("td", {}, bars(histories[at])),
-      h("td", {}, runsOut(histories[at])))))));
+      h("td", {}, places.map((it) => h("div", {}, it.name ?? h("span.uuid", {}, it.uuid), `: ${count(it.count)}`))))))));
 }
 
 /** @param {History} history */
@@ -92,7 +96,7 @@ function bars({ records }) {
 function runsOut({ forecast }) {
   if (!forecast) return "–";
   if (!forecast.runs_out_at) return "not at this rate";
-  return h("span", { title: "A straight line through the last 30 days" }, forecast.runs_out_at.slice(0, 10),
+  return h("span", {}, forecast.runs_out_at.slice(0, 10),
     h("small", {}, ` at ${count(Math.round(-forecast.per_day * 10) / 10)} a day`));
 }
 
