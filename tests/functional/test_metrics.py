@@ -273,7 +273,7 @@ def test_processes_that_share_a_directory_make_costly_figures_once(tmp_path: Pat
 def test_each_provider_is_shown_if_asked_for() -> None:
     """Under the names of the exporter: of every inventory, at this moment, whatever the name of the host."""
     with running(insight__enabled=True, insight__metrics_per_provider=True) as service:
-        world, odd = World(service), 'a "host" \\n'
+        world, odd = World(service), 'a "host" \\n\nü'
         record = {"total": 8, "reserved": 1, "allocation_ratio": 2.5}
         host = world.provider(odd, inventory={"VCPU": record, "DISK_GB": 5})
         world.provider("b", parent=host, inventory={"VCPU": 3})
