@@ -7,7 +7,7 @@ from webob import Response
 
 from placement import errors
 from placement.claims import holding, schemas, service
-from placement.claims.service import Claim, Order, Outcome, Refused
+from placement.claims.orders import Claim, Order, Outcome, Refused
 from placement.errors import MalformedRequest
 from placement.handlers import candidate_query
 from placement.handlers.search_bounds import bounded

@@ -166,7 +166,9 @@ class Picture:
         """Begin to read the newest edition, if it was up to date not longer ago than that."""
         with self._editing:
             newest = self._newest
-            if newest is None or newest.signs or newest.shown_s < time.monotonic() - age_s:
+            if newest is None or newest.signs is not None:
+                return None
+            if newest.shown_s < time.monotonic() - age_s:
                 return None
             newest.readers += 1
         _note("nothing", 0, len(newest.cloud))

@@ -150,8 +150,8 @@ def test_whoever_is_always_overtaken_is_told_so_at_the_deadline(
 ) -> None:
     """503 with Retry-After, and nothing is written. Each look at the clock takes a tenth of a second."""
 
-    def lose(*_: Any) -> None:
-        raise claims._Overtaken
+    def lose(*_: Any, **__: Any) -> None:
+        raise claims.Overtaken
 
     World(service).provider(inventory={"VCPU": 4})
     monkeypatch.setattr(claims, "_write", lose)

@@ -1,0 +1,124 @@
+"""The transaction of claims whose places are chosen: it checks under its locks what they depend on."""
+
+from collections.abc import Mapping
+
+from placement.claims.orders import Order, Outcome, Overtaken, Plan, change, found_groups
+from placement.db import cloud_rows, group_rows, hold_rows, named_rows
+from placement.db.database import Transaction
+from placement.db.group_rows import GroupRow
+from placement.objects import ledger, replacement
+from placement.objects.groups import rule_of
+from placement.objects.picture import records_of
+from placement.search.group_rules import GroupRule, Occupancy
+
+ACTION = "Unable to allocate inventory"
+
+
+def write(tx: Transaction, order: Order, plan: Plan) -> Outcome:
+    """Write what was chosen; locks are taken in the order of the maintainers' page on claims.
+
+    :raises Overtaken: something that it depends on is not as it was seen.
+    """
+    rows = _lock_groups(tx, plan.rules)
+    changes = [
+        change(*each)
+        for each in zip(order.claims, (g.allocations for g in plan.granted), strict=True)
+    ]
+    is_everyday = (
+        plan.revision is not None
+        and not (rows or order.hold_s or order.depends_on_rows)
+        and ledger.is_everyday(tx, changes)
+    )
+    reading = ledger.read(tx, changes, with_stock=is_everyday)
+    try:
+        replaced = replacement.checked(changes, reading, ACTION)
+        owners = ledger.take_consumers(tx, replaced, reading)
+        # One provider, of which nothing has changed: that is a condition of the statement. Five messages
+        # to PostgreSQL instead of seven, and 0.87 of the service's processor time.
+        if is_everyday and ledger.try_claim(tx, replaced, owners, reading, plan.revision):
+            return Outcome(plan.granted, None)
+        providers, inventories = ledger.write_then_hold(tx, replaced)
+    except (replacement.DoesNotFit, replacement.ProviderMissing, replacement.ClassMissing):
+        raise Overtaken from None
+    _require_rules(tx, order, plan, rows)
+    _require_unmoved(tx, plan)
+    expires_at = _write_rows(tx, order, plan, rows)
+    stepped = {1: [providers[id_] for id_ in replaced.named | replaced.emptied]}
+    ledger.finish_write(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
+    return Outcome(plan.granted, expires_at)
+
+
+def _lock_groups(tx: Transaction, rules: Mapping[str, GroupRule]) -> dict[str, GroupRow]:
+    if not rules:
+        return {}
+    return group_rows.lock(
+        tx, {name: (rule.rule, rule.at_most, rule.of) for name, rule in rules.items()}
+    )
+
+
+def _require_rules(tx: Transaction, order: Order, plan: Plan, rows: Mapping[str, GroupRow]) -> None:
+    """Check that the groups, which are locked, keep their rules with the new members."""
+    if not rows:
+        return
+    members = group_rows.members(tx, [row.id for row in rows.values()])
+    alive = {member.group_id for member in members}
+    for name, row in rows.items():
+        if rule_of(row) != plan.rules[name]:
+            if row.id in alive:
+                raise Overtaken
+            rule = plan.rules[name]
+            group_rows.redefine(tx, row.id, rule.rule, rule.at_most, rule.of)
+    for name, group in found_groups(tx, order, plan.rules, rows, members).items():
+        occupied = Occupancy.of(group.state.rule, group.state.members)
+        for claim, trees in zip(order.claims, plan.trees, strict=True):
+            if name in claim.groups:
+                occupied.add(group.state.rule.domains(trees, group.state.aggregates))
+        if not occupied.kept or not group.roots <= plan.member_roots:
+            raise Overtaken
+
+
+def _require_unmoved(tx: Transaction, plan: Plan) -> None:
+    """Check that of the trees that take part nothing has changed but inventories and usage.
+
+    The providers are locked, so there is one committed state in which all is as it was chosen: that which
+    this statement reads. Where the log does not say what has changed, it is compared.
+    """
+    log, _ = cloud_rows.log(tx)
+    changed = log.changed_since(plan.log) if log is not None else None
+    if changed is not None:
+        if not changed.whole.isdisjoint(plan.shapes):
+            raise Overtaken
+        return
+    contents = cloud_rows.steady_contents(tx, plan.shapes)
+    if contents is None or plan.shapes != {
+        record.provider_id: (record.parent_id, record.root_id, record.traits, record.aggregates)
+        for record in records_of(contents)
+    }:
+        raise Overtaken
+
+
+def _write_rows(
+    tx: Transaction, order: Order, plan: Plan, rows: Mapping[str, GroupRow]
+) -> int | None:
+    """Write who is a member of which group, and who is held; return until when."""
+    replaced = [claim.consumer_uuid for claim in order.claims if claim.generation is not None]
+    joining = [claim.consumer_uuid for claim in order.claims if claim.groups]
+    named = (
+        {claim.consumer_uuid for claim in order.claims} if order.hold_s else {*replaced, *joining}
+    )
+    if not named:
+        return None
+    ids = named_rows.ids(tx, named_rows.CONSUMERS, named)
+    group_rows.leave(tx, [ids[uuid] for uuid in replaced])
+    group_rows.join(
+        tx,
+        [
+            (ids[claim.consumer_uuid], rows[name].id)
+            for claim in order.claims
+            for name in dict.fromkeys(claim.groups)
+        ],
+    )
+    if order.hold_s is None:
+        return None
+    generations = [(ids[each.consumer_uuid], each.consumer_generation) for each in plan.granted]
+    return hold_rows.add(tx, generations, order.hold_s)
