@@ -11,7 +11,7 @@ import pytest
 from placement.insight.choose import GroupState, Place, Refusal, Wish, choose
 from placement.inventory_record import InventoryRecord
 from placement.search.cloud import Cloud
-from placement.search.group_rules import Domains, GroupRule
+from placement.search.group_rules import Domains, GroupRule, Occupancy
 from placement.search.records import ProviderRecord, UsedInventory
 from placement.search.request import CandidateRequest, Group, NameSets
 from placement.search.work import Work
@@ -246,3 +246,22 @@ def test_more_equal_claims_than_fit_are_refused_for_certain(
     assert isinstance(refused, Refusal)
     assert refused.exact
     assert len(chosen(case._replace(asked=case.asked[1:]), Random(1))) == asked - 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "members", "kept"),
+    [
+        (GroupRule("apart"), ["a", "b"], True),
+        (GroupRule("apart"), ["a", "a"], False),
+        (GroupRule("apart", at_most=2), ["a", "a"], True),
+        (GroupRule("together"), [], True),
+        (GroupRule("together"), ["ab", "b"], True),
+        (GroupRule("together"), ["a", "b"], False),
+        (GroupRule("together"), ["ab", "bc", "ac"], False),
+    ],
+)
+def test_a_rule_is_kept_by_all_members_at_once(
+    rule: GroupRule, members: list[str], kept: bool
+) -> None:
+    """Each member stands for the domains that it is in, by a letter each."""
+    assert Occupancy.of(rule, map(frozenset, members)).kept is kept
