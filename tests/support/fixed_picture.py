@@ -19,6 +19,8 @@ class FixedPicture(Picture):
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
+        # Nothing was read of a database, so no other service writes to it.
+        self._newest = None
 
     def read(self, work: Callable[[Cloud], Any]) -> Any:
         """Return ``work(cloud)``."""
