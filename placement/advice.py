@@ -10,7 +10,6 @@ from oslo_log.log import LogConfigError
 from sqlalchemy import exc
 from sqlalchemy.engine import URL
 
-from placement.conf import unknown
 from placement.db import address, driver_errors, refusals
 from placement.db.migrations import MigrationBlocked
 from placement.db.schema import SchemaError
@@ -112,6 +111,9 @@ def _configuration(error: cfg.Error) -> str:
 
 
 def _missing(error: cfg.RequiredOptError, conf: cfg.ConfigOpts) -> str:
+    # It imports what most errors do not need, and other commands neither.
+    from placement.conf import unknown
+
     group = error.group.name if isinstance(error.group, cfg.OptGroup) else "DEFAULT"
     hint = unknown.misplaced(conf, group, error.opt_name) or (
         "Set it in the configuration file (--config-file), or in the environment as "
@@ -142,6 +144,8 @@ def _url(conf: cfg.ConfigOpts) -> URL:
 
 def _parameter(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
     """Return what is wrong with a parameter of the URL, if that is why the driver raised the error."""
+    if not conf.placement_database.connection:
+        return None
     url = _url(conf)
     for name in _FILES:
         if (path := url.query.get(name)) and not Path(str(path)).is_file():

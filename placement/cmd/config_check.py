@@ -14,7 +14,6 @@ from oslo_config import cfg
 
 from placement import advice, db_api
 from placement.advice import NotConfigured
-from placement.conf import unknown
 from placement.db import coexistence_rows, driver_errors, schema
 from placement.db.database import Database
 from placement.objects import coexistence
@@ -68,6 +67,7 @@ def run(conf: cfg.ConfigOpts, before: str | None) -> int:
     """Print the findings about a configuration that has been read, and return the exit code."""
     # Imports here and below are slow, and other commands do not need them.
     from placement.client.connection import without_password
+    from placement.conf import unknown
 
     for library in ("keystonemiddleware", "keystoneauth"):
         # The findings say the same in one line.
@@ -86,6 +86,7 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     """Yield the findings; checks that an earlier finding makes impossible are left out."""
     # The whole service takes almost half of the start of placement-manage.
     from placement import deploy as application
+    from placement.conf import unknown
     from placement.objects.picture import Picture
     from placement.web import auth, judge
 
@@ -136,6 +137,8 @@ def _malformed(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
 
 
 def _bad_value(conf: cfg.ConfigOpts, group: str, name: str, error: cfg.Error) -> str:
+    from placement.conf import unknown
+
     bad = advice.of_value(error)
     if bad is None:
         return _text(error, conf)
