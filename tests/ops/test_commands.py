@@ -618,7 +618,7 @@ def test_file_that_may_not_be_written_is_not_waited_for(command: Command, sqlite
 
     assert is_one_line(result)
     assert "attempts left" not in result.stderr
-    assert "this user may not write" in result.stderr
+    assert "Let this user write the file" in result.stderr
 
 
 @pytest.fixture
