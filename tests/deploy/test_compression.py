@@ -24,6 +24,7 @@ HOSTS = 20
 LARGE = ("/resource_providers", "/-/explorer/explorer.css")
 """What is large and has a tag: JSON of the API, and text of the explorer."""
 
+
 @dataclass(frozen=True)
 class Raw:
     """An answer as it came over the wire."""
@@ -112,7 +113,10 @@ def test_nginx_with_gunicorn(prepared: tuple[Path, dict[str, str]]) -> None:
 
 def test_haproxy(prepared: tuple[Path, dict[str, str]]) -> None:
     """It compresses; placement-api behind it compresses nothing."""
-    with deployment.builtin(*prepared) as service, deployment.haproxy(prepared[0], service) as found:
+    with (
+        deployment.builtin(*prepared) as service,
+        deployment.haproxy(prepared[0], service) as found,
+    ):
         check(found)
         assert not ask(service, LARGE[0], accept_encoding="gzip").packed
 
