@@ -4,7 +4,8 @@ A place fails as what-if drains it: each consumer takes the first candidate else
 Two things make 10,000 places cheap, 1.5 s for 20,000 consumers of eight sizes. The first candidate of some
 amounts is searched for once, and taken until it is full: none before it gets room meanwhile. And what becomes
 of a list of consumers is known for all places that hold an equal list, unless one of them went to the very
-place that fails. Members of groups are placed before the others, as what-if places them, and each place anew.
+place that fails. Members of groups are placed before the others, as what-if places them, and each place anew:
+about 1 ms for each place that has some, of 10,000 hosts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
