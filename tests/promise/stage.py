@@ -87,7 +87,13 @@ class Stage:
         self.route = route
         self.kind, _ = ROUTES[route]
         self.db = _database(url.replace("multi_statements=0", "multi_statements=1"))
-        conf = configure("sqlite", placement_database__connection=url, insight__enabled=True)
+        # Players wait for their turns: however long that takes, it ends no search.
+        conf = configure(
+            "sqlite",
+            placement_database__connection=url,
+            insight__enabled=True,
+            api__search_deadline=0,
+        )
         self.players = [Service(conf, _database(url, attempts)) for _ in range(players)]
         self._revisions: dict[str, int] = {}
         self._put_back = 0
