@@ -69,8 +69,8 @@ def service(folder: str) -> Iterator[str]:
         "OS_INSIGHT__ENABLED": "true",
         "OS_INSIGHT__PUBLIC": "metrics",
         "OS_INSIGHT__SHAPES_FILE": str(shapes),
-        "OS_INSIGHT__SHAPES_INTERVAL": "6",
-        "OS_INSIGHT__SURVIVAL_INTERVAL": "6",
+        "OS_INSIGHT__SHAPES_INTERVAL": "15",
+        "OS_INSIGHT__SURVIVAL_INTERVAL": "15",
         "OS_DEFAULT__LOG_FILE": f"{folder}/log",
     }
     command = [sys.executable, ROOT / "bin" / "placement-api", "--port", "0"]
@@ -105,19 +105,23 @@ def prometheus(folder: str, target: str) -> Iterator[None]:
             process.terminate()
 
 
+def boot(url: str, consumers: int) -> None:
+    """Load the example cloud if it is not there, and boot consumers on it."""
+    program = [sys.executable, str(ROOT / "examples" / "boot_cloud.py"), "--url", url]
+    subprocess.run([*program, "--consumers", str(consumers)], stdout=subprocess.DEVNULL, check=False)
+
+
 def load(url: str) -> None:
     """Boot during the whole recording, search for too much now and then; at last two hosts change.
 
     One with a server for which no other host is large enough comes, and one is made smaller than its use.
     """
     until = time.monotonic() + SECONDS
-    boot = [sys.executable, str(ROOT / "examples" / "boot_cloud.py"), "--url", url]
-    subprocess.run([*boot, "--consumers", "20"], check=True, stdout=subprocess.DEVNULL)
     headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
     def boots() -> None:
         while time.monotonic() < until:
-            subprocess.run([*boot, "--consumers", "60"], check=False, stdout=subprocess.DEVNULL)
+            boot(url, 60)
 
     schedulers = [threading.Thread(target=boots) for _ in range(2)]
     for each in schedulers:
@@ -173,7 +177,7 @@ def record() -> None:
         service(folder) as url,
         prometheus(folder, urllib.parse.urlsplit(url).netloc),
     ):
-        time.sleep(3)
+        boot(url, 20)
         began = time.time()
         load(url)
         recorded = {
