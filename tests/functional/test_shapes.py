@@ -130,6 +130,20 @@ def test_what_fits_is_shown_by_shape_and_aggregate(tmp_path: Path) -> None:
         assert set(samples(service, "placement_capacity_complete").values()) == {1}
 
 
+def test_only_shapes_of_the_file_as_it_is_now_are_shown(tmp_path: Path) -> None:
+    """After a reload the figures of the processes before are still there, with a shape that has gone."""
+    directory = str(tmp_path / "metrics")
+    for text, names in ((f"a: {SMALL}\nb: {LARGE}\n", {"a", "b"}), (f"b: {LARGE}\n", {"b"})):
+        file = shapes_in(tmp_path, text)
+        with running(
+            insight__enabled=True,
+            insight__shapes_file=file,
+            insight__metrics_directory=directory,
+        ) as service:
+            assert {shape for shape, _ in shown(service)} == names
+            assert {shape for (shape,) in samples(service, "placement_capacity_complete")} == names
+
+
 def shown(service: Service) -> dict[tuple[str, ...], float]:
     return samples(service, "placement_capacity")
 
