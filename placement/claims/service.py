@@ -54,8 +54,8 @@ FIRST_TRY = (10, 10_000)
 AGE_S, CALM_S = 0.1, 1.0
 """How old the picture may be on which is chosen, unless something was chosen in vain since ``CALM_S``.
 
-A single claim took 0.78 of the service's processor time and of the database's for it (1,000 hosts, PostgreSQL,
-in turns in one process, with half this age).
+A single claim took 0.78 of the service's processor time and of the database's for it (1,000 hosts,
+PostgreSQL, in turns in one process, with half this age).
 """
 
 PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05
@@ -109,8 +109,8 @@ class ClaimsGivenUp(errors.Unavailable):
     text = "Others kept taking the places that were chosen. Nothing was written; please try again."
 
 
-class _NotTogether(errors.Conflict):
-    """Claims of several requests have no places together. No client reads this: each is placed alone."""
+class _NotTogether(Exception):
+    """Claims of several requests have no places together: each is placed alone."""
 
 
 class _Seen(NamedTuple):
@@ -183,7 +183,7 @@ def _place_together(
             outcome = placing(Order(claims, {}, orders[0].strategy, of_many=True), part)
     except errors.OutcomeUnknown:
         raise
-    except errors.PlacementError:
+    except (errors.PlacementError, _NotTogether):
         return None
     assert isinstance(outcome, Outcome), "there is no refusal of many"
     return [Outcome([granted], None) for granted in outcome.granted]
