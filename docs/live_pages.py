@@ -53,6 +53,8 @@ COMMAND_S = 60
 INDENT = "   "
 HEX = "[0-9a-f]"
 VOLATILE = (
+    # Progress that a command prints only where it takes long.
+    (r"(?m)^[a-z ]+: \d+ of \d+ rows(\n|\Z)", ""),
     (f"req-{HEX}{{8}}(-{HEX}{{4}}){{3}}-{HEX}{{12}}", "req-0f4a9ab5-0a2e-4f0b-a2a0-5c9d3c1f7d11"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+", "2026-11-21 12:00:00.000 4711"),
     (r"since \d{4}-\d\d-\d\d( +\|\n\|)? +\d\d:\d\d:\d\d(\.\d+)?", "since 2026-11-21 12:00:00"),

@@ -112,6 +112,11 @@ def test_commands_print_what_the_pages_show(story: tuple[str, ...]) -> None:
             assert shell.run("ls") == before
 
 
+def test_progress_of_a_slow_machine_is_not_part_of_a_page() -> None:
+    printed = "Upgraded to a\nresource providers noted: 2 of 2 rows\nUpgraded to b"
+    assert live_pages.settled(printed) == "Upgraded to a\nUpgraded to b"
+
+
 @pytest.mark.parametrize(
     "page", sorted((DOCS / "maintainers").glob("*.rst")), ids=lambda page: page.name
 )
