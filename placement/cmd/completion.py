@@ -22,7 +22,7 @@ MODULES = {
 """Every command and its module in ``placement.cmd``."""
 
 _FIRST = {"bash": "", "zsh": "autoload -U +X compinit && compinit\n"}
-_LACKING = "Completion needs the package shtab: pip install 'placement-service[completion]'"
+_LACKING = "Completion needs the package shtab: pip install shtab"
 
 
 class _Print(argparse.Action):
