@@ -106,7 +106,7 @@ def source(folder: Path) -> Path:
 def install(stage: Stage, release: str, place: str) -> None:
     """Let the tool install, under the constraints of a release that are at ``place``, where it does.
 
-    The tool's environment has the driver of the database. uWSGI is that of the tests.
+    The tool's environment has the driver of the database and osprofiler. uWSGI is that of the tests.
     """
     if not release:
         return
@@ -122,7 +122,7 @@ def install(stage: Stage, release: str, place: str) -> None:
         "UWSGI_HOME": str(virtual),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
-    stage.run(f"python3 -m pip install --quiet --constraint {here} PyMySQL")
+    stage.run(f"python3 -m pip install --quiet --constraint {here} PyMySQL osprofiler")
 
 
 @dataclass
