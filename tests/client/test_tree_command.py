@@ -445,6 +445,6 @@ def test_connection_options_may_stand_behind_the_command() -> None:
 
 def test_the_time_of_a_request_is_not_that_of_a_reshape() -> None:
     """Both were called --timeout: the word set neither, and each request might take a minute."""
-    for words, of_request in (("", None), (" --timeout 5", 5)):
+    for words, of_request in (("", 600), (" --timeout 5", 5)):
         arguments = command._parse(f"apply trees.yaml --reshape-timeout 7{words}".split())
         assert (arguments.timeout, arguments.reshape_timeout) == (of_request, 7.0)
