@@ -54,7 +54,7 @@ FIRST_TRY = (10, 10_000)
 AGE_S, CALM_S = 0.1, 1.0
 """How old the picture may be on which is chosen, unless something was chosen in vain since ``CALM_S``.
 
-A single claim took 0.78 of the service's processor time and of the database's for it (1,000 hosts,
+For it a single claim took 0.78 of the processor time, of the service as of the database (1,000 hosts,
 PostgreSQL, in turns in one process, with half this age).
 """
 
