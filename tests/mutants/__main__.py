@@ -43,6 +43,7 @@ TESTS = {
         "tests/db/test_ledger_conflicts.py",
         "tests/functional/test_coexistence.py",
         "tests/docs/test_statements.py",
+        "tests/functional/test_gabbi.py",
     ),
     "placement/insight": (
         "tests/search/test_choose.py",
