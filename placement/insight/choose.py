@@ -447,16 +447,25 @@ class _Chooser:
     def _used_parts(self) -> Mapping[str, NDArray[np.float64]]:
         """By class that is asked for, the used part of each tree by its root, before anything is placed."""
         names = {name for wish in self._wishes for name in wish.request.names.classes}
-        amounts = {name: np.zeros((2, self._start.size)) for name in names}
-        roots = self._start.roots.tolist()
-        for index, inventories in enumerate(self._start.inventories):
+        # Lists, which NumPy sums up at once.
+        held: dict[str, tuple[list[int], list[int], list[int]]] = {n: ([], [], []) for n in names}
+        for root, inventories in zip(
+            self._start.roots.tolist(), self._start.inventories, strict=False
+        ):
             for name, capacity, used, _ in inventories:
-                if name in amounts:
-                    amounts[name][:, roots[index]] += used, capacity
-        return {
-            name: np.divide(used, total, out=np.zeros(len(used)), where=total > 0)
-            for name, (used, total) in amounts.items()
-        }
+                if name in held:
+                    roots, used_of, all_of = held[name]
+                    roots.append(root)
+                    used_of.append(used)
+                    all_of.append(capacity)
+        parts = {}
+        for name, (roots, *amounts) in held.items():
+            at = np.array(roots, np.intp)
+            used_sum, all_sum = (np.bincount(at, each, self._start.size) for each in amounts)
+            parts[name] = np.divide(
+                used_sum, all_sum, out=np.zeros(len(used_sum)), where=all_sum > 0
+            )
+        return parts
 
     def _key(self, pool: _Pool, position: int) -> float:
         """Return what orders a tree now: the smallest is the best."""

@@ -214,6 +214,19 @@ def test_places_in_one_order_are_sound(draw: Random) -> None:
         assert not fits(case)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_every_tree_has_its_turn_in_one_order(seed: int) -> None:
+    """As many as there are hosts, on hosts that take one each: in all strategies, drawn by the seeds."""
+    hosts = [Host(1, (1,), frozenset())] * 12
+    apart = GroupRule("apart")
+    case = Case(hosts, [Asked(1, 1, ("g",))] * len(hosts), {"g": apart}, {"g": []})
+
+    found = chosen(case, Random(seed), in_one_order=True)
+
+    assert not isinstance(found, Refusal)
+    require_sound(case, found)
+
+
 @seeds(60)
 def test_refusal_without_time_is_exact_only_where_nothing_fits(draw: Random) -> None:
     """Whatever the work that is left when it ends, what is certain is true."""
