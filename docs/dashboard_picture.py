@@ -70,6 +70,8 @@ def service(folder: str) -> Iterator[str]:
         "OS_INSIGHT__PUBLIC": "metrics",
         "OS_INSIGHT__SHAPES_FILE": str(shapes),
         "OS_INSIGHT__SHAPES_INTERVAL": "15",
+        # On a busy machine a scrape may fail then, and the next one shows whole counts.
+        "OS_API__SEARCH_DEADLINE": "60",
         "OS_INSIGHT__SURVIVAL_INTERVAL": "15",
         "OS_DEFAULT__LOG_FILE": f"{folder}/log",
     }
