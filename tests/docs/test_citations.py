@@ -73,21 +73,3 @@ def test_the_specification_names_every_option() -> None:
     text = "".join(path.read_text() for path in citations.chapters().values())
     names = {option.name for _group, options in conf.list_opts() for option in options}
     assert sorted(name for name in names if not re.search(rf"[`/]{name}`", text)) == []
-
-
-def test_every_file_that_a_page_for_maintainers_names_exists() -> None:
-    """A folder, or a module with its ending; a page that adds one names what is not there yet."""
-    named = {
-        (page.name, found)
-        for page in (ROOT / "docs" / "maintainers").glob("*.rst")
-        if not page.name.startswith("new-")
-        for found in re.findall(r"``([\w/-]+\.py|placement/[\w/]+|tests/[\w/]+)``", page.read_text())
-    }
-    assert len(named) > 100
-    missing = [
-        each
-        for each in named
-        if not any((ROOT / place / each[1]).exists() for place in ("", "placement", "tests"))
-        and not any(any((ROOT / place).glob(f"**/{each[1]}")) for place in PLACES)
-    ]
-    assert sorted(missing) == []

@@ -127,6 +127,14 @@ def test_files_that_maintainers_are_sent_to_are_there(page: Path) -> None:
     # What is built, and 1.40, which the recipes take as the version to be added.
     missing = {name for name in named if not (DOCS.parent / name).exists()}
     assert not {name for name in missing if "_build" not in name and "1.40" not in name}
+    # A module that is named without its folder.
+    modules = set(re.findall(r"``(?!docs/)([\w/]+\.py)``", page.read_text()))
+    folders = [DOCS.parent / place for place in ("placement", "docs", "tests")]
+    assert not {
+        name
+        for name in modules.difference(named)
+        if not any(any(folder.glob(f"**/{name}")) for folder in folders)
+    }
 
 
 # -- docs/howto/switch-over.rst ----------------------------------------------------------------
