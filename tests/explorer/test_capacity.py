@@ -76,6 +76,10 @@ def test_drain_says_which_counts_were_cut(browser: Browser) -> None:
     """A bound of ten placements is reached before the cloud is full."""
     with open_stage(insight__work_factor=1) as stage:
         fill(stage)
+        # Each node is another candidate, which takes a search.
+        for number in range(40):
+            stage.provider(f"node{number}", "gpus")
+            stage.replace(f"node{number}", "inventories", {"VCPU": {"total": 1}})
         visitor = Visitor(browser.new_page(), stage.url)
         visitor.come(f"#/capacity?resources=VCPU:1&drain={key('quiet')}")
         told = stage.send(

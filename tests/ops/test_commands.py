@@ -644,7 +644,7 @@ def test_full_disk(command: Command, small_disk: Path) -> None:
     result = command("placement-manage", "db", "sync", url=url)
 
     assert is_one_line(result)
-    assert "full disk" in result.stderr
+    assert "disk is full" in result.stderr
     reached = command("placement-manage", "db", "version", url=url).stdout.strip()
     assert reached in schema.REVISIONS[:-1]
     subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
