@@ -79,6 +79,9 @@ class _ManageCommand(DatabaseCommand):
             subparsers, lambda: config_check.run(self.conf, self.conf.command.before)
         )
         config.set_defaults(action=lambda: _print_help(config))
+        self._add_database(subparsers)
+
+    def _add_database(self, subparsers: Any) -> None:
         database = subparsers.add_parser(
             "db", help="Create, upgrade, migrate and check the database"
         )
