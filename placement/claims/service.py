@@ -231,7 +231,7 @@ def _place(
 def _chosen(
     db: Database, picture: Picture, order: Order, work_factor: int, work: Work, age_s: float
 ) -> Plan | Refused | None:
-    """Return places, or why there are none; None if there are none on a picture that may be old."""
+    """Return places, or why there are none; None if that was said of what may be old or has changed."""
     seen = db.snapshot(lambda tx: _see(tx, order)) if order.depends_on_rows else _Seen((), {})
     asked = {id(claim.asked): claim.asked for claim in order.claims}.values()
     names = NameSets(
@@ -270,9 +270,19 @@ def _chosen(
     with unknown_names_refused():
         found = picture.read_logged(names, on_cloud, age_s)
     if isinstance(found, Refused):
-        # A refusal for lack of room is none for a consumer that cannot be written.
-        db.snapshot(lambda tx: _require_generations(tx, order))
+        again = db.snapshot(lambda tx: _seen_at_refusal(tx, order))
+        if again != seen and work.look():
+            return None
     return found
+
+
+def _seen_at_refusal(tx: Access, order: Order) -> _Seen:
+    """Return what is to be seen now: the refresh may have removed holds that were over, members of groups.
+
+    :raises ConsumerConflict: 409. It comes before a refusal for lack of room.
+    """
+    _require_generations(tx, order)
+    return _see(tx, order) if order.depends_on_rows else _Seen((), {})
 
 
 def _see(tx: Access, order: Order) -> _Seen:

@@ -263,6 +263,19 @@ def test_what_changes_after_the_choice_is_chosen_again(
     assert granted == [chosen[1]]
 
 
+def test_a_member_whose_hold_is_over_keeps_nothing_out(service: Service) -> None:
+    """The claim itself removes what is over, and looks at the members again."""
+    World(service).provider(inventory={"VCPU": 4})
+    held, other = claim(1, groups=["g"]), claim(1, groups=["g"])
+    assert place(service, held, hold_s=900, groups={"g": {"rule": "apart"}}).status_int == 200
+    assert place(service, other).status_int == 409
+    let_holds_end(service.db)
+
+    assert place(service, other, groups={"g": {"rule": "apart"}}).status_int == 200
+
+    assert allocations(service, held["consumer_uuid"]) == {}
+
+
 def test_a_sharing_provider_counts_for_members_that_have_nothing_else(service: Service) -> None:
     """For claims and ``db check`` alike: members that are apart share a disk if they have hosts too."""
     world, rack = World(service), new_uuid()
