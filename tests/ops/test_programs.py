@@ -91,10 +91,15 @@ def test_a_program_that_is_interrupted_says_so_in_a_line(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A shell that runs the tests in the background lets them ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as running:
-            asked, _ = silent.accept()
-            running.send_signal(signal.SIGINT)
-            said = running.communicate(timeout=60 * PATIENCE)
-            asked.close()
+            try:
+                asked, _ = silent.accept()
+                running.send_signal(signal.SIGINT)
+                said = running.communicate(timeout=60 * PATIENCE)
+                asked.close()
+            finally:
+                running.kill()
 
     assert (running.returncode, *said) == (130, "", "Interrupted.\n")
