@@ -2,13 +2,14 @@
 
 The turns are messages, as production sends them: several statements, or one each (``-alone``).
 
-PROMISE 1, 3, 4 and 7. Of pairs all with at most ``PLACEMENT_SWITCHES`` are played: two, and three in the
-long mode; outside CI one, of pairs of claims decided here. What is compared: the answers, and the whole
-state afterwards. A failure prints the schedule;
-``PLACEMENT_SCHEDULE=AABB... pytest -k '<scene> and <route>'`` plays it again. Of triples all with at
-most ``PLACEMENT_TRIPLE_SWITCHES`` are played (one in the long mode, otherwise none but those that the
-database forces: their number grows with its power), and a sample of those with more: ``PLACEMENT_SEED``
-repeats it, ``PLACEMENT_SAMPLES`` says how many.
+PROMISE 1, 3, 4 and 7. Of pairs all with at most ``PLACEMENT_SWITCHES`` are played: three in the long mode,
+otherwise two, and one of pairs of claims decided here, which are the longest. Of triples all with at
+most ``PLACEMENT_TRIPLE_SWITCHES`` are played: one in the long mode, otherwise none but those that the
+database forces: their number grows with its power. Of triples and of pairs of claims a sample of those with
+more is played: ``PLACEMENT_SEED`` repeats it, ``PLACEMENT_SAMPLES`` says how many.
+
+What is compared: the answers, and the whole state afterwards. A failure prints the schedule;
+``PLACEMENT_SCHEDULE=AABB... pytest -k '<scene> and <route>'`` plays it again.
 """
 
 import itertools
@@ -17,7 +18,7 @@ import os
 import random
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -49,17 +50,21 @@ from tests.promise.scheduler import (
 )
 from tests.promise.stage import Rows, Stage, stage
 from tests.support.databases import MAIN_ROUTES, ROUTES
-from tests.support.effort import CI, LONG, ONLY_IN_LONG_MODE, examples
+from tests.support.effort import LONG, ONLY_IN_LONG_MODE, examples
 from tests.support.processes import wait_until
 
 SWITCHES = int(os.environ.get("PLACEMENT_SWITCHES", "3" if LONG else "2"))
-SWITCHES_OF_CLAIMS = SWITCHES if CI or LONG or "PLACEMENT_SWITCHES" in os.environ else 1
+SWITCHES_OF_CLAIMS = int(os.environ.get("PLACEMENT_SWITCHES", "3" if LONG else "1"))
 TRIPLE_SWITCHES = int(os.environ.get("PLACEMENT_TRIPLE_SWITCHES", "1" if LONG else "0"))
 SAMPLES = int(os.environ.get("PLACEMENT_SAMPLES", 60 if LONG else examples(20)))
 SCHEDULE = os.environ.get("PLACEMENT_SCHEDULE")
 SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
 
+PLAYED = [route for route in ROUTES if route != "mysqlclient"]
+"""By mysqlclient come the statements of PyMySQL in the same messages (tests/docs/test_statements.py)."""
+
 Outcome = tuple[tuple[tuple[int, str], ...], str]
+Record = Callable[[str, object], None]
 
 
 @pytest.fixture(scope="module", params=ROUTES)
@@ -128,60 +133,65 @@ def _named(scene: Scene) -> str:
     return scene.name
 
 
-def _leave_for_the_long_mode(place: Stage, scene: Scene, of_claims: Sequence[Scene]) -> None:
-    """Skip what sends the same statements to the same database as another route.
-
-    By mysqlclient these come in the messages of PyMySQL (tests/docs/test_statements.py). Claims decided here
-    are the longest, and left out where each statement is a message of its own too.
-    """
-    left_out = place.route == "mysqlclient" or (scene in of_claims and place.route not in MAIN_ROUTES)
-    if left_out and not LONG:
+def _leave_for_the_long_mode(place: Stage, routes: Sequence[str] = PLAYED) -> None:
+    """Skip what other routes play; claims decided here are the longest, and fewer play them."""
+    if place.route not in routes and not LONG:
         pytest.skip(ONLY_IN_LONG_MODE)
 
 
-@pytest.mark.parametrize("scene", PAIRS + PAIRS_OF_CLAIMS, ids=_named)
-def test_a_pair(place: Stage, scene: Scene, record_property: Any) -> None:
-    _leave_for_the_long_mode(place, scene, PAIRS_OF_CLAIMS)
-    theatre = Theatre(place, scene)
-    if SCHEDULE:
-        theatre.play(as_written(SCHEDULE), "ABC".index(SCHEDULE[0]))
-        return
-    switches = SWITCHES_OF_CLAIMS if scene in PAIRS_OF_CLAIMS else SWITCHES
-    seen = {run.schedule for run in interleavings(theatre.play, switches)}
-    record_property("runs", theatre.runs)
-    print(f"{scene.name} on {place.route}: {theatre.runs} runs, {len(seen)} interleavings")
-    assert theatre.runs >= 2
-
-
-@pytest.mark.parametrize("scene", PAIRS_OF_CLAIMS, ids=_named)
-def test_a_pair_on_old_pictures(
-    place: Stage, scene: Scene, monkeypatch: pytest.MonkeyPatch
+def _interleave(
+    place: Stage, scene: Scene, switches: int, samples: int, record_property: Record
 ) -> None:
-    """Claims are chosen first on what the process saw in the run before, as long ago as that may be."""
-    _leave_for_the_long_mode(place, scene, PAIRS_OF_CLAIMS)
-    monkeypatch.setattr(claims, "AGE_S", math.inf)
-    monkeypatch.setattr(claims, "CALM_S", -math.inf)
-    theatre = Theatre(place, scene)
-    seen = {run.schedule for run in interleavings(theatre.play, 1)}
-    print(f"{scene.name} on {place.route}: {theatre.runs} runs, {len(seen)} interleavings")
-    assert theatre.runs >= 2
-
-
-@pytest.mark.parametrize("scene", TRIPLES + TRIPLES_OF_CLAIMS, ids=_named)
-def test_a_triple(place: Stage, scene: Scene, record_property: Any) -> None:
-    _leave_for_the_long_mode(place, scene, TRIPLES_OF_CLAIMS)
+    """Play all interleavings with so many switches and some by chance, or the one that is asked for."""
     theatre = Theatre(place, scene)
     if SCHEDULE:
         theatre.play(as_written(SCHEDULE), "ABC".index(SCHEDULE[0]))
         return
-    seen = {run.schedule for run in interleavings(theatre.play, TRIPLE_SWITCHES, players=3)}
+    players = len(scene.orders)
+    seen = {run.schedule for run in interleavings(theatre.play, switches, players)}
     chance = random.Random(f"{SEED} {scene.name}")
-    for _ in range(SAMPLES):
-        seen.add(theatre.play(by_chance(chance), chance.randrange(3)).schedule)
+    for _ in range(samples):
+        seen.add(theatre.play(by_chance(chance), chance.randrange(players)).schedule)
     record_property("runs", theatre.runs)
     print(
         f"{scene.name} on {place.route}: {theatre.runs} runs, {len(seen)} interleavings, seed {SEED}"
     )
+    assert len(seen) >= players
+
+
+@pytest.mark.parametrize("scene", PAIRS, ids=_named)
+def test_a_pair(place: Stage, scene: Scene, record_property: Record) -> None:
+    _leave_for_the_long_mode(place)
+    _interleave(place, scene, SWITCHES, 0, record_property)
+
+
+@pytest.mark.parametrize("scene", PAIRS_OF_CLAIMS, ids=_named)
+def test_a_pair_of_claims(place: Stage, scene: Scene, record_property: Record) -> None:
+    _leave_for_the_long_mode(place, MAIN_ROUTES)
+    _interleave(place, scene, SWITCHES_OF_CLAIMS, SAMPLES, record_property)
+
+
+@pytest.mark.parametrize("scene", PAIRS_OF_CLAIMS, ids=_named)
+def test_a_pair_on_old_pictures(
+    place: Stage, scene: Scene, monkeypatch: pytest.MonkeyPatch, record_property: Record
+) -> None:
+    """Claims are chosen first on what the process saw in the run before, as long ago as that may be."""
+    _leave_for_the_long_mode(place, MAIN_ROUTES)
+    monkeypatch.setattr(claims, "AGE_S", math.inf)
+    monkeypatch.setattr(claims, "CALM_S", -math.inf)
+    _interleave(place, scene, 1, 0, record_property)
+
+
+@pytest.mark.parametrize("scene", TRIPLES, ids=_named)
+def test_a_triple(place: Stage, scene: Scene, record_property: Record) -> None:
+    _leave_for_the_long_mode(place)
+    _interleave(place, scene, TRIPLE_SWITCHES, SAMPLES, record_property)
+
+
+@pytest.mark.parametrize("scene", TRIPLES_OF_CLAIMS, ids=_named)
+def test_a_triple_of_claims(place: Stage, scene: Scene, record_property: Record) -> None:
+    _leave_for_the_long_mode(place, MAIN_ROUTES)
+    _interleave(place, scene, TRIPLE_SWITCHES, SAMPLES, record_property)
 
 
 def _read_without_lock(tx: Any, uuids: Any, ids: Any = ()) -> Any:

@@ -15,7 +15,7 @@ TEMPLATES = "PLACEMENT_TEST_TEMPLATES"
 MARKS_OF_CI = ("ci", "deploy", "galera")
 ONLY_IN_CI = "proofs of CI: CI=true runs them, and so does naming their file or folder"
 ONLY_IN_LONG_MODE = "proofs that take minutes: PLACEMENT_TEST_LONG=1 runs them"
-SEEDS = "two thirds of the random examples, and claims that two switches interleave: CI=true runs them"
+SEEDS = "two thirds of the random examples: CI=true runs them"
 
 
 def examples(count: int) -> int:
