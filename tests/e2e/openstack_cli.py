@@ -1,4 +1,4 @@
-"""The real `openstack` command with osc-placement, one process per command."""
+"""The real ``openstack`` command with osc-placement, forked for each line; the live pages start it."""
 
 import json
 import os
@@ -7,8 +7,9 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from tests.support.commands import Forked
 from tests.support.deployment import PROGRAMS
-from tests.support.processes import ran, require_program
+from tests.support.processes import require_program
 
 
 def admin_token_environment(url: str) -> dict[str, str]:
@@ -25,13 +26,13 @@ class Shell:
     """Runs commands and keeps a transcript of what was typed and printed."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self.program = require_program("openstack", str(PROGRAMS))
+        require_program("openstack", str(PROGRAMS))
         kept = {name: text for name, text in os.environ.items() if not name.startswith("OS_")}
         self.environment = {**kept, **environment, "COLUMNS": "160"}
         self.transcript: list[str] = []
 
     def _run(self, line: str, *more: str) -> subprocess.CompletedProcess[str]:
-        return ran([self.program, *shlex.split(line)[1:], *more], env=self.environment)
+        return Forked(*shlex.split(line), *more, environment=self.environment).wait()
 
     def run(self, line: str) -> str:
         """Run ``openstack ...``, which must succeed, and return what it prints."""

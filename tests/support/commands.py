@@ -25,6 +25,8 @@ _FORKS.set_forkserver_preload(
         __name__,
         "alembic.command",
         "keystonemiddleware.auth_token",
+        "openstackclient.shell",
+        "osc_placement.plugin",
         "psycopg2",
         "pymysql",
         "placement.deploy",
@@ -44,7 +46,8 @@ _FORKS.set_forkserver_preload(
 class Forked:
     """A console script, or a text of Python, that runs beside the test.
 
-    :param program: the name of a console script; or ``-c``: the first argument is the text.
+    :param program: the name of a console script of ours; ``openstack``; or ``-c``: the first argument is
+        the text.
     :param environment: all of its variables.
     :param stderr: a file or terminal that takes it, and is not read.
     """
@@ -97,4 +100,5 @@ def _run(command: Sequence[str], environment: dict[str, str], outputs: tuple[str
         exec(text, {"__name__": "__main__"})
         return
     sys.argv = [program, *arguments]
-    sys.exit(import_module(f"placement.cmd.{MODULES[program]}").main())
+    module = "openstackclient.shell" if program == "openstack" else f"placement.cmd.{MODULES[program]}"
+    sys.exit(import_module(module).main())
