@@ -244,7 +244,12 @@ def _chosen(
         wishes = [Wish(claim.asked.request, claim.groups) for claim in order.claims]
         groups = {name: group.state for name, group in seen.groups.items()}
         is_first_try = order.of_many or age_s > 0
-        with work.part(*FIRST_TRY) if is_first_try else work.part(2) as part:
+        if order.of_many:
+            # All of it is a part already.
+            bounds = work.part(1)
+        else:
+            bounds = work.part(*FIRST_TRY) if is_first_try else work.part(2)
+        with bounds as part:
             found = choose(
                 cloud, known, wishes, groups, order.strategy, part, DRAW, in_one_order=is_first_try
             )

@@ -161,26 +161,26 @@ def choose(
         return chooser.refusal or Refusal(0, cloud, exact=False)
 
 
+@dataclass(eq=False)
 class _Chooser:
-    def __init__(
-        self,
-        cloud: Cloud,
-        known: NameSets | None,
-        wishes: Sequence[Wish],
-        groups: Mapping[str, GroupState],
-        strategy: Strategy,
-        work: Work,
-        draw: random.Random | None,
-        ways: int,
-    ) -> None:
-        self.refusal: Refusal | None = None
-        self._start, self._known, self._wishes, self._states = cloud, known, wishes, groups
+    """What :func:`choose` is given, and how far it is."""
+
+    _start: Cloud
+    _known: NameSets | None
+    _wishes: Sequence[Wish]
+    _states: Mapping[str, GroupState]
+    _strategy: Strategy
+    _work: Work
+    _draw: random.Random | None
+    _most_ways: int
+    refusal: Refusal | None = None
+
+    def __post_init__(self) -> None:
         self._kept_out: set[str] = set()
         self._all_seen = True
-        self._shares = cloud.has_trait(SHARING_TRAIT)
-        self._strategy, self._work, self._draw, self._most_ways = strategy, work, draw, ways
+        self._shares = self._start.has_trait(SHARING_TRAIT)
         self._pools: dict[int, _Pool] = {}
-        self._banned: dict[str, set[Domains]] = {name: set() for name in groups}
+        self._banned: dict[str, set[Domains]] = {name: set() for name in self._states}
         self._begin()
 
     def _begin(self) -> None:

@@ -54,6 +54,8 @@ TESTS = {
     ),
     "placement/claims": (
         "tests/functional/test_claims.py",
+        "tests/unit/test_together.py",
+        "tests/functional/test_ended_groups.py",
         "tests/client/test_claims.py",
         "tests/promise/test_interleavings.py",
     ),
