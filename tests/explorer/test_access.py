@@ -68,6 +68,14 @@ def test_every_view_is_accessible_and_fits(anybody: Visitor, stage: Stage) -> No
         assert violations(anybody) == [], heading
 
 
+def test_what_stands_above_every_view_is_one_line(visitor: Visitor) -> None:
+    visitor.come()
+    expect(visitor.page.get_by_text("Up to date at")).to_be_visible()
+    boxes = [visitor.page.locator(part).bounding_box() for part in (".brand", ".corner")]
+    brand, corner = (box["y"] + box["height"] / 2 for box in boxes if box)
+    assert abs(brand - corner) < 5
+
+
 def test_keyboard_alone_goes_from_the_cloud_to_a_tree_and_its_menu(visitor: Visitor) -> None:
     visitor.come()
     page = visitor.page
