@@ -368,6 +368,19 @@ def test_claims_that_arrive_at_once_are_placed_together(
         }
 
 
+def test_a_claim_for_which_there_is_no_room_refuses_no_other(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is placed alone then, to be told why."""
+    host = World(service).provider(inventory={"VCPU": 3})
+
+    (fits, large), sizes = at_once(service, monkeypatch, [claim(1), claim(4)])
+
+    assert sizes == [2]
+    assert roots(fits) == [host]
+    assert large.json["errors"][0]["code"] == "placement.no_candidate"
+
+
 def test_what_cannot_be_placed_together_is_placed_alone(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
