@@ -33,8 +33,8 @@ def write(tx: Transaction, order: Order, plan: Plan) -> Outcome:
     try:
         replaced = replacement.checked(changes, reading, ACTION)
         owners = ledger.take_consumers(tx, replaced, reading)
-        # One provider, of which nothing has changed: that is a condition of the statement. Five messages
-        # to PostgreSQL instead of seven, and 0.87 of the service's processor time.
+        # One provider, of which nothing has changed: that is a condition of the statement. Two messages
+        # to PostgreSQL instead of four, and 0.87 of the service's processor time.
         if is_everyday and ledger.try_claim(tx, replaced, owners, reading, plan.revision):
             return Outcome(plan.granted, None)
         providers, inventories = ledger.write_then_hold(tx, replaced)

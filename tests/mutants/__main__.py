@@ -56,6 +56,7 @@ TESTS = {
         "tests/functional/test_claims.py",
         "tests/unit/test_together.py",
         "tests/functional/test_ended_groups.py",
+        "tests/docs/test_statements.py",
         "tests/client/test_claims.py",
         "tests/promise/test_interleavings.py",
     ),
