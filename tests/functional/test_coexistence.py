@@ -1,70 +1,27 @@
 """This service and the OpenStack service on one database (specification 06 section 13.1)."""
 
 import logging
-from collections.abc import Iterator
 
 import pytest
 from oslo_upgradecheck import upgradecheck
 from sqlalchemy import text
 
 from placement.cmd import status
-from placement.db import coexistence_rows, invariants, schema
+from placement.db import coexistence_rows, invariants
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.objects import coexistence
-from tests.support import bodies
-from tests.support.databases import KINDS, scratch_database, synced
-from tests.support.old_service import OldService, new_uuid
-from tests.support.service import Service, configure
-from tests.support.world import World
-
-OLD_HEAD = "a082b8bb98d0"
-HOST, NODE, OTHER = (f"11111111-1111-4111-8111-00000000000{number}" for number in "123")
-OLD_CONSUMER, CONSUMER = (f"22222222-2222-4222-8222-00000000000{number}" for number in "12")
-AGGREGATE = "33333333-3333-4333-8333-000000000001"
-
-
-class Both:
-    """Both services on one database, and questions to ours."""
-
-    def __init__(self, url: str) -> None:
-        self.db = Database(make_engine(url, sqlite_synchronous=False))
-        self.old = OldService(url)
-        self.old.create_provider(HOST, "host")
-        self.old.set_inventory(HOST, {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 100}})
-        schema.sync(self.db)
-        self.ours = Service(configure(insight__enabled=True), self.db)
-
-    def close(self) -> None:
-        self.old.dispose()
-        self.db.dispose()
-
-    def get(self, path: str) -> dict:
-        return World(self.ours).get(path)
-
-    def claim(self, consumer: str, amount: int, host: str = HOST) -> int:
-        """Claim with ours and return the status."""
-        path = f"/allocations/{consumer}"
-        shown = self.ours.send("GET", path).json
-        owner = {"project_id": "p", "user_id": "u"}
-        body = bodies.entry({host: {"VCPU": amount}}, shown.get("consumer_generation"), **owner)
-        return self.ours.send("PUT", path, body).status
-
-    def found(self, query: str) -> set[str]:
-        """Return the uuids of the providers that a search of ours offers."""
-        requests = self.get(f"/allocation_candidates?{query}")["allocation_requests"]
-        return {uuid for one in requests for uuid in one["allocations"]}
-
-    def used(self, host: str = HOST) -> int:
-        return self.get(f"/resource_providers/{host}/usages")["usages"]["VCPU"]
-
-
-@pytest.fixture(params=KINDS)
-def both(request: pytest.FixtureRequest) -> Iterator[Both]:
-    with scratch_database(request.param, OLD_HEAD, named=True) as url:
-        made = Both(url)
-        yield made
-        made.close()
+from tests.support.both_services import (
+    AGGREGATE,
+    CONSUMER,
+    HOST,
+    NODE,
+    OLD_CONSUMER,
+    OTHER,
+    Both,
+)
+from tests.support.databases import synced
+from tests.support.old_service import new_uuid
 
 
 def test_what_the_old_service_takes_is_not_granted_again(both: Both) -> None:
@@ -90,8 +47,7 @@ def test_what_the_old_service_frees_is_free_at_once(both: Both) -> None:
 
 
 def test_a_consumer_of_the_old_service_is_moved_and_removed_by_ours(both: Both) -> None:
-    both.old.create_provider(OTHER, "other")
-    both.old.set_inventory(OTHER, {"VCPU": {"total": 4}})
+    both.add_other()
     both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
     assert both.claim(OLD_CONSUMER, 2, OTHER) == 204
     assert (both.used(HOST), both.used(OTHER)) == (0, 2)
@@ -101,8 +57,7 @@ def test_a_consumer_of_the_old_service_is_moved_and_removed_by_ours(both: Both) 
 
 def test_a_swap_of_the_old_service_is_seen_on_both_sides(both: Both) -> None:
     """The provider that the consumer leaves is not stepped there."""
-    both.old.create_provider(OTHER, "other")
-    both.old.set_inventory(OTHER, {"VCPU": {"total": 4}})
+    both.add_other()
     assert both.claim(CONSUMER, 3) == 204
     assert both.found("resources=VCPU:4") == {OTHER}
     both.old.claim(CONSUMER, {OTHER: {"VCPU": 3}}, "p", "u")
@@ -185,8 +140,7 @@ def test_searches_see_what_leaves_every_sum_of_ids_as_it_was(both: Both) -> None
 def test_every_other_kind_of_write_counts(both: Both) -> None:
     """Swaps of two consumers, another project, a reshape, inventories one by one, names."""
     old = both.old
-    old.create_provider(OTHER, "other")
-    old.set_inventory(OTHER, {"VCPU": {"total": 4}})
+    both.add_other()
     old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}}, "p", "u", type="INSTANCE")
     assert both.found("resources=VCPU:2") == {OTHER}
     # As Nova does to move an instance: a migration takes over what it held.

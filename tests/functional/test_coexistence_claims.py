@@ -4,45 +4,29 @@ from typing import Any
 
 from sqlalchemy import text
 
-from tests.functional.test_coexistence import CONSUMER, HOST, OTHER, Both, both  # noqa: F401
+from tests.functional.test_claims import claim, let_holds_end
+from tests.support.both_services import CONSUMER, HOST, OTHER, Both
 from tests.support.client import Answer
 from tests.support.old_service import new_uuid
-from tests.support.processes import wait_until
 
 
-def place(both: Both, query: str, *consumers: str, **more: Any) -> Answer:  # noqa: F811
+def place(both: Both, query: str, *consumers: str, **more: Any) -> Answer:
     """Let ours choose for consumers of the group "web"."""
-    claims = [
-        {
-            "consumer_uuid": consumer,
-            "consumer_generation": None,
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_type": "INSTANCE",
-            "query": query,
-            "groups": ["web"],
-        }
-        for consumer in consumers
-    ]
+    claims = [claim(consumer_uuid=each, query=query, groups=["web"]) for each in consumers]
     groups = {"web": {"rule": "apart"}}
     return both.ours.send("POST", "/-/claims", {"claims": claims, "groups": groups, **more})
 
 
-def add_other(both: Both) -> None:  # noqa: F811
-    both.old.create_provider(OTHER, "other")
-    both.old.set_inventory(OTHER, {"VCPU": {"total": 4}})
-
-
-def test_what_the_old_service_takes_is_not_granted_again(both: Both) -> None:  # noqa: F811
+def test_what_the_old_service_takes_is_not_granted_again(both: Both) -> None:
     """A gang fits where the other service has left room, and no further."""
-    add_other(both)
+    both.add_other()
     both.old.claim(new_uuid(), {HOST: {"VCPU": 3}})
     assert place(both, "resources=VCPU:2", CONSUMER, new_uuid()).status == 409
     assert place(both, "resources=VCPU:1", CONSUMER, new_uuid()).status == 200
     assert (both.used(HOST), both.used(OTHER)) == (4, 1)
 
 
-def test_what_the_old_service_changes_is_seen(both: Both) -> None:  # noqa: F811
+def test_what_the_old_service_changes_is_seen(both: Both) -> None:
     """A trait is taken away between two claims."""
     both.old.set_traits(HOST, {"HW_CPU_X86_AVX2"})
     query = "resources=VCPU:1&required=HW_CPU_X86_AVX2"
@@ -52,38 +36,36 @@ def test_what_the_old_service_changes_is_seen(both: Both) -> None:  # noqa: F811
     assert (refused.status, refused.json["errors"][0]["exact"]) == (409, True)
 
 
-def test_a_write_of_the_old_service_takes_a_hold_over(both: Both) -> None:  # noqa: F811
+def test_a_write_of_the_old_service_takes_a_hold_over(both: Both) -> None:
     """It steps the generation, and knows no holds: what it wrote stays."""
-    assert place(both, "resources=VCPU:1", CONSUMER, hold_s=1).status == 200
+    assert place(both, "resources=VCPU:1", CONSUMER, hold_s=900).status == 200
     both.old.claim(CONSUMER, {HOST: {"VCPU": 2}}, "p", "u")
     assert both.get("/-/holds")["holds"] == []
+    let_holds_end(both.db)
 
-    def is_over() -> bool:
-        both.found("resources=VCPU:1")
-        return (
-            both.db.read(lambda reader: reader.value(text("SELECT count(*) FROM consumer_holds")))
-            == 0
-        )
+    both.found("resources=VCPU:1")
 
-    wait_until("the hold is over", is_over)
+    count = text("SELECT count(*) FROM consumer_holds")
+    assert both.db.read(lambda reader: reader.value(count)) == 0
     assert both.used() == 2
 
 
-def test_a_hold_ends_beside_the_old_service(both: Both) -> None:  # noqa: F811
+def test_a_hold_ends_beside_the_old_service(both: Both) -> None:
     """What is over is free, and a consumer that the other service has released leaves no row behind."""
     released = new_uuid()
-    add_other(both)
-    assert place(both, "resources=VCPU:4", CONSUMER, released, hold_s=1).status == 200
+    both.add_other()
+    assert place(both, "resources=VCPU:4", CONSUMER, released, hold_s=900).status == 200
     both.old.release(released)
     assert [each["consumer_uuid"] for each in both.get("/-/holds")["holds"]] == [CONSUMER]
-    wait_until("all is free", lambda: both.found("resources=VCPU:4") == {HOST, OTHER})
+    let_holds_end(both.db)
+    assert both.found("resources=VCPU:4") == {HOST, OTHER}
     assert both.get("/-/holds")["holds"] == []
     assert both.ours.send("GET", "/-/groups/web").status == 404
 
 
-def test_a_member_that_the_old_service_moves_is_where_it_is(both: Both) -> None:  # noqa: F811
+def test_a_member_that_the_old_service_moves_is_where_it_is(both: Both) -> None:
     """The rule is not kept then, and the group takes nobody."""
-    add_other(both)
+    both.add_other()
     assert place(both, "resources=VCPU:1", CONSUMER, new_uuid()).status == 200
     (elsewhere,) = {HOST, OTHER} - set(both.get(f"/allocations/{CONSUMER}")["allocations"])
     both.old.claim(CONSUMER, {elsewhere: {"VCPU": 1}}, "p", "u")

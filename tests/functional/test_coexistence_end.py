@@ -17,16 +17,15 @@ from placement.db.engine import make_engine
 from placement.objects import coexistence
 from placement.objects.coexistence import ForeignWriteWatch
 from placement.objects.picture import Picture
-from tests.functional.test_coexistence import (
+from tests.ops.test_config_check import user_who_may_only_read
+from tests.support.both_services import (
     AGGREGATE,
     CONSUMER,
     HOST,
     OLD_CONSUMER,
     OTHER,
     Both,
-    both,  # noqa: F401
 )
-from tests.ops.test_config_check import user_who_may_only_read
 from tests.support.databases import opened
 from tests.support.old_service import new_uuid
 from tests.support.processes import ENDS_S
@@ -38,13 +37,14 @@ AFTER_S = 3600
 
 @pytest.fixture(autouse=True)
 def _looks_at_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Every request looks whether another service writes."""
+    """Every request looks whether another service writes, and counts for as long as it takes."""
     monkeypatch.setattr(coexistence, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(coexistence, "STEP_S", ENDS_S)
     caplog.set_level(logging.INFO, "placement.objects.coexistence")
 
 
 @pytest.fixture
-def watch(both: Both) -> ForeignWriteWatch:  # noqa: F811
+def watch(both: Both) -> ForeignWriteWatch:
     """The watch of one worker, after a write of the old service that it has noted."""
     both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 2}}, project="p", user="u")
     made = ForeignWriteWatch(both.db, AFTER_S)
@@ -69,7 +69,7 @@ def lasts(place: Both) -> bool:
     return place.db.read(coexistence_rows.is_under_way)
 
 
-def require_end(both: Both, watch: ForeignWriteWatch, time_s: int) -> None:  # noqa: F811
+def require_end(both: Both, watch: ForeignWriteWatch, time_s: int) -> None:
     """Let the time pass, after which the next look ends the coexistence."""
     pass_time(both, time_s)
     watch.look()
@@ -82,7 +82,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_it_ends_after_the_time_and_says_so(
-    both: Both,  # noqa: F811
+    both: Both,
     watch: ForeignWriteWatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -101,7 +101,7 @@ def test_it_ends_after_the_time_and_says_so(
 
 
 def test_one_of_many_workers_ends_it(
-    both: Both,  # noqa: F811
+    both: Both,
     watch: ForeignWriteWatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -127,7 +127,9 @@ def test_one_of_many_workers_ends_it(
     assert len(lines(caplog)) == 1
 
 
-def test_every_write_of_the_other_service_postpones_it(both: Both, watch: ForeignWriteWatch) -> None:  # noqa: F811
+def test_every_write_of_the_other_service_postpones_it(
+    both: Both, watch: ForeignWriteWatch
+) -> None:
     """One of each kind, the deletion of a consumer too, which steps no generation."""
     old = both.old
     writes: list[Callable[[], object]] = [
@@ -150,10 +152,9 @@ def test_every_write_of_the_other_service_postpones_it(both: Both, watch: Foreig
     assert invariants.violations(both.db) == []
 
 
-def test_writes_of_our_own_do_not_postpone_it(both: Both, watch: ForeignWriteWatch) -> None:  # noqa: F811
+def test_writes_of_our_own_do_not_postpone_it(both: Both, watch: ForeignWriteWatch) -> None:
     """Also on what the other service has made, written and claimed."""
-    both.old.create_provider(OTHER, "other")
-    both.old.set_inventory(OTHER, {"VCPU": {"total": 4}})
+    both.add_other()
     watch.look()
     pass_time(both, AFTER_S - 60)
     for host in (HOST, OTHER):
@@ -166,7 +167,7 @@ def test_writes_of_our_own_do_not_postpone_it(both: Both, watch: ForeignWriteWat
     assert invariants.violations(both.db) == []
 
 
-def test_zero_is_never(both: Both) -> None:  # noqa: F811
+def test_zero_is_never(both: Both) -> None:
     never = ForeignWriteWatch(both.db)
     with recorded(both.db) as statements:
         never.look()
@@ -177,7 +178,7 @@ def test_zero_is_never(both: Both) -> None:  # noqa: F811
 
 @pytest.mark.parametrize("late", ["claim", "release"])
 def test_what_is_written_while_everything_is_counted_keeps_it_going(
-    both: Both,  # noqa: F811
+    both: Both,
     watch: ForeignWriteWatch,
     monkeypatch: pytest.MonkeyPatch,
     late: str,
@@ -192,19 +193,18 @@ def test_what_is_written_while_everything_is_counted_keeps_it_going(
         else:
             both.old.release(OLD_CONSUMER)
 
-    monkeypatch.setattr(coexistence, "counting", counting)
     pass_time(both, AFTER_S)
-    watch.look()
+    with monkeypatch.context() as patched:
+        patched.setattr(coexistence, "counting", counting)
+        watch.look()
     assert lasts(both)
-    monkeypatch.undo()
-    monkeypatch.setattr(coexistence, "LOOK_EVERY_S", 0.0)
     watch.look()
     require_end(both, watch, AFTER_S)
     assert invariants.violations(both.db) == []
 
 
 def test_each_request_counts_for_a_moment_only(
-    both: Both,  # noqa: F811
+    both: Both,
     watch: ForeignWriteWatch,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -239,7 +239,7 @@ def who_only_reads(url: str) -> Iterator[Database]:
 
 
 def test_who_may_not_write_says_once_what_to_do(
-    both: Both,  # noqa: F811
+    both: Both,
     watch: ForeignWriteWatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -256,7 +256,7 @@ def test_who_may_not_write_says_once_what_to_do(
     assert "db sync --finish" in told[0]
 
 
-def test_since_when_it_lasts_is_told_wherever_an_operator_looks(both: Both) -> None:  # noqa: F811
+def test_since_when_it_lasts_is_told_wherever_an_operator_looks(both: Both) -> None:
     """The upgrade check, the health document and the gauge."""
     begun = both.db.read(coexistence_rows.since)
     assert begun is not None

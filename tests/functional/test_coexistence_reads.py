@@ -7,7 +7,7 @@ import pytest
 from placement import telemetry
 from placement.db import coexistence_rows, models
 from placement.objects.picture import Picture
-from tests.functional.test_coexistence import (
+from tests.support.both_services import (
     AGGREGATE,
     CONSUMER,
     HOST,
@@ -15,7 +15,6 @@ from tests.functional.test_coexistence import (
     OLD_CONSUMER,
     OTHER,
     Both,
-    both,  # noqa: F401
 )
 from tests.support.old_service import new_uuid
 from tests.support.recorder import recorded
@@ -25,7 +24,7 @@ OTHERS = 5 * BLOCK
 
 
 @pytest.fixture
-def picture(both: Both) -> Picture:  # noqa: F811
+def picture(both: Both) -> Picture:
     """A picture of a cloud of several blocks, as it is before the writes."""
     uuids = [new_uuid() for _ in range(OTHERS)]
     rows = [{"uuid": uuid, "name": uuid, "generation": 0} for uuid in uuids]
@@ -46,7 +45,7 @@ def refreshes(picture: Picture) -> tuple[tuple[str, int, int], ...]:
     return trace.refreshes
 
 
-def test_after_a_change_the_cloud_is_not_read_again(both: Both, picture: Picture) -> None:  # noqa: F811
+def test_after_a_change_the_cloud_is_not_read_again(both: Both, picture: Picture) -> None:
     """Of either service: one block of providers is, in four statements that name them."""
     old, there = both.old, OTHERS + 1
     writes: list[Callable[[], object]] = [
@@ -73,7 +72,7 @@ def test_after_a_change_the_cloud_is_not_read_again(both: Both, picture: Picture
     assert picture.read(lambda cloud: cloud.names[cloud.index_of_uuid[HOST]]) == "renamed"
 
 
-def test_another_shape_is_read_whole(both: Both, picture: Picture) -> None:  # noqa: F811
+def test_another_shape_is_read_whole(both: Both, picture: Picture) -> None:
     """What is below what is seen on all of a tree, wherever its rows are."""
     for write in (
         lambda: both.old.create_provider(NODE, "node", HOST),
@@ -86,14 +85,16 @@ def test_another_shape_is_read_whole(both: Both, picture: Picture) -> None:  # n
         assert read == providers
 
 
-def asked_of(both: Both, query: str) -> tuple[set[str], list[str]]:  # noqa: F811
+def asked_of(both: Both, query: str) -> tuple[set[str], list[str]]:
     """Return what a search finds, and the statements that it sent."""
     with recorded(both.db) as statements:
         found = both.found(query)
-    return found, [text for text in statements if "SELECT" in text.upper() and "FROM" in text.upper()]
+    return found, [
+        text for text in statements if "SELECT" in text.upper() and "FROM" in text.upper()
+    ]
 
 
-def test_a_search_of_one_tree_reads_that_tree(both: Both) -> None:  # noqa: F811
+def test_a_search_of_one_tree_reads_that_tree(both: Both) -> None:
     """It sees every write of either at once, and compares neither consumers nor other providers."""
     old = both.old
     old.create_provider(OTHER, "other")
@@ -121,14 +122,14 @@ def test_a_search_of_one_tree_reads_that_tree(both: Both) -> None:  # noqa: F811
         assert not any("FROM consumers" in text for text in statements)
 
 
-def test_a_tree_that_does_not_exist(both: Both) -> None:  # noqa: F811
+def test_a_tree_that_does_not_exist(both: Both) -> None:
     both.found("resources=VCPU:1")
     assert both.found(f"resources=VCPU:1&in_tree={new_uuid()}") == set()
     wrong = f"/allocation_candidates?resources=VCPU:1&required=CUSTOM_T&in_tree={HOST}"
     assert both.ours.send("GET", wrong).status == 400
 
 
-def test_what_nobody_has_is_looked_up_alone(both: Both) -> None:  # noqa: F811
+def test_what_nobody_has_is_looked_up_alone(both: Both) -> None:
     """And found as soon as some provider has it."""
     old = both.old
     old.create_trait("CUSTOM_T")
@@ -153,22 +154,13 @@ def test_what_nobody_has_is_looked_up_alone(both: Both) -> None:  # noqa: F811
         assert both.found(f"resources={query}") == {HOST}
 
 
-def test_what_is_only_used_up_is_compared(both: Both) -> None:  # noqa: F811
-    """There is an inventory that is large enough, so that a deletion may have freed it."""
-    old = both.old
-    old.claim(OLD_CONSUMER, {HOST: {"VCPU": 4}})
-    assert both.found("resources=VCPU:1") == set()
-    old.release(OLD_CONSUMER)
-    assert both.found("resources=VCPU:1") == {HOST}
-
-
-def test_an_amount_beyond_every_number(both: Both) -> None:  # noqa: F811
+def test_an_amount_beyond_every_number(both: Both) -> None:
     both.found("resources=VCPU:1")
     for amount in (2**31, 10**30):
         assert both.found(f"resources=VCPU:{amount}") == set()
 
 
-def test_names_that_are_gone_are_refused(both: Both) -> None:  # noqa: F811
+def test_names_that_are_gone_are_refused(both: Both) -> None:
     """As they are where everything is compared."""
     both.old.create_trait("CUSTOM_T")
     both.found("resources=VCPU:1")
