@@ -74,15 +74,6 @@ class LedgerFixture(APIFixture):
         ledger_data.add_consumers(current.db)
 
 
-class OtherOwnersFixture(LedgerFixture):
-    """Incomplete consumers have a project and a user of the operator's choice."""
-
-    overrides = {
-        "placement__incomplete_consumer_project_id": "nobodys-project",
-        "placement__incomplete_consumer_user_id": "nobody",
-    }
-
-
 class CandidatesFixture(APIFixture):
     """A cloud that shows every window of the search (``WINDOWS`` of candidate_data.py)."""
 
