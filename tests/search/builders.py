@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+from oslo_config import cfg
+from webob.multidict import MultiDict
+
+from placement import conf
+from placement.handlers import candidate_query
 from placement.search.candidate import SearchResult
 from placement.search.cloud import Cloud
 from placement.search.records import CloudRows, ProviderRecord, UsedInventory
 from placement.search.request import CandidateRequest, Group
+from placement.web.microversion import Version
 from tests.search.worlds import stock
 
 PROVIDER = attrgetter(
@@ -167,66 +173,11 @@ def summarised(cloud: Cloud, result: SearchResult, whole_trees: bool) -> set[int
 
 
 def parse(query: str, version: tuple[int, int]) -> CandidateRequest:
-    """Just enough of section 3 for the examples."""
-    keys: dict[str, dict] = {}
-    rules: dict = {"one_provider_per_tree": version < (1, 29)}
-    subtrees = []
-    for key, value in parse_qsl(query):
-        kind = next(
-            (k for k in ("resources", "required", "member_of", "in_tree") if key.startswith(k)), ""
-        )
-        if key == "group_policy":
-            rules["isolate"] = value == "isolate"
-        elif key == "same_subtree":
-            subtrees.append(frozenset(value.split(",")))
-        elif key == "root_required":
-            names = value.split(",")
-            rules["root_required"] = frozenset(n for n in names if n[0] != "!")
-            rules["root_forbidden"] = frozenset(n[1:] for n in names if n[0] == "!")
-        elif key == "limit":
-            rules["limit"] = int(value)
-        else:
-            parts = keys.setdefault(key[len(kind) :], {})
-            several = kind in ("member_of", "required") and version >= (1, 39)
-            several = several or kind == "member_of"
-            parts[kind] = [*parts.get(kind, []), value] if several else [value]
-    groups = [_group(suffix, parts) for suffix, parts in keys.items()]
-    return CandidateRequest(tuple(groups), same_subtrees=tuple(subtrees), **rules)
-
-
-def _group(suffix: str, parts: dict[str, list[str]]) -> Group:
-    amounts = {}
-    for item in ",".join(parts.get("resources", [])).split(","):
-        if item:
-            name, amount = item.split(":")
-            amounts[name] = int(amount)
-    required: list[frozenset[str]] = []
-    forbidden: set[str] = set()
-    for value in parts.get("required", []):
-        if value.startswith("in:"):
-            required.append(frozenset(value[3:].split(",")))
-            continue
-        for name in value.split(","):
-            if name[0] == "!":
-                forbidden.add(name[1:])
-            else:
-                required.append(frozenset([name]))
-    wanted: list[frozenset[str]] = []
-    unwanted: set[str] = set()
-    for value in parts.get("member_of", []):
-        names = value.removeprefix("!").removeprefix("in:").split(",")
-        if value[0] == "!":
-            unwanted.update(names)
-        else:
-            wanted.append(frozenset(names))
-    return Group(
-        suffix,
-        amounts,
-        tuple(required),
-        frozenset(forbidden),
-        tuple(wanted),
-        frozenset(unwanted),
-        parts["in_tree"][-1] if "in_tree" in parts else None,
+    """Return the question that a query asks of a service with its defaults."""
+    options = cfg.ConfigOpts()
+    conf.register_opts(options)
+    return candidate_query.parsed(
+        MultiDict(parse_qsl(query)), Version(*version), options.placement
     )
 
 

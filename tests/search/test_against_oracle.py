@@ -16,7 +16,7 @@ from placement.search.request import CandidateRequest
 from placement.search.search import search
 from tests.search.builders import World, ask, group, ids, load, summarised
 from tests.search.oracle import Oracle
-from tests.search.worlds import device_hosts, question, seeds, shrinkable
+from tests.search.worlds import device_hosts, question, seeds
 
 Answer = list[tuple[frozenset[Any], frozenset[Any]]]
 
@@ -43,11 +43,6 @@ def test_the_answer_is_the_set(random: Random) -> None:
 @seeds(1000)
 def test_the_answer_is_the_set_where_combining_is_hard(random: Random) -> None:
     check_whole(*device_hosts(random))
-
-
-@shrinkable(150)
-def test_the_answer_is_the_set_shrinkable(random: Random) -> None:
-    check_whole(*question(random, options=False))
 
 
 def test_the_random_questions_are_worth_asking() -> None:

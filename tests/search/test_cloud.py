@@ -139,16 +139,6 @@ def test_an_empty_cloud_has_no_candidates() -> None:
         assert len(search(cloud, ask(group(VCPU=1)))) == 0
 
 
-def test_the_order_does_not_depend_on_the_history_of_the_cloud() -> None:
-    records = list(World().host("a", VCPU=1).host("b", VCPU=1).host("c", VCPU=1).records.values())
-    one, other = load(records), Cloud()
-    other.replace(records[::-1])
-    other.replace([], removed=[2])
-    other.replace([records[1]])
-    question = ask(group(VCPU=1))
-    assert ids(one, search(one, question)) == ids(other, search(other, question))
-
-
 @pytest.mark.parametrize(
     ("total", "reserved", "ratio", "used", "amount", "found"),
     [

@@ -12,8 +12,7 @@ import pytest
 from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest, Strategy
 from placement.search.search import search
-from tests.search.builders import World, ask, group, ids, load
-from tests.search.worlds import question, seeds
+from tests.search.builders import World, ask, group, ids
 
 VCPU = ask(group(VCPU=1))
 
@@ -94,15 +93,3 @@ def test_a_start_repeats_the_answer() -> None:
     assert ids(cloud, search(cloud, request)) == first
     assert ids(cloud, search(cloud, dataclasses.replace(request, start=7))) != first
     assert ids(cloud, search(cloud, dataclasses.replace(request, start=None))) != first
-
-
-@seeds(300)
-def test_a_start_changes_choice_and_order_but_not_the_set(random: Random) -> None:
-    records, request = question(random, options=False)
-    cloud = load(records)
-    begun = dataclasses.replace(request, start=random.getrandbits(64))
-
-    answer = ids(cloud, search(cloud, begun))
-
-    assert len(answer) == len(set(answer))
-    assert set(answer) == set(ids(cloud, search(cloud, request)))

@@ -1,9 +1,7 @@
 """Random small clouds and questions that bite each other.
 
-Everything is drawn from a ``random.Random``. ``seeds(n)`` runs a test on n seeds (fast, for the
-numbers), ``shrinkable(n)`` on random sources that hypothesis records and shrinks (slow, for a small
-counterexample). CI does that; a run by hand takes a third. PLACEMENT_EXAMPLES=100000 raises the number of
-seeds per property to that.
+Everything is drawn from a ``random.Random``. ``seeds(n)`` runs a test on n seeds in CI; a run by hand takes a
+third. PLACEMENT_EXAMPLES=100000 raises the number of seeds per property to that.
 """
 
 from __future__ import annotations
@@ -50,22 +48,6 @@ def seeds(count: int, *fixed: int) -> Callable[[Property], Callable[[], None]]:
         for seed in fixed:
             on_seed = example(seed=seed)(on_seed)
         return on_seed
-
-    return decorate
-
-
-def shrinkable(count: int) -> Callable[[Property], Callable[[], None]]:
-    """Run the test on random sources that hypothesis can shrink."""
-
-    def decorate(test: Property) -> Callable[[], None]:
-        @given(random=st.randoms(use_true_random=False))
-        @settings(max_examples=examples(count), deadline=None, suppress_health_check=list(HealthCheck))
-        def on_source(random: Random) -> None:
-            test(random)
-
-        on_source.__name__ = test.__name__
-        on_source.__doc__ = test.__doc__
-        return on_source
 
     return decorate
 
