@@ -17,6 +17,7 @@ from placement.objects import allocation, ledger, replacement, resource_provider
 from placement.objects.allocation import AllocationChange
 from placement.objects.replacement import CapacityExceeded, ConsumerChange, NewAllocation
 from tests.support.databases import synced
+from tests.support.effort import in_one_process
 from tests.support.hosts import add_host
 from tests.support.recorder import recorded
 
@@ -26,7 +27,9 @@ RECORD = InventoryRecord(
 )
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql", "mysqlclient"])
+@pytest.fixture(
+    scope="module", params=in_one_process("ledger", "sqlite", "postgresql", "mysqlclient")
+)
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
     """Return a database of each kind, with its schema and the standard names."""
     with synced(request.param, attempts=lambda: 2) as made:
@@ -133,7 +136,7 @@ def test_a_provider_that_is_gone_is_not_written(db: Database) -> None:
 
 
 # SQLite has one writer at a time: nothing goes while another looks.
-@pytest.mark.parametrize("db", ["postgresql", "mysql"], indirect=True)
+@pytest.mark.parametrize("db", in_one_process("ledger", "postgresql", "mysqlclient"), indirect=True)
 @pytest.mark.parametrize(("others", "used"), [(7, 9), (9, 9)])
 def test_room_that_goes_after_it_was_seen(
     db: Database, others: int, used: int, monkeypatch: pytest.MonkeyPatch

@@ -27,6 +27,8 @@ from placement.objects.replacement import ConsumerChange, DoesNotFit
 from placement.objects.reshaper import InventoryChange, Reshape
 from tests.promise.stage import LOCK_WAIT
 from tests.support.databases import KINDS, opened, synced
+from tests.support.effort import in_one_process
+from tests.support.hosts import add_host
 from tests.support.processes import ENDS_S, wait_until
 from tests.support.recorder import Hook, observed, recorded
 
@@ -35,11 +37,13 @@ WAITING = (
     " WHERE datname = current_database() AND wait_event_type = 'Lock'"
 )
 OWN = "SELECT id FROM information_schema.processlist WHERE db = DATABASE()"
-two_writers = pytest.mark.parametrize("db", ["postgresql", "mysql"], indirect=True)
+two_writers = pytest.mark.parametrize(
+    "db", in_one_process("ledger", "postgresql", "mysql"), indirect=True
+)
 """On SQLite nobody else can write while a write is under way."""
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(scope="module", params=in_one_process("ledger", *KINDS))
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
     """A database with standard names."""
     with synced(request.param) as found:
@@ -53,17 +57,20 @@ def other(db: Database) -> Iterator[Database]:
         yield made
 
 
-def host(db: Database, *classes: str) -> str:
-    made = str(uuid.uuid4())
-    resource_provider.create(db, uuid=made, name=made, parent_uuid=None)
-    for name in classes:
-        inventory.add(db, made, name, record_from({"total": 10}), may_be_full=True)
-    return made
-
-
-def put(db: Database, consumer: str, provider: str, amount: int) -> None:
-    change = ConsumerChange(consumer, {provider: {"VCPU": amount}}, "project", "user")
+def put(db: Database, consumer: str, provider: str, amount: int, project: str = "project") -> None:
+    change = ConsumerChange(consumer, {provider: {"VCPU": amount}}, project, "user")
     allocation.replace_allocations(db, AllocationChange.of_one(change))
+
+
+def drop_vcpu(db: Database, provider: str) -> dict[str, Any]:
+    """Take the inventory away as older software may have left it; return its row."""
+    table = models.inventories
+    ours = table.c.resource_provider_id == resource_provider.show(db, provider).id
+    record = ours & (table.c.resource_class_id == 0)
+    found = select(table).where(record)
+    gone = db.read(lambda reader: reader.connection.execute(found).mappings().one())
+    db.write(lambda tx: tx.connection.execute(table.delete().where(record)))
+    return dict(gone)
 
 
 def once_before(words: str, act: Callable[[], object]) -> Hook:
@@ -92,13 +99,11 @@ def somebody_waits(db: Database) -> bool:
 
 def test_a_record_that_holds_nothing_is_counted_for_no_owner(db: Database) -> None:
     """Neither before it holds something, nor twice then; by the sums and by the ledger."""
-    provider, consumer = host(db, "VCPU"), str(uuid.uuid4())
-    put(db, str(uuid.uuid4()), provider, 1)
-    owner = db.read(
-        lambda reader: reader.connection.execute(
-            select(models.consumers.c.project_id, models.consumers.c.user_id)
-        ).one()
-    )
+    provider, first, consumer = add_host(db, VCPU=10), str(uuid.uuid4()), str(uuid.uuid4())
+    put(db, first, provider, 1, "of old")
+    columns = models.consumers.c
+    of_first = select(columns.project_id, columns.user_id).where(columns.uuid == first)
+    owner = db.read(lambda reader: reader.connection.execute(of_first).one())
     record = {"uuid": consumer, "project_id": owner[0], "user_id": owner[1], "generation": 3}
     db.write(lambda tx: tx.connection.execute(insert(models.consumers).values(**record)))
 
@@ -106,14 +111,12 @@ def test_a_record_that_holds_nothing_is_counted_for_no_owner(db: Database) -> No
         def consumers(usages: list[Usage] | None) -> int:
             return sum(each.amount for each in usages or [] if each.class_name is None)
 
-        summed = db.read(lambda reader: owner_usage_rows.of_project(reader, "project", None))
-        held = db.read(
-            lambda reader: owner_usage_rows.of_project_in_ledger(reader, "project", None)
-        )
+        summed = db.read(lambda reader: owner_usage_rows.of_project(reader, "of old", None))
+        held = db.read(lambda reader: owner_usage_rows.of_project_in_ledger(reader, "of old", None))
         return [consumers(summed), consumers(held)]
 
     assert counted() == [1, 1]
-    put(db, consumer, provider, 2)
+    put(db, consumer, provider, 2, "of old")
     assert counted() == [2, 2]
     assert invariants.violations(db) == []
 
@@ -123,7 +126,7 @@ def test_a_coexistence_is_not_ended_over_a_claim_that_is_under_way(
     db: Database, other: Database
 ) -> None:
     """What a claim has written and not committed is in no sum yet, so its provider is waited for."""
-    provider = host(db, "VCPU")
+    provider = add_host(db, VCPU=10)
     db.write(coexistence_rows.begin)
     with ThreadPoolExecutor(1) as beside:
         ended = []
@@ -146,14 +149,9 @@ def test_a_freed_place_whose_inventory_comes_meanwhile_is_free(
     db: Database, other: Database
 ) -> None:
     """A consumer of older software holds what has no inventory until the lock is waited for."""
-    provider, consumer = host(db, "VCPU", "MEMORY_MB"), str(uuid.uuid4())
+    provider, consumer = add_host(db, VCPU=10, MEMORY_MB=10), str(uuid.uuid4())
     put(db, consumer, provider, 2)
-    inventories = models.inventories
-    vcpu = inventories.c.resource_class_id == 0
-    gone = db.read(
-        lambda reader: reader.connection.execute(select(inventories).where(vcpu)).mappings().one()
-    )
-    db.write(lambda tx: tx.connection.execute(inventories.delete().where(vcpu)))
+    gone = drop_vcpu(db, provider)
     providers = models.resource_providers
 
     def bring_back(locked: Callable[[], object]) -> None:
@@ -162,7 +160,7 @@ def test_a_freed_place_whose_inventory_comes_meanwhile_is_free(
             connection.execute(select(providers.c.id).with_for_update())
             locked()
             wait_until("the deletion waits", lambda: somebody_waits(db))
-            connection.execute(insert(inventories).values(**gone))
+            connection.execute(insert(models.inventories).values(**gone))
             connection.exec_driver_sql("COMMIT")
 
     with ThreadPoolExecutor(1) as beside:
@@ -182,9 +180,9 @@ def test_a_freed_place_whose_inventory_comes_meanwhile_is_free(
 
 def with_allocations_only(db: Database) -> str:
     """Return a provider on which older software has left 2 VCPU of a consumer, and no inventory."""
-    provider = host(db, "VCPU")
+    provider = add_host(db, VCPU=10)
     put(db, str(uuid.uuid4()), provider, 2)
-    db.write(lambda tx: tx.connection.execute(models.inventories.delete()))
+    drop_vcpu(db, provider)
     return provider
 
 

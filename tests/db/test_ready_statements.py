@@ -32,7 +32,8 @@ from placement.db.engine import make_engine
 from placement.db.statements import CompiledStatement
 from placement.db.transport import Message, Observer
 from placement.errors import ObjectsChanged, Unavailable
-from tests.support.databases import ROUTES, synced
+from tests.support.databases import ROUTES, opened, synced
+from tests.support.effort import in_one_process
 from tests.support.recorder import (
     Execute,
     Hook,
@@ -71,9 +72,11 @@ NUMBERS = (
 )
 
 
-@pytest.fixture(
-    scope="module", params=[route for route in ROUTES if not route.endswith("-alone")]
-)
+DRIVERS = in_one_process("drivers", *(route for route in ROUTES if not route.endswith("-alone")))
+of_servers = pytest.mark.parametrize("db", DRIVERS[1:], indirect=True)
+
+
+@pytest.fixture(scope="module", params=DRIVERS)
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
     """Return a database with its schema and one trait."""
     with synced(request.param) as found:
@@ -344,27 +347,23 @@ def test_a_negative_number_stands_apart_from_a_sign(db: Database) -> None:
     assert db.write(work) == 12
 
 
-@pytest.mark.parametrize("db", ["postgresql", "pymysql", "mysqlclient"], indirect=True)
+@of_servers
 def test_each_statement_travels_alone_where_that_is_forbidden(db: Database) -> None:
-    separate = "&" if db.engine.url.query else "?"
-    url = db.engine.url.render_as_string(hide_password=False)
-    alone = Database(make_engine(f"{url}{separate}multi_statements=0"))
-    with driven(alone) as sent:
+    url = db.engine.url.update_query_dict({"multi_statements": "0"})
+    with opened(url.render_as_string(hide_password=False)) as alone, driven(alone) as sent:
         look_then_add(alone, "CUSTOM_ALONE")
-    alone.dispose()
 
     begin = "START" if db.dialect == "mysql" else "BEGIN"
     assert sent == [[begin], ["SELECT"], ["INSERT"], ["COMMIT"]]
     assert len(read(db, "CUSTOM_ALONE")) == 1
 
 
-@pytest.mark.parametrize("db", ["postgresql", "pymysql", "mysqlclient"], indirect=True)
+@of_servers
 def test_an_answer_is_waited_for_no_longer_than_said(db: Database) -> None:
     """psycopg2 cannot give up by itself: a thread watches what this module sends, too."""
-    separate = "&" if db.engine.url.query else "?"
-    url = db.engine.url.render_as_string(hide_password=False)
+    url = db.engine.url.update_query_dict({"read_timeout": "1", "statement_timeout": "0"})
     sleep = func.pg_sleep if db.dialect == "postgresql" else func.sleep
-    engine = make_engine(f"{url}{separate}read_timeout=1&statement_timeout=0")
+    engine = make_engine(url.render_as_string(hide_password=False))
     with pytest.raises((Unavailable, exc.DBAPIError)):
         Database(engine, attempts=lambda: 1).read(lambda it: it.value(select(sleep(FOR_EVER_S))))
     engine.dispose()
@@ -372,16 +371,13 @@ def test_an_answer_is_waited_for_no_longer_than_said(db: Database) -> None:
 
 def test_a_statement_counts_whatever_it_travels_with(db: Database) -> None:
     """The log and the metrics say how many statements a request has sent."""
+    trace = telemetry.begin()
+    try:
+        look_then_add(db, "CUSTOM_COUNTED_ONE")
+    finally:
+        telemetry.end()
 
-    def counted(name: str) -> int:
-        trace = telemetry.begin()
-        try:
-            look_then_add(db, name)
-        finally:
-            telemetry.end()
-        return trace.statements
-
-    assert counted("CUSTOM_COUNTED_ONE") == 4
+    assert trace.statements == 4
 
 
 def test_a_statement_that_waited_and_fails_is_rolled_back(
