@@ -10,78 +10,72 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.client import headers
+from tests.support.client import Client, headers
 from tests.support.commands import Forked
-from tests.support.processes import ENDS_S, PATIENCE, listens, ran, wait_until
+from tests.support.processes import ENDS_S, listens, ran, wait_until
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "bin" / "placement-api"
-STOP_S = 60 * PATIENCE
-ANSWER_S = 60 * PATIENCE
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> dict[str, str]:
-    """The environment of a service on a new SQLite file."""
+Server = tuple["subprocess.Popen[str]", int, str]
+"""The process, its port and what it printed."""
+
+
+def settings_in(folder: Path) -> dict[str, str]:
+    """Return the environment of a service on a new SQLite file."""
     return {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT),
-        "HOME": str(tmp_path),
-        "OS_PLACEMENT_DATABASE__CONNECTION": f"sqlite:///{tmp_path}/placement.sqlite",
+        "HOME": str(folder),
+        "OS_PLACEMENT_DATABASE__CONNECTION": f"sqlite:///{folder}/placement.sqlite",
         "OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true",
         "OS_API__AUTH_STRATEGY": "noauth2",
-        "OS_DEFAULT__LOG_FILE": str(tmp_path / "log"),
+        "OS_DEFAULT__LOG_FILE": str(folder / "log"),
     }
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, str(SCRIPT), *arguments]
-
-
-@pytest.fixture
-def server(settings: dict[str, str]) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
-    """Yield the process, its port and what it printed."""
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[Server]:
+    """Run the command with two threads."""
+    command = [sys.executable, SCRIPT, "--port", "0", "--threads", "2", *arguments]
     with subprocess.Popen(
-        command("--port", "0", "--threads", "2"), env=settings, stdout=subprocess.PIPE, text=True
+        command, env=settings_in(folder), stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout
-        lines = [process.stdout.readline() for _ in range(4)]
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", lines[0])
-        assert found, lines
         try:
+            assert process.stdout
+            lines = [process.stdout.readline() for _ in range(4)]
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", lines[0])
+            assert found, lines
             yield process, int(found[1]), "".join(lines)
         finally:
             process.kill()
 
 
-def get(port: int, path: str) -> tuple[int, bytes]:
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)) as connection:
-        connection.request("GET", path, headers=headers())
-        with connection.getresponse() as response:
-            return response.status, response.read()
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, str]:
+    return settings_in(tmp_path)
 
 
-def test_says_what_to_call_first_and_stops_on_sigterm(
-    server: tuple[subprocess.Popen[str], int, str],
-) -> None:
-    process, port, printed = server
-    assert get(port, "/resource_providers") == (200, b'{"resource_providers":[]}')
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with serving(tmp_path) as made:
+        yield made
+
+
+def test_says_what_to_call_first(server: Server) -> None:
+    """Connections stay open after an answer without a body: each claim is answered so."""
+    _, port, printed = server
+    answer = Client(port, kept=False).send("GET", "/resource_providers")
+    assert (answer.status, answer.json) == (200, {"resource_providers": []})
     for path in ("/", "/resource_providers"):
         assert f"http://127.0.0.1:{port}{path}" in printed
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(STOP_S) == 0
-
-
-def test_connections_stay_open_after_an_answer_without_a_body(
-    server: tuple[subprocess.Popen[str], int, str],
-) -> None:
-    """Each claim is answered so, and would cost a connection."""
-    with closing(http.client.HTTPConnection("127.0.0.1", server[1], timeout=ENDS_S)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=ENDS_S)) as connection:
         statuses = []
         for more in ({}, {}, {}, {"Connection": "close"}):
             connection.request("PUT", "/traits/CUSTOM_A", headers=headers() | more)
@@ -92,18 +86,16 @@ def test_connections_stay_open_after_an_answer_without_a_body(
     assert statuses == [(201, None), (204, None), (204, None), (204, "close")]
 
 
-def test_request_under_way_is_answered_before_it_stops(
-    server: tuple[subprocess.Popen[str], int, str], tmp_path: Path
-) -> None:
+def test_request_under_way_is_answered_before_it_stops(server: Server, tmp_path: Path) -> None:
     """A write that waits for the database while SIGTERM comes still gets its answer."""
     process, port, _ = server
     database = sqlite3.connect(tmp_path / "placement.sqlite", isolation_level=None)
-    waiting = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)
+    waiting = http.client.HTTPConnection("127.0.0.1", port, timeout=ENDS_S)
     with closing(database), closing(waiting):
         database.execute("BEGIN IMMEDIATE")
         waiting.request("PUT", "/traits/CUSTOM_A", headers=headers())
         # Sent later and answered: so the server has read the first one.
-        assert get(port, "/traits/HW_CPU_X86_VMX")[0] == 204
+        assert Client(port, kept=False).send("GET", "/traits/HW_CPU_X86_VMX").status == 204
         process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(1)
@@ -111,7 +103,7 @@ def test_request_under_way_is_answered_before_it_stops(
         database.execute("COMMIT")
         with waiting.getresponse() as response:
             assert response.status == 201
-        assert process.wait(STOP_S) == 0
+        assert process.wait(ENDS_S) == 0
 
 
 @pytest.mark.parametrize(
@@ -189,9 +181,8 @@ def test_a_command_line_is_answered_without_loading_the_service(words: str) -> N
 def test_a_log_in_json_has_no_other_lines(settings: dict[str, str]) -> None:
     del settings["OS_DEFAULT__LOG_FILE"]
     settings["OS_DEFAULT__USE_JSON"] = "true"
-    with subprocess.Popen(
-        command("--port", "0"), env=settings, stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = [sys.executable, SCRIPT, "--port", "0"]
+    with subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
             told = [json.loads(process.stdout.readline())]

@@ -1,53 +1,24 @@
 """Idle, trickling and odd connections to placement-api leave the others alone (PROMISE 9)."""
 
 import contextlib
-import os
-import re
 import select
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.functional.test_api_command import serving
 from tests.support.client import Client
-from tests.support.processes import PATIENCE
+from tests.support.processes import ENDS_S
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "bin" / "placement-api"
 SLOW = 500
-ANSWER_S = 60 * PATIENCE
 TRICKLE_S = 0.05
 BEGUN = b"POST /resource_providers HTTP/1.1\r\nHost: h\r\nX-Auth-Token: admin\r\n"
 WITH_BODY = BEGUN + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 
 
-@contextlib.contextmanager
-def serving(folder: Path, *arguments: str) -> Iterator[int]:
-    """Yield the port of a placement-api with two threads on a new SQLite file."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(ROOT),
-        "HOME": str(folder),
-        "OS_PLACEMENT_DATABASE__CONNECTION": f"sqlite:///{folder}/placement.sqlite",
-        "OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true",
-        "OS_API__AUTH_STRATEGY": "noauth2",
-        "OS_DEFAULT__LOG_FILE": str(folder / "log"),
-    }
-    command = [sys.executable, str(SCRIPT), "--port", "0", "--threads", "2", *arguments]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", process.stdout.readline())
-        assert found
-        try:
-            yield int(found[1])
-        finally:
-            process.kill()
-
-
 def read(port: int) -> int:
     """Send a request on a connection of its own and return the status."""
-    return Client(port, kept=False, timeout_s=ANSWER_S).send("GET", "/traits/HW_CPU_X86_VMX").status
+    return Client(port, kept=False).send("GET", "/traits/HW_CPU_X86_VMX").status
 
 
 @contextlib.contextmanager
@@ -57,7 +28,7 @@ def clients(port: int, count: int, sent: list[bytes]) -> Iterator[list[socket.so
         connections = []
         for number in range(count):
             connection = opened.enter_context(
-                socket.create_connection(("127.0.0.1", port), ANSWER_S)
+                socket.create_connection(("127.0.0.1", port), ENDS_S)
             )
             connection.sendall(sent[number % len(sent)])
             connections.append(connection)
@@ -66,7 +37,7 @@ def clients(port: int, count: int, sent: list[bytes]) -> Iterator[list[socket.so
 
 def test_reads_go_on_beside_five_hundred_slow_clients(tmp_path: Path) -> None:
     with (
-        serving(tmp_path) as port,
+        serving(tmp_path) as (_, port, _),
         clients(port, SLOW, [b"", b"GET", BEGUN, WITH_BODY]) as slow,
     ):
         for connection in slow:
@@ -77,7 +48,7 @@ def test_reads_go_on_beside_five_hundred_slow_clients(tmp_path: Path) -> None:
 
 def test_more_connections_than_allowed_take_the_place_of_the_slowest(tmp_path: Path) -> None:
     with (
-        serving(tmp_path, "--connections", "20") as port,
+        serving(tmp_path, "--connections", "20") as (_, port, _),
         clients(port, 15, [b"", WITH_BODY]) as first,
         clients(port, 100, [b"", WITH_BODY]),
     ):
@@ -89,7 +60,7 @@ def test_more_connections_than_allowed_take_the_place_of_the_slowest(tmp_path: P
 def test_a_request_that_trickles_in_is_given_up(tmp_path: Path) -> None:
     """However often something arrives."""
     with (
-        serving(tmp_path, "--request-timeout", "1") as port,
+        serving(tmp_path, "--request-timeout", "1") as (_, port, _),
         clients(port, 3, [BEGUN + b"X-Slow: ", WITH_BODY]) as slow,
     ):
         for connection in slow:
@@ -97,7 +68,7 @@ def test_a_request_that_trickles_in_is_given_up(tmp_path: Path) -> None:
             while not select.select([connection], [], [], TRICKLE_S)[0]:
                 connection.sendall(b"x")
                 sent += 1
-                assert sent < ANSWER_S / TRICKLE_S
+                assert sent < ENDS_S / TRICKLE_S
             with contextlib.suppress(ConnectionError):
                 assert connection.recv(1) == b""
         assert read(port) == 204
@@ -105,7 +76,7 @@ def test_a_request_that_trickles_in_is_given_up(tmp_path: Path) -> None:
 
 def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
     with (
-        serving(tmp_path, "--idle-timeout", "1") as port,
+        serving(tmp_path, "--idle-timeout", "1") as (_, port, _),
         clients(port, 2, [b"", BEGUN]) as idle,
     ):
         for connection in idle:
@@ -124,7 +95,7 @@ ODD_HEADERS = [
 
 
 def test_odd_headers_are_answered(tmp_path: Path) -> None:
-    with serving(tmp_path) as port:
+    with serving(tmp_path) as (_, port, _):
         for sent, status in ODD_HEADERS:
             with clients(port, 1, [sent]) as [connection]:
                 assert connection.recv(12) == f"HTTP/1.1 {status}".encode(), sent[:200]
