@@ -68,15 +68,19 @@ ENDS = (by_delete, by_empty_put, by_claim_without, by_end_of_hold, by_other_serv
 def test_a_group_ends_with_its_last_member(
     service: Service, end: Callable[[Service, str], None]
 ) -> None:
-    """It has no page; who names it must give a rule, which may be another one."""
+    """It has no page; who names it must give a rule, which may be another one.
+
+    SQLite gives the id of a deleted consumer to the next one, which is in no group and not held.
+    """
     member = claim(groups=["g"])
-    hold = {"hold_s": 900} if end is by_end_of_hold else {}
+    hold = {"hold_s": 900} if end in (by_end_of_hold, by_other_service) else {}
     assert place(service, member, groups={"g": APART}, **hold).status_int == 200
 
     end(service, member["consumer_uuid"])
 
+    assert place(service, claim()).status_int == 200
     assert service.request("GET", "/-/groups/g").status_int == 404
-    assert service.request("GET", "/-/holds?group=g").json["holds"] == []
+    assert service.request("GET", "/-/holds").json["holds"] == []
     without = place(service, claim(groups=["g"])).json["errors"][0]
     assert (without["status"], without["reason"]) == (400, "unknown_group")
     assert place(service, claim(groups=["g"]), groups={"g": TOGETHER}).status_int == 200

@@ -50,7 +50,7 @@ class CloudFixture(placement_fixtures.PlacementFixture):
         assert self.call("put", f"/resource_providers/{uuid}/inventories", json=body)
 
 
-@pytest.fixture(params=["first", "again"])
+@pytest.fixture
 def cloud() -> Iterator[CloudFixture]:
     with CloudFixture() as started:
         yield started

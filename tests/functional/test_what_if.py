@@ -36,24 +36,12 @@ def what_if(service: Service, *changes: Any, query: str = "resources=VCPU:4") ->
 
 def test_names_that_the_last_provider_has_just_lost_are_known(place: Service) -> None:
     """A class and a trait that the picture has from its last reading, and no provider has now."""
-    gone = f"/resource_providers/{B}"
-
-    def send(method: str, path: str, body: Any) -> None:
-        answer = place.request(method, path, version="1.39", json=body)
-        assert answer.status_int < 300, answer.text
-
-    send("PUT", "/resource_classes/CUSTOM_GONE", None)
-    send("PUT", "/traits/CUSTOM_GONE", None)
-    stock = {"VCPU": {"total": 8}, "CUSTOM_GONE": {"total": 1}}
-    body = {"resource_provider_generation": 1, "inventories": stock}
-    send("PUT", f"{gone}/inventories", body)
-    body = {"resource_provider_generation": 2, "traits": ["CUSTOM_GONE"]}
-    send("PUT", f"{gone}/traits", body)
+    world = World(place)
+    world.set_inventory(B, {"VCPU": 8, "CUSTOM_GONE": 1})
+    world.set_traits(B, ["CUSTOM_GONE"])
     assert what_if(place).status_int == 200
-    del stock["CUSTOM_GONE"]
-    body = {"resource_provider_generation": 3, "inventories": stock}
-    send("PUT", f"{gone}/inventories", body)
-    send("PUT", f"{gone}/traits", {"resource_provider_generation": 4, "traits": []})
+    world.set_inventory(B, {"VCPU": 8})
+    world.set_traits(B, [])
 
     told = what_if(
         place,
@@ -89,12 +77,6 @@ def test_a_provider_is_found_in_another_spelling(place: Service, change: Any) ->
 
 def test_a_key_that_is_no_uuid_names_no_provider(place: Service) -> None:
     assert what_if(place, {"traits": {"-" * 36: []}}).status_int == 404
-
-
-def test_nothing_changed_is_the_same_before_and_after(place: Service) -> None:
-    told = what_if(place).json
-    assert told["before"] == told["after"]
-    assert told["before"]["capacity"] == {"count": 2, "exact": True, "complete": True}
 
 
 def test_drained_consumers_move_as_one_request_or_are_homeless(place: Service) -> None:
@@ -145,32 +127,18 @@ def test_changes_are_made_in_order(place: Service) -> None:
     assert told.json["after"]["largest"][0]["would_do"] is None
 
 
-def test_replaced_sets(place: Service) -> None:
-    bigger = {"inventories": {B: {"VCPU": {"total": 40}}}}
-    trait = {"traits": {B: ["HW_CPU_X86_VMX"]}}
-    group = {"aggregates": {B: ["a0000000-0000-4000-8000-000000000001"]}}
-    query = "resources=VCPU:4&required=HW_CPU_X86_VMX&member_of=" + group["aggregates"][B][0]
-    told = what_if(place, bigger, trait, group, query=query).json
-    assert told["before"]["capacity"]["count"] == 0
-    assert told["after"]["capacity"]["count"] == 10
-
-
 NOBODY = "1f000000-0000-4000-8000-00000000000f"
 
 
 @pytest.mark.parametrize(
     ("change", "status", "words"),
     [
-        ({"drain": NOBODY}, 404, "No resource provider"),
-        ({"remove": NOBODY}, 404, NOBODY),
         ({"place": "resources=VCPU:0"}, 400, "amount >= 1"),
         ({"place": "required=VCPU"}, 400, "resources"),
         ({"place": "resources=CUSTOM_NOTHING:1"}, 400, "CUSTOM_NOTHING"),
         ({"inventories": {NOBODY: {}}}, 404, "No resource provider"),
         ({"inventories": {A: {"CUSTOM_NOTHING": {"total": 1}}}}, 400, "CUSTOM_NOTHING"),
-        ({"inventories": {A: {}}}, 409, "in use"),
         ({"inventories": {A: {"VCPU": {"total": 1, "reserved": 2}}}}, 400, "reserved value"),
-        ({"traits": {A: ["CUSTOM_NOTHING"]}}, 400, "CUSTOM_NOTHING"),
         ({"aggregates": {A: ["x"]}}, 400, "x"),
         ({"drain": A, "remove": SMALL}, 400, "drain"),
         ({}, 400, "{}"),
@@ -222,35 +190,10 @@ def test_neither_the_picture_nor_the_database_is_touched(
     assert {statement.split()[0] for statement in statements} == {"SELECT"}
 
 
-VALUES = (
-    A,
-    B,
-    NODE,
-    SMALL,
-    NOBODY,
-    "",
-    "x",
-    0,
-    -1,
-    1.5,
-    None,
-    [],
-    {},
-    [A],
-    {A: []},
-    "resources=VCPU:1",
-)
-KEYS = (
-    "drain",
-    "remove",
-    "place",
-    "times",
-    "inventories",
-    "traits",
-    "aggregates",
-    "changes",
-    "query",
-)
+PLAIN = ("", "x", 0, -1, 1.5, None, "resources=VCPU:1")
+VALUES = (*PLAIN, A, B, NODE, SMALL, NOBODY, [], {}, [A], {A: []})
+CHANGES = ("drain", "remove", "place", "times", "inventories", "traits", "aggregates")
+OTHERS = ("changes", "query", A, "VCPU", "total")
 
 
 def junk(random: Random, depth: int = 3) -> Any:
@@ -259,7 +202,7 @@ def junk(random: Random, depth: int = 3) -> Any:
     if kind == 2:
         return [junk(random, depth - 1) for _ in range(random.randrange(3))]
     if kind == 3:
-        names = random.sample((*KEYS, A, "VCPU", "total"), random.randrange(4))
+        names = random.sample((*CHANGES, *OTHERS), random.randrange(4))
         return {name: junk(random, depth - 1) for name in names}
     return random.choice(VALUES)
 
@@ -332,7 +275,7 @@ def test_any_body_is_answered_without_a_failure_of_ours(place: Service) -> None:
     def anything(random: Random) -> None:
         body = junk(random)
         if worlds.one_in(random, 2):
-            changes = [{random.choice(KEYS[:7]): junk(random)} for _ in range(random.randrange(4))]
+            changes = [{random.choice(CHANGES): junk(random)} for _ in range(random.randrange(4))]
             body = {"changes": changes, "query": "resources=VCPU:1"}
         answer = place.request("POST", "/-/what-if", json={} if body is None else body)
         assert answer.status_int in (200, 400, 404, 409), (body, answer.text)
