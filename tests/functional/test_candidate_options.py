@@ -9,6 +9,7 @@ import pytest
 
 from placement.handlers import allocation_candidate
 from tests.support.service import Service, running
+from tests.support.world import World
 
 HOSTS = 7
 PATH = "/allocation_candidates?resources=VCPU:1"
@@ -19,12 +20,7 @@ def service() -> Iterator[Service]:
     """Seven equal hosts."""
     with running() as made:
         for number in range(HOSTS):
-            uuid = f"{number:08x}-0000-4000-8000-000000000000"
-            body = {"uuid": uuid, "name": f"host{number}"}
-            made.request("POST", "/resource_providers", version="1.39", json=body)
-            path = f"/resource_providers/{uuid}/inventories"
-            record = {"resource_class": "VCPU", "total": 4}
-            assert made.request("POST", path, version="1.39", json=record).status_int == 201
+            World(made).host(f"{number:08x}-0000-4000-8000-000000000000", VCPU=4)
         yield made
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.functional.test_claims import claim, place
 from tests.functional.test_survival import any_uuid, by_consumer, drained
 from tests.search import worlds
 from tests.support import recorder
@@ -21,20 +22,11 @@ def service() -> Iterator[Service]:
 
 def member(service: Service, host: str, amount: int = 1, *groups: str, **rules: Any) -> str:
     """Claim on a host for a new member of groups, whose rules are given by name; return its uuid."""
-    consumer = new_uuid()
-    claim = {
-        "consumer_uuid": consumer,
-        "consumer_generation": None,
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_type": "INSTANCE",
-        "query": f"resources=VCPU:{amount}&in_tree={host}",
-        "groups": [*groups, *rules],
-    }
-    body = {"claims": [claim], "groups": rules}
-    answer = service.request("POST", "/-/claims", json=body, version="1.39")
+    query = f"resources=VCPU:{amount}&in_tree={host}"
+    made = claim(query=query, groups=[*groups, *rules])
+    answer = place(service, made, groups=rules)
     assert answer.status_int == 200, answer.text
-    return consumer
+    return str(made["consumer_uuid"])
 
 
 def homeless(service: Service, *changes: Any) -> dict[str, Any]:
@@ -152,18 +144,12 @@ def build(service: Service, random: Random) -> list[str]:
         if racks and random.random() < 0.5:
             rules[name] |= {"level": "aggregate", "of": racks}
     for _ in range(random.randrange(2, 10)):
-        claim: dict[str, Any] = {
-            "consumer_uuid": any_uuid(random),
-            "consumer_generation": None,
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_type": "INSTANCE",
-            "query": f"resources=VCPU:{random.randrange(1, 3)}&in_tree={random.choice(roots)}",
-            "groups": [name for name in rules if random.random() < 0.4],
-        }
-        named = {name: rules[name] for name in claim["groups"]}
-        body = {"claims": [claim], "groups": named}
-        answer = service.request("POST", "/-/claims", json=body, version="1.39")
+        made = claim(
+            consumer_uuid=any_uuid(random),
+            query=f"resources=VCPU:{random.randrange(1, 3)}&in_tree={random.choice(roots)}",
+            groups=[name for name in rules if random.random() < 0.4],
+        )
+        answer = place(service, made, groups={name: rules[name] for name in made["groups"]})
         # One for which there is no room, or no place that its rules allow, is refused.
         assert answer.status_int in (200, 409), answer.text
     return roots

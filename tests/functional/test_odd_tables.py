@@ -9,6 +9,7 @@ from sqlalchemy import update
 
 from placement.db import change_rows, models
 from tests.support.service import Service, running
+from tests.support.world import World
 
 HOSTS = [f"10000000-0000-4000-8000-00000000000{number}" for number in range(6)]
 QUESTIONS = (
@@ -35,21 +36,11 @@ def service() -> Iterator[Service]:
 
 def world(service: Service) -> None:
     """A child under each of three hosts, all with inventory, one shared by an aggregate."""
-
-    def done(method: str, path: str, body: Any) -> None:
-        answer = service.request(method, path, json=body, version="1.39")
-        assert answer.status_int < 300, answer.text
-
     for number, uuid in enumerate(HOSTS):
         parent = HOSTS[number - 3] if number >= 3 else None
-        done("POST", "/resource_providers", {"uuid": uuid, "name": uuid, "parent_provider_uuid": parent})
-        stock = {name: {"total": 10} for name in ("VCPU", "DISK_GB")}
-        path = f"/resource_providers/{uuid}"
-        done("PUT", f"{path}/inventories", {"resource_provider_generation": 0, "inventories": stock})
-        pool = {"resource_provider_generation": 1, "aggregates": [HOSTS[0]]}
-        done("PUT", f"{path}/aggregates", pool)
-    shares = {"resource_provider_generation": 2, "traits": ["MISC_SHARES_VIA_AGGREGATE"]}
-    done("PUT", f"/resource_providers/{HOSTS[5]}/traits", shares)
+        stock = {"VCPU": 10, "DISK_GB": 10}
+        traits = ["MISC_SHARES_VIA_AGGREGATE"] if number == 5 else []
+        World(service).provider(uuid, parent, stock, traits, [HOSTS[0]], uuid)
 
 
 def disturb(service: Service, draw: random.Random) -> None:

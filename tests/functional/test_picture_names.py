@@ -1,7 +1,6 @@
 """Names that no provider has, and when the database is asked for them (specification 04 section 5.8)."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from placement.search.records import CloudRows
 from placement.search.request import CandidateRequest, Group
 from placement.search.work import Work
 from tests.support.recorder import Hook
-from tests.support.service import Service, empty, running
+from tests.support.service import Service, running
 from tests.support.world import World
 
 HOST = "11111111-0000-4000-8000-000000000000"
@@ -25,24 +24,12 @@ WORN, IDLE, WRONG = "CUSTOM_WORN", "CUSTOM_IDLE", "CUSTOM_WRONG"
 @pytest.fixture
 def service() -> Iterator[Service]:
     """One host with a trait; another trait and a class exist and nobody has them."""
-    with running("sqlite") as made:
-        empty(made.db)
+    with running() as made:
         world = World(made)
         for kind, name in (("traits", IDLE), ("resource_classes", IDLE)):
             world.call("PUT", f"/{kind}/{name}")
         world.provider(key=HOST, inventory={"VCPU": 4}, traits=[WORN])
         yield made
-
-
-def done(service: Service, method: str, path: str, body: Any = None) -> None:
-    """Send a request that must succeed."""
-    assert service.request(method, path, version="1.39", json=body).status_int < 300
-
-
-def wear(service: Service, generation: int, traits: list[str]) -> None:
-    """Give the host these traits."""
-    body = {"resource_provider_generation": generation, "traits": traits}
-    done(service, "PUT", f"/resource_providers/{HOST}/traits", body)
 
 
 def found(picture: Picture, group: Group) -> int:
@@ -93,17 +80,17 @@ def test_unknown_names_are_told_by_kind(service: Service) -> None:
 
 def test_a_trait_that_its_last_provider_lost_is_still_known(service: Service) -> None:
     """The picture had it when the question came, and has it no more when it is searched."""
-    picture = Picture(service.db)
+    world, picture = World(service), Picture(service.db)
     wanted = Group("", {"VCPU": 1}, forbidden=frozenset([WORN]))
     assert found(picture, wanted) == 0
 
-    wear(service, 2, [])
+    world.set_traits(HOST, [])
 
     assert found(picture, wanted) == 1
-    wear(service, 3, [WORN])
+    world.set_traits(HOST, [WORN])
     assert found(picture, wanted) == 0
-    wear(service, 4, [])
-    done(service, "DELETE", f"/traits/{WORN}")
+    world.set_traits(HOST, [])
+    world.call("DELETE", f"/traits/{WORN}")
     with pytest.raises(UnknownNameInQuery, match=f"trait.*{WORN}"):
         found(picture, wanted)
 

@@ -1,7 +1,6 @@
 """One picture, read by many at once (specification 04 section 1): no search waits for another."""
 
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -13,6 +12,7 @@ from placement.objects.picture import Picture
 from placement.search.cloud import Cloud
 from tests.support.processes import ENDS_S
 from tests.support.service import Service, running
+from tests.support.world import World
 
 HOSTS = [f"3f000000-0000-4000-8000-00000000000{n}" for n in range(3)]
 TOTAL = 1000
@@ -22,29 +22,8 @@ TOTAL = 1000
 def place() -> Iterator[Service]:
     with running() as service:
         for host in HOSTS:
-            send(service, "POST", "/resource_providers", {"name": host, "uuid": host})
-            stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": TOTAL}}}
-            send(service, "PUT", f"/resource_providers/{host}/inventories", stock)
+            World(service).host(host, VCPU=TOTAL)
         yield service
-
-
-def send(service: Service, method: str, path: str, body: Any = None) -> None:
-    answer = service.request(method, path, version="1.39", json=body)
-    assert answer.status_int < 300, answer.text
-
-
-def claim(
-    service: Service, host: str, consumer: str, generation: int | None, amount: int = 1
-) -> None:
-    """Give a consumer so much of one host, and nothing of any other."""
-    body = {
-        "allocations": {host: {"resources": {"VCPU": amount}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": generation,
-        "consumer_type": "INSTANCE",
-    }
-    send(service, "PUT", f"/allocations/{consumer}", body)
 
 
 def used(cloud: Cloud) -> dict[str, int]:
@@ -90,7 +69,7 @@ def test_a_search_that_takes_long_delays_none(place: Service, pool: ThreadPoolEx
     slow = [Reader(pool, picture)]
     try:
         for number in range(1, 4):
-            claim(place, HOSTS[0], str(uuid.uuid4()), None)
+            World(place).claim({HOSTS[0]: {"VCPU": 1}})
             seen = pool.submit(picture.read, used).result(ENDS_S)
             assert seen == {HOSTS[0]: number, HOSTS[1]: 0, HOSTS[2]: 0}
             slow.append(Reader(pool, picture))
@@ -106,10 +85,10 @@ def test_without_readers_the_picture_changes_in_place(
     """A copy of a million providers for each claim would be dear."""
     picture = Picture(place.db)
     first = picture.read(id)
-    claim(place, HOSTS[0], str(uuid.uuid4()), None)
+    World(place).claim({HOSTS[0]: {"VCPU": 1}})
     assert picture.read(id) == first
     slow = Reader(pool, picture)
-    claim(place, HOSTS[0], str(uuid.uuid4()), None)
+    World(place).claim({HOSTS[0]: {"VCPU": 1}})
     try:
         assert picture.read(id) != first
     finally:
@@ -121,7 +100,7 @@ def test_a_refresh_that_fails_leaves_the_picture(
 ) -> None:
     picture = Picture(place.db)
     before = picture.read(used)
-    claim(place, HOSTS[0], str(uuid.uuid4()), None)
+    World(place).claim({HOSTS[0]: {"VCPU": 1}})
     with monkeypatch.context() as patched:
         patched.setattr(Cloud, "restock", broken)
         with pytest.raises(MemoryError):
@@ -137,15 +116,15 @@ def test_many_readers_and_writers_see_whole_moments(
     place: Service, pool: ThreadPoolExecutor
 ) -> None:
     """A consumer moves between hosts: whoever looks finds it on exactly one, and not on an earlier one."""
-    picture, consumer, moves = Picture(place.db), str(uuid.uuid4()), 40
-    claim(place, HOSTS[0], consumer, None, amount=1)
+    picture, world, moves = Picture(place.db), World(place), 40
+    consumer = world.claim({HOSTS[0]: {"VCPU": 1}})
     acknowledged = [1]
     done = threading.Event()
 
     def write() -> None:
         try:
             for number in range(1, moves):
-                claim(place, HOSTS[number % 3], consumer, number, amount=number + 1)
+                world.claim({HOSTS[number % 3]: {"VCPU": number + 1}}, consumer, number)
                 acknowledged[0] = number + 1
         finally:
             done.set()
@@ -190,7 +169,7 @@ def test_texts_of_two_editions_are_not_mixed(place: Service, pool: ThreadPoolExe
 
     old = pool.submit(picture.read, lambda cloud: text(cloud, pause))
     assert began.wait(ENDS_S)
-    claim(place, HOSTS[0], str(uuid.uuid4()), None)
+    World(place).claim({HOSTS[0]: {"VCPU": 1}})
     try:
         assert picture.read(text) == b"1"
     finally:

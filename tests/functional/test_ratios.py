@@ -2,25 +2,23 @@
 
 import pytest
 
+from tests.support import bodies
 from tests.support.databases import KINDS
 from tests.support.service import running
+from tests.support.world import World
 
-HOST = "11111111-1111-4111-8111-000000000001"
 RATIO = 1.2345674
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_ratio_is_read_as_it_was_written_and_so_is_its_capacity(kind: str) -> None:
     with running(kind) as service:
-        body = {"name": "host", "uuid": HOST}
-        assert service.request("POST", "/resource_providers", json=body).status_int == 201
-        there = f"/resource_providers/{HOST}/inventories"
+        world = World(service)
+        there = f"/resource_providers/{world.provider()}/inventories"
         record = {"total": 10_000_000, "allocation_ratio": RATIO}
-        body = {"resource_provider_generation": 0, "inventories": {"VCPU": record}}
-        written = service.request("PUT", there, json=body)
-        assert written.json["inventories"]["VCPU"]["allocation_ratio"] == RATIO
-        assert service.request("GET", there).json["inventories"] == written.json["inventories"]
+        written = world.call("PUT", there, bodies.stock(0, {"VCPU": record})).json["inventories"]
+        assert written["VCPU"]["allocation_ratio"] == RATIO
+        assert world.get(there)["inventories"] == written
         for amount, number in ((12345674, 1), (12345675, 0)):
-            query = f"/allocation_candidates?resources=VCPU:{amount}"
-            found = service.request("GET", query, version="1.39").json["allocation_requests"]
-            assert len(found) == number
+            found = world.get(f"/allocation_candidates?resources=VCPU:{amount}")
+            assert len(found["allocation_requests"]) == number

@@ -10,6 +10,7 @@ from placement.handlers import candidate_answer, search_bounds
 from placement.handlers.search_bounds import Countdown
 from placement.search.work import Work
 from tests.support.service import Service, running
+from tests.support.world import World
 
 HOSTS = [f"2f000000-0000-4000-8000-00000000000{n}" for n in range(4)]
 """With one device, two, three and four: no two are alike."""
@@ -20,21 +21,12 @@ QUERY = "resources_A=VGPU:1&resources_B=VGPU:2&group_policy=none"
 @pytest.fixture
 def place() -> Iterator[Service]:
     with running(insight__enabled=True, insight__public=["metrics"]) as service:
+        world = World(service)
         for number, host in enumerate(HOSTS):
-            add(service, host, None)
+            world.host(host, VCPU=8)
             for device in range(number + 1):
-                add(service, f"{host[:-2]}{device + 1}{number}", host, 8)
+                world.provider(None, host, {"VGPU": 8}, key=f"{host[:-2]}{device + 1}{number}")
         yield service
-
-
-def add(service: Service, uuid: str, parent: str | None, total: int = 0) -> None:
-    made = {"name": uuid, "uuid": uuid, "parent_provider_uuid": parent}
-    stock = {"VGPU": {"total": total}} if total else {"VCPU": {"total": 8}}
-    path = f"/resource_providers/{uuid}/inventories"
-    body = {"resource_provider_generation": 0, "inventories": stock}
-    for method, target, sent in (("POST", "/resource_providers", made), ("PUT", path, body)):
-        answer = service.request(method, target, version="1.39", json=sent)
-        assert answer.status_int == 200, answer.text
 
 
 @pytest.fixture
@@ -157,7 +149,7 @@ def test_deadlines_are_counted(place: Service, looks: Any) -> None:
 
 def test_no_deadline() -> None:
     with running(api__search_deadline=0) as service:
-        add(service, HOSTS[0], None)
+        World(service).host(VCPU=8)
         answer = service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
         assert len(answer.json["allocation_requests"]) == 1
 

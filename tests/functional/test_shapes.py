@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -27,19 +28,24 @@ SMALL, LARGE = "resources=VCPU:1,MEMORY_MB:2", "resources=VCPU:4,MEMORY_MB:3"
 RACKS = [new_uuid() for _ in range(2)]
 
 
-def shapes_in(folder: Path, text: str) -> str:
+BOTH = f"small: {SMALL}\nlarge: {LARGE}\n"
+
+
+def knowing(
+    folder: Path, shapes: str, kind: str = "sqlite", **more: Any
+) -> AbstractContextManager[Service]:
+    """Return the service with a file of shapes."""
     path = folder / "shapes.yaml"
-    path.write_text(text)
-    return str(path)
+    path.write_text(shapes)
+    return running(kind, insight__enabled=True, insight__shapes_file=str(path), **more)
 
 
 def test_capacity_of_shapes_is_that_of_claims_until_one_is_refused(tmp_path: Path) -> None:
     """In all and in each aggregate, on hosts with units, ratios and what is used already."""
-    file = shapes_in(tmp_path, f"small: {SMALL}\nlarge: {LARGE}\n")
 
     @worlds.seeds(10)
     def compare(random: Random) -> None:
-        with running(insight__enabled=True, insight__shapes_file=file) as service:
+        with knowing(tmp_path, BOTH) as service:
             build(World(service), random)
             told = service.request("GET", "/-/capacity?by=aggregate&shape=*").json
             assert told["complete"] is True
@@ -84,9 +90,7 @@ def claimed(service: Service, query: str) -> int:
 
 
 def test_one_shape_is_answered_as_its_query(tmp_path: Path) -> None:
-    with running(
-        insight__enabled=True, insight__shapes_file=shapes_in(tmp_path, f"small: {SMALL}")
-    ) as service:
+    with knowing(tmp_path, f"small: {SMALL}") as service:
         World(service).host(VCPU=4, MEMORY_MB=4)
         one = service.request("GET", "/-/capacity?shape=small")
         assert one.json == service.request("GET", f"/-/capacity?{SMALL}").json
@@ -98,7 +102,7 @@ def test_one_shape_is_answered_as_its_query(tmp_path: Path) -> None:
 def test_a_name_that_does_not_exist_yet_has_no_room(tmp_path: Path) -> None:
     """The others are counted."""
     text = f"later: resources=CUSTOM_LATER:1\nnow: {SMALL}&required=!CUSTOM_NONE\n"
-    with running(insight__enabled=True, insight__shapes_file=shapes_in(tmp_path, text)) as service:
+    with knowing(tmp_path, text) as service:
         World(service).host(VCPU=4, MEMORY_MB=4)
         shapes = service.request("GET", "/-/capacity?shape=*").json["shapes"]
         assert {name: each["count"] for name, each in shapes.items()} == {"later": 0, "now": 2}
@@ -106,12 +110,7 @@ def test_a_name_that_does_not_exist_yet_has_no_room(tmp_path: Path) -> None:
 
 def test_what_fits_is_shown_by_shape_and_aggregate(tmp_path: Path) -> None:
     """A zero too; other processes, and later claims, see the same until the interval is over."""
-    settings = {
-        "insight__enabled": True,
-        "insight__shapes_file": shapes_in(tmp_path, f"small: {SMALL}\nlarge: {LARGE}\n"),
-        "insight__metrics_directory": str(tmp_path / "metrics"),
-    }
-    with running(**settings) as service:
+    with knowing(tmp_path, BOTH, insight__metrics_directory=str(tmp_path / "metrics")) as service:
         world = World(service)
         host = world.provider(None, None, {"VCPU": 4, "MEMORY_MB": 9}, aggregates=RACKS[:1])
         world.provider(None, None, {"VCPU": 3}, aggregates=RACKS[1:])
@@ -134,12 +133,7 @@ def test_only_shapes_of_the_file_as_it_is_now_are_shown(tmp_path: Path) -> None:
     """After a reload the figures of the processes before are still there, with a shape that has gone."""
     directory = str(tmp_path / "metrics")
     for text, names in ((f"a: {SMALL}\nb: {LARGE}\n", {"a", "b"}), (f"b: {LARGE}\n", {"b"})):
-        file = shapes_in(tmp_path, text)
-        with running(
-            insight__enabled=True,
-            insight__shapes_file=file,
-            insight__metrics_directory=directory,
-        ) as service:
+        with knowing(tmp_path, text, insight__metrics_directory=directory) as service:
             assert {shape for shape, _ in shown(service)} == names
             assert {shape for (shape,) in samples(service, "placement_capacity_complete")} == names
 
@@ -168,9 +162,7 @@ DAY_S = 86_400
 @pytest.fixture(params=databases.KINDS)
 def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
     """A host with room for ten small ones."""
-    databases.require(request.param)
-    file = shapes_in(tmp_path, f"small: {SMALL}\nlarge: {LARGE}\n")
-    with running(request.param, insight__enabled=True, insight__shapes_file=file) as service:
+    with knowing(tmp_path, BOTH, request.param) as service:
         World(service).host(VCPU=10, MEMORY_MB=20)
         yield service
 
@@ -234,12 +226,7 @@ def test_what_is_not_counted_to_the_end_is_not_recorded(
     text = (
         "two: resources_A=VCPU:1&resources_B=VCPU:1&group_policy=isolate\nsmall: resources=DISK_GB:1\n"
     )
-    settings = {
-        "insight__enabled": True,
-        "insight__shapes_file": shapes_in(tmp_path, text),
-        "insight__work_factor": 1,
-    }
-    with running(**settings) as service:
+    with knowing(tmp_path, text, insight__work_factor=1) as service:
         world = World(service)
         for _ in range(12):
             host = world.host(VCPU=4, DISK_GB=8)

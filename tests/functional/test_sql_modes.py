@@ -7,17 +7,10 @@ import pytest
 from placement.db import schema
 from tests.support.databases import opened, scratch_route
 from tests.support.service import Service, configure
+from tests.support.world import World
 
-HOST = "10000000-0000-4000-8000-000000000001"
-CONSUMER = "20000000-0000-4000-8000-000000000001"
 NAME = """it's a "host" \\ 100 % `sure` || more"""
-CLAIM = {
-    "allocations": {HOST: {"resources": {"VCPU": 1}}},
-    "project_id": "it's \\",
-    "user_id": "100 %",
-    "consumer_generation": None,
-    "consumer_type": "INSTANCE",
-}
+OWNER = {"project_id": "it's \\", "user_id": "100 %"}
 
 
 @pytest.mark.mysql
@@ -38,19 +31,12 @@ def test_a_claim_in_every_mode(route: str, servers: str, configured: str) -> Non
         opened(f"{url}?init_command={first}", mysql_sql_mode=configured) as database,
     ):
         schema.sync(database)
-        service = Service(configure(), database)
+        world = World(Service(configure(), database))
+        host = world.provider(NAME, inventory={"VCPU": 1})
+        consumer = world.claim({host: {"VCPU": 1}}, **OWNER)
+        found = world.get(f"/allocations/{consumer}")
+        named = world.get(f"/resource_providers?uuid={host}")
 
-        def done(method: str, path: str, body: object) -> bool:
-            answer = service.request(method, path, json=body, version="1.39")
-            return answer.status_int < 300
-
-        assert done("POST", "/resource_providers", {"uuid": HOST, "name": NAME})
-        stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 1}}}
-        assert done("PUT", f"/resource_providers/{HOST}/inventories", stock)
-        assert done("PUT", f"/allocations/{CONSUMER}", CLAIM)
-        found = service.request("GET", f"/allocations/{CONSUMER}", version="1.39").json
-        named = service.request("GET", f"/resource_providers?uuid={HOST}", version="1.39").json
-
-    assert (found["project_id"], found["user_id"]) == (CLAIM["project_id"], CLAIM["user_id"])
+    assert found.items() >= OWNER.items()
     assert named["resource_providers"][0]["name"] == NAME
-    assert found["allocations"][HOST]["resources"] == {"VCPU": 1}
+    assert found["allocations"][host]["resources"] == {"VCPU": 1}

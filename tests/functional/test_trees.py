@@ -19,7 +19,6 @@ AGGREGATE = "a0000000-0000-4000-8000-000000000001"
 @pytest.fixture(params=databases.KINDS)
 def place(request: pytest.FixtureRequest) -> Iterator[Service]:
     """A host with a cell, another tree beside it, and a consumer on the cell."""
-    databases.require(request.param)
     with running(request.param, insight__enabled=True) as service:
         for uuid, name, parent in ((HOST, "host", None), (CELL, "cell", HOST), (OTHER, "o", None)):
             World(service).provider(name, parent, key=uuid)
@@ -27,11 +26,6 @@ def place(request: pytest.FixtureRequest) -> Iterator[Service]:
             stock(service, uuid, total=8)
         claim(service, SERVER, generation=None)
         yield service
-
-
-def put(service: Service, path: str, body: Any, method: str = "PUT") -> None:
-    answer = service.request(method, path, version="1.39", json=body)
-    assert answer.status_int < 300, answer.text
 
 
 def stock(service: Service, uuid: str, **record: Any) -> None:
@@ -48,10 +42,6 @@ def links(service: Service, relation: str, values: list[str]) -> None:
     World(service).replace(CELL, relation, values)
 
 
-def add_child(service: Service) -> None:
-    World(service).provider("child", CELL)
-
-
 def forget_consumer(service: Service) -> None:
     """Leave the allocations without a record of their consumer, as old releases did."""
     service.db.write(lambda tx: tx.connection.execute(models.consumers.delete()))
@@ -65,11 +55,11 @@ def backfill(service: Service) -> None:
     assert moved == (1, 1)
 
 
-CHANGES: dict[str, Callable[[Service], None]] = {
-    "name": lambda s: put(s, f"/resource_providers/{CELL}", {"name": "renamed"}),
-    "new child": add_child,
-    "parent": lambda s: put(
-        s, f"/resource_providers/{CELL}", {"name": "cell", "parent_provider_uuid": None}
+CHANGES: dict[str, Callable[[Service], object]] = {
+    "name": lambda s: World(s).call("PUT", f"/resource_providers/{CELL}", {"name": "renamed"}),
+    "new child": lambda s: World(s).provider("child", CELL),
+    "parent": lambda s: World(s).call(
+        "PUT", f"/resource_providers/{CELL}", {"name": "cell", "parent_provider_uuid": None}
     ),
     "inventory": lambda s: stock(s, CELL, total=9),
     "unit": lambda s: stock(s, CELL, total=8, max_unit=4),
@@ -81,7 +71,7 @@ CHANGES: dict[str, Callable[[Service], None]] = {
     "project": lambda s: claim(s, SERVER, project_id="p2"),
     "user": lambda s: claim(s, SERVER, user_id="u2"),
     "type": lambda s: claim(s, SERVER, consumer_type="MIGRATION"),
-    "consumer gone": lambda s: put(s, f"/allocations/{SERVER}", None, "DELETE"),
+    "consumer gone": lambda s: World(s).release(SERVER),
     "backfilled consumer": backfill,
 }
 
