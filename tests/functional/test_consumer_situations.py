@@ -126,6 +126,7 @@ def test_the_generation_must_be_that_of_the_record(service: Service, way: Way, a
     """A consumer without allocations passes as one that does not exist too. Emptied, none has a record."""
     kind = {"consumer_type": "INSTANCE"} if way[1] >= 38 else {}
     for number, (situation, generation, refusal) in enumerate(VERDICTS):
+        # Each row of the table has a consumer of its own.
         consumer = situation.format(number % 7 + 1)
         before = shown(service, consumer)
 

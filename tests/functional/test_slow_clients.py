@@ -50,7 +50,7 @@ def test_more_connections_than_allowed_take_the_place_of_the_slowest(tmp_path: P
     with (
         serving(tmp_path, "--connections", "20") as (_, port, _),
         clients(port, 15, [b"", WITH_BODY]) as first,
-        clients(port, 100, [b"", WITH_BODY]),
+        clients(port, 50, [b"", WITH_BODY]),
     ):
         assert read(port) == 204
         for connection in first:

@@ -44,6 +44,7 @@ TESTS = {
         "tests/functional/test_coexistence.py",
         "tests/docs/test_statements.py",
         "tests/functional/test_gabbi.py",
+        "tests/functional/test_consumer_situations.py",
     ),
     "placement/insight": (
         "tests/search/test_choose.py",
