@@ -1,6 +1,5 @@
 """A SQLite file that another program keeps locked holds up a few writers and no reader."""
 
-import multiprocessing
 import sqlite3
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.db.turns import PATIENT_WRITERS
 from placement.errors import DatabaseBusy
+from tests.support.commands import FORKS
 from tests.support.databases import opened, synced
 from tests.support.processes import PATIENCE
 from tests.support.service import Service, configure
@@ -122,7 +122,7 @@ def write_for(url: str, seconds: float) -> tuple[int, int]:
 def test_writers_of_several_processes_wait_for_one_another(counter: Database) -> None:
     """SQLite lets them poll for their turn, so that one may wait for a second and more."""
     given = (str(counter.engine.url), 6.0)
-    with multiprocessing.get_context("spawn").Pool(4) as processes:
+    with FORKS.Pool(4) as processes:
         written, refused = zip(*processes.starmap(write_for, [given] * 4), strict=True)
 
     assert (counted(counter), sum(refused)) == (8 * sum(written), 0)

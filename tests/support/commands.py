@@ -19,8 +19,8 @@ from pathlib import Path
 from placement.cmd.completion import MODULES
 from tests.support.processes import PATIENCE
 
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
     [
         __name__,
         "alembic.command",
@@ -63,7 +63,7 @@ class Forked:
         atexit.register(shutil.rmtree, self._said, ignore_errors=True)
         self._command = [program, *arguments]
         outputs = (str(self._said / "stdout"), stderr or str(self._said / "stderr"))
-        self._process = _FORKS.Process(
+        self._process = FORKS.Process(
             target=_run, args=(self._command, dict(environment), outputs)
         )
         self._process.start()
