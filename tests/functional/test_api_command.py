@@ -7,24 +7,31 @@ import re
 import signal
 import socket
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from placement.db import schema
 from tests.support.client import Client, headers
 from tests.support.commands import Forked
+from tests.support.databases import scratch_database
 from tests.support.processes import ENDS_S, listens, ran, wait_until
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "bin" / "placement-api"
 
 
-Server = tuple["subprocess.Popen[str]", int, str]
-"""The process, its port and what it printed."""
+class Server(NamedTuple):
+    """The command that serves, and where; what it printed, and the file of its database."""
+
+    process: Forked
+    port: int
+    printed: str
+    file: str
 
 
 def settings_in(folder: Path) -> dict[str, str]:
@@ -42,19 +49,24 @@ def settings_in(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def serving(folder: Path, *arguments: str) -> Iterator[Server]:
-    """Run the command with two threads."""
-    command = [sys.executable, SCRIPT, "--port", "0", "--threads", "2", *arguments]
-    with subprocess.Popen(
-        command, env=settings_in(folder), stdout=subprocess.PIPE, text=True
-    ) as process:
+    """Run the command with two threads on a database that has its schema."""
+    with scratch_database("sqlite", schema.HEAD, named=True) as url:
+        environment = settings_in(folder) | {"OS_PLACEMENT_DATABASE__CONNECTION": url}
+        words = ("--port", "0", "--threads", "2", *arguments)
+        process = Forked("placement-api", *words, environment=environment)
         try:
-            assert process.stdout
-            lines = [process.stdout.readline() for _ in range(4)]
-            found = re.search(r"http://127\.0\.0\.1:(\d+)", lines[0])
-            assert found, lines
-            yield process, int(found[1]), "".join(lines)
+            printed = printed_until(process, "/resource_providers\n")
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", printed)
+            assert found, printed
+            yield Server(process, int(found[1]), printed, url.removeprefix("sqlite:///"))
         finally:
             process.kill()
+
+
+def printed_until(process: Forked, words: str) -> str:
+    """Wait until the command has printed this, and return all that it has."""
+    wait_until(f"it prints {words!r}", lambda: words in process.printed() or not process.runs)
+    return process.printed()
 
 
 @pytest.fixture
@@ -70,12 +82,13 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 def test_says_what_to_call_first(server: Server) -> None:
     """Connections stay open after an answer without a body: each claim is answered so."""
-    _, port, printed = server
-    answer = Client(port, kept=False).send("GET", "/resource_providers")
+    answer = Client(server.port, kept=False).send("GET", "/resource_providers")
     assert (answer.status, answer.json) == (200, {"resource_providers": []})
     for path in ("/", "/resource_providers"):
-        assert f"http://127.0.0.1:{port}{path}" in printed
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=ENDS_S)) as connection:
+        assert f"http://127.0.0.1:{server.port}{path}" in server.printed
+    with closing(
+        http.client.HTTPConnection("127.0.0.1", server.port, timeout=ENDS_S)
+    ) as connection:
         statuses = []
         for more in ({}, {}, {}, {"Connection": "close"}):
             connection.request("PUT", "/traits/CUSTOM_A", headers=headers() | more)
@@ -86,24 +99,22 @@ def test_says_what_to_call_first(server: Server) -> None:
     assert statuses == [(201, None), (204, None), (204, None), (204, "close")]
 
 
-def test_request_under_way_is_answered_before_it_stops(server: Server, tmp_path: Path) -> None:
+def test_request_under_way_is_answered_before_it_stops(server: Server) -> None:
     """A write that waits for the database while SIGTERM comes still gets its answer."""
-    process, port, _ = server
-    database = sqlite3.connect(tmp_path / "placement.sqlite", isolation_level=None)
-    waiting = http.client.HTTPConnection("127.0.0.1", port, timeout=ENDS_S)
+    database = sqlite3.connect(server.file, isolation_level=None)
+    waiting = http.client.HTTPConnection("127.0.0.1", server.port, timeout=ENDS_S)
     with closing(database), closing(waiting):
         database.execute("BEGIN IMMEDIATE")
         waiting.request("PUT", "/traits/CUSTOM_A", headers=headers())
         # Sent later and answered: so the server has read the first one.
-        assert Client(port, kept=False).send("GET", "/traits/HW_CPU_X86_VMX").status == 204
-        process.send_signal(signal.SIGTERM)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1)
-        wait_until("nothing listens", lambda: not listens(port))
+        assert Client(server.port, kept=False).send("GET", "/traits/HW_CPU_X86_VMX").status == 204
+        server.process.send(signal.SIGTERM)
+        wait_until("nothing listens", lambda: not listens(server.port))
+        assert server.process.runs
         database.execute("COMMIT")
         with waiting.getresponse() as response:
             assert response.status == 201
-        assert process.wait(ENDS_S) == 0
+        assert server.process.wait().returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -181,13 +192,9 @@ def test_a_command_line_is_answered_without_loading_the_service(words: str) -> N
 def test_a_log_in_json_has_no_other_lines(settings: dict[str, str]) -> None:
     del settings["OS_DEFAULT__LOG_FILE"]
     settings["OS_DEFAULT__USE_JSON"] = "true"
-    command = [sys.executable, SCRIPT, "--port", "0"]
-    with subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout
-            told = [json.loads(process.stdout.readline())]
-            while "listens on" not in told[-1]["message"]:
-                told.append(json.loads(process.stdout.readline()))
-        finally:
-            process.kill()
+    process = Forked("placement-api", "--port", "0", environment=settings)
+    try:
+        told = [json.loads(line) for line in printed_until(process, "listens on").splitlines()]
+    finally:
+        process.kill()
     assert any(each["msg"].startswith("Placement %s starts") for each in told)

@@ -27,9 +27,7 @@ def clients(port: int, count: int, sent: list[bytes]) -> Iterator[list[socket.so
     with contextlib.ExitStack() as opened:
         connections = []
         for number in range(count):
-            connection = opened.enter_context(
-                socket.create_connection(("127.0.0.1", port), ENDS_S)
-            )
+            connection = opened.enter_context(socket.create_connection(("127.0.0.1", port), ENDS_S))
             connection.sendall(sent[number % len(sent)])
             connections.append(connection)
         yield connections
@@ -37,22 +35,22 @@ def clients(port: int, count: int, sent: list[bytes]) -> Iterator[list[socket.so
 
 def test_reads_go_on_beside_five_hundred_slow_clients(tmp_path: Path) -> None:
     with (
-        serving(tmp_path) as (_, port, _),
-        clients(port, SLOW, [b"", b"GET", BEGUN, WITH_BODY]) as slow,
+        serving(tmp_path) as server,
+        clients(server.port, SLOW, [b"", b"GET", BEGUN, WITH_BODY]) as slow,
     ):
         for connection in slow:
-            assert read(port) == 204
+            assert read(server.port) == 204
             with contextlib.suppress(ConnectionError):
                 connection.sendall(b"x")
 
 
 def test_more_connections_than_allowed_take_the_place_of_the_slowest(tmp_path: Path) -> None:
     with (
-        serving(tmp_path, "--connections", "20") as (_, port, _),
-        clients(port, 15, [b"", WITH_BODY]) as first,
-        clients(port, 50, [b"", WITH_BODY]),
+        serving(tmp_path, "--connections", "20") as server,
+        clients(server.port, 15, [b"", WITH_BODY]) as first,
+        clients(server.port, 50, [b"", WITH_BODY]),
     ):
-        assert read(port) == 204
+        assert read(server.port) == 204
         for connection in first:
             assert connection.recv(1) == b""
 
@@ -60,8 +58,8 @@ def test_more_connections_than_allowed_take_the_place_of_the_slowest(tmp_path: P
 def test_a_request_that_trickles_in_is_given_up(tmp_path: Path) -> None:
     """However often something arrives."""
     with (
-        serving(tmp_path, "--request-timeout", "1") as (_, port, _),
-        clients(port, 3, [BEGUN + b"X-Slow: ", WITH_BODY]) as slow,
+        serving(tmp_path, "--request-timeout", "1") as server,
+        clients(server.port, 3, [BEGUN + b"X-Slow: ", WITH_BODY]) as slow,
     ):
         for connection in slow:
             sent = 0
@@ -71,13 +69,13 @@ def test_a_request_that_trickles_in_is_given_up(tmp_path: Path) -> None:
                 assert sent < ENDS_S / TRICKLE_S
             with contextlib.suppress(ConnectionError):
                 assert connection.recv(1) == b""
-        assert read(port) == 204
+        assert read(server.port) == 204
 
 
 def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
     with (
-        serving(tmp_path, "--idle-timeout", "1") as (_, port, _),
-        clients(port, 2, [b"", BEGUN]) as idle,
+        serving(tmp_path, "--idle-timeout", "1") as server,
+        clients(server.port, 2, [b"", BEGUN]) as idle,
     ):
         for connection in idle:
             assert connection.recv(1) == b""
@@ -95,7 +93,7 @@ ODD_HEADERS = [
 
 
 def test_odd_headers_are_answered(tmp_path: Path) -> None:
-    with serving(tmp_path) as (_, port, _):
+    with serving(tmp_path) as server:
         for sent, status in ODD_HEADERS:
-            with clients(port, 1, [sent]) as [connection]:
+            with clients(server.port, 1, [sent]) as [connection]:
                 assert connection.recv(12) == f"HTTP/1.1 {status}".encode(), sent[:200]

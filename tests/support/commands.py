@@ -8,6 +8,7 @@ import atexit
 import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -63,10 +64,28 @@ class Forked:
         atexit.register(shutil.rmtree, self._said, ignore_errors=True)
         self._command = [program, *arguments]
         outputs = (str(self._said / "stdout"), stderr or str(self._said / "stderr"))
-        self._process = FORKS.Process(
-            target=_run, args=(self._command, dict(environment), outputs)
-        )
+        self._process = FORKS.Process(target=_run, args=(self._command, dict(environment), outputs))
         self._process.start()
+
+    @property
+    def runs(self) -> bool:
+        """False once it has ended."""
+        return self._process.exitcode is None
+
+    def printed(self) -> str:
+        """Return what it has printed so far, but for errors."""
+        file = self._said / "stdout"
+        return file.read_text() if file.exists() else ""
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.join()
 
     def wait(self, timeout_s: float = 120.0) -> "subprocess.CompletedProcess[str]":
         """Return its exit code and what it has printed.
