@@ -187,11 +187,7 @@ def test_room_of_very_many_classes_is_looked_for(service: Service) -> None:
         (groups(64, "SRIOV_NET_VF:1") + "&group_policy=isolate&limit=10", 200, 0),
         (groups(16, "SRIOV_NET_VF:1") + "&group_policy=none&limit=1000", 200, 1000),
         (groups(40, "SRIOV_NET_VF:2") + "&resources=VCPU:64&group_policy=none&limit=1", 200, 1),
-        (
-            "resources=VCPU:1&" + "&".join(f"same_subtree=_{n},_{n + 1}" for n in range(2000)),
-            400,
-            0,
-        ),
+        ("resources=VCPU:1" + "".join(f"&same_subtree=_{n},_{n + 1}" for n in range(2000)), 400, 0),
         ("resources=VCPU:1&limit=" + "9" * 4000, 200, HOSTS),
         ("resources=" + ",".join(["VCPU:1"] * 5000), 200, HOSTS),
         ("resources=VCPU:1&required=" + ",".join(["!HW_CPU_X86_VMX"] * 3000), 200, HOSTS),
@@ -230,10 +226,8 @@ def test_the_corpus_at_every_microversion(service: Service, number: int) -> None
     for word, times in case.get("repeat", {}).items():
         body, path = body.replace(word, word[1:-1] * times), path.replace(word, word[1:-1] * times)
     for minor in range(40):
-        version = f"placement 1.{minor}"
-        response = send(
-            service, case["method"], path, body.encode(), HTTP_OPENSTACK_API_VERSION=version
-        )
+        version = {"HTTP_OPENSTACK_API_VERSION": f"placement 1.{minor}"}
+        response = send(service, case["method"], path, body.encode(), **version)
         if response.status_int >= 400:
             [error] = response.json["errors"]
             assert error["status"] == response.status_int
@@ -255,12 +249,8 @@ def test_memory_stays_flat_under_refused_and_odd_requests(service: Service) -> N
                 "HTTP_X_ROLES": f"role{number},admin",
             }
             send(service, "GET", f"/traits/CUSTOM_{number}", **more)
-            send(
-                service,
-                "GET",
-                f"/resource_providers?name=n{number}&required=CUSTOM_{number}",
-                **more,
-            )
+            names = f"name=n{number}&required=CUSTOM_{number}"
+            send(service, "GET", f"/resource_providers?{names}", **more)
             send(service, "GET", f"/allocation_candidates?resources_{number}=VCPU:1", **more)
             send(service, "POST", "/resource_classes", f'{{"name": "x{number}"}}'.encode(), **more)
 
