@@ -107,21 +107,16 @@ def hostile_requests() -> Iterator[webob.Request]:
             sent = webob.Request.blank(path, method="PUT" if "NEW" in path else "GET")
             sent.environ[name] = f"x{LINES}"
             yield sent
-    for text in (f'{{"name": "{quoted}"}}', f'{{"{quoted}": 1}}'):
-        yield webob.Request.blank(
-            "/resource_providers",
-            method="POST",
-            body=text.encode(),
-            content_type="application/json",
-        )
     escaped = LINES.replace("\r\n", "\\r\\n")
-    for text in (f'{{"name": "a{escaped}", "uuid": "{escaped}"}}', f'{{"{escaped}": 1}}'):
-        yield webob.Request.blank(
-            "/resource_providers",
-            method="POST",
-            body=text.encode(),
-            content_type="application/json",
-        )
+    for text in (
+        f'{{"name": "{quoted}"}}',
+        f'{{"{quoted}": 1}}',
+        f'{{"name": "a{escaped}", "uuid": "{escaped}"}}',
+        f'{{"{escaped}": 1}}',
+    ):
+        sent = webob.Request.blank("/resource_providers", method="POST", body=text.encode())
+        sent.content_type = "application/json"
+        yield sent
 
 
 @pytest.fixture
@@ -147,31 +142,27 @@ def test_nothing_from_outside_begins_a_line_of_a_log_or_a_header(
         for name, value in response.headerlist:
             assert not {"\r", "\n", "\0"} & set(name + value), (shown, name, value)
         for record in caplog.records:
-            assert not {"\r", "\n", "\0"} & set(record.getMessage()), (shown, record.getMessage())
+            # Another test may have left the log of SQL on.
+            if not record.name.startswith("sqlalchemy"):
+                said = record.getMessage()
+                assert not {"\r", "\n", "\0"} & set(said), (shown, said)
 
 
-@pytest.mark.parametrize(
-    "prefix",
-    [
-        "",
-        "//evil.example",
-        "/\\evil.example",
-        "https://evil.example",
-        "evil.example",
-        "javascript:x",
-    ],
-)
-def test_a_location_keeps_to_the_host_that_was_asked(plain: Service, prefix: str) -> None:
+PREFIXES = (
+    "", "//evil.example", "/\\evil.example", "https://evil.example", "evil.example", "javascript:x",
+)  # fmt: skip
+
+
+def test_a_location_keeps_to_the_host_that_was_asked(plain: Service) -> None:
     """A prefix that a client smuggled past a proxy makes no link to elsewhere of it."""
-    sent = webob.Request.blank("/resource_classes/CUSTOM_NEW", method="PUT")
-    sent.environ |= {
-        "HTTP_X_AUTH_TOKEN": "admin",
-        "HTTP_OPENSTACK_API_VERSION": "placement 1.39",
-        "HTTP_X_FORWARDED_PREFIX": prefix,
-        "HTTP_HOST": "service.example",
-    }
+    for prefix in PREFIXES:
+        location = plain.request(
+            "PUT",
+            "/resource_classes/CUSTOM_NEW",
+            version="1.39",
+            x_forwarded_prefix=prefix,
+            host="service.example",
+        ).location
 
-    location = sent.get_response(plain.application).location
-
-    assert location is not None
-    assert location.startswith("http://service.example/"), (prefix, location)
+        assert location is not None
+        assert location.startswith("http://service.example/"), (prefix, location)

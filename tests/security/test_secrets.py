@@ -2,7 +2,7 @@
 
 import logging
 import os
-import sys
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,10 +10,10 @@ import webob
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from placement.cmd import manage
-from tests.support.processes import free_port, ran
+from tests.support.commands import Forked
+from tests.support.processes import free_port
 from tests.support.service import Service, running
 
-PROGRAMS = Path(sys.executable).parent
 PASSWORD = "hunter2-s3cret"
 TOKEN = "gAAAAAB-a-token-that-nobody-may-see"
 SETTINGS = """\
@@ -43,7 +43,7 @@ COMMANDS = (
     ("placement-status", "--config-file", "{file}", "upgrade", "check"),
     ("placement-migrate-compute-inventory", "--config-file", "{file}", "--driver", "file"),
     ("placement-tree", "--direct", "--config-file", "{file}", "export", "host"),
-    (sys.executable, "-c", "import placement.wsgi.api"),
+    ("-c", "import placement.wsgi.api"),
 )
 UNREACHABLE = (
     "postgresql://placement:{password}@127.0.0.1:{port}/placement",
@@ -69,9 +69,7 @@ UNREADABLE = (
 
 
 @pytest.mark.parametrize("url", [UNREACHABLE[1], UNREADABLE[-4]])
-@pytest.mark.parametrize(
-    "command", COMMANDS, ids=lambda words: f"{Path(words[0]).name} {words[-1]}"
-)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: f"{words[0]} {words[-1]}")
 def test_a_failed_start_tells_no_password(
     command: tuple[str, ...], url: str, tmp_path: Path
 ) -> None:
@@ -80,11 +78,7 @@ def test_a_failed_start_tells_no_password(
     settings = written(tmp_path, url, port)
     words = [word.format(file=settings, port=port) for word in command]
 
-    done = ran(
-        [PROGRAMS / words[0], *words[1:]],
-        input="",
-        env={**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(tmp_path)},
-    )
+    done = ended(*words, OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
 
     told = done.stdout + done.stderr
     assert done.returncode != 0
@@ -107,6 +101,11 @@ def test_no_fault_of_the_url_tells_a_password(
         assert "s3cret" not in told
 
 
+def ended(*words: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program to its end."""
+    return Forked(*words, environment={**os.environ, **more}).wait()
+
+
 def written(folder: Path, url: str, port: int) -> Path:
     """Return a configuration with this URL, in which {password} and {port} are put."""
     connection = url.format(port=port, password=PASSWORD)
@@ -123,12 +122,9 @@ def test_the_line_of_a_start_tells_no_password(tmp_path: Path) -> None:
     more = f"connection_parameters = passwd={PASSWORD}\nsync_on_startup = true\n"
     settings.write_text(text.replace("max_retries = 0\n", more))
 
-    done = ran(
-        [sys.executable, "-W", "ignore", "-c", "import placement.wsgi.api"],
-        check=True,
-        env={**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(tmp_path)},
-    )
+    done = ended(*COMMANDS[-1], OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
 
+    assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if " starts. " in line]
     assert "placement.sqlite?passwd=***&password=***&sslmode=none" in line
     assert PASSWORD not in done.stdout + done.stderr
@@ -137,8 +133,8 @@ def test_the_line_of_a_start_tells_no_password(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["http://u:{}@127.0.0.1:9", "mysql://u:{}@127.0.0.1:9/placement"])
 def test_a_comparison_tells_no_password(url: str) -> None:
     """Neither in what failed, nor in the commands that ask again."""
-    words = ["--os-auth-type", "none", url.format(PASSWORD), "http://127.0.0.1:9"]
-    done = ran([PROGRAMS / "placement-compare", *words])
+    words = ("--os-auth-type", "none", url.format(PASSWORD), "http://127.0.0.1:9")
+    done = ended("placement-compare", *words)
 
     assert done.returncode == 2
     assert "OLD" in done.stdout + done.stderr
