@@ -1,12 +1,10 @@
 """What the documentation says of versions, licences and revisions is so."""
 
-import configparser
 import platform
 import re
 import sqlite3
 import subprocess
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -16,14 +14,12 @@ from packaging.version import Version
 from docs import licences
 from placement.db import schema
 from placement.version import VERSION
-from tests.ops.test_constraints import PYTHONS, required
+from tests.ops.test_constraints import PYTHONS
 from tests.support.databases import KINDS
 from tests.support.effort import CI
+from tests.support.setup_file import EXTRAS, ROOT, SETUP, required
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SETUP = configparser.ConfigParser()
-SETUP.read(ROOT / "setup.cfg")
 
 PROGRAMS = {
     "PostgreSQL": "postgresql",
@@ -56,10 +52,8 @@ def tables(page: str) -> list[list[list[str]]]:
 
 def floors() -> dict[str, str]:
     """Return the lowest version of each package that ``setup.cfg`` names."""
-    texts = [SETUP["options"]["install_requires"], *SETUP["options.extras_require"].values()]
-    lines = [line for text in texts for line in text.strip().splitlines() if line[0] != "#"]
     found = {}
-    for each in map(Requirement, lines):
+    for each in required(*EXTRAS):
         lowest = [bound.version for bound in each.specifier if bound.operator == ">="]
         found[canonicalize_name(each.name)] = lowest[0] if lowest else ""
     return found

@@ -3,16 +3,16 @@
 ``tests/constraints`` has the files as the releases publish them.
 """
 
-import configparser
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
+
+from tests.support.processes import ran
+from tests.support.setup_file import required
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "tests" / "constraints"
@@ -25,13 +25,6 @@ SUITES = ("tests/unit", "tests/functional")
 
 def constraints(release: str) -> Path:
     return CONSTRAINTS / f"upper-constraints-{release}.txt"
-
-
-def required() -> list[Requirement]:
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    lines = config["options"]["install_requires"].splitlines()
-    return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
 def allowed(release: str) -> dict[str, set[str]]:
@@ -70,28 +63,10 @@ def test_the_suites_pass(release: str) -> None:
     python = environment(release)
     unset = ("CI", "PLACEMENT_TEST_LONG", "PLACEMENT_TEST_MYSQL", "PLACEMENT_TEST_POSTGRESQL")
     variables = {name: value for name, value in os.environ.items() if name not in unset}
-    command = [
-        str(python),
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        *SUITES,
-    ]
-    run = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=variables,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    assert run.returncode == 0, run.stdout[-8000:]
-    version = subprocess.run([python, "--version"], check=True, capture_output=True, text=True).stdout
+    command = [python, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *SUITES]
+    run = ran(command, cwd=ROOT, env=variables)
+    assert run.returncode == 0, (run.stdout + run.stderr)[-8000:]
+    version = ran([python, "--version"], check=True).stdout
     print(f"{release}, {version.strip()}: {run.stdout.strip().splitlines()[-1]}")
 
 
@@ -106,11 +81,9 @@ def environment(release: str) -> Path:
     folder = ROOT / f".venv-{release}"
     python, made = folder / "bin" / "python", folder / "made-of"
     if not made.exists() or made.read_text() != state:
-        subprocess.run([interpreter(PYTHONS[release]), "-m", "venv", "--clear", folder], check=True)
+        ran([interpreter(PYTHONS[release]), "-m", "venv", "--clear", folder], check=True)
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run(
-            [*install, "-c", constraints(release), "-r", suites, "-e", ROOT], check=True, cwd=folder
-        )
+        ran([*install, "-c", constraints(release), "-r", suites, "-e", ROOT], check=True, cwd=folder)
         made.write_text(state)
     return python
 
@@ -118,6 +91,6 @@ def environment(release: str) -> Path:
 def interpreter(version: str) -> str:
     """Return a Python of the version, or the one that runs the tests."""
     found = shutil.which(f"python{version}")
-    if found and not subprocess.run([found, "-m", "venv", "-h"], capture_output=True).returncode:
+    if found and not ran([found, "-m", "venv", "-h"]).returncode:
         return found
     return sys.executable

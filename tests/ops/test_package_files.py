@@ -1,6 +1,5 @@
 """The files of the Debian package agree with the rest."""
 
-import configparser
 import os
 import re
 import subprocess
@@ -9,15 +8,13 @@ from pathlib import Path
 from placement.cmd.completion import MODULES
 from placement.version import DISTRIBUTION, VERSION
 from tests.support.processes import ENDS_S, require_program
+from tests.support.setup_file import ROOT, SETUP
 
-ROOT = Path(__file__).parents[2]
 OF_DEBIAN = ("placement-api", "placement-common", "python3-placement")
 
 
 def test_the_distribution_has_one_name() -> None:
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    assert config["metadata"]["name"] == DISTRIBUTION
+    assert SETUP["metadata"]["name"] == DISTRIBUTION
     assert f'name = "{DISTRIBUTION}"' in (ROOT / "tools" / "package").read_text()
 
 

@@ -4,36 +4,18 @@ docs/promise.rst gives the reasons; the database of pip-audit cannot be asked fr
 what CI holds.
 """
 
-import configparser
 from importlib import metadata
-from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
-ROOT = Path(__file__).resolve().parents[2]
-SAFE = {
-    "orjson": "3.9.15",
-    "PyMySQL": "1.1.1",
-    "waitress": "3.0.1",
-    "WebOb": "1.8.8",
-}
+from tests.support.setup_file import ROOT, required
+
+SAFE = {"orjson": "3.9.15", "PyMySQL": "1.1.1", "waitress": "3.0.1", "WebOb": "1.8.8"}
 """The first version without a known vulnerability that the service could meet."""
 
 SERVING = ("postgresql", "mysql", "mysqlclient", "profiler")
-
-
-def _requirements(*extras: str) -> list[Requirement]:
-    """Return what is required always, and by these extras."""
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    texts = [setup["options"]["install_requires"]]
-    texts += [setup["options.extras_require"][extra] for extra in extras]
-    return [Requirement(line) for text in texts for line in text.split("\n") if line.strip()]
-
-
-ALWAYS = {requirement.name for requirement in _requirements()}
-REQUIREMENTS = {requirement.name: requirement for requirement in _requirements(*SERVING)}
+ALWAYS = {requirement.name for requirement in required()}
+REQUIREMENTS = {requirement.name: requirement for requirement in required(*SERVING)}
 
 
 @pytest.mark.parametrize("name", REQUIREMENTS)
