@@ -14,9 +14,10 @@ from benchmarks.clients import percentile
 from benchmarks.clouds import SHAPES, cloud_named
 from benchmarks.command import main
 from benchmarks.target import Target, negotiate
-from placement.db import models
+from placement.db import invariants, models
 from tests.client.conftest import serving as served
 from tests.support import service
+from tests.support.world import World
 
 CLOUD = "tiny-busy3"
 HEADERS = {"X-Auth-Token": "admin"}
@@ -29,57 +30,18 @@ def serving() -> Iterator[str]:
         yield url
 
 
-def rows_of(url: str) -> dict[str, set[tuple[Any, ...]]]:
-    """Return what the database holds about providers and consumers, without its ids."""
-    engine = create_engine(url)
-    sums = models.owner_usages
-    providers, inventories = models.resource_providers, models.inventories
-    consumers, allocations = models.consumers, models.allocations
-    parents = providers.alias()
-    queries = {
-        "providers": select(providers.c.uuid, providers.c.name, providers.c.generation),
-        "roots": select(providers.c.uuid, parents.c.uuid).join(
-            parents, parents.c.id == providers.c.root_provider_id
-        ),
-        "inventories": select(
-            providers.c.uuid,
-            models.resource_classes.c.name,
-            *(inventories.c[name] for name in ("total", "reserved", "max_unit", "used")),
-        )
-        .join(inventories, inventories.c.resource_provider_id == providers.c.id)
-        .join(
-            models.resource_classes,
-            models.resource_classes.c.id == inventories.c.resource_class_id,
-        ),
-        "traits": select(providers.c.uuid, models.traits.c.name)
-        .join_from(
-            models.resource_provider_traits,
-            providers,
-            providers.c.id == models.resource_provider_traits.c.resource_provider_id,
-        )
-        .join(models.traits),
-        "consumers": select(
-            consumers.c.uuid, consumers.c.generation, models.projects.c.external_id
-        ).join(models.projects, models.projects.c.id == consumers.c.project_id),
-        "owners": select(
-            models.projects.c.external_id,
-            models.users.c.external_id,
-            sums.c.resource_class_id,
-            func.sum(sums.c.used),
-        )
-        .join_from(sums, models.projects, models.projects.c.id == sums.c.project_id)
-        .join(models.users, models.users.c.id == sums.c.user_id)
-        .group_by(
-            models.projects.c.external_id, models.users.c.external_id, sums.c.resource_class_id
-        ),
-        "allocations": select(
-            allocations.c.consumer_id, allocations.c.resource_class_id, allocations.c.used
-        ),
-    }
-    with engine.connect() as connection:
-        found = {name: {tuple(row) for row in connection.execute(q)} for name, q in queries.items()}
-    engine.dispose()
-    return found
+def shown() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a client reads of providers and of consumers; their sums are those of the ledger."""
+    assert invariants.violations(service.database()) == []
+    world = World(service.Service(service.configure(), service.database()))
+    found = world.get("/resource_providers")["resource_providers"]
+    providers = world.state(*(each["uuid"] for each in found))
+    for _, _, traits, aggregates, _ in providers.values():
+        # They come in the order in which they were made.
+        traits["traits"].sort()
+        aggregates["aggregates"].sort()
+    held = {uuid for *_, place in providers.values() for uuid in place["allocations"]}
+    return providers, {uuid: world.get(f"/allocations/{uuid}") for uuid in held}
 
 
 def target_at(url: str) -> Target:
@@ -132,25 +94,21 @@ def test_the_hand_written_claim_writes_the_log_of_changes_too() -> None:
         engine.dispose()
 
 
-def test_bulk_loading_leaves_the_rows_that_http_leaves() -> None:
+def test_bulk_loading_leaves_what_http_leaves() -> None:
     """Generations, counters, trees and ledger are the same however a cloud was loaded."""
     cloud = cloud_named(CLOUD)
-    found = []
-    for load in (
-        lambda target: (
-            loading.load_providers(target, cloud),
-            loading.load_consumers(target, cloud),
-        ),
-        lambda target: bulk.load(target, cloud),
-    ):
-        with serving() as url:
-            load(target_at(url))
-            found.append(rows_of(service.database_url("sqlite")))
-
-    over_http, by_sql = found
+    with serving() as url:
+        loading.load_providers(target_at(url), cloud)
+        loading.load_consumers(target_at(url), cloud)
+        over_http = shown()
+    with serving() as url:
+        bulk.load(target_at(url), cloud)
+        by_sql = shown()
 
     assert over_http == by_sql
-    assert len(over_http["allocations"]) == cloud.ledger
+    _, consumers = by_sql
+    places = [place for one in consumers.values() for place in one["allocations"].values()]
+    assert sum(len(place["resources"]) for place in places) == cloud.ledger
 
 
 def test_a_busy_host_is_reshaped_and_nothing_is_lost() -> None:

@@ -21,11 +21,8 @@ from tests.support.service import Service, running
 VERSION = "1.23"
 
 NO_SERVICE = (
-    "placement.tests",
-    "placement.wsgi",
-    "placement.client",
-    "placement.db.migrations.env",
-)
+    "placement.tests", "placement.wsgi", "placement.client", "placement.db.migrations.env",
+)  # fmt: skip
 """Modules that declare no errors of the service, and start something when they are imported."""
 
 
@@ -36,8 +33,8 @@ class Refused(errors.BadRequest):
     detail: str
 
 
-@pytest.fixture
-def service() -> Any:
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
     with running() as made:
         yield made
 

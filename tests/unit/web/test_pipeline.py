@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import pytest
 import webob
 
+from placement import routes
 from tests.support.service import Service, running
 
 REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
     with running() as made:
         yield made
@@ -110,29 +111,7 @@ def test_noauth2_identity(
     assert context.project_id == project
 
 
-def test_unread_identity_headers_do_not_name_a_user_at_the_root(
-    service: Service, caplog: pytest.LogCaptureFixture
-) -> None:
-    response = service.request("GET", "/", x_auth_token=None, x_user_id="mallory")
-    assert response.status_int == 200
-
-
-@pytest.mark.parametrize("path", ["", "/"])
-def test_mount_point_needs_no_token(service: Service, path: str) -> None:
-    environ = {"SCRIPT_NAME": "/placement", "PATH_INFO": path}
-    assert service.request("GET", "/", environ=environ, x_auth_token=None).status_int == 200
-
-
-@pytest.mark.parametrize("path", ["//", "/.", "/%2e", "/..", "/%2F", "//resource_providers", "/?/"])
-def test_spellings_near_the_root_stay_closed(service: Service, path: str) -> None:
-    environ = {"PATH_INFO": path.replace("%2e", ".").replace("%2F", "/")}
-    assert service.request("GET", "/", environ=environ, x_auth_token=None).status_int == 401
-    assert service.request("GET", "/", environ=environ).status_int == 404
-
-
 def test_every_route_refuses_a_caller_without_roles(service: Service) -> None:
-    from placement import routes
-
     for path, methods in routes.ROUTES.items():
         for method, actions in methods.items():
             if actions[-1].rule is None:
