@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from placement.cmd.completion import MODULES
 from placement.version import VERSION
+from tests.ops.conftest import Command
 from tests.support.processes import PATIENCE, ran
 
 PROGRAMS = Path(sys.executable).parent
@@ -30,7 +32,9 @@ def test_each_program_starts(environment: dict[str, str], program: str) -> None:
 
 
 @pytest.mark.parametrize("program", MODULES)
-def test_version_of_each_program(environment: dict[str, str], program: str) -> None:
+def test_version_of_each_program(
+    environment: dict[str, str], command: Command, program: str
+) -> None:
     """Alone it costs no library; among other words it is an option of the program's own parser."""
     alone = start(environment | {"PYTHONPROFILEIMPORTTIME": "1"}, program, "--version")
     imported = re.findall(r"\| +([a-z0-9_]+)(?:\.\S+)?$", alone.stderr, re.MULTILINE)
@@ -38,7 +42,7 @@ def test_version_of_each_program(environment: dict[str, str], program: str) -> N
     assert (alone.returncode, alone.stdout) == (0, f"{VERSION}\n")
     assert "placement" in imported
     assert not {"sqlalchemy", "oslo_config", "argparse", "keystoneauth1", "yaml"} & set(imported)
-    assert start(environment, program, "--version", "--version").stdout == f"{VERSION}\n"
+    assert command(program, "--version", "--version").stdout == f"{VERSION}\n"
 
 
 def test_every_program_begins_where_the_version_is_known() -> None:
@@ -91,8 +95,8 @@ def test_a_program_that_is_interrupted_says_so_in_a_line(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A shell that runs the tests in the background lets them ignore it.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            # A shell that starts CI in the background lets all that it starts ignore this signal.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         ) as running:
             try:
                 asked, _ = silent.accept()
