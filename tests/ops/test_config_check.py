@@ -1,8 +1,6 @@
 """``placement-manage config check`` finds what a start would (specification 06 section 6.1)."""
 
-import http.server
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +11,10 @@ from sqlalchemy import make_url
 from placement.cmd import manage
 from placement.db import schema
 from placement.db.database import Database
-from placement.db.engine import make_engine
 from placement.objects import coexistence
-from placement.version import VERSION
-from tests.ops.conftest import AT_HEAD, Command, on
-from tests.ops.test_startup import Starter, critical, start  # noqa: F401
+from tests.ops.conftest import AT_HEAD, Command, critical, on
 from tests.support.databases import opened, scratch_database
+from tests.support.identity import identity_service
 
 IDENTITY = """
 [keystone_authtoken]
@@ -65,24 +61,6 @@ def test_nothing_to_find(check: Check) -> None:
     assert check() == (0, [])
 
 
-def test_the_openstack_service_beside_it(
-    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two distributions own the package: a line says which, and a start is not stopped."""
-    folder = tmp_path / "site" / "openstack_placement-16.0.0.dist-info"
-    folder.mkdir(parents=True)
-    (folder / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: openstack-placement\nVersion: 16.0.0\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
-
-    code, [line] = check("", "--before", "start")
-
-    assert code == 0
-    owners = f"placement-service {VERSION} and openstack-placement 16.0.0"
-    assert line.startswith(f"warning: Two distributions own the package placement: {owners}.")
-
-
 def test_misspelt_options(check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are named with their file, and stop neither a start nor a reload."""
     monkeypatch.setenv("OS_API__AUTH_STRATEGI", "noauth2")
@@ -122,13 +100,11 @@ def test_malformed_options_are_all_named(check: Check, tmp_path: Path) -> None:
 def test_a_value_of_the_environment(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OS_PLACEMENT__RANDOMIZE_ALLOCATION_CANDIDATES", "maybe")
 
-    assert check() == (
-        1,
-        [
-            "error: environment variable OS_PLACEMENT__RANDOMIZE_ALLOCATION_CANDIDATES: "
-            "[placement]/randomize_allocation_candidates: 'maybe' is neither true nor false."
-        ],
+    line = (
+        "error: environment variable OS_PLACEMENT__RANDOMIZE_ALLOCATION_CANDIDATES: "
+        "[placement]/randomize_allocation_candidates: 'maybe' is neither true nor false."
     )
+    assert check() == (1, [line])
 
 
 @pytest.mark.parametrize(
@@ -160,11 +136,7 @@ def test_a_value_of_the_environment(check: Check, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_what_stands_in_another_place_is_found(
-    command: Command,
-    start: Starter,  # noqa: F811
-    tmp_path: Path,
-    text: str,
-    lines: list[str],
+    command: Command, start: Command, tmp_path: Path, text: str, lines: list[str]
 ) -> None:
     """The misspelt option comes before what it leads to; a start says the same in its one line."""
     file = tmp_path / "placement.conf"
@@ -180,13 +152,11 @@ def test_what_stands_in_another_place_is_found(
 
 
 def test_the_option_of_another_section(check: Check, tmp_path: Path) -> None:
-    code, [line] = check("[api]\nmax_retries = 3\n")
-
-    assert code == 1
-    assert line == (
+    line = (
         f"error: {tmp_path}/placement.conf:6: there is no option max_retries in [api]; "
         "it belongs into [placement_database]."
     )
+    assert check("[api]\nmax_retries = 3\n") == (1, [line])
 
 
 def test_no_connection(command: Command) -> None:
@@ -269,10 +239,7 @@ BROKEN = """\
 
 
 def test_broken_policy_is_neither_right_nor_started(
-    check: Check,
-    start: Starter,  # noqa: F811
-    command: Command,
-    tmp_path: Path,
+    check: Check, start: Command, command: Command, tmp_path: Path
 ) -> None:
     """A start, and a reload, would answer 403 to every caller; there is no traceback of a library."""
     policy = tmp_path / "policy.yaml"
@@ -289,7 +256,6 @@ def test_broken_policy_is_neither_right_nor_started(
     checked = command("placement-manage", "config", "check", OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
     assert checked.stderr.splitlines() == [f"Checking {tmp_path / 'placement.conf'}"]
     started = start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
-    assert started.returncode == 1
     assert critical(started).endswith(" ".join(faults))
 
 
@@ -303,11 +269,7 @@ def test_broken_policy_is_neither_right_nor_started(
     ],
 )
 def test_misspelt_section_is_neither_right_nor_started(
-    check: Check,
-    start: Starter,  # noqa: F811
-    tmp_path: Path,
-    section: str,
-    meant: str,
+    check: Check, start: Command, tmp_path: Path, section: str, meant: str
 ) -> None:
     fault = (
         f"{tmp_path / 'placement.conf'}:6: there is no section [{section}]; did you mean [{meant}]?"
@@ -316,15 +278,11 @@ def test_misspelt_section_is_neither_right_nor_started(
     more = f"# More\n[{section}]\nenabled = true\n"
     assert check(more, "--before", "reload") == (1, [f"error: {fault}"])
     if section == "insigth":
-        started = start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
-        assert started.returncode == 1
-        assert critical(started).endswith(fault)
+        assert critical(start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path))).endswith(fault)
 
 
 def test_sections_of_others_are_left_alone(
-    check: Check,
-    start: Starter,  # noqa: F811
-    tmp_path: Path,
+    check: Check, start: Command, tmp_path: Path
 ) -> None:
     """As deployment tools write them, and of other services that share the file."""
     names = """
@@ -343,10 +301,8 @@ def test_sections_of_others_are_left_alone(
 def test_log_file_in_no_directory(check: Check, tmp_path: Path) -> None:
     missing = tmp_path / "nowhere"
     for option in (f"log_file = {missing}/placement.log", f"log_dir = {missing}"):
-        code, lines = check(f"[DEFAULT]\n{option}\n", "--before", "start")
-
-        assert code == 1
-        assert lines == [f"error: {missing} of [DEFAULT]/log_file or log_dir does not exist."]
+        line = f"error: {missing} of [DEFAULT]/log_file or log_dir does not exist."
+        assert check(f"[DEFAULT]\n{option}\n", "--before", "start") == (1, [line])
 
 
 def test_a_configuration_of_logging_is_read(check: Check, tmp_path: Path) -> None:
@@ -390,11 +346,8 @@ def test_metrics_directory_is_looked_at_and_not_made(check: Check, tmp_path: Pat
     assert not directory.parent.exists()
 
     directory.parent.write_text("")
-    code, lines = check(settings, "--before", "start")
-    assert code == 1
-    assert lines == [
-        f"error: {directory.parent} of [insight]/metrics_directory is not a directory."
-    ]
+    line = f"error: {directory.parent} of [insight]/metrics_directory is not a directory."
+    assert check(settings, "--before", "start") == (1, [line])
 
 
 def test_shapes_are_looked_at(check: Check, tmp_path: Path) -> None:
@@ -402,51 +355,33 @@ def test_shapes_are_looked_at(check: Check, tmp_path: Path) -> None:
     file = tmp_path / "shapes.yaml"
     settings = f"[insight]\nenabled = true\nshapes_file = {file}\n"
 
-    fault = f"{file} cannot be read: No such file or directory ([insight]/shapes_file)."
-    assert check(settings) == (1, [f"error: {fault}"])
+    line = f"error: {file} cannot be read: No such file or directory ([insight]/shapes_file)."
+    assert check(settings) == (1, [line])
     file.write_text("small: resources=VCPU:1&required=HW_CPU_X86_VMX\n")
     assert check(settings) == (0, [])
-    for text, fault in (
-        ("a: b\nc: [", ":2: this is not YAML: "),
-        ("- x", ":1: a file of shapes maps names to queries; this one does not "),
-    ):
-        file.write_text(text)
-        code, (line,) = check(settings)
-        assert code == 1 and line.startswith(f"error: {file}{fault}")
-    file.write_text(
-        "a: resources=VCPU:0\n'*': resources=VCPU:1\nb: 1\nc: resources=VCPU:1&limit=1\n"
-    )
+    wrong = "a: resources=VCPU:0\n'*': resources=VCPU:1\nb: 1\nc: resources=VCPU:1&limit=1\n"
+    file.write_text(wrong)
     code, lines = check(settings, "--before", "reload")
     assert code == 1
-    starts = [
-        f"error: {file}:{number}: the shape {name}: " for number, name in enumerate("a*bc", 1)
-    ]
+    starts = [f"error: {file}:{number}: the shape {name}: " for number, name in enumerate("a*bc", 1)]
     assert len(lines) == len(starts) and all(map(str.startswith, lines, starts))
     assert "amount >= 1" in lines[0] and "limit" in lines[3]
     # Without the schema, which is ten times as long.
     assert max(map(len, lines)) < 400 + len(str(file))
 
 
-def test_a_shape_that_is_there_twice_is_a_fault(check: Check, tmp_path: Path) -> None:
-    """The last one alone would be counted, under a name that another flavor has too."""
-    file = tmp_path / "shapes.yaml"
-    file.write_text("a: resources=VCPU:1\nb: resources=VCPU:1\n\na: resources=VCPU:2\n")
-    settings = f"[insight]\nenabled = true\nshapes_file = {file}\n"
-    assert check(settings) == (
-        1,
-        [f"error: {file}:1: the shape a is there again in line 4."],
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
         (b"\xff\xfe", ":1: this is not UTF-8"),
+        (b"- x", ":1: a file of shapes maps names to queries; this one does not "),
+        # The last one alone would be counted, under a name that another flavor has too.
+        (b"a: resources=VCPU:1\n\na: resources=VCPU:2\n", ":1: the shape a is there again in line 3."),
         (b"[" * 5000, " is not YAML: maximum recursion depth"),
         (b"".join(b"s%d: resources=VCPU:1\n" % at for at in range(101)), " has 101 shapes"),
         (None, " cannot be read: Is a directory"),
     ],
-    ids=["bytes", "depth", "many", "directory"],
+    ids=["bytes", "list", "twice", "depth", "many", "directory"],
 )
 def test_a_file_that_holds_no_shapes_is_a_fault(
     check: Check, tmp_path: Path, text: bytes | None, fault: str
@@ -457,7 +392,7 @@ def test_a_file_that_holds_no_shapes_is_a_fault(
         file.mkdir()
     else:
         file.write_bytes(text)
-    code, (line,) = check(f"[insight]\nenabled = true\nshapes_file = {file}\n")
+    code, [line] = check(f"[insight]\nenabled = true\nshapes_file = {file}\n")
     assert code == 1 and fault in line and line.startswith(f"error: {file}")
 
 
@@ -466,101 +401,79 @@ def test_a_file_that_holds_no_shapes_is_a_fault(
 
 @pytest.mark.parametrize("revision", ["a082b8bb98d0", "zzzzzzzzzzzz"])
 def test_revision(check: Check, synced: str, revision: str) -> None:
-    database = Database(make_engine(synced))
-    with database.engine.connect() as connection:
+    with opened(synced) as database, database.engine.connect() as connection:
         connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{revision}'")
-    database.dispose()
 
-    code, lines = check("", "--before", "start")
+    code, [line] = check("", "--before", "start")
 
     assert code == 1
-    assert revision in lines[0]
-    assert ("db sync" in lines[0]) == (revision == "a082b8bb98d0")
+    assert revision in line
+    assert ("db sync" in line) == (revision == "a082b8bb98d0")
 
 
 def test_unreachable_database_keeps_from_a_reload_only(check: Check) -> None:
     """A start waits for it; a reload would end what may still work."""
     url = "postgresql://placement:s3cret@127.0.0.1:9/placement"
     for before, code in (("start", 0), ("reload", 1)):
-        found, lines = check("", "--before", before, url=url)
+        found, [line] = check("", "--before", before, url=url)
 
         assert found == code
-        assert len(lines) == 1
-        assert "cannot be reached" in lines[0]
+        assert "cannot be reached" in line
 
 
 @contextmanager
 def user_who_may_only_read(url: str) -> Iterator[str]:
     """A login of the database's server that may read the tables; yields a URL with it."""
-    parsed = make_url(url)
+    parsed, mysql = make_url(url), "mysql" in url
     name = f"reader_{parsed.database}"
-    user = f"'{name}'@'%%'" if "mysql" in url else name
-    create = (
-        [
-            f"CREATE USER {user} IDENTIFIED BY 's3cret'",
-            f"GRANT SELECT ON {parsed.database}.* TO {user}",
-        ]
-        if "mysql" in url
-        else [
-            f"CREATE ROLE {name} LOGIN PASSWORD 's3cret'",
-            f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}",
-        ]
-    )
-    drop = (
-        [f"DROP USER {user}"] if "mysql" in url else [f"DROP OWNED BY {name}", f"DROP ROLE {name}"]
-    )
-    administrator = make_engine(url)
-    try:
-        with administrator.connect() as connection:
-            for statement in create:
-                connection.exec_driver_sql(statement)
-        yield parsed.set(username=name, password="s3cret").render_as_string(hide_password=False)
-    finally:
-        with administrator.connect() as connection:
+    user = f"'{name}'@'%%'" if mysql else name
+    make = f"CREATE USER {user} IDENTIFIED BY" if mysql else f"CREATE ROLE {name} LOGIN PASSWORD"
+    tables = f"{parsed.database}.*" if mysql else "ALL TABLES IN SCHEMA public"
+    drop = [f"DROP USER {user}"] if mysql else [f"DROP OWNED BY {name}", f"DROP ROLE {name}"]
+    with opened(url) as database, database.engine.connect() as administrator:
+        try:
+            administrator.exec_driver_sql(f"{make} 's3cret'")
+            administrator.exec_driver_sql(f"GRANT SELECT ON {tables} TO {user}")
+            yield parsed.set(username=name, password="s3cret").render_as_string(hide_password=False)
+        finally:
             for statement in drop:
-                connection.exec_driver_sql(statement)
-        administrator.dispose()
+                administrator.exec_driver_sql(statement)
 
 
-def test_a_shared_database_is_told_and_no_fault(check: Check, synced: str, start: Starter) -> None:  # noqa: F811
+def test_a_shared_database_is_told_and_no_fault(check: Check, synced: str, start: Command) -> None:
     """The start says the same, and serves."""
+    told = "The OpenStack service may write to this database too, since 20"
     with opened(synced) as database:
         coexistence.release(database)
 
     for more in ((), ("--before", "reload")):
-        code, lines = check("", *more)
+        code, [line] = check("", *more)
 
         assert code == 0
-        assert len(lines) == 1
-        assert lines[0].startswith("warning: The OpenStack service may write to this database too, since 20")
+        assert line.startswith(f"warning: {told}")
 
     started = start(synced)
     assert "STARTED 200" in started.stdout
-    assert started.stdout.count("The OpenStack service may write to this database too, since 20") == 1
+    assert started.stdout.count(told) == 1
 
 
 @AT_HEAD
 @on("mysql", "postgresql")
-def test_missing_rights(check: Check, start: Starter, url: str) -> None:  # noqa: F811
+def test_missing_rights(check: Check, start: Command, url: str) -> None:
     assert start(url).stdout.count("STARTED 200") == 1
     with user_who_may_only_read(url) as reader:
-        code, lines = check("", "--before", "start", url=reader)
+        code, [line] = check("", "--before", "start", url=reader)
         started = start(reader)
 
     assert code == 1
-    assert len(lines) == 1
-    assert "lacks rights" in lines[0]
-    assert "UPDATE inventories" in lines[0]
-    assert "SELECT inventories" not in lines[0]
-    assert started.returncode == 1
+    assert "lacks rights" in line
+    assert "UPDATE inventories" in line
+    assert "SELECT inventories" not in line
     assert "lacks rights" in critical(started)
 
 
 @pytest.mark.postgresql
-def test_database_that_cannot_hold_every_name(
-    check: Check,
-    start: Starter,  # noqa: F811
-) -> None:
+def test_database_that_cannot_hold_every_name(check: Check, start: Command) -> None:
     """The check and the start say which parameter and what to do; the service starts."""
     with scratch_database("postgresql", character_set="LATIN1") as url:
         with opened(url) as database:
@@ -572,12 +485,12 @@ def test_database_that_cannot_hold_every_name(
         assert check("", "--before", "start", url=given)[0] == 0
 
     assert code == 1
-    assert len(lines) == 2
+    in_url, in_server = lines
     for line in lines:
         assert line.removeprefix("error: ") in started
-    assert lines[0].startswith("error: client_encoding=latin1 in the URL of the database is not")
-    assert "the encoding LATIN1" in lines[1]
-    assert "createdb --encoding=UTF8" in lines[1]
+    assert in_url.startswith("error: client_encoding=latin1 in the URL of the database is not")
+    assert "the encoding LATIN1" in in_server
+    assert "createdb --encoding=UTF8" in in_server
     assert "STARTED 200" in started
 
 
@@ -601,57 +514,23 @@ def test_column_that_cannot_hold_every_name(check: Check, database: Database, ur
 # The identity service
 
 
-class _Identity(http.server.BaseHTTPRequestHandler):
-    """Answers as an identity service that knows nobody."""
+def test_identity_service_that_does_not_let_us_in(check: Check) -> None:
+    refusal = {"error": {"code": 401, "title": "Unauthorized", "message": "nobody"}}
+    with identity_service(401, json.dumps(refusal).encode()) as url:
+        for before, code in (("start", 0), ("reload", 1)):
+            found, [line] = check(IDENTITY.format(url=url), "--before", before, auth="keystone")
 
-    def do_GET(self) -> None:
-        url = f"http://127.0.0.1:{self.server.server_address[1]}/v3"
-        version = {"id": "v3.14", "status": "stable", "links": [{"rel": "self", "href": url}]}
-        self._answer(200, {"version": version})
-
-    def do_POST(self) -> None:
-        self._answer(401, {"error": {"code": 401, "title": "Unauthorized", "message": "nobody"}})
-
-    def _answer(self, status: int, document: object) -> None:
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def identity() -> Iterator[str]:
-    """The URL of an identity service that lets nobody in."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Identity) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/v3"
-        server.shutdown()
-        thread.join()
-
-
-def test_identity_service_that_does_not_let_us_in(check: Check, identity: str) -> None:
-    for before, code in (("start", 0), ("reload", 1)):
-        found, lines = check(IDENTITY.format(url=identity), "--before", before, auth="keystone")
-
-        assert found == code
-        assert len(lines) == 1
-        assert "does not let the service log in" in lines[0]
-        assert "[keystone_authtoken]" in lines[0]
+            assert found == code
+            assert "does not let the service log in" in line
+            assert "[keystone_authtoken]" in line
 
 
 def test_identity_service_that_is_away(check: Check) -> None:
     more = IDENTITY.format(url="http://127.0.0.1:9/v3")
-    found, lines = check(more, "--before", "reload", auth="keystone")
+    found, [line] = check(more, "--before", "reload", auth="keystone")
 
     assert found == 0
-    assert len(lines) == 1
-    assert "cannot be reached" in lines[0]
+    assert "cannot be reached" in line
     assert check(more, auth="keystone")[0] == 1
 
 
@@ -669,27 +548,21 @@ def test_identity_service_that_is_away(check: Check) -> None:
     ],
 )
 def test_keystone_without_what_it_needs(
-    check: Check,
-    start: Starter,  # noqa: F811
-    tmp_path: Path,
-    more: str,
-    named: str,
+    check: Check, start: Command, tmp_path: Path, more: str, named: str
 ) -> None:
     """Neither checked as right nor started: every request with a token would be a 500."""
-    code, lines = check(more, "--before", "start", auth="keystone")
+    code, [line] = check(more, "--before", "start", auth="keystone")
 
     assert code == 1
-    assert len(lines) == 1
-    assert named in lines[0]
+    assert named in line
     started = start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path), OS_API__AUTH_STRATEGY="keystone")
-    assert started.returncode == 1
     assert named in critical(started)
 
 
 # What a start says
 
 
-def test_start_says_what_starts_in_one_line(start: Starter, synced: str, tmp_path: Path) -> None:  # noqa: F811
+def test_start_says_what_starts_in_one_line(start: Command, synced: str, tmp_path: Path) -> None:
     (tmp_path / "placement.conf").write_text(
         f"[placement_database]\nconnection = {synced}\nmax_pol_size = 3\n"
     )
@@ -705,8 +578,7 @@ def test_start_says_what_starts_in_one_line(start: Starter, synced: str, tmp_pat
     assert "did you mean max_pool_size?" in warning
 
 
-def test_log_file_that_cannot_be_written_is_one_line(start: Starter, synced: str) -> None:  # noqa: F811
+def test_log_file_that_cannot_be_written_is_one_line(start: Command, synced: str) -> None:
     result = start(synced, OS_DEFAULT__LOG_FILE="/nowhere/placement.log")
 
-    assert result.returncode == 1
     assert "/nowhere/placement.log cannot be opened" in critical(result)

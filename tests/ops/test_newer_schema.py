@@ -1,22 +1,19 @@
 """Workers serve on the schema of the next release, and not on a later one (specification 06 section 7.6)."""
 
-from collections.abc import Callable
-
 import pytest
 from sqlalchemy import text
 
 from placement.cmd import status
 from placement.db import schema
 from placement.db.database import Database
-from tests.ops.conftest import AT_HEAD, Command, at
-from tests.ops.test_startup import SYNC, Starter, start  # noqa: F401
+from tests.ops.conftest import AT_HEAD, SYNC, Command, at, critical
 from tests.support.databases import opened, scratch_database
 
 HEAD = schema.HEAD
 OWN_HEAD = schema.parts(HEAD)[0]
 BEFORE_ANY_RELEASE = schema.REVISIONS[schema.REVISIONS.index(schema.RELEASE_HEADS[0]) - 1]
 NEXT = f"fedcba987654_{OWN_HEAD}"
-LATER = "0123456789ab_fedcba987654"
+LATER = ("0123456789ab_fedcba987654", "fedcba987654")
 
 SERVICE_COMMANDS = (
     ("placement-manage", "db", "release"),
@@ -43,7 +40,7 @@ def newer(synced: str, request: pytest.FixtureRequest) -> str:
 
 
 of_the_next = pytest.mark.parametrize("newer", [NEXT], indirect=True)
-of_a_later_one = pytest.mark.parametrize("newer", [LATER, "fedcba987654"], indirect=True)
+of_a_later_one = pytest.mark.parametrize("newer", LATER, indirect=True)
 
 
 @AT_HEAD
@@ -57,24 +54,19 @@ def test_the_schema_of_the_next_release_is_used_and_left_alone(database: Databas
 
 
 @AT_HEAD
-@pytest.mark.parametrize("act", [schema.sync, schema.require_usable])
-def test_the_schema_of_a_later_release_is_refused(
-    database: Database, act: Callable[[Database], None]
-) -> None:
-    stamp(database, LATER)
-
-    with pytest.raises(schema.SchemaError, match=f"{LATER}.*newer release"):
-        act(database)
-
-    assert schema.current(database) == LATER
+def test_the_schema_of_a_later_release_is_refused(database: Database) -> None:
+    for later in LATER:
+        stamp(database, later)
+        for act in (schema.sync, schema.require_usable):
+            with pytest.raises(schema.SchemaError, match=f"{later}.*newer release"):
+                act(database)
+        assert schema.current(database) == later
 
 
 @of_the_next
 @pytest.mark.parametrize("settings", [{}, SYNC], ids=["", "sync_on_startup"])
 def test_a_worker_starts_on_the_schema_of_the_next_release(
-    start: Starter,  # noqa: F811
-    newer: str,
-    settings: dict[str, str],
+    start: Command, newer: str, settings: dict[str, str]
 ) -> None:
     started = start(newer, **settings)
 
@@ -83,11 +75,8 @@ def test_a_worker_starts_on_the_schema_of_the_next_release(
 
 
 @of_a_later_one
-def test_a_worker_does_not_start_on_that_of_a_later_one(start: Starter, newer: str) -> None:  # noqa: F811
-    started = start(newer)
-
-    assert started.returncode == 1
-    assert "newer release has upgraded it" in started.stdout
+def test_a_worker_does_not_start_on_that_of_a_later_one(start: Command, newer: str) -> None:
+    assert "newer release has upgraded it" in critical(start(newer))
 
 
 @of_the_next
@@ -111,7 +100,8 @@ def test_commands_refuse_that_of_a_later_one(command: Command, newer: str) -> No
     for words in SERVICE_COMMANDS[:4]:
         done = command(*words, url=newer)
         assert done.returncode == 1
-        assert "newer release has upgraded it" in done.stderr
+        (line,) = done.stderr.splitlines()
+        assert "newer release has upgraded it" in line
     done = command("placement-status", "upgrade", "check", url=newer)
     assert done.returncode == 2
     assert "Check: Schema Upgrade" in done.stdout

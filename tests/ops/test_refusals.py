@@ -16,6 +16,7 @@ from placement.db import refusals
 from placement.db.engine import make_engine
 from tests.faults import servers
 from tests.ops.conftest import on
+from tests.support.databases import opened
 from tests.support.processes import free_port
 
 FILE = re.compile(r"\b(?:file|path)\b")
@@ -44,14 +45,11 @@ def account(url: str) -> Iterator[str]:
     name = f"someone_{parsed.database}"
     mysql = "mysql" in url
     user = f"'{name}'@'127.0.0.1'" if mysql else name
-    engine = make_engine(url)
-    with engine.connect() as connection:
-        made = f"CREATE USER {user} IDENTIFIED BY 's3cret'" if mysql else f"CREATE ROLE {name} LOGIN"
+    made = f"CREATE USER {user} IDENTIFIED BY 's3cret'" if mysql else f"CREATE ROLE {name} LOGIN"
+    with opened(url) as database, database.engine.connect() as connection:
         connection.exec_driver_sql(made)
-    yield parsed.set(username=name, password="s3cret").render_as_string(hide_password=False)
-    with engine.connect() as connection:
+        yield parsed.set(username=name, password="s3cret").render_as_string(hide_password=False)
         connection.exec_driver_sql(f"DROP USER {user}" if mysql else f"DROP ROLE {name}")
-    engine.dispose()
 
 
 @on("postgresql", "mysql")
@@ -107,10 +105,8 @@ def test_a_wrong_password_and_no_right_to_the_database(account: str) -> None:
 def test_no_right_to_the_database(account: str, url: str) -> None:
     """A start would have waited for it in vain."""
     name = make_url(url).database
-    engine = make_engine(url)
-    with engine.connect() as connection:
+    with opened(url) as database, database.engine.connect() as connection:
         connection.exec_driver_sql(f"REVOKE CONNECT ON DATABASE {name} FROM PUBLIC")
-    engine.dispose()
 
     words, waits = refused(account)
 

@@ -3,9 +3,7 @@
 import json
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import os_resource_classes
@@ -20,43 +18,10 @@ from placement.db import models, schema, standard_names
 from placement.db.database import Database, Transaction
 from placement.version import VERSION
 from tests.ops import clouds
-from tests.ops.conftest import AT_HEAD, on
+from tests.ops.conftest import AT_HEAD, START_LINE, SYNC, Command, critical, of_start, on
 from tests.ops.test_schema_history import differences
 from tests.support.commands import Forked
 from tests.support.processes import ran
-
-START = """
-import gc
-from placement.wsgi.api import application
-print("COLLECTABLE", len(gc.get_objects()))
-import webob
-status = webob.Request.blank("/").get_response(application).status_int
-print("STARTED", status)
-"""
-LINE = ("-c", START, "--config-file", "/no/option/of/ours", "--bogus")
-
-Starter = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def start(environment: dict[str, str]) -> Starter:
-    """Import the application in a new process whose command line means nothing to us."""
-
-    def run(url: str | None = None, **more: str) -> "subprocess.CompletedProcess[str]":
-        return Forked(*LINE, environment=of_start(environment, url, **more)).wait()
-
-    return run
-
-
-def of_start(environment: dict[str, str], url: str | None, **more: str) -> dict[str, str]:
-    """Return the environment of a start on this database."""
-    named = {"OS_PLACEMENT_DATABASE__CONNECTION": url} if url else {}
-    common = {"OS_API__AUTH_STRATEGY": "noauth2", "OS_PLACEMENT_DATABASE__MAX_RETRIES": "0"}
-    return {**environment, **common, **named, **more}
-
-
-SYNC = {"OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
-
 
 # Finding the configuration
 
@@ -66,55 +31,42 @@ def test_environment_alone_is_enough(environment: dict[str, str], sqlite_url: st
 
     Imported modules alone have more than 100,000 objects to look at.
     """
-    result = ran([sys.executable, *LINE], env=of_start(environment, sqlite_url, **SYNC))
+    result = ran([sys.executable, *START_LINE], env=of_start(environment, sqlite_url, **SYNC))
 
     assert "STARTED 200" in result.stdout, result.stderr
     (line,) = [line for line in result.stdout.splitlines() if line.startswith("COLLECTABLE")]
     assert int(line.split()[1]) < 5_000
 
 
-def test_the_openstack_service_beside_it_is_noticed(
-    environment: dict[str, str], synced: str, tmp_path: Path
-) -> None:
-    """In one line, with both distributions and their versions."""
-    folder = tmp_path / "site" / "openstack_placement-16.0.0.dist-info"
-    folder.mkdir(parents=True)
-    (folder / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: openstack-placement\nVersion: 16.0.0\n"
-    )
-    paths = os.pathsep.join(filter(None, [str(tmp_path / "site"), environment.get("PYTHONPATH")]))
-
-    result = ran(
-        [sys.executable, *LINE],
-        env=of_start({**environment, "PYTHONPATH": paths}, synced),
-    )
-
-    assert "STARTED 200" in result.stdout, result.stderr
-    log = (result.stdout + result.stderr).splitlines()
-    [line] = [line for line in log if "Two distributions own" in line]
-    assert "WARNING" in line
-    assert f"placement-service {VERSION} and openstack-placement 16.0.0" in line
-
-
-def test_a_start_without_jsonschema_rs_says_so(
+def test_what_is_installed_and_what_is_not_is_told(
     synced: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """It serves, and says in one line what that costs and how large a body may be."""
-    # Where Python finds it first, and does not find jsonschema-rs in it.
+    """The OpenStack service beside this one, and no jsonschema-rs: a line of each, and it serves."""
     (tmp_path / "jsonschema_rs.py").write_text("raise ImportError\n")
+    folder = tmp_path / "openstack_placement-16.0.0.dist-info"
+    folder.mkdir()
+    metadata = "Metadata-Version: 2.1\nName: openstack-placement\nVersion: 16.0.0\n"
+    (folder / "METADATA").write_text(metadata)
+    # Where Python looks first.
     paths = os.pathsep.join(filter(None, [str(tmp_path), environment.get("PYTHONPATH")]))
     variables = of_start({**environment, "PYTHONPATH": paths}, synced)
 
-    started = ran([sys.executable, *LINE], env=variables)
-    checked = ran([sys.executable, "-m", "placement.cmd.manage", "config", "check"], env=variables)
+    owners = f"placement-service {VERSION} and openstack-placement 16.0.0"
+    owned, missing = f"Two distributions own the package placement: {owners}.", "jsonschema-rs is not"
+
+    started = ran([sys.executable, *START_LINE], env=variables)
 
     assert "STARTED 200" in started.stdout, started.stderr
     log = (started.stdout + started.stderr).splitlines()
-    [line] = [line for line in log if "jsonschema-rs is not installed" in line]
-    assert "WARNING" in line
-    assert "524288 bytes" in line
-    assert "warning: jsonschema-rs is not installed" in checked.stdout
-    assert checked.returncode == 0
+    for words, more in ((owned, ""), (missing, "524288 bytes")):
+        [line] = [line for line in log if words in line]
+        assert "WARNING" in line and more in line
+    check = [sys.executable, "-m", "placement.cmd.manage", "config", "check"]
+    for before, code, kind in (((), 1, "error"), (("--before", "start"), 0, "warning")):
+        checked = ran([*check, *before], env=variables)
+        assert checked.returncode == code
+        assert f"{kind}: {owned}" in checked.stdout
+        assert f"warning: {missing}" in checked.stdout
 
 
 def write_configuration(folder: Path, url: str) -> None:
@@ -122,19 +74,18 @@ def write_configuration(folder: Path, url: str) -> None:
     (folder / "placement.conf").write_text(f"[placement_database]\nconnection = {url}\n")
 
 
-def test_named_directory_is_the_only_one(start: Starter, synced: str, tmp_path: Path) -> None:
+def test_named_directory_is_the_only_one(start: Command, synced: str, tmp_path: Path) -> None:
     write_configuration(tmp_path / "etc", synced)
     write_configuration(tmp_path / ".placement", "sqlite:////not/this/one")
 
     assert "STARTED" in start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path / "etc")).stdout
     missing = start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path / "nothing"))
-    assert missing.returncode == 1
     assert "ConfigFilesNotFoundError" in missing.stderr
     assert str(tmp_path / "nothing" / "placement.conf") in critical(missing)
 
 
 @pytest.mark.parametrize("blank", ["", "  "])
-def test_default_search(start: Starter, synced: str, tmp_path: Path, blank: str) -> None:
+def test_default_search(start: Command, synced: str, tmp_path: Path, blank: str) -> None:
     write_configuration(tmp_path / ".placement", "sqlite:////not/this/one")
     later = tmp_path / ".placement" / "placement.conf.d"
     later.mkdir()
@@ -146,23 +97,14 @@ def test_default_search(start: Starter, synced: str, tmp_path: Path, blank: str)
 # Misconfiguration
 
 
-def critical(result: "subprocess.CompletedProcess[str]") -> str:
-    """Return the one line that says why there is no application."""
-    log = (result.stdout + result.stderr).splitlines()
-    lines = [line for line in log if "The service does not start: " in line]
-    assert len(lines) == 1, log
-    return lines[0]
-
-
-def test_connection_is_required(start: Starter) -> None:
+def test_connection_is_required(start: Command) -> None:
     result = start()
 
-    assert result.returncode == 1
     assert "RequiredOptError" in result.stderr
     assert "[placement_database]/connection is not set" in critical(result)
 
 
-def test_wrong_strategy(start: Starter, synced: str) -> None:
+def test_wrong_strategy(start: Command, synced: str) -> None:
     result = start(synced, OS_API__AUTH_STRATEGY="trust")
 
     assert result.returncode == 1
@@ -185,14 +127,11 @@ def test_deprecated_place_of_the_strategy(sqlite_url: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("revision", [None, "a082b8bb98d0"])
 @on("sqlite")
-def test_schema_must_be_at_head(start: Starter, url: str) -> None:
-    result = start(url)
-
-    assert result.returncode == 1
-    assert 'Run the "placement-manage db sync" command.' in critical(result)
+def test_schema_must_be_at_head(start: Command, url: str) -> None:
+    assert 'Run the "placement-manage db sync" command.' in critical(start(url))
 
 
-def test_secrets_are_masked(start: Starter, sqlite_url: str) -> None:
+def test_secrets_are_masked(start: Command, sqlite_url: str) -> None:
     result = start(
         sqlite_url, **SYNC, OS_DEFAULT__DEBUG="true", OS_PLACEMENT_DATABASE__SLAVE_CONNECTION="s3c"
     )
@@ -205,7 +144,7 @@ def test_secrets_are_masked(start: Starter, sqlite_url: str) -> None:
     assert re.search(r"placement_database\.connection\s+= \*\*\*\*", log)
 
 
-def test_start_with_a_synced_database_runs_no_migration(start: Starter, sqlite_url: str) -> None:
+def test_start_with_a_synced_database_runs_no_migration(start: Command, sqlite_url: str) -> None:
     assert "Upgraded the database schema" in start(sqlite_url, **SYNC).stdout
 
     again = start(sqlite_url, **SYNC)
@@ -259,7 +198,7 @@ def test_missing_names_are_added_and_others_stay(database: Database) -> None:
 def test_workers_start_at_once_on_an_empty_database(
     environment: dict[str, str], url: str, database: Database
 ) -> None:
-    starts = [Forked(*LINE, environment=of_start(environment, url, **SYNC)) for _ in range(4)]
+    starts = [Forked(*START_LINE, environment=of_start(environment, url, **SYNC)) for _ in range(4)]
 
     for result in [each.wait() for each in starts]:
         assert "STARTED 200" in result.stdout, result.stderr

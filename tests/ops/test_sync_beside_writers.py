@@ -2,15 +2,12 @@
 
 import io
 import os
-import random
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import redirect_stderr
 from pathlib import Path
 
 from sqlalchemy import Connection, text
@@ -18,17 +15,19 @@ from sqlalchemy import Connection, text
 from placement.cmd import progress
 from placement.db import coexistence_rows, invariants, schema, standard_names
 from placement.db.database import Database
-from placement.db.engine import make_engine
 from placement.objects import coexistence
 from tests.ops import clouds
 from tests.ops.conftest import Command, at, on
-from tests.support.old_service import Conflict, OldService, Refused, new_uuid
-from tests.support.processes import PATIENCE, wait_until
+from tests.support.book import Book
+from tests.support.databases import opened
+from tests.support.load import Actor, Caller, acting
+from tests.support.old_service import OldService, Refused, new_uuid
+from tests.support.processes import wait_until
 
 OLD_HEAD = "a082b8bb98d0"
 WRITERS = 3
 PAUSE_S = 0.005
-ENDS_S = 60 * PATIENCE
+AGGREGATE = new_uuid()
 NUMBER = "SELECT COUNT(*) FROM resource_providers"
 PROVIDERS = 3 * schema.BATCH + 100
 MANY_ALLOCATIONS = 60_000
@@ -52,91 +51,65 @@ sys.exit(manage.run(arguments))
 """``placement-manage``, which stops inside the third transaction of a kind."""
 
 
-class Load:
-    """Writers of the old service, each at random, until the end of the test."""
+class OldWriter(Actor):
+    """A client of the old service, which writes at random."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.done: Counter[str] = Counter()
-        self.failures: list[str] = []
-        self.waits_s: list[float] = []
-        self._stop = threading.Event()
-        setup = OldService(url)
-        self.hosts = [new_uuid() for _ in range(4)]
-        self.aggregate = new_uuid()
-        for host in self.hosts:
-            setup.create_provider(host, host)
-            setup.set_inventory(host, {"VCPU": {"total": 1000}})
-        setup.dispose()
+    def __init__(self, number: int, book: Book, old: OldService, hosts: list[str]) -> None:
+        super().__init__(f"writer {number}", Caller([], book), book, "1")
+        self.old, self.longest_s = old, 0.0
+        self._hosts, self._held = hosts, []
 
-    def _write(self, seed: int) -> None:
-        old, draw, held = OldService(self.url), random.Random(seed), []
-        while not self._stop.is_set():
-            kind, begun_s = self._one(old, draw, held), time.monotonic()
-            try:
-                kind()
-                self.done["done"] += 1
-            except Refused:
-                self.done["refused"] += 1
-            except Conflict as conflict:
-                self.failures.append(str(conflict))
-            except Exception as failure:
-                self.failures.append(f"{failure}")
-            self.waits_s.append(time.monotonic() - begun_s)
-            self._stop.wait(draw.uniform(0, PAUSE_S))
-        old.dispose()
+    def act(self) -> None:
+        write, begun_s = self._drawn(), time.monotonic()
+        try:
+            write()
+            self.book.count("done")
+        except Refused:
+            self.book.count("refused")
+        self.longest_s = max(self.longest_s, time.monotonic() - begun_s)
+        self.stopping.wait(self.random.uniform(0, PAUSE_S))
 
-    def _one(self, old: OldService, draw: random.Random, held: list[str]) -> Callable[[], None]:
-        host, chance = draw.choice(self.hosts), draw.random()
-        if held and chance < 0.35:
-            consumer = held.pop()
+    def _drawn(self) -> Callable[[], None]:
+        old, host, chance = self.old, self.random.choice(self._hosts), self.random.random()
+        if self._held and chance < 0.35:
+            consumer = self._held.pop()
             return lambda: old.release(consumer)
         if chance < 0.45:
-            return lambda: old.set_one_inventory(host, "VCPU", {"total": draw.randint(900, 1000)})
+            stock = {"total": self.random.randint(900, 1000)}
+            return lambda: old.set_one_inventory(host, "VCPU", stock)
         if chance < 0.5:
             return lambda: old.set_traits(host, {"HW_CPU_X86_AVX2"})
         if chance < 0.55:
-            return lambda: old.set_aggregates(host, {self.aggregate}, steps=False)
+            return lambda: old.set_aggregates(host, {AGGREGATE}, steps=False)
         if chance < 0.6:
             return lambda: old.create_provider(new_uuid(), new_uuid(), host)
-        held.append(consumer := new_uuid())
-        return lambda: old.claim(consumer, {host: {"VCPU": draw.randint(1, 3)}})
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        threads = [threading.Thread(target=self._write, args=(n,)) for n in range(WRITERS)]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            for thread in threads:
-                thread.join(ENDS_S)
-
-
-def prepare(database: Database) -> None:
-    standard_names.synchronise(database)
+        self._held.append(consumer := new_uuid())
+        return lambda: old.claim(consumer, {host: {"VCPU": self.random.randint(1, 3)}})
 
 
 @at(OLD_HEAD)
 def test_no_request_of_the_old_service_fails(database: Database, url: str) -> None:
     """On MariaDB a table that is rebuilt under an open transaction would be error 1412."""
-    prepare(database)
-    load = Load(url)
-    with load.running():
-        wait_until("they write", lambda: load.done["done"] >= SOME)
-        before = load.done["done"]
+    standard_names.synchronise(database)
+    book, old, hosts = Book(), OldService(url), [new_uuid() for _ in range(4)]
+    for host in hosts:
+        old.create_provider(host, host)
+        old.set_inventory(host, {"VCPU": {"total": 1000}})
+    writers = [OldWriter(number, book, OldService(url), hosts) for number in range(WRITERS)]
+    with acting(writers):
+        wait_until("they write", lambda: book.counts["done"] >= SOME)
+        before = book.counts["done"]
         # As the command does it, which waits for its locks for as long as it takes.
-        patient = Database(make_engine(url, patient=True))
-        schema.sync(patient)
-        patient.dispose()
-        during = load.done["done"] - before
-        waits_s = sorted(load.waits_s)
-        wait_until("they go on", lambda: load.done["done"] >= before + during + SOME)
-    print(f"{during} requests during the upgrade, the longest took {waits_s[-1]:.2f} s")
+        with opened(url, patient=True) as patient:
+            schema.sync(patient)
+        during = book.counts["done"] - before
+        wait_until("they go on", lambda: book.counts["done"] >= before + during + SOME)
+    longest_s = max(writer.longest_s for writer in writers)
+    print(f"{during} requests during the upgrade, the longest took {longest_s:.2f} s")
+    for each in (old, *(writer.old for writer in writers)):
+        each.dispose()
 
-    assert load.failures == []
+    assert book.violations == []
     assert database.read(coexistence_rows.is_under_way)
     coexistence.finish(database)
     # It is the old service that may leave consumers without allocations behind.
@@ -147,13 +120,8 @@ def test_no_request_of_the_old_service_fails(database: Database, url: str) -> No
 
 def fill(connection: Connection, providers: int, allocations: int) -> None:
     """Make providers with a consumer's allocation on some, as the old service would have them."""
-    for table, rows in (
-        ("projects", ({"id": 1, "external_id": "p"},)),
-        ("users", ({"id": 1, "external_id": "u"},)),
-    ):
-        connection.execute(
-            text(f"INSERT INTO {table} (id, external_id) VALUES (:id, :external_id)"), rows
-        )
+    for table in ("projects", "users"):
+        connection.exec_driver_sql(f"INSERT INTO {table} (id, external_id) VALUES (1, 'x')")
     ids = range(1, providers + 1)
     many(
         connection,
@@ -205,7 +173,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(
     database: Database, url: str, command: Command
 ) -> None:
     """SIGKILL while the providers are noted, and while they are counted."""
-    prepare(database)
+    standard_names.synchronise(database)
     with database.engine.connect() as connection:
         fill(connection, PROVIDERS, 200)
 
@@ -237,7 +205,7 @@ def scalar(database: Database, words: str) -> int:
 @on("mysql")
 def test_killed_while_a_table_is_rebuilt(database: Database, url: str, command: Command) -> None:
     """The server finishes what it has begun; the second run waits for it, and does the rest."""
-    prepare(database)
+    standard_names.synchronise(database)
     with database.engine.connect() as connection:
         fill(connection, 100, MANY_ALLOCATIONS)
         connection.exec_driver_sql("ANALYZE TABLE allocations, consumers")
