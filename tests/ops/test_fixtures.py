@@ -73,9 +73,7 @@ with PlacementFixture() as placement:
 
 def test_everything_is_imported_with_the_fixture() -> None:
     """Nova's tests hide parts of the standard library that libraries need while they load."""
-    command = [sys.executable, "-c", USED_WHERE_THE_HOST_IS_HIDDEN]
-    done = ran(command)
-    assert done.returncode == 0, done.stderr
+    ran([sys.executable, "-c", USED_WHERE_THE_HOST_IS_HIDDEN], check=True)
 
 
 def test_nothing_answers_afterwards() -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -14,6 +13,8 @@ import pytest
 
 from placement.version import VERSION
 from tests.support.processes import lacking, ran, require_program
+
+pytestmark = pytest.mark.xdist_group("packages")  # made once
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_SHIPPED = {".gitignore"}
@@ -67,9 +68,8 @@ def test_bill_of_materials_names_what_is_installed(packages: tuple[Path, set[str
     (bill,) = packages[0].glob("*.cdx.json")
     said = json.loads(bill.read_text())
 
-    locked = re.findall(
-        r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", (ROOT / "requirements.lock").read_text(), re.M
-    )
+    lock = (ROOT / "requirements.lock").read_text()
+    locked = re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", lock, re.M)
     assert said["bomFormat"] == "CycloneDX"
     assert said["metadata"]["component"]["name"] == "placement-service"
     assert said["metadata"]["component"]["version"] == VERSION
@@ -82,7 +82,7 @@ def test_nothing_is_made_without_a_bill(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "tools", tmp_path / "tools")
     command = [sys.executable, tmp_path / "tools" / "package", tmp_path / "dist"]
     variables = {name: text for name, text in os.environ.items() if name != "PLACEMENT_NO_BILL"}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=variables)
+    done = ran(command, env=variables)
     assert done.returncode == 1
     assert "No release without its bill of materials" in done.stderr
     assert not (tmp_path / "dist").exists()
@@ -92,9 +92,8 @@ def test_wheel_has_every_file_of_the_package(packages: tuple[Path, set[str]]) ->
     """Migrations, schemas, the mark of typed code; and nothing of the tests beside it."""
     made, names = packages
     (wheel,) = made.glob("*.whl")
-    found = {
-        name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith("placement_service-")
-    }
+    listed = zipfile.ZipFile(wheel).namelist()
+    found = {name for name in listed if not name.startswith("placement_service-")}
 
     assert found == {name for name in names if name.startswith("placement/")}
 
