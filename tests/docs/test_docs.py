@@ -10,16 +10,16 @@ from sqlalchemy import text
 
 from docs import api_examples, api_fields, api_story, live_pages
 from placement.cmd import manage
-from placement.db import invariants, schema
-from placement.db.database import Database, Transaction
+from placement.db import invariants, schema, standard_names
+from placement.db.database import Database
 from placement.routes import CLAIMS, ROUTES
 from tests.support.databases import KINDS, opened, scratch_database
+from tests.support.old_service import OldService, new_uuid
 from tests.support.processes import ran, require_program
 
 DOCS = Path(__file__).parents[2] / "docs"
 WINDOW_WIDTHS = (360, 1024, 1200, 1400, 1600)
 OLD_HEAD = "a082b8bb98d0"
-HOST = "11111111-1111-4111-8111-111111111111"
 
 
 @pytest.fixture(scope="module")
@@ -65,15 +65,17 @@ def test_no_page_of_the_documentation_scrolls_sideways(built: Path, browser: Bro
 
 
 @pytest.fixture(scope="module")
-def answered() -> dict[str, str]:
-    """The pages of the API reference, made now."""
-    return api_examples.pages()
+def told() -> api_examples.Told:
+    """What the service answers to the story of the API reference, told once."""
+    return api_examples.tell()
 
 
-@pytest.mark.parametrize("name", [f"{page.name}.rst" for page in api_story.PAGES])
-def test_the_api_reference_is_what_the_service_answers(name: str, answered: dict[str, str]) -> None:
+@pytest.mark.xdist_group("api reference")
+def test_the_api_reference_is_what_the_service_answers(told: api_examples.Told) -> None:
     """``python -m docs.api_examples`` writes the pages anew."""
-    assert (DOCS / "api" / name).read_text() == answered[name]
+    for page in api_story.PAGES:
+        shown = (DOCS / "api" / f"{page.name}.rst").read_text()
+        assert shown == api_examples.page_text(told, page)
 
 
 def test_the_api_reference_has_every_operation() -> None:
@@ -83,7 +85,8 @@ def test_the_api_reference_has_every_operation() -> None:
     assert described == routed
 
 
-def test_fields_say_from_which_version_to_which() -> None:
+@pytest.mark.xdist_group("api reference")
+def test_fields_say_from_which_version_to_which(told: api_examples.Told) -> None:
     """Of requests as the schemas have it, of answers as the service answers."""
     sent = api_fields.body_fields("/allocations/{consumer_uuid}", "PUT")
     windows = {(field.path, field.kind.split(",")[0]): found for field, found in sent.items()}
@@ -91,8 +94,7 @@ def test_fields_say_from_which_version_to_which() -> None:
     assert windows["allocations", "array"] == [(0, 11)]
     assert windows["consumer_generation", "integer or null"] == [(28, 39)]
 
-    answers = api_examples.tell().answers
-    shown = {field.path: found for field, found in answers["ResourceProvider"].items()}
+    shown = {field.path: found for field, found in told.answers["ResourceProvider"].items()}
     assert shown["name"] == [(0, 39)]
     assert shown["root_provider_uuid"] == [(14, 39)]
     assert shown["links[rel=allocations]"] == [(11, 39)]
@@ -140,59 +142,13 @@ def test_files_that_maintainers_are_sent_to_are_there(page: Path) -> None:
 # -- docs/howto/switch-over.rst ----------------------------------------------------------------
 
 
-def _inventory(total: int, provider_id: int) -> str:
-    return (
-        "INSERT INTO inventories (resource_provider_id, resource_class_id, total, reserved, min_unit,"
-        f" max_unit, step_size, allocation_ratio) VALUES ({provider_id}, 1, {total}, 0, 1, 99, 1, 1.0)"
+def _used(database: Database) -> dict[str, int]:
+    query = text(
+        "SELECT p.uuid, i.used FROM inventories i"
+        " JOIN resource_providers p ON p.id = i.resource_provider_id"
     )
-
-
-def _claim(number: int, amount: int, provider_id: int) -> tuple[str, str]:
-    uuid = f"66666666-6666-4666-8666-{number:012}"
-    return (
-        f"INSERT INTO consumers (uuid, project_id, user_id, generation) VALUES ('{uuid}', 1, 1, 1)",
-        "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) "
-        f"VALUES ({provider_id}, '{uuid}', 1, {amount})",
-    )
-
-
-OLD_DATA = (
-    "INSERT INTO resource_classes (id, name) VALUES (1, 'MEMORY_MB')",
-    "INSERT INTO projects (id, external_id) VALUES (1, 'demo')",
-    "INSERT INTO users (id, external_id) VALUES (1, 'alice')",
-    "INSERT INTO resource_providers (id, uuid, name, generation, root_provider_id) "
-    f"VALUES (1000, '{HOST}', 'host1', 3, 1000)",
-    _inventory(10, 1000),
-    *_claim(1, 4, 1000),
-)
-"""Written by the old service before the switch. It names no column that we add."""
-
-MORE_OLD_DATA = (
-    "INSERT INTO resource_providers (id, uuid, name, generation, root_provider_id) "
-    "VALUES (1001, '22222222-2222-4222-8222-222222222222', 'host2', 0, 1001)",
-    _inventory(20, 1001),
-    *_claim(2, 5, 1000),
-    *_claim(3, 7, 1001),
-    "DELETE FROM allocations WHERE used = 4",
-    "DELETE FROM consumers WHERE uuid = '66666666-6666-4666-8666-000000000001'",
-)
-"""Written by the old service after the way back."""
-
-
-def _write(database: Database, statements: tuple[str, ...]) -> None:
-    def work(tx: Transaction) -> None:
-        for statement in statements:
-            tx.connection.execute(text(statement))
-
-    database.write(work)
-
-
-def _used(database: Database) -> dict[int, int]:
-    query = text("SELECT resource_provider_id, used FROM inventories")
-    return {
-        row[0]: row[1]
-        for row in database.read(lambda connection: connection.connection.execute(query).all())
-    }
+    rows = database.read(lambda reader: reader.connection.execute(query).all())
+    return dict(row._tuple() for row in rows)
 
 
 @pytest.mark.parametrize("stamped", [True, False], ids=["stamped", "not stamped"])
@@ -201,24 +157,36 @@ def test_the_way_to_this_service_and_back_and_here_again(
     kind: str, stamped: bool, tmp_path: Path
 ) -> None:
     """The counters are right in the end, whatever the old service wrote in between."""
+    first, second, third = (new_uuid() for _ in range(3))
+    one, other = (new_uuid() for _ in range(2))
     with scratch_database(kind, OLD_HEAD) as url, opened(url) as database:
         settings = tmp_path / "placement.conf"
         settings.write_text(f"[placement_database]\nconnection = {url}\n")
         run = ["--config-file", str(settings), "db"]
-        _write(database, OLD_DATA)
+        standard_names.synchronise(database)
+        old = OldService(url)
+        for host in (first, second):
+            old.create_provider(host, host)
+            old.set_inventory(host, {"MEMORY_MB": {"total": 10}})
+        old.claim(one, {first: {"MEMORY_MB": 4}, second: {"MEMORY_MB": 2}})
 
         assert manage.run([*run, "sync", "--finish"]) == 0
         assert manage.run([*run, "check"]) == 0
-        assert _used(database) == {1000: 4}
+        assert _used(database) == {first: 4, second: 2}
 
         if stamped:
             assert manage.run([*run, "stamp", OLD_HEAD]) == 0
             assert schema.current(database) == OLD_HEAD
-        _write(database, MORE_OLD_DATA)
+        old.create_provider(third, third)
+        old.set_inventory(third, {"MEMORY_MB": {"total": 20}})
+        old.claim(other, {first: {"MEMORY_MB": 5}, third: {"MEMORY_MB": 7}})
+        # Which moves no generation, the second host's neither.
+        old.release(one)
+        old.dispose()
 
         assert manage.run([*run, "sync", *(["--finish"] if stamped else [])]) == 0
         if not stamped:
             assert manage.run([*run, "check"]) == 1
             manage.run([*run, "check", "--repair"])
-        assert _used(database) == {1000: 5, 1001: 7}
+        assert _used(database) == {first: 5, second: 0, third: 7}
         assert invariants.violations(database) == []

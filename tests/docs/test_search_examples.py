@@ -16,22 +16,13 @@ from tests.support.service import Service, running
 UUIDS = {each.name: each.uuid for each in examples.CLOUD}
 
 
-def add(service: Service, provider: examples.Provider) -> None:
-    world.World(service).provider(
-        provider.name,
-        provider.parent and UUIDS[provider.parent],
-        provider.totals,
-        provider.traits,
-        provider.aggregates,
-        key=provider.uuid,
-    )
-
-
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Service]:
     with running(insight__enabled=True) as service:
-        for provider in examples.CLOUD:
-            add(service, provider)
+        for each in examples.CLOUD:
+            parent = each.parent and UUIDS[each.parent]
+            made = (each.name, parent, each.totals, each.traits, each.aggregates, each.uuid)
+            world.World(service).provider(*made)
         yield service
 
 
