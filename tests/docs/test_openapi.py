@@ -128,7 +128,7 @@ def host() -> Iterator[None]:
 @pytest.mark.usefixtures("host")
 @described.parametrize()
 @hypothesis.settings(
-    max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "25")),
+    max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "15")),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(hypothesis.HealthCheck),

@@ -95,13 +95,7 @@ def _provider(
 def _add_consumer(rows: Rows, number: int) -> None:
     host = (number - 1) % HOSTS + 1
     rows["consumers"].append(
-        {
-            "id": number,
-            "uuid": uuid(2, number),
-            "project_id": 1,
-            "user_id": 1,
-            "generation": 1,
-        }
+        {"id": number, "uuid": uuid(2, number), "project_id": 1, "user_id": 1, "generation": 1}
     )
     for provider, resource_class, used in ((host, MEMORY_MB, 512), (100 + host, VCPU, 2)):
         rows["allocations"].append(

@@ -406,6 +406,9 @@ def test_the_advice_for_tables_without_a_revision_is_right(
 @on("sqlite")
 def test_healthy_status(command: Command, url: str) -> None:
     assert status(command, url) == (0, HEALTHY)
+    code, output = status(command, url, "--json")
+    assert code == 0
+    assert [check["result"] for check in json.loads(output)["checks"]] == [0, 0, 0]
 
 
 @WITH_GAPS
@@ -419,13 +422,6 @@ def test_status_of_old_data(command: Command, gaps: str) -> None:
     code, output = status(command, url)
     assert code == 1
     assert CONSUMERS_MISSING in output
-
-
-def test_status_as_json(command: Command, synced: str) -> None:
-    code, output = status(command, synced, "--json")
-
-    assert code == 0
-    assert [check["result"] for check in json.loads(output)["checks"]] == [0, 0, 0]
 
 
 def test_status_of_a_json_policy(command: Command, synced: str, tmp_path: Path) -> None:
@@ -450,22 +446,19 @@ def test_status_of_wrong_counters(command: Command, synced: str) -> None:
     assert "db check --repair" in output
 
 
-@pytest.mark.parametrize("upgraded", [False, True])
 @at(OLD_HEAD)
 def test_status_of_inventories_without_a_class(
-    command: Command, url: str, database: Database, upgraded: bool
+    command: Command, url: str, database: Database
 ) -> None:
     """Told before the upgrade and after it, and gone after the repair, with all that is used."""
     clouds.load(database, clouds.complete())
-    execute_at(url, "DELETE FROM resource_classes WHERE id = 10000")
-    if upgraded:
-        schema.sync(database)
-
-    code, output = status(command, url)
-    assert code == 1
-    assert "Check: Missing Resource Classes" in output
-    assert "There are 4 inventories without a resource class." in output
+    execute(database, "DELETE FROM resource_classes WHERE id = 10000")
+    before = status(command, url)
     schema.sync(database)
+    for code, output in (before, status(command, url)):
+        assert code == 1
+        assert "Check: Missing Resource Classes" in output
+        assert "There are 4 inventories without a resource class." in output
     found = command("placement-manage", "db", "check", "--repair", url=url)
     assert violations(found)["inventories have a class"] == ("WRONG", 4)
     assert "class 10000" in found.stdout

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,9 @@ def test_again_and_again_in_one_process() -> None:
             assert providers(placement) == []
             create(placement, f"host-{number}")
             assert providers(placement) == [f"host-{number}"]
+            assert placement.endpoint.endswith("/placement")
+        with pytest.raises(requests.ConnectionError):
+            providers(placement)
 
 
 USED_WHERE_THE_HOST_IS_HIDDEN = """
@@ -74,13 +78,6 @@ with PlacementFixture() as placement:
 def test_everything_is_imported_with_the_fixture() -> None:
     """Nova's tests hide parts of the standard library that libraries need while they load."""
     ran([sys.executable, "-c", USED_WHERE_THE_HOST_IS_HIDDEN], check=True)
-
-
-def test_nothing_answers_afterwards() -> None:
-    with PlacementFixture() as placement:
-        assert placement.endpoint.endswith("/placement")
-    with pytest.raises(requests.ConnectionError):
-        providers(placement)
 
 
 def test_twice_on_one_database() -> None:
@@ -153,18 +150,12 @@ def test_hook_chooses_the_database(sqlite_url: str) -> None:
             create(placement, "host")
 
 
-def test_options_given_by_the_caller() -> None:
+def test_options_given_by_the_caller_are_put_back() -> None:
     with config_fixture.Config(cfg.ConfigOpts()) as conf_fixture:
         configuration.register_opts(conf_fixture.conf)
         with PlacementFixture(conf_fixture=conf_fixture, register_opts=False) as placement:
             assert placement.conf_fixture is conf_fixture
             assert providers(placement) == []
-
-
-def test_defaults_are_put_back() -> None:
-    with config_fixture.Config(cfg.ConfigOpts()) as conf_fixture:
-        with PlacementFixture(conf_fixture=conf_fixture):
-            pass
         assert conf_fixture.conf.oslo_policy.enforce_new_defaults is True
         assert conf_fixture.conf.oslo_policy.policy_file == "policy.yaml"
 
@@ -174,22 +165,17 @@ def _class_names(reader: Reader) -> list[str]:
 
 
 def test_database_alone() -> None:
+    """It registers the options that it needs."""
     for _ in range(2):
-        with config_fixture.Config(cfg.ConfigOpts()) as conf_fixture:
-            configuration.register_opts(conf_fixture.conf)
-            with database_fixtures.Database(conf_fixture, set_config=True):
-                database = db_api.database()
-                assert schema.current(database) == schema.HEAD
-                names = database.read(_class_names)
-                assert sorted(names) == sorted(os_resource_classes.STANDARDS)
-
-
-def test_database_registers_what_it_needs() -> None:
-    with (
-        config_fixture.Config(cfg.ConfigOpts()) as conf_fixture,
-        database_fixtures.Database(conf_fixture, set_config=True),
-    ):
-        assert conf_fixture.conf.placement_database.connection == "sqlite://"
+        with (
+            config_fixture.Config(cfg.ConfigOpts()) as conf_fixture,
+            database_fixtures.Database(conf_fixture, set_config=True),
+        ):
+            assert conf_fixture.conf.placement_database.connection == "sqlite://"
+            database = db_api.database()
+            assert schema.current(database) == schema.HEAD
+            names = database.read(_class_names)
+            assert sorted(names) == sorted(os_resource_classes.STANDARDS)
 
 
 def test_database_removes_everything(sqlite_url: str) -> None:
@@ -222,8 +208,6 @@ def test_broken_debug_lines_are_found() -> None:
 
 
 def test_warnings_fixture_puts_filters_back() -> None:
-    import warnings
-
     before = list(warnings.filters)
     with capture.WarningsFixture():
         assert warnings.filters != before

@@ -153,9 +153,7 @@ def test_replacing_allocations_that_had_no_consumer(
     assert answer.status == 204, answer.text
     shown = send("GET", f"/allocations/{uuid}").json
     assert shown["consumer_generation"] == 1
-    assert shown["project_id"] == (
-        "00000000-0000-0000-0000-000000000000" if minor < 8 else "red"
-    )
+    assert shown["project_id"] == ("00000000-0000-0000-0000-000000000000" if minor < 8 else "red")
     assert [*shown["allocations"]] == [clouds.uuid(1, 2)]
     online_migrations.create_incomplete_consumers(database, IDS, 1000)
     assert invariants.violations(database) == []

@@ -106,10 +106,7 @@ class Report:
 def run(server: str, database: str, count: int, seed: int) -> Report:
     """Send so many requests, and say what they met and what they broke."""
     report = Report(server, database, seed)
-    with (
-        public_folder("placement-hostile-") as folder,
-        _database(database, folder) as url,
-    ):
+    with public_folder("placement-hostile-") as folder, _database(database, folder) as url:
         environment = deployment.prepare(folder, url)
         with SERVERS[server](folder, environment) as (site, logs):
             victim = World(site).host(VCPU=8)

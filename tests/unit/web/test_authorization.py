@@ -41,10 +41,7 @@ def caller(roles: list[str], **more: str) -> RequestContext:
 
 
 def may(
-    authorizer: Authorizer,
-    context: RequestContext,
-    rule: str,
-    target: dict[str, str] | None = None,
+    authorizer: Authorizer, context: RequestContext, rule: str, target: dict[str, str] | None = None
 ) -> bool:
     try:
         authorizer.check(rule, context, target)

@@ -15,7 +15,7 @@ from tests.unit.web.test_large_bodies import UUID, WRONG, calls_to_refuse
 
 CALLS_A_BYTE = 20
 """At the most, of functions of Python, for which this machine takes some two microseconds."""
-SIZE, TWICE = 20_000, 40_000
+SIZE, TWICE = 5_000, 10_000
 
 
 @pytest.fixture

@@ -7,11 +7,7 @@ import pytest
 from oslo_config import cfg
 
 from placement.errors import MalformedRequest
-from placement.web.request import (
-    BodyTooLarge,
-    QueryTooLong,
-    Request,
-)
+from placement.web.request import BodyTooLarge, QueryTooLong, Request
 from placement.web.validation import Schema
 from tests.support.service import configure
 
