@@ -21,22 +21,13 @@ EXAMPLES = int(os.environ.get("PLACEMENT_PROPERTY_EXAMPLES", examples(20)))
 STEPS = 40
 
 P0 = "00000000-0000-0000-0000-000000000000"
-HOSTS = (
-    ledger_data.HOST,
-    ledger_data.SECOND,
-    ledger_data.BARE,
-    "44444444-4444-4444-8444-444444444444",
-)
+NEW_HOST = "44444444-4444-4444-8444-444444444444"
+HOSTS = (ledger_data.HOST, ledger_data.SECOND, ledger_data.BARE, NEW_HOST)
 CONSUMERS = (
     *(f"aaaaaaaa-0000-4000-8000-00000000000{n}" for n in range(1, 5)),
-    *(
-        pattern.format(1)
-        for pattern in (
-            ledger_data.WITHOUT_RECORD,
-            ledger_data.COMPLETE,
-            ledger_data.WITHOUT_ALLOCATIONS,
-        )
-    ),
+    ledger_data.WITHOUT_RECORD.format(1),
+    ledger_data.COMPLETE.format(1),
+    ledger_data.WITHOUT_ALLOCATIONS.format(1),
 )
 PROJECTS = ("red", "blue")
 
@@ -103,21 +94,19 @@ class Ledger(RuleBasedStateMachine):
     # Sending
 
     def _get(self, path: str) -> Any:
-        response = self.service.request("GET", path, version="1.38")
-        assert response.status_int == 200, response.text
-        return response.json
+        answer = self.service.send("GET", path, None, "1.38")
+        assert answer.status == 200, answer
+        return answer.json
 
     def _send(
         self, expected: Answer, method: str, path: str, body: Any = None, version: str = "1.38"
     ) -> None:
         """Send a request and compare the answer with the model's."""
-        response = self.service.request(
-            method, path, version=version, json=body, x_roles="admin,service"
-        )
-        assert response.status_int == expected.status, (expected, response.text)
+        answer = self.service.send(method, path, body, version)
+        assert answer.status == expected.status, (expected, answer)
         if expected.code is None:
             return
-        error = response.json["errors"][0]
+        error = answer.json["errors"][0]
         minor = int(version.partition(".")[2])
         assert error.get("code") == (expected.code if minor >= 23 else None), (expected, error)
         for words in expected.words:
@@ -141,14 +130,14 @@ class Ledger(RuleBasedStateMachine):
     @staticmethod
     def _body(entry: Entry, minor: int) -> dict[str, Any]:
         """Return the JSON of an entry as of this version."""
+        body: dict[str, Any] = {
+            "allocations": {uuid: {"resources": held} for uuid, held in entry.allocations.items()}
+        }
         if minor < 12:
-            items: Any = [
-                {"resource_provider": {"uuid": uuid}, "resources": held}
-                for uuid, held in entry.allocations.items()
+            body["allocations"] = [
+                {"resource_provider": {"uuid": uuid}, **held}
+                for uuid, held in body["allocations"].items()
             ]
-        else:
-            items = {uuid: {"resources": held} for uuid, held in entry.allocations.items()}
-        body = {"allocations": items}
         if minor >= 8:
             body |= {"project_id": entry.project, "user_id": entry.user}
         if minor >= 28:
@@ -168,16 +157,16 @@ class Ledger(RuleBasedStateMachine):
     )
     def put(self, uuid: str, held: Any, owner: Any, choice: str, minor: int) -> None:
         """Replace the set of one consumer."""
-        entry = self._entry(uuid, (held, owner, choice), minor)
-        expected = self.model.replace([entry], one=True)
-        self._send(expected, "PUT", f"/allocations/{uuid}", self._body(entry, minor), f"1.{minor}")
+        self._put(self._entry(uuid, (held, owner, choice), minor), minor)
+
+    def _put(self, entry: Entry, minor: int = 38) -> None:
+        expected, body = self.model.replace([entry], one=True), self._body(entry, minor)
+        self._send(expected, "PUT", f"/allocations/{entry.uuid}", body, f"1.{minor}")
 
     @rule(uuid=st.sampled_from(CONSUMERS), choice=honesty)
     def put_nothing(self, uuid: str, choice: str) -> None:
         """Empty one consumer by PUT."""
-        entry = self._entry(uuid, ({}, ("red", "ann", "X"), choice), 38)
-        expected = self.model.replace([entry], one=True)
-        self._send(expected, "PUT", f"/allocations/{uuid}", self._body(entry, 38))
+        self._put(self._entry(uuid, ({}, ("red", "ann", "X"), choice), 38))
 
     @rule(
         uuid=st.sampled_from(CONSUMERS),
@@ -187,9 +176,8 @@ class Ledger(RuleBasedStateMachine):
     )
     def claim(self, uuid: str, host: str, name: str, amount: int) -> None:
         """Claim little, so that something is there to be contested."""
-        entry = self._entry(uuid, ({host: {name: amount}}, ("red", "ann", "X"), "right"), 38)
-        expected = self.model.replace([entry], one=True)
-        self._send(expected, "PUT", f"/allocations/{uuid}", self._body(entry, 38))
+        held = {host: {name: amount}}
+        self._put(self._entry(uuid, (held, ("red", "ann", "X"), "right"), 38))
 
     @rule(
         parts=st.dictionaries(st.sampled_from(CONSUMERS), consumer_parts, min_size=1, max_size=4),
@@ -197,7 +185,9 @@ class Ledger(RuleBasedStateMachine):
     )
     def post(self, parts: Any, minor: int) -> None:
         """Replace the sets of several consumers."""
-        entries = [self._entry(uuid, each, minor) for uuid, each in parts.items()]
+        self._post([self._entry(uuid, each, minor) for uuid, each in parts.items()], minor)
+
+    def _post(self, entries: list[Entry], minor: int = 38) -> None:
         expected = self.model.replace(entries, one=False)
         body = {entry.uuid: self._body(entry, minor) for entry in entries}
         self._send(expected, "POST", "/allocations", body, f"1.{minor}")
@@ -209,13 +199,9 @@ class Ledger(RuleBasedStateMachine):
         if giver == taker or not held:
             return
         owner = ("blue", "bob", "INSTANCE")
-        entries = [
-            self._entry(giver, ({}, owner, "right"), 38),
-            self._entry(taker, ({u: dict(r) for u, r in held.items()}, owner, "right"), 38),
-        ]
-        expected = self.model.replace(entries, one=False)
-        body = {entry.uuid: self._body(entry, 38) for entry in entries}
-        self._send(expected, "POST", "/allocations", body)
+        taken = {host: dict(amounts) for host, amounts in held.items()}
+        given = ((giver, {}), (taker, taken))
+        self._post([self._entry(uuid, (sets, owner, "right"), 38) for uuid, sets in given])
 
     @rule(uuid=st.sampled_from(CONSUMERS), minor=st.sampled_from([0, 38]))
     def delete(self, uuid: str, minor: int) -> None:

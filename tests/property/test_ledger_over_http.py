@@ -8,15 +8,13 @@ import contextlib
 import itertools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-from placement.db.database import Database
 from tests.property.test_ledger_model import Ledger
-from tests.support.client import Answer, Client
-from tests.support.racing import emptied_arena
+from tests.support.client import Answer
+from tests.support.racing import Arena, emptied_arena
 
 EXAMPLES = int(os.environ.get("PLACEMENT_HTTP_EXAMPLES", "2"))
 KIND = os.environ.get("PLACEMENT_HTTP_DATABASE", "sqlite")
@@ -24,35 +22,23 @@ WORKERS = 3
 STEPS = 20
 
 
-@dataclass(frozen=True)
-class Response(Answer):
-    """An answer with the name that the machine has for its status."""
-
-    @property
-    def status_int(self) -> int:
-        return self.status
-
-
 class Workers:
     """Several workers in turn, in the place of the application."""
 
-    def __init__(self, clients: list[Client], db: Database) -> None:
-        self.db = db
-        self._turns = itertools.cycle(clients)
+    def __init__(self, place: Arena) -> None:
+        self.db = place.db
+        self._turns = itertools.cycle(place.clients(WORKERS))
 
-    def request(
-        self, method: str, path: str, *, version: str, json: Any = None, x_roles: str = ""
-    ) -> Response:
-        """Send a request through the next worker; every client has all roles."""
-        answer = next(self._turns).send(method, path, json, version.removeprefix("placement "))
-        return Response(answer.status, answer.text)
+    def send(self, *given: Any) -> Answer:
+        """Send a request through the next worker."""
+        return next(self._turns).send(*given)
 
 
 @contextlib.contextmanager
 def workers() -> Iterator[Workers]:
     """Yield the workers on an empty database."""
     with emptied_arena(KIND) as place:
-        yield Workers(place.clients(WORKERS), place.db)
+        yield Workers(place)
 
 
 class LedgerOverHttp(Ledger):
