@@ -7,27 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from oslo_config import cfg
 from sqlalchemy import exc, make_url
 
 from placement import advice
-from placement import conf as configuration
 from placement.db import refusals
 from placement.db.engine import make_engine
 from tests.faults import servers
 from tests.ops.conftest import on
 from tests.support.databases import opened
 from tests.support.processes import free_port
+from tests.support.service import configure
 
 FILE = re.compile(r"\b(?:file|path)\b")
 
 
 def refused(url: str) -> tuple[str, bool]:
     """Connect; return what an operator reads, and whether a start would wait."""
-    conf = cfg.ConfigOpts()
-    configuration.register_opts(conf)
-    conf.set_override("connection", url, group="placement_database")
-    conf([], default_config_files=[], default_config_dirs=[])
+    conf = configure(placement_database__connection=url)
     try:
         make_engine(url).connect().close()
     except Exception as error:

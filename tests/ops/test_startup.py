@@ -15,13 +15,14 @@ from sqlalchemy import select
 from placement import conf as configuration
 from placement import db_api, deploy
 from placement.db import models, schema, standard_names
-from placement.db.database import Database, Transaction
+from placement.db.database import Database
 from placement.version import VERSION
 from tests.ops import clouds
-from tests.ops.conftest import AT_HEAD, START_LINE, SYNC, Command, critical, of_start, on
+from tests.ops.conftest import AT_HEAD, START_LINE, SYNC, Command, critical, execute, of_start, on
 from tests.ops.test_schema_history import differences
 from tests.support.commands import Forked
 from tests.support.processes import ran
+from tests.support.service import configure
 
 # Finding the configuration
 
@@ -158,6 +159,7 @@ def test_start_with_a_synced_database_runs_no_migration(start: Command, sqlite_u
 
 @AT_HEAD
 def test_standard_names(database: Database) -> None:
+    """What is missing of them is added, and others stay."""
     standard_names.synchronise(database)
     standard_names.synchronise(database)
 
@@ -166,30 +168,22 @@ def test_standard_names(database: Database) -> None:
     assert classes == dict(enumerate(os_resource_classes.STANDARDS))
     assert classes[0] == "VCPU"
     assert classes[20] == "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC"
-    assert {row["name"] for row in rows["traits"]} == set(os_traits.get_traits())
+    traits = {row["name"] for row in rows["traits"]}
+    assert traits == set(os_traits.get_traits())
     assert all(row["created_at"] and not row["updated_at"] for row in rows["traits"])
 
-
-@AT_HEAD
-def test_missing_names_are_added_and_others_stay(database: Database) -> None:
-    standard_names.synchronise(database)
-    before = clouds.dump(database)
-
-    def disturb(tx: Transaction) -> None:
-        classes, traits = models.resource_classes, models.traits
-        tx.connection.execute(classes.delete().where(classes.c.id.in_([0, 7])))
-        tx.connection.execute(classes.insert().values(id=10000, name="CUSTOM_X"))
-        tx.connection.execute(traits.delete().where(traits.c.name == "HW_CPU_X86_AVX"))
-
-    database.write(disturb)
+    execute(
+        database,
+        "DELETE FROM resource_classes WHERE id IN (0, 7)",
+        "INSERT INTO resource_classes (id, name) VALUES (10000, 'CUSTOM_X')",
+        "DELETE FROM traits WHERE name = 'HW_CPU_X86_AVX'",
+    )
     standard_names.synchronise(database)
 
-    after = clouds.dump(database)
-    ids = {row["name"]: row["id"] for row in after["resource_classes"]}
-    assert ids == {row["name"]: row["id"] for row in before["resource_classes"]} | {
-        "CUSTOM_X": 10000
-    }
-    assert len(after["traits"]) == len(before["traits"])
+    rows = clouds.dump(database)
+    found = {row["id"]: row["name"] for row in rows["resource_classes"]}
+    assert found == classes | {10000: "CUSTOM_X"}
+    assert {row["name"] for row in rows["traits"]} == traits
 
 
 # Several at once
@@ -215,11 +209,7 @@ def test_workers_start_at_once_on_an_empty_database(
 
 
 def load(url: str) -> cfg.ConfigOpts:
-    conf = cfg.ConfigOpts()
-    configuration.register_opts(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
-    conf.set_override("connection", url, group="placement_database")
-    return conf
+    return configure(placement_database__connection=url)
 
 
 @pytest.fixture
@@ -277,7 +267,6 @@ def test_an_application_may_have_a_database_of_its_own() -> None:
     for _ in range(2):
         conf = load("sqlite://")
         conf.set_override("sync_on_startup", True, group="placement_database")
-        conf.set_override("auth_strategy", "noauth2", group="api")
         own = db_api.open_database(conf)
         applications.append((deploy.loadapp(conf, database=own), own))
 

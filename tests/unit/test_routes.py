@@ -3,22 +3,17 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oslo_config import cfg
 
-from placement import conf as configuration
 from placement import policies, routes
 from placement.web.authorization import Authorizer
 from placement.web.dispatch import Dispatcher
 from placement.web.error_responses import NotFoundHere
+from tests.support.service import configure
 
 
 @pytest.fixture(scope="module")
 def dispatcher() -> Dispatcher:
-    conf = cfg.ConfigOpts()
-    configuration.register_opts(conf)
-    conf.set_override("connection", "sqlite://", group="placement_database")
-    conf([], default_config_files=[], default_config_dirs=[])
-    return Dispatcher(Authorizer(conf), routes.ROUTES)
+    return Dispatcher(Authorizer(configure()), routes.ROUTES)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from placement.web.observation import shape
-from tests.support.service import running
+from tests.support.service import Service, running
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,11 @@ def test_a_slow_request_leaves_one_line(profiled: bool, caplog: pytest.LogCaptur
     slow = {"api__slow_request_s": 1e-9}
     if profiled:
         slow |= {"profiler__enabled": True, "profiler__hmac_keys": "SECRET"}
-    with running(**({} if profiled else slow)) as service:
-        if profiled:
-            for name, value in slow.items():
-                group, option = name.split("__")
-                service.conf.set_override(option, value, group=group)
-            service = type(service)(service.conf, service.db)
+    with running() as made:
+        for name, value in slow.items():
+            group, option = name.split("__")
+            made.conf.set_override(option, value, group=group)
+        service = Service(made.conf, made.db)
         with caplog.at_level(logging.WARNING):
             query = "resources=VCPU:1&in_tree=1f000000-0000-4000-8000-000000000001"
             answer = service.request("GET", f"/allocation_candidates?{query}", version="1.39")
