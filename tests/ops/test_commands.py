@@ -495,21 +495,18 @@ class TestMistakes:
         assert "[placement_database]/connection is not set" in result.stderr
         assert "OS_PLACEMENT_DATABASE__CONNECTION" in result.stderr
 
-    def test_missing_configuration_file(self, command: Command, arguments: list[str]) -> None:
-        result = command(arguments[0], "--config-file", "/nowhere/x.conf", *arguments[1:])
+    def test_settings(self, command: Command, arguments: list[str], synced: str) -> None:
+        """A file that is missing; a value that is not a number."""
+        program, *words = arguments
+        missing = command(program, "--config-file", "/nowhere/x.conf", *words)
+        bad = command(*arguments, url=synced, OS_PLACEMENT_DATABASE__MAX_RETRIES="ten")
 
-        assert is_one_line(result)
-        assert "/nowhere/x.conf" in result.stderr
+        assert is_one_line(missing) and "/nowhere/x.conf" in missing.stderr
+        assert is_one_line(bad) and "max_retries" in bad.stderr
 
     @pytest.mark.parametrize("wrong", ["nonsense", "oracle9://host/x", "postgresql://h:port/x"])
     def test_wrong_url(self, command: Command, arguments: list[str], wrong: str) -> None:
         assert is_one_line(command(*arguments, url=wrong))
-
-    def test_bad_value(self, command: Command, arguments: list[str], synced: str) -> None:
-        result = command(*arguments, url=synced, OS_PLACEMENT_DATABASE__MAX_RETRIES="ten")
-
-        assert is_one_line(result)
-        assert "max_retries" in result.stderr
 
     @pytest.mark.parametrize("scheme", ["postgresql", "mysql+pymysql"])
     def test_unreachable_server(self, command: Command, arguments: list[str], scheme: str) -> None:

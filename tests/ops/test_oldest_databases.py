@@ -11,9 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy import Column, DateTime, Float, Integer, String, Unicode, UniqueConstraint
 
 from placement.db import schema
-from placement.db.database import Database
-from placement.db.engine import make_engine
 from tests.ops.conftest import Command
+from tests.support.databases import opened
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -33,6 +32,17 @@ def _numbers(*names: str) -> list[Column[int]]:
 
 def _unique(table: str, *names: str) -> UniqueConstraint:
     return UniqueConstraint(*names, name=f"uniq_{table}0{names[0]}")
+
+
+def _names(metadata: sa.MetaData, table: str, column: str) -> None:
+    named = Column(column, String(255), nullable=False)
+    _table(metadata, table, _id(), named, _unique(table, column))
+
+
+def _pairs(metadata: sa.MetaData, table: str, names: tuple[str, str], *more: Any) -> None:
+    """A table of pairs of ids."""
+    of_pairs = {"primary_key": True, "nullable": False, "autoincrement": False}
+    _table(metadata, table, *(Column(name, Integer, **of_pairs) for name in names), *more)
 
 
 def ocata() -> sa.MetaData:
@@ -75,13 +85,7 @@ def ocata() -> sa.MetaData:
         sa.Index("allocations_resource_class_id_idx", "resource_class_id"),
         sa.Index("allocations_consumer_id_idx", "consumer_id"),
     )
-    _table(
-        made,
-        "resource_classes",
-        _id(),
-        Column("name", String(255), nullable=False),
-        _unique("resource_classes", "name"),
-    )
+    _names(made, "resource_classes", "name")
     _table(
         made,
         "placement_aggregates",
@@ -90,13 +94,10 @@ def ocata() -> sa.MetaData:
         _unique("placement_aggregates", "uuid"),
         sa.Index("ix_placement_aggregates_uuid", "uuid"),
     )
-    _table(
+    _pairs(
         made,
         "resource_provider_aggregates",
-        *(
-            Column(name, Integer, primary_key=True, nullable=False, autoincrement=False)
-            for name in ("resource_provider_id", "aggregate_id")
-        ),
+        ("resource_provider_id", "aggregate_id"),
         sa.Index("resource_provider_aggregates_aggregate_id_idx", "aggregate_id"),
     )
     return made
@@ -106,8 +107,7 @@ def pike() -> sa.MetaData:
     """The tables of Pike: owners without generations, traits, no trees."""
     made = ocata()
     for name in ("projects", "users"):
-        external = Column("external_id", String(255), nullable=False)
-        _table(made, name, _id(), external, _unique(name, "external_id"))
+        _names(made, name, "external_id")
     _table(
         made,
         "consumers",
@@ -118,14 +118,7 @@ def pike() -> sa.MetaData:
         sa.Index("consumers_project_id_uuid_idx", "project_id", "uuid"),
     )
     _table(made, "traits", _id(), Column("name", Unicode(255), nullable=False))
-    _table(
-        made,
-        "resource_provider_traits",
-        *(
-            Column(name, Integer, primary_key=True, nullable=False, autoincrement=False)
-            for name in ("trait_id", "resource_provider_id")
-        ),
-    )
+    _pairs(made, "resource_provider_traits", ("trait_id", "resource_provider_id"))
     return made
 
 
@@ -179,31 +172,26 @@ OWNED: Rows = {
 def made(url: str, shape: str) -> tuple[sa.MetaData, Rows]:
     """Make the tables of a release, with rows in each."""
     metadata, rows = SHAPES[shape](), {**LEDGER, **(OWNED if shape == "pike" else {})}
-    database = Database(make_engine(url))
-    with database.engine.connect() as connection:
+    with opened(url) as database, database.engine.connect() as connection:
         metadata.create_all(connection)
         for name, given in rows.items():
             connection.execute(metadata.tables[name].insert(), given)
         if connection.dialect.name == "postgresql":
             for name in rows.keys() & {"projects", "users", "consumers", "traits"}:
                 connection.exec_driver_sql(f"SELECT setval('{name}_id_seq', 100)")
-    database.dispose()
     return metadata, rows
 
 
 def kept(url: str, metadata: sa.MetaData, rows: Rows) -> Rows:
     """Read again what was given, in the columns of the old tables."""
-    database = Database(make_engine(url))
-    with database.engine.connect() as connection:
-        found = {
+    with opened(url) as database, database.engine.connect() as connection:
+        return {
             name: [
                 {key: row[key] for key in given[0]}
                 for row in connection.execute(metadata.tables[name].select()).mappings()
             ]
             for name, given in rows.items()
         }
-    database.dispose()
-    return found
 
 
 @pytest.mark.parametrize("shape", SHAPES)

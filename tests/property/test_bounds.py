@@ -19,6 +19,7 @@ import webob
 from placement.db.statements import MOST
 from tests.support import bodies, recorder
 from tests.support.databases import KINDS
+from tests.support.effort import in_one_process
 from tests.support.processes import PATIENCE
 from tests.support.service import Service, running
 from tests.support.world import World
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.timeout(240 * PATIENCE)
 CORPUS = json.loads((Path(__file__).parent / "corpus.json").read_text())
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=in_one_process("bounds", *KINDS))
 def service(request: pytest.FixtureRequest) -> Iterator[Service]:
     """A small cloud: hosts with two classes and traits, each with two children of another class."""
     with running(request.param) as made:
@@ -46,7 +47,7 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
         yield made
 
 
-sqlite_alone = pytest.mark.parametrize("service", ["sqlite"], indirect=True)
+sqlite_alone = pytest.mark.parametrize("service", in_one_process("bounds", "sqlite"), indirect=True)
 """For what no database sees: a body that is refused, a search in memory, what is remembered."""
 
 
