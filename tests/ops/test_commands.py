@@ -383,6 +383,7 @@ def status(command: Command, url: str, *more: str) -> tuple[int, str]:
 
 
 @at(FIRST, OLD)
+@on("sqlite")
 def test_the_advice_for_tables_without_a_revision_is_right(
     command: Command, gaps: str, revision: str
 ) -> None:
