@@ -15,6 +15,7 @@ from waitress import wasyncore
 from placement import conf as options
 from placement import db_api, deploy
 from placement.client import drivers
+from placement.client.report import ReportClient
 from placement.direct import PlacementDirect
 from placement.web.request_log import WSGIApp
 from tests.client.proxy import FaultyProxy
@@ -64,16 +65,14 @@ def serving(application: WSGIApp) -> Iterator[str]:
         assert not thread.is_alive()
 
 
-def http_adapter(url: str, **more: Any) -> adapter.Adapter:
-    """Return an adapter for who may do everything, the reshape included."""
-    headers = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
+def http_adapter(url: str, token: str = "admin", roles: str = "admin,service") -> adapter.Adapter:
+    """Return an adapter, unless told otherwise for who may do everything, the reshape included."""
     return adapter.Adapter(
         session.Session(),
         service_type="placement",
         endpoint_override=url,
-        additional_headers=headers,
+        additional_headers={"X-Auth-Token": token, "X-Roles": roles},
         raise_exc=False,
-        **more,
     )
 
 
@@ -90,16 +89,26 @@ def url(conf: cfg.ConfigOpts) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["http", "direct"])
-def connection(request: pytest.FixtureRequest, conf: cfg.ConfigOpts) -> Iterator[adapter.Adapter]:
-    """An adapter, over HTTP and in process."""
-    if request.param == "http":
-        made = http_adapter(request.getfixturevalue("url"))
+@pytest.fixture
+def http(url: str) -> Iterator[adapter.Adapter]:
+    """An adapter, over HTTP in any case."""
+    made = http_adapter(url)
+    yield made
+    made.session.session.close()
+
+
+@pytest.fixture
+def direct(conf: cfg.ConfigOpts) -> Iterator[PlacementDirect]:
+    """An adapter, in process in any case."""
+    with PlacementDirect(conf) as made:
         yield made
-        made.session.session.close()
-    else:
-        with PlacementDirect(conf) as made:
-            yield made
+
+
+@pytest.fixture(params=["http", "direct"])
+def connection(request: pytest.FixtureRequest) -> adapter.Adapter:
+    """An adapter, over HTTP and in process."""
+    made: adapter.Adapter = request.getfixturevalue(request.param)
+    return made
 
 
 @pytest.fixture
@@ -108,6 +117,12 @@ def recorder(connection: adapter.Adapter) -> Iterator[Recorder]:
     made = Recorder(connection)
     yield made
     made.require_interruptions()
+
+
+@pytest.fixture
+def client(recorder: Recorder) -> ReportClient:
+    """A client whose requests are noted."""
+    return ReportClient(recorder)
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Fault:
-    """What happens to requests whose path has ``part``, a regular expression.
+    """What happens to requests of a method whose path has ``part``: both are regular expressions.
 
-    ``kind``: answer with ``status``, ``refuse`` the request, or ``lose`` its answer.
+    ``kind``: answer with ``status``, ``refuse`` the request, or ``lose`` its answer. ``after``: so many such
+    requests, to which nothing happens.
     """
 
     method: str
@@ -22,6 +23,7 @@ class Fault:
     status: int = 0
     body: bytes = b"<html>gateway trouble</html>"
     times: int = 1
+    after: int = 0
 
 
 class FaultyProxy:
@@ -34,16 +36,20 @@ class FaultyProxy:
         self.target = urlsplit(url).netloc
         self.faults: list[Fault] = []
 
-    def fail(self, method: str, part: str, kind: str, **more: Any) -> None:
+    def fail(self, method: str, part: str, kind: str, **more: Any) -> Fault:
         """Let requests fail from now on; ``more`` are the other fields of Fault."""
         self.faults.append(Fault(method, part, kind, **more))
+        return self.faults[-1]
 
     def take_fault(self, method: str, path: str) -> Fault | None:
         """Return the fault for a request, which is one time fewer from then on."""
         for fault in self.faults:
-            if fault.times and fault.method == method and re.search(fault.part, path):
+            if not (fault.times and re.match(fault.method, method) and re.search(fault.part, path)):
+                continue
+            if not fault.after:
                 fault.times -= 1
                 return fault
+            fault.after -= 1
         return None
 
     def __enter__(self) -> Self:

@@ -1,6 +1,5 @@
 """The client of claims that the service decides, on a real service (specification 09)."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,22 +7,14 @@ from keystoneauth1 import adapter
 
 from placement.client import claims as module
 from placement.client.claims import ClaimsClient, NewClaim
-from tests.client.conftest import http_adapter
 from tests.client.world import World
 from tests.support.world import new_uuid
 
 
 @pytest.fixture
-def connection(url: str) -> Iterator[adapter.Adapter]:
+def connection(http: adapter.Adapter) -> adapter.Adapter:
     """An adapter of the service that decides claims."""
-    made = http_adapter(url)
-    yield made
-    made.session.session.close()
-
-
-@pytest.fixture
-def world(connection: adapter.Adapter) -> World:
-    return World(connection)
+    return http
 
 
 @pytest.fixture

@@ -85,9 +85,8 @@ class Host(Driver):
 
     def child(self) -> str:
         """Return the UUID of the one child."""
-        shown = self.world.get(f"/resource_providers?in_tree={self.root}")["resource_providers"]
-        (found,) = {one["uuid"] for one in shown} - {self.root}
-        return str(found)
+        (found,) = self.world.below(self.root).values()
+        return found
 
 
 @pytest.fixture
@@ -96,11 +95,6 @@ def host(world: World) -> Host:
     world.provider(host.name, None, {"VCPU": 100, "VGPU": 40}, key=host.root)
     world.claim({host.root: {"VCPU": 1, "VGPU": 2}})
     return host
-
-
-@pytest.fixture
-def client(recorder: Recorder) -> ReportClient:
-    return ReportClient(recorder)
 
 
 @pytest.fixture
@@ -294,7 +288,8 @@ def test_conflicts_that_closing_cannot_end_open_it_again(
         lambda: world.claim({host.root: {"VCPU": 1}}, consumer, next(generations)),
         EACH,
     )
-    with pytest.raises(exc.ReshapeFailed, match="4 attempts"):
+    with pytest.raises(exc.ReshapeFailed, match="4 attempts") as caught:
         tracker.update_node(None, host.name, startup=True)
+    assert isinstance(caught.value.__cause__, exc.ReshapeConflict)
     assert host.seen == [host.seen[0]] * 4
     assert host.inventory() == {"VCPU": (100, 0), "VGPU": (40, 0)}

@@ -1,10 +1,11 @@
 """PlacementDirect: specification 05 part B."""
 
 import uuid
+from contextlib import nullcontext
 from urllib.parse import urlsplit
 
 import pytest
-from keystoneauth1 import adapter, session
+from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as keystone_exceptions
 from oslo_config import cfg
 
@@ -15,14 +16,13 @@ from tests.client.world import World
 from tests.support.world import new_uuid
 
 
-def test_it_is_an_adapter_for_placement(conf: cfg.ConfigOpts) -> None:
-    with PlacementDirect(conf) as client:
-        assert isinstance(client, adapter.Adapter)
-        assert client.service_type == "placement"
-        assert client.raise_exc is False
-        host = urlsplit(str(client.get_endpoint())).hostname
-        assert uuid.UUID(host)
-        assert client.get_endpoint() == f"http://{host}/placement"
+def test_it_is_an_adapter_for_placement(direct: PlacementDirect) -> None:
+    assert isinstance(direct, adapter.Adapter)
+    assert direct.service_type == "placement"
+    assert direct.raise_exc is False
+    host = urlsplit(str(direct.get_endpoint())).hostname
+    assert uuid.UUID(host)
+    assert direct.get_endpoint() == f"http://{host}/placement"
 
 
 def test_the_version_document_and_its_microversions(conf: cfg.ConfigOpts) -> None:
@@ -41,44 +41,39 @@ def test_the_version_document_and_its_microversions(conf: cfg.ConfigOpts) -> Non
         assert shown.headers["openstack-api-version"] == "placement 1.14"
 
 
-def test_links_start_with_the_prefix_and_failures_are_falsy(conf: cfg.ConfigOpts) -> None:
-    with PlacementDirect(conf) as client:
-        key = new_uuid()
-        made = client.post("/resource_providers", json={"name": key, "uuid": key})
-        assert made
-        assert made.headers["location"].endswith(f"/placement/resource_providers/{key}")
-        links = client.get(f"/resource_providers/{key}").json()["links"]
-        assert all(link["href"].startswith("/placement/resource_providers/") for link in links)
-        assert not client.get("/resource_providers/nowhere")
-        assert client.delete(f"/resource_providers/{key}").status_code == 204
+def test_links_start_with_the_prefix_and_failures_are_falsy(direct: PlacementDirect) -> None:
+    key = new_uuid()
+    made = direct.post("/resource_providers", json={"name": key, "uuid": key})
+    assert made
+    assert made.headers["location"].endswith(f"/placement/resource_providers/{key}")
+    links = direct.get(f"/resource_providers/{key}").json()["links"]
+    assert all(link["href"].startswith("/placement/resource_providers/") for link in links)
+    assert not direct.get("/resource_providers/nowhere")
+    assert direct.delete(f"/resource_providers/{key}").status_code == 204
 
 
-def test_the_reshaper_is_allowed_without_saying_who_one_is(conf: cfg.ConfigOpts) -> None:
-    with PlacementDirect(conf) as client:
-        root = World(client).provider()
-        body = {
-            "inventories": {root: {"resource_provider_generation": 0, "inventories": {}}},
-            "allocations": {},
-        }
+def test_the_reshaper_is_allowed_without_saying_who_one_is(direct: PlacementDirect) -> None:
+    root = World(direct).provider()
+    body = {
+        "inventories": {root: {"resource_provider_generation": 0, "inventories": {}}},
+        "allocations": {},
+    }
 
-        def reshape(**headers: str) -> int:
-            return client.post(
-                "/reshaper", json=body, headers=headers, microversion="1.30"
-            ).status_code
+    def reshape(**headers: str) -> int:
+        return direct.post("/reshaper", json=body, headers=headers, microversion="1.30").status_code
 
-        assert reshape(**{"X-Roles": "admin"}) == 403
-        assert reshape(**{"X-Auth-Token": "admin"}) == 403
-        assert reshape(**{"X-Auth-Token": "user"}) == 403
-        assert reshape(**{"X-Auth-Token": "user", "X-Roles": "service"}) == 204
-        body["inventories"][root]["resource_provider_generation"] = 1
-        assert reshape() == 204
+    assert reshape(**{"X-Roles": "admin"}) == 403
+    assert reshape(**{"X-Auth-Token": "admin"}) == 403
+    assert reshape(**{"X-Auth-Token": "user"}) == 403
+    assert reshape(**{"X-Auth-Token": "user", "X-Roles": "service"}) == 204
+    body["inventories"][root]["resource_provider_generation"] = 1
+    assert reshape() == 204
 
 
-def test_a_caller_of_its_own_has_the_roles_it_says(conf: cfg.ConfigOpts) -> None:
-    with PlacementDirect(conf) as client:
-        listed = client.get("/resource_providers", headers={"X-Auth-Token": "user"})
-        assert listed.status_code == 403
-        assert client.get("/resource_providers").status_code == 200
+def test_a_caller_of_its_own_has_the_roles_it_says(direct: PlacementDirect) -> None:
+    listed = direct.get("/resource_providers", headers={"X-Auth-Token": "user"})
+    assert listed.status_code == 403
+    assert direct.get("/resource_providers").status_code == 200
 
 
 def test_several_on_one_database_nested_and_in_a_row(conf: cfg.ConfigOpts) -> None:
@@ -91,17 +86,15 @@ def test_several_on_one_database_nested_and_in_a_row(conf: cfg.ConfigOpts) -> No
         assert World(later).exists(key)
 
 
-def test_after_the_block_the_service_is_out_of_reach(conf: cfg.ConfigOpts) -> None:
-    with PlacementDirect(conf) as client:
+@pytest.mark.parametrize("failure", [None, ZeroDivisionError])
+def test_after_the_block_the_service_is_out_of_reach(
+    conf: cfg.ConfigOpts, failure: type[Exception] | None
+) -> None:
+    """Exceptions pass through, and end the intercept too."""
+    with pytest.raises(failure) if failure else nullcontext(), PlacementDirect(conf) as client:
         client.get("/")
-    with pytest.raises(keystone_exceptions.ClientException):
-        client.get("/")
-
-
-def test_exceptions_pass_through_and_end_the_intercept(conf: cfg.ConfigOpts) -> None:
-    with pytest.raises(ZeroDivisionError), PlacementDirect(conf) as client:
-        client.get("/")
-        raise ZeroDivisionError
+        if failure:
+            raise failure
     with pytest.raises(keystone_exceptions.ClientException):
         client.get("/")
 
@@ -124,14 +117,11 @@ def test_the_application_is_built_once(
     assert built == [conf]
 
 
-def test_other_sessions_keep_their_endpoints(conf: cfg.ConfigOpts, url: str) -> None:
-    elsewhere = adapter.Adapter(
-        session.Session(), service_type="placement", endpoint_override=url, raise_exc=False
-    )
-    with PlacementDirect(conf) as client:
-        assert elsewhere.get("/").json()["versions"]
-        assert elsewhere.get_endpoint() == url != client.get_endpoint()
-    elsewhere.session.session.close()
+def test_other_sessions_keep_their_endpoints(
+    http: adapter.Adapter, direct: PlacementDirect, url: str
+) -> None:
+    assert http.get("/").json()["versions"]
+    assert http.get_endpoint() == url != direct.get_endpoint()
 
 
 def test_it_sets_the_authentication_on_the_configuration(conf: cfg.ConfigOpts) -> None:

@@ -4,12 +4,12 @@ A real proxy stands between the client and the service. Whatever breaks, the exc
 specification 05 part C, allocations are never lost or torn, and repeating the flow completes it.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, Self
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import requests
-from keystoneauth1 import adapter, session
+from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as keystone_exceptions
 
 from placement.client import exceptions as exc
@@ -26,7 +26,21 @@ from tests.support.effort import LONG
 from tests.support.processes import free_port
 from tests.support.world import new_uuid
 
-Host = tuple[VgpuDriver, str, str, str]
+
+class HostDriver(VgpuDriver):
+    """Also removes the provider ``gone``."""
+
+    gone = ""
+
+    def update_provider_tree(
+        self, provider_tree: ProviderTree, nodename: str, allocations: dict[str, Any] | None = None
+    ) -> None:
+        super().update_provider_tree(provider_tree, nodename, allocations)
+        if provider_tree.exists(self.gone):
+            provider_tree.remove(self.gone)
+
+
+Host = tuple[HostDriver, str, str, str]
 """Driver, name, root, consumer."""
 
 CONFLICT = (
@@ -36,11 +50,9 @@ CONFLICT = (
 
 
 @pytest.fixture
-def world(url: str) -> Iterator[World]:
+def world(http: adapter.Adapter) -> World:
     """Somebody else, whom the proxy does not disturb."""
-    world = World(http_adapter(url))
-    yield world
-    world.adapter.session.session.close()
+    return World(http)
 
 
 @pytest.fixture
@@ -156,14 +168,15 @@ def test_writes_that_fail_are_sync_failures_and_repeatable(
 @pytest.fixture
 def host(world: World) -> Host:
     """A host with VGPU in use on the root, which its driver wants on a child."""
-    root = new_uuid()
-    name = f"host-{root}"
-    world.provider(name, None, {"VCPU": 8, "VGPU": 4}, key=root)
+    return made_host(world)
+
+
+def made_host(world: World) -> Host:
+    """Make a host as :func:`host` says."""
+    name, root = world.node(VCPU=8, VGPU=4)
+    part = NodePart({"VGPU": {"total": 4}}, frozenset(["CUSTOM_GPU"]))
     consumer = world.claim({root: {"VCPU": 1, "VGPU": 2}})
-    driver = VgpuDriver(
-        {name: Node(root, {"gpu0": NodePart({"VGPU": {"total": 4}}, frozenset(["CUSTOM_GPU"]))})}
-    )
-    return driver, name, root, consumer
+    return HostDriver({name: Node(root, {"gpu0": part})}), name, root, consumer
 
 
 @pytest.mark.parametrize("kind", ["refuse", "lose", "status"])
@@ -196,13 +209,7 @@ def test_a_409_without_a_code_is_no_conflict(
 def broken_adapter(how: str, url: str, proxy: FaultyProxy) -> adapter.Adapter:
     """An adapter that does not get through, in one of the ways of an agent's first start."""
     if how == "a wrong token":
-        return adapter.Adapter(
-            session.Session(),
-            service_type="placement",
-            endpoint_override=url,
-            additional_headers={"X-Auth-Token": "nobody"},
-            raise_exc=False,
-        )
+        return http_adapter(url, "nobody", roles="")
     if how == "a wrong URL":
         return http_adapter(f"{url}/placement/v1")
     if how == "a dead service":
@@ -216,10 +223,15 @@ def broken_adapter(how: str, url: str, proxy: FaultyProxy) -> adapter.Adapter:
     ["a wrong token", "a wrong URL", "a dead service", "a connection lost before inventories"],
 )
 def test_an_agent_starts_while_the_service_is_away(
-    url: str, proxy: FaultyProxy, world: World, caplog: pytest.LogCaptureFixture, how: str
+    url: str,
+    http: adapter.Adapter,
+    proxy: FaultyProxy,
+    world: World,
+    caplog: pytest.LogCaptureFixture,
+    how: str,
 ) -> None:
     """Specification 05 C8: what fails before a node is written is logged, and a later period writes it."""
-    root = world.provider(name := f"plain-{new_uuid()}")
+    name, root = world.node()
     connection = broken_adapter(how, url, proxy)
     driver = VgpuDriver({name: Node(root, {}, {"VCPU": {"total": 1}})})
     tracker = ResourceTracker(ReportClient(connection), driver)
@@ -229,10 +241,8 @@ def test_an_agent_starts_while_the_service_is_away(
         assert "the next period tries again" in caplog.text
     assert world.totals(root) == {}
     connection.session.session.close()
-    healthy = http_adapter(url)
-    ResourceTracker(ReportClient(healthy), driver).update_available_resource(None)
+    ResourceTracker(ReportClient(http), driver).update_available_resource(None)
     assert world.totals(root) == {"VCPU": 1}
-    healthy.session.session.close()
 
 
 class Acting:
@@ -261,19 +271,17 @@ class Acting:
     ids=lambda error: type(error).__name__,
 )
 def test_what_goes_wrong_inside_the_flush_is_fatal_at_start_up_only(
-    url: str, world: World, caplog: pytest.LogCaptureFixture, error: Exception
+    http: adapter.Adapter, world: World, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     """Seed 004: exceptions in update_from_provider_tree() are fatal on start-up only, of whatever kind."""
-    root = world.provider(name := f"plain-{new_uuid()}")
-    connection = http_adapter(url)
+    name, root = world.node()
     driver = VgpuDriver({name: Node(root, {}, {"VCPU": {"total": 1}})})
-    tracker = ResourceTracker(ReportClient(Acting(connection, error)), driver)
+    tracker = ResourceTracker(ReportClient(Acting(http, error)), driver)
     with pytest.raises(type(error), match="lost"):
         tracker.update_available_resource(None, startup=True)
     assert not caplog.records
     tracker.update_available_resource(None)
     assert "the next period tries again" in caplog.text
-    connection.session.session.close()
 
 
 @pytest.mark.parametrize("kind", ["refuse", "status"])
@@ -364,50 +372,20 @@ BREAKS = ("refuse", "lose", "500", "409")
 
 @pytest.mark.parametrize("kind", BREAKS)
 def test_whichever_request_breaks_the_next_start_completes_the_work(
-    proxy: FaultyProxy, world: World, monkeypatch: pytest.MonkeyPatch, kind: str
+    proxy: FaultyProxy, world: World, kind: str
 ) -> None:
     """Break the first request, then the second, and so on, until nothing broke.
 
     In the long mode; otherwise each kind breaks every third request, and each request is broken by some kind.
     """
 
-    class Nth:
-        """A fault for the n-th request that passes."""
-
-        def __init__(self, number: int) -> None:
-            self.left = number
-            self.kind = {"500": "status", "409": "status"}.get(kind, kind)
-            self.status = int(kind) if kind.isdigit() else 0
-            self.body = CONFLICT
-
-        def __call__(self, method: str, path: str) -> Self | None:
-            self.left -= 1
-            return self if self.left == 0 else None
-
-    for number in range(1 + BREAKS.index(kind) % STRIDE, REQUESTS, STRIDE):
-        root = new_uuid()
-        name = f"host-{root}"
-        world.provider(name, None, {"VCPU": 8, "VGPU": 4}, key=root)
-        consumer = world.claim({root: {"VCPU": 1, "VGPU": 2}})
-        gone = world.provider(parent=root)
-        part = NodePart({"VGPU": {"total": 4}}, frozenset(["CUSTOM_GPU"]))
-        driver = VgpuDriver({name: Node(root, {"gpu0": part})})
-        edit = driver.update_provider_tree
-
-        def removing_too(
-            tree: ProviderTree,
-            node: str,
-            allocations: dict[str, Any] | None = None,
-            edit: Callable[..., None] = edit,
-            gone: str = gone,
-        ) -> None:
-            edit(tree, node, allocations)
-            if tree.exists(gone):
-                tree.remove(gone)
-
-        monkeypatch.setattr(driver, "update_provider_tree", removing_too)
-        fault = Nth(number)
-        monkeypatch.setattr(proxy, "take_fault", fault)
+    for number in range(BREAKS.index(kind) % STRIDE, REQUESTS, STRIDE):
+        driver, name, root, consumer = made_host(world)
+        driver.gone = world.provider(parent=root)
+        proxy.faults.clear()
+        status = int(kind) if kind.isdigit() else 0
+        how = "status" if status else kind
+        fault = proxy.fail("", "", how, status=status, body=CONFLICT, after=number)
         adapter = http_adapter(proxy.url)
         tracker = ResourceTracker(ReportClient(adapter), driver)
         try:
@@ -419,15 +397,15 @@ def test_whichever_request_breaks_the_next_start_completes_the_work(
             assert world.totals(root) in ({"VCPU": 8}, {"VCPU": 8, "VGPU": 4})
             assert (root in used and "VGPU" in used[root]) == ("VGPU" in world.totals(root))
         for _ in range(2):  # the first may meet the conflict with a write whose answer was lost
-            tracker.update_available_resource(None, startup=fault.left > 0)
+            tracker.update_available_resource(None, startup=fault.times > 0)
             if "VGPU" in world.totals(root):
                 tracker.update_node(None, name, startup=True)
         adapter.session.session.close()
         assert world.totals(root) == {"VCPU": 8}
-        assert not world.exists(gone)
+        assert not world.exists(driver.gone)
         (gpu,) = set(world.used(consumer)) - {root}
         assert world.traits(gpu) == {"CUSTOM_GPU"}
-        if fault.left > 0:
-            assert number > 10
+        if fault.times:
+            assert number >= 10
             return
     pytest.fail(f"the flow takes more than {REQUESTS} requests")

@@ -18,11 +18,6 @@ from tests.support.world import new_uuid
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
 
-@pytest.fixture
-def client(recorder: Recorder) -> ReportClient:
-    return ReportClient(recorder)
-
-
 def assert_synchronised(client: ReportClient, tree: ProviderTree, world: World) -> None:
     """The cache and the service show what the tree wants."""
     cached = client.cached_tree

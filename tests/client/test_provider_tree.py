@@ -5,6 +5,7 @@ import pickle
 import threading
 import uuid
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,10 +14,7 @@ from hypothesis import strategies as st
 
 from placement.client.provider_tree import ProviderTree
 from tests.support.processes import ENDS_S
-
-
-def new_uuid() -> str:
-    return str(uuid.uuid4())
+from tests.support.world import new_uuid
 
 
 @pytest.fixture
@@ -224,11 +222,8 @@ def test_methods_are_atomic_between_threads() -> None:
             tree.get_provider_uuids()
             tree.remove(f"{number}-{step}")
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
     assert names(tree, tree.get_provider_uuids()) == ["a"]
 
 

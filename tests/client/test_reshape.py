@@ -11,6 +11,7 @@ from placement.client import exceptions as exc
 from placement.client.provider_tree import ProviderTree
 from placement.client.report import ReportClient
 from tests.client.world import Recorder, World
+from tests.support import bodies
 from tests.support.world import new_uuid
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
@@ -33,11 +34,6 @@ class Host:
     def all(self) -> tuple[str, ...]:
         """Return the UUIDs of the providers."""
         return (self.root, self.one, self.two, self.sharing, self.other)
-
-
-@pytest.fixture
-def client(recorder: Recorder) -> ReportClient:
-    return ReportClient(recorder)
 
 
 def read(client: ReportClient, root: str) -> tuple[ProviderTree, dict[str, Any]]:
@@ -286,13 +282,9 @@ def test_removed_providers_take_part_so_that_nobody_gets_in(
     refused = []
 
     def claim_late() -> None:
-        body = {
-            "allocations": {host.one: {"resources": {"VCPU": 1}}},
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_generation": None,
-        }
-        refused.append(world.call("PUT", f"/allocations/{new_uuid()}", body, expect=(409,)))
+        body = bodies.entry({host.one: {"VCPU": 1}})
+        path = f"/allocations/{new_uuid()}"
+        refused.append(world.call("PUT", path, body, "1.38", expect=(409,)))
 
     recorder.before("delete", host.one, claim_late)
     client.update_from_provider_tree(None, tree, allocations)
@@ -359,18 +351,7 @@ def test_fields_the_driver_does_not_mention_survive_a_reshape(
     client: ReportClient, world: World, host: Host
 ) -> None:
     """A driver that builds its records from scratch leaves units and ratios alone."""
-    tree = ProviderTree()
-    client.get_provider_tree_and_ensure_root(None, host.two)
-    known = client.cached_tree
-    for key in known.get_provider_uuids():
-        data = known.data(key)
-        if data.parent_uuid:
-            tree.new_child(data.name, data.parent_uuid, key)
-        else:
-            tree.new_root(data.name, key)
-        tree.update_inventory(key, data.inventory)
-        tree.update_traits(key, data.traits)
-        tree.update_aggregates(key, data.aggregates)
+    tree = client.get_provider_tree_and_ensure_root(None, host.two)
     tree.update_inventory(host.two, {})
     tree.update_inventory(host.two, {"CUSTOM_A": {"total": 4}})
     client.update_from_provider_tree(None, tree, {})

@@ -71,23 +71,21 @@ class GpuDriver(Driver):
 @pytest.fixture
 def nodes(world: World) -> dict[str, str]:
     """Two nodes with VGPU in use on the root: name to root UUID."""
-    found = {}
-    for _ in range(2):
-        key = new_uuid()
-        name = f"node-{key}"
-        found[name] = world.provider(name, None, {"VCPU": 8, "VGPU": 4}, key=key)
-        world.claim({key: {"VCPU": 1, "VGPU": 2}})
+    found = dict(world.node(VCPU=8, VGPU=4) for _ in range(2))
+    for root in found.values():
+        world.claim({root: {"VCPU": 1, "VGPU": 2}})
     return found
+
+
+@pytest.fixture
+def node(nodes: dict[str, str]) -> tuple[str, str]:
+    """Name and root of the first node."""
+    return next(iter(nodes.items()))
 
 
 @pytest.fixture
 def driver(nodes: dict[str, str]) -> GpuDriver:
     return GpuDriver(nodes)
-
-
-@pytest.fixture
-def client(recorder: Recorder) -> ReportClient:
-    return ReportClient(recorder)
 
 
 @pytest.fixture
@@ -97,11 +95,8 @@ def tracker(client: ReportClient, driver: GpuDriver) -> ResourceTracker:
 
 def is_reshaped(world: World, root: str) -> bool:
     """All VGPU of a node is on its one child."""
-    shown = world.get(f"/resource_providers?in_tree={root}")["resource_providers"]
-    children = [one["uuid"] for one in shown if one["uuid"] != root]
-    return world.totals(root) == {"VCPU": 8} and [world.totals(c) for c in children] == [
-        {"VGPU": 4}
-    ]
+    on_children = [world.totals(child) for child in world.below(root).values()]
+    return (world.totals(root), on_children) == ({"VCPU": 8}, [{"VGPU": 4}])
 
 
 def test_reshaping_happens_at_start_up(
@@ -119,8 +114,7 @@ def test_reshaping_happens_at_start_up(
 
 def test_a_reshape_needed_later_is_logged_and_left(
     tracker: ResourceTracker,
-    world: World,
-    nodes: dict[str, str],
+    node: tuple[str, str],
     recorder: Recorder,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -132,7 +126,7 @@ def test_a_reshape_needed_later_is_logged_and_left(
     ] * 2
     assert "restart the agent" in caplog.text
     with pytest.raises(exc.ReshapeNeeded, match="VGPU"):
-        tracker.update_node(None, next(iter(nodes)))
+        tracker.update_node(None, node[0])
 
 
 def again(tree: ProviderTree, allocations: dict[str, Any] | None) -> None:
@@ -143,30 +137,30 @@ def broken(tree: ProviderTree, allocations: dict[str, Any] | None) -> None:
     raise ZeroDivisionError("driver fault")
 
 
-def test_asking_twice_is_a_failed_reshape(
+@pytest.mark.parametrize(
+    ("fault", "words", "cause"),
+    [
+        (again, "fault of the driver", exc.ReshapeNeeded),
+        (broken, "driver fault", ZeroDivisionError),
+    ],
+)
+def test_a_driver_that_asks_twice_or_breaks_during_a_reshape_stops_the_agent(
     tracker: ResourceTracker,
     driver: GpuDriver,
-    world: World,
     nodes: dict[str, str],
     recorder: Recorder,
+    fault: Fault,
+    words: str,
+    cause: type[Exception],
 ) -> None:
-    """C11 20: twice at start-up."""
+    """C11 20: at start-up."""
     first, second = nodes
-    driver.faults[first, True] = again
-    with pytest.raises(exc.ReshapeFailed, match="fault of the driver") as caught:
+    driver.faults[first, True] = fault
+    with pytest.raises(exc.ReshapeFailed, match=words) as caught:
         tracker.update_available_resource(None, startup=True)
-    assert isinstance(caught.value.__cause__, exc.ReshapeNeeded)
+    assert isinstance(caught.value.__cause__, cause)
     assert recorder.writes() == []
     assert (second, False) not in driver.calls
-
-
-def test_a_driver_that_breaks_during_a_reshape_stops_the_agent(
-    tracker: ResourceTracker, driver: GpuDriver, nodes: dict[str, str], recorder: Recorder
-) -> None:
-    driver.faults[next(iter(nodes)), True] = broken
-    with pytest.raises(exc.ReshapeFailed, match="driver fault"):
-        tracker.update_available_resource(None, startup=True)
-    assert recorder.writes() == []
 
 
 @pytest.mark.parametrize("startup", [False, True])
@@ -174,14 +168,13 @@ def test_a_driver_that_breaks_otherwise_stops_nothing(
     tracker: ResourceTracker,
     driver: GpuDriver,
     world: World,
-    nodes: dict[str, str],
+    node: tuple[str, str],
     startup: bool,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    first, second = nodes
+    (first, root), (fine, new) = node, world.node(VCPU=1)
     driver.faults[first, False] = broken
-    world.set_inventory(new := world.provider(f"fine-{second}"), {"VCPU": 1})
-    driver.nodes = {first: nodes[first], f"fine-{second}": new}
+    driver.nodes = {first: root, fine: new}
     tracker.update_available_resource(None, startup=startup)
     assert world.traits(new) == {"CUSTOM_SEEN"}
     assert "ZeroDivisionError" in caplog.text
@@ -197,25 +190,25 @@ def test_a_failed_update_is_fatal_at_start_up_only(
     tracker: ResourceTracker, driver: GpuDriver, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """C11 21."""
-    names = [f"plain-{new_uuid()}" for _ in range(2)]
-    driver.nodes = {name: world.provider(name) for name in names}
-    driver.faults[names[0], False] = unknown_class
+    driver.nodes = dict([world.node(), world.node()])
+    name, second = next(iter(driver.nodes)), list(driver.nodes.values())[1]
+    driver.faults[name, False] = unknown_class
     tracker.update_available_resource(None)
-    assert world.traits(driver.nodes[names[1]]) == {"CUSTOM_SEEN"}
+    assert world.traits(second) == {"CUSTOM_SEEN"}
     assert "BANANAS" in caplog.text and "the next period tries again" in caplog.text
-    world.set_traits(driver.nodes[names[1]], [])
+    world.set_traits(second, [])
     with pytest.raises(exc.ResourceProviderSyncFailed):
         tracker.update_available_resource(None, startup=True)
-    assert world.traits(driver.nodes[names[1]]) == set()
+    assert world.traits(second) == set()
 
 
 def test_a_failed_reshape_of_the_driver_is_raised_in_a_period_too(
-    tracker: ResourceTracker, driver: GpuDriver, nodes: dict[str, str]
+    tracker: ResourceTracker, driver: GpuDriver, node: tuple[str, str]
 ) -> None:
     def cannot(tree: ProviderTree, allocations: dict[str, Any] | None) -> None:
         raise exc.ReshapeFailed("no")
 
-    driver.faults[next(iter(nodes)), False] = cannot
+    driver.faults[node[0], False] = cannot
     with pytest.raises(exc.ReshapeFailed):
         tracker.update_available_resource(None)
 
@@ -226,7 +219,7 @@ def test_claims_of_what_stays_are_followed(
     driver: GpuDriver,
     recorder: Recorder,
     world: World,
-    nodes: dict[str, str],
+    node: tuple[str, str],
     drops: str | None,
     claims: int,
 ) -> None:
@@ -235,7 +228,7 @@ def test_claims_of_what_stays_are_followed(
     To a service that knows the tag of the inventories that is no conflict. To another one the reshape is
     sent again.
     """
-    name, root = next(iter(nodes.items()))
+    name, root = node
     recorder.drops = drops
     recorder.before("post", "/reshaper", lambda: world.claim({root: {"VCPU": 1}}), times=claims)
     tracker.update_node(None, name, startup=True)
@@ -249,69 +242,26 @@ def test_claims_of_what_stays_are_followed(
     assert sent == [409] * (claims if drops else 0) + [204]
 
 
-def test_claims_of_what_moves_start_over(
-    tracker: ResourceTracker,
-    driver: GpuDriver,
-    recorder: Recorder,
-    world: World,
-    nodes: dict[str, str],
-) -> None:
-    """The driver has to move them too; only who is new is read again."""
-    name, root = next(iter(nodes.items()))
-    late = []
-    recorder.before(
-        "post", "/reshaper", lambda: late.append(world.claim({root: {"VGPU": 1}})), times=2
-    )
-    tracker.update_node(None, name, startup=True)
-    assert is_reshaped(world, root)
-    assert 2 <= driver.calls.count((name, True)) <= 3
-    assert all(root not in world.used(consumer) for consumer in late)
-    reads = [url for _, url in recorder.requests if url.startswith("/allocations/")]
-    # Two where the tree tells the first one.
-    assert len(reads) == len(set(reads))
-    assert len(reads) in (2, 3)
-
-
 def test_an_inventory_that_changed_meanwhile_is_not_overwritten(
     tracker: ResourceTracker,
     driver: GpuDriver,
     recorder: Recorder,
     world: World,
-    nodes: dict[str, str],
+    node: tuple[str, str],
 ) -> None:
     """Its generation is not followed: the driver sees what somebody else wrote."""
-    name, root = next(iter(nodes.items()))
+    name, root = node
     recorder.before("post", "/reshaper", lambda: world.set_inventory(root, {"VCPU": 16, "VGPU": 4}))
     tracker.update_node(None, name, startup=True)
     assert world.totals(root) == {"VCPU": 16}
     assert driver.calls.count((name, True)) == 2
 
 
-def test_endless_conflicts_end(
-    client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World, nodes: dict[str, str]
-) -> None:
-    name, root = next(iter(nodes.items()))
-    consumer = world.claim({root: {"VGPU": 1}})
-    generations = iter(range(1, 99))
-    recorder.before(
-        "post",
-        "/reshaper",
-        lambda: world.claim({root: {"VGPU": 1}}, consumer, next(generations)),
-        times=EACH,
-    )
-    impatient = ResourceTracker(client, driver, reshape_timeout_s=0)
-    with pytest.raises(exc.ReshapeFailed, match="4 attempts") as caught:
-        impatient.update_node(None, name, startup=True)
-    assert isinstance(caught.value.__cause__, exc.ReshapeConflict)
-    assert driver.calls.count((name, True)) == 4
-    assert world.totals(root) == {"VCPU": 8, "VGPU": 4}
-
-
 def test_endless_conflicts_on_one_provider_are_raised_as_they_are(
     client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World
 ) -> None:
-    name = f"plain-{new_uuid()}"
-    driver.nodes = {name: (root := world.provider(name))}
+    name, root = world.node()
+    driver.nodes = {name: root}
     traits = iter(f"CUSTOM_{n}" for n in range(99))
     recorder.before(
         "put", f"{root}/traits", lambda: world.set_traits(root, [next(traits)]), times=EACH
@@ -319,16 +269,6 @@ def test_endless_conflicts_on_one_provider_are_raised_as_they_are(
     with pytest.raises(exc.ResourceProviderUpdateConflict):
         ResourceTracker(client, driver, max_attempts=2).update_node(None, name)
     assert driver.calls == [(name, False)] * 2
-
-
-def test_a_consumer_that_comes_at_the_last_moment_is_moved_too(
-    tracker: ResourceTracker, recorder: Recorder, world: World, nodes: dict[str, str]
-) -> None:
-    name, root = next(iter(nodes.items()))
-    late = new_uuid()
-    recorder.before("post", "/reshaper", lambda: world.claim({root: {"VGPU": 1}}, late))
-    tracker.update_node(None, name, startup=True)
-    assert root not in world.used(late)
 
 
 @pytest.mark.parametrize("startup", [True, False])
@@ -402,17 +342,21 @@ def test_offline(
 def test_offline_ordinary_changes_are_not_written(
     client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World
 ) -> None:
-    name = f"plain-{new_uuid()}"
-    driver.nodes = {name: (root := world.provider(name))}
+    name, root = world.node()
+    driver.nodes = {name: root}
     assert migrate_compute_inventory(None, client, driver) == {name: "unchanged"}
     assert recorder.writes() == []
     assert world.traits(root) == set()
 
 
 def test_offline_conflicts_start_over_and_finish(
-    client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World, nodes: dict[str, str]
+    client: ReportClient,
+    driver: GpuDriver,
+    recorder: Recorder,
+    world: World,
+    node: tuple[str, str],
 ) -> None:
-    name, root = next(iter(nodes.items()))
+    name, root = node
     recorder.before("post", "/reshaper", lambda: world.claim({root: {"VCPU": 1}}))
     recorder.before("put", f"{root}/traits", lambda: world.set_traits(root, ["CUSTOM_OTHER"]))
     assert migrate_compute_inventory(None, client, driver, [name]) == {name: "reshaped"}
@@ -501,10 +445,10 @@ def test_a_database_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
 
 
 def test_a_failed_node_is_one_line_too(
-    command: Command, driver: GpuDriver, world: World, nodes: dict[str, str]
+    command: Command, driver: GpuDriver, node: tuple[str, str]
 ) -> None:
     """The texts of the service are several lines."""
-    name = next(iter(nodes))
+    name, _ = node
     driver.faults[name, True] = lambda tree, allocations: allocations.clear()
     status, said = command("--node", name)
     assert (status, len(said.out.splitlines())) == (1, 1)

@@ -5,7 +5,7 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from placement.client.migrate import migrate_compute_inventory
 from placement.client.report import ReportClient
 from placement.client.tree_diff import printable
 from placement.client.tree_file import parse
+from placement.client.tree_plan import apply_file
 from placement.cmd import tree as command
 from placement.direct import PlacementDirect
 from tests.client.conftest import http_adapter, make_conf, serving
-from tests.client.world import World
+from tests.client.world import Recorder, World
 from tests.support.commands import Forked
 from tests.support.processes import ENDS_S
 from tests.support.world import new_uuid
@@ -49,11 +50,9 @@ def how(request: pytest.FixtureRequest, conf: cfg.ConfigOpts) -> list[str]:
 
 
 @pytest.fixture
-def world(url: str) -> Iterator[World]:
+def world(http: adapter.Adapter) -> World:
     """Somebody else who reads and writes, over HTTP in any case."""
-    world = World(http_adapter(url))
-    yield world
-    world.adapter.session.session.close()
+    return World(http)
 
 
 @pytest.fixture
@@ -76,23 +75,25 @@ def host(world: World) -> Host:
     """A host with VGPU in use on the root, and a child: name, root, child, consumer."""
     root = new_uuid()
     name = f"host {root}"
-    world.provider(
-        name,
-        None,
-        {"VCPU": {"total": 8, "allocation_ratio": 1.5}, "VGPU": 4},
-        ["CUSTOM_A", "HW_CPU_X86_AVX"],
-        [new_uuid()],
-        key=root,
-    )
+    stock = {"VCPU": {"total": 8, "allocation_ratio": 1.5}, "VGPU": 4}
+    traits = ["CUSTOM_A", "HW_CPU_X86_AVX"]
+    world.provider(name, None, stock, traits, [new_uuid()], key=root)
     child = world.provider(f"{name}_0", root, {"CUSTOM_X": 3})
     return name, root, child, world.claim({root: {"VCPU": 1, "VGPU": 2}})
 
 
-def moved(name: str, extra: str = "") -> str:
+HEAD = "placement_tree: 1\nproviders:\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a test writes its file."""
+    return tmp_path / "tree.yaml"
+
+
+def moved(name: str) -> str:
     """A file that gives the VGPU of the host to a new child."""
-    return f"""placement_tree: 1
-providers:
-  - name: {name}
+    return f"""{HEAD}  - name: {name}
     inventories:
       VCPU: {{total: 9}}
     children:
@@ -102,14 +103,12 @@ providers:
         traits: [CUSTOM_GPU]
         takes_over:
           - {{from: {name}, class: VGPU}}
-{extra}"""
+"""
 
 
-def test_an_export_applied_changes_nothing(
-    run: Run, host: Host, world: World, tmp_path: Path
-) -> None:
+def test_an_export_applied_changes_nothing(run: Run, host: Host, world: World, path: Path) -> None:
     name, root, child, _ = host
-    before, path = world.state(root, child), tmp_path / "out.yaml"
+    before = world.state(root, child)
     assert run("export", name, "-o", path) == (0, "", "")
     assert run("export", child)[1] == path.read_text()
     assert run("diff", path) == (0, "Nothing to change.\n", "")
@@ -145,10 +144,9 @@ def test_everything_exported_and_applied_changes_nothing(
 
 
 def test_a_reshape_from_a_file(
-    how: list[str], run: Run, host: Host, world: World, url: str, tmp_path: Path
+    how: list[str], run: Run, host: Host, world: World, path: Path
 ) -> None:
     name, root, child, consumer = host
-    path = tmp_path / "tree.yaml"
     path.write_text(moved(name))
     before = world.state(root, child)
 
@@ -170,11 +168,10 @@ def test_a_reshape_from_a_file(
         status, _, err = run("apply", path, "--allow-reshape")
         assert status == 1 and "403" in err
         assert world.state(root, child) == before
-        assert len(world.get(f"/resource_providers?in_tree={root}")["resource_providers"]) == 2
+        assert world.below(root).keys() == {f"{name}_0"}
         return
     assert run("apply", path, "--allow-reshape")[0] == 0
-    shown = world.get(f"/resource_providers?in_tree={root}")["resource_providers"]
-    (gpu,) = [one["uuid"] for one in shown if one["name"] == f"{name}_gpu"]
+    gpu = world.below(root)[f"{name}_gpu"]
     assert world.used(consumer) == {root: {"VCPU": 1}, gpu: {"VGPU": 2}}
     assert world.totals(root) == {"VCPU": 9}
     shown = world.get(f"/resource_providers/{root}/inventories")["inventories"]
@@ -187,10 +184,10 @@ def test_a_reshape_from_a_file(
     assert world.state(root, child, gpu) == after
 
 
-def test_a_new_tree_is_created(run: Run, world: World, tmp_path: Path) -> None:
-    name, path = f"new {new_uuid()}", tmp_path / "tree.yaml"
+def test_a_new_tree_is_created(run: Run, world: World, path: Path) -> None:
+    name = f"new {new_uuid()}"
     path.write_text(
-        f"placement_tree: 1\nproviders:\n  - name: {name}\n    inventories: {{VCPU: {{total: 2}}}}\n"
+        f"{HEAD}  - name: {name}\n    inventories: {{VCPU: {{total: 2}}}}\n"
         f"  - name: {name} below\n    parent: {name}\n    traits: [CUSTOM_Z]\n"
     )
     status, out, _ = run("apply", path)
@@ -202,11 +199,10 @@ def test_a_new_tree_is_created(run: Run, world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["class", "provider", "no room"])
 def test_inventory_in_use_is_not_destroyed(
-    run: Run, host: Host, world: World, tmp_path: Path, what: str
+    run: Run, host: Host, world: World, path: Path, what: str
 ) -> None:
     name, root, child, consumer = host
-    path = tmp_path / "tree.yaml"
-    text = f"placement_tree: 1\nproviders:\n  - name: {name}\n    inventories: {{VCPU: {{total: 8}}}}\n"
+    text = f"{HEAD}  - name: {name}\n    inventories: {{VCPU: {{total: 8}}}}\n"
     if what == "provider":
         world.claim({child: {"CUSTOM_X": 1}})
         text = f"placement_tree: 1\nunlisted: remove\nproviders:\n  - name: {name}\n"
@@ -224,10 +220,9 @@ def test_inventory_in_use_is_not_destroyed(
 
 
 def test_what_is_unlisted_is_removed_if_the_file_says_so(
-    run: Run, host: Host, world: World, tmp_path: Path
+    run: Run, host: Host, world: World, path: Path
 ) -> None:
     name, root, child, _ = host
-    path = tmp_path / "tree.yaml"
     path.write_text(f"placement_tree: 1\nunlisted: remove\nproviders:\n  - name: {name}\n")
     assert f"- provider {name}_0 ({child}) under {name}" in run("diff", path)[1]
     assert run("apply", path)[0] == 0
@@ -235,9 +230,9 @@ def test_what_is_unlisted_is_removed_if_the_file_says_so(
 
 
 BAD = {
-    "unknown class": ("    inventories: {BANANAS: {total: 1}}\n", 4, "no such resource class"),
+    "unknown class": ("    inventories: {{BANANAS: {{total: 1}}}}\n", 4, "no such resource class"),
     "unknown trait": ("    traits:\n      - HW_BANANAS\n", 5, "no such trait: HW_BANANAS"),
-    "capacity": ("    inventories:\n      VCPU: {total: 1, reserved: 2}\n", 5, "more than total"),
+    "capacity": ("    inventories:\n      VCPU: {{total: 1, reserved: 2}}\n", 5, "more than total"),
     "rename": ("    uuid: {root}\n", 3, "renaming is not supported"),
     "other uuid": ("    uuid: 11111111-1111-4111-8111-111111111111\n", 3, "belongs to provider"),
     "re-parenting": ("  - name: {child}\n", 4, "is not a root in the service"),
@@ -256,16 +251,14 @@ BAD = {
 
 @pytest.mark.parametrize("fault", BAD)
 def test_bad_files_are_refused_with_the_line(
-    run: Run, host: Host, world: World, tmp_path: Path, fault: str
+    run: Run, host: Host, world: World, path: Path, fault: str
 ) -> None:
     name, root, child, _ = host
     other = world.get(f"/resource_providers/{world.provider()}")["name"]
     text, line, words = BAD[fault]
-    if "{{" in text or fault not in ("unknown class", "capacity"):
-        text = text.format(name=name, root=root, child=f"{name}_0", other=other)
-    path = tmp_path / "tree.yaml"
+    text = text.format(name=name, root=root, child=f"{name}_0", other=other)
     shown = f"x{name}" if fault == "rename" else name
-    path.write_text(f"placement_tree: 1\nproviders:\n  - name: {shown}\n{text}")
+    path.write_text(f"{HEAD}  - name: {shown}\n{text}")
     before = world.state(root, child)
     for verb in ("diff", "apply"):
         status, out, err = run(verb, path)
@@ -275,13 +268,12 @@ def test_bad_files_are_refused_with_the_line(
 
 
 def test_inventories_of_several_providers_change_together_or_not(
-    run: Run, how: list[str], host: Host, world: World, tmp_path: Path
+    run: Run, how: list[str], host: Host, world: World, path: Path
 ) -> None:
     """All or nothing: the second writer comes between, and the whole starts over."""
     name, root, child, _ = host
-    path = tmp_path / "tree.yaml"
     path.write_text(
-        f"placement_tree: 1\nproviders:\n  - name: {name}\n"
+        f"{HEAD}  - name: {name}\n"
         "    inventories: {VCPU: {total: 10}, VGPU: {total: 5}}\n    children:\n"
         f"      - name: {name}_0\n        inventories: {{CUSTOM_X: {{total: 7}}}}\n"
     )
@@ -329,9 +321,8 @@ def test_a_refusal_says_what_to_look_at(
     assert advice in capsys.readouterr().err
 
 
-def test_a_service_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "tree.yaml"
-    path.write_text("placement_tree: 1\nproviders:\n  - name: a\n")
+def test_a_service_that_is_not_there(capsys: pytest.CaptureFixture[str], path: Path) -> None:
+    path.write_text(f"{HEAD}  - name: a\n")
     how = ["--os-auth-type", "none", "--os-endpoint", "http://127.0.0.1:1"]
     assert command.main([*how, "apply", str(path)]) == 2
     assert "run the command again" in capsys.readouterr().err
@@ -370,11 +361,8 @@ def test_a_file_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -
     assert run("apply", "-")[:2] == (0, "Nothing to change.\n")
 
 
-def test_colour_on_a_terminal_only(
-    run: Run, host: Host, tmp_path: Path, conf: cfg.ConfigOpts
-) -> None:
+def test_colour_on_a_terminal_only(run: Run, host: Host, path: Path, conf: cfg.ConfigOpts) -> None:
     name, *_ = host
-    path = tmp_path / "tree.yaml"
     path.write_text(moved(name))
     assert "\x1b[" not in run("diff", path)[1]
     assert "\x1b[32m+ provider" in run("diff", path, "--color", "always")[1]
@@ -419,18 +407,12 @@ def test_names_cannot_steer_the_terminal() -> None:
 
 
 def test_a_second_writer_makes_apply_start_over(
-    connection: adapter.Adapter, tmp_path: Path
+    client: ReportClient, recorder: Recorder, world: World
 ) -> None:
-    from placement.client.tree_plan import apply_file
-    from tests.client.world import Recorder
-
-    world, recorder = World(connection), Recorder(connection)
-    root = new_uuid()
-    world.provider(f"h-{root}", None, {"VCPU": 8, "VGPU": 4}, key=root)
+    name, root = world.node(VCPU=8, VGPU=4)
     late = new_uuid()
     recorder.before("post", "/reshaper", lambda: world.claim({root: {"VGPU": 1}}, late))
-    file = parse(moved(f"h-{root}"), "tree.yaml")
-    plan = apply_file(ReportClient(recorder), None, file, allow_reshape=True)
+    plan = apply_file(client, None, parse(moved(name), "tree.yaml"), allow_reshape=True)
     assert [move.consumer_uuid for move in plan.moves] == [late]
     assert root not in world.used(late)
 

@@ -1,11 +1,9 @@
 """A tree is read in one request where the service shows whole trees (specification 05 section C4)."""
 
-from collections.abc import Iterator
-
 import pytest
+from keystoneauth1 import adapter
 
 from placement.client.report import ReportClient
-from tests.client.conftest import http_adapter
 from tests.client.world import Recorder, World
 from tests.support.world import new_uuid
 
@@ -13,11 +11,9 @@ PROVIDERS = 20
 
 
 @pytest.fixture
-def recorder(url: str) -> Iterator[Recorder]:
+def connection(http: adapter.Adapter) -> adapter.Adapter:
     """An adapter of the service that shows whole trees."""
-    adapter = http_adapter(url)
-    yield Recorder(adapter)
-    adapter.session.session.close()
+    return http
 
 
 def tree_of(world: World) -> str:
@@ -28,18 +24,11 @@ def tree_of(world: World) -> str:
     return root
 
 
-@pytest.fixture
-def now() -> list[float]:
-    """The time of the client, which a test moves."""
-    return [0.0]
-
-
 def test_a_refresh_is_one_request_and_nothing_if_nothing_changed(
-    recorder: Recorder, now: list[float]
+    recorder: Recorder, world: World
 ) -> None:
     """20 providers: 1 request instead of 61; what changed is noticed."""
-    world = World(recorder.adapter)
-    root = tree_of(world)
+    root, now = tree_of(world), [0.0]
     client = ReportClient(recorder, association_refresh=10, clock=lambda: now[0])
     client.get_provider_tree_and_ensure_root(None, root)
     recorder.clear()
@@ -58,11 +47,12 @@ def test_a_refresh_is_one_request_and_nothing_if_nothing_changed(
     assert len(after.get_provider_uuids()) == PROVIDERS
 
 
-def test_elsewhere_it_is_read_in_parts(recorder: Recorder) -> None:
+def test_elsewhere_it_is_read_in_parts(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     """A service that lacks the request is asked once whether it has it."""
-    root = tree_of(World(recorder.adapter))
+    root = tree_of(world)
     recorder.hides = "/-/"
-    client = ReportClient(recorder)
     client.get_provider_tree_and_ensure_root(None, root)
     client.clear_provider_cache()
     recorder.clear()
@@ -71,13 +61,13 @@ def test_elsewhere_it_is_read_in_parts(recorder: Recorder) -> None:
     assert len(tree.get_provider_uuids()) == PROVIDERS
 
 
-def test_consumers_come_with_the_tree(recorder: Recorder) -> None:
+def test_consumers_come_with_the_tree(
+    client: ReportClient, recorder: Recorder, world: World
+) -> None:
     """Only who has allocations elsewhere, too, is asked for."""
-    world = World(recorder.adapter)
     root, other = tree_of(world), world.provider(None, None, {"VCPU": 4})
     here = world.claim({root: {"VCPU": 1}})
     both = world.claim({root: {"VCPU": 1}, other: {"VCPU": 2}})
-    client = ReportClient(recorder)
     client.get_provider_tree_and_ensure_root(None, root)
     recorder.clear()
     found = client.get_allocations_for_provider_tree(None, root)
@@ -100,10 +90,9 @@ def test_consumers_come_with_the_tree(recorder: Recorder) -> None:
     }
 
 
-def test_an_unknown_tree_is_none(recorder: Recorder) -> None:
+def test_an_unknown_tree_is_none(client: ReportClient, world: World) -> None:
     """Before and after it is known that the service shows whole trees."""
-    client = ReportClient(recorder)
     assert client.get_provider_trees(None, [new_uuid()]).get_provider_uuids() == []
-    root = tree_of(World(recorder.adapter))
+    root = tree_of(world)
     client.get_provider_tree_and_ensure_root(None, root)
     assert client.get_provider_trees(None, [new_uuid()]).get_provider_uuids() == []

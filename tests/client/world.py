@@ -25,6 +25,16 @@ class World(world.World):
         response = getattr(self.adapter, method.lower())(path, microversion=version, **arguments)
         return Answer(response.status_code, response.text, response.headers)
 
+    def node(self, **totals: int) -> tuple[str, str]:
+        """Make a root with these totals by class; return its name and UUID."""
+        root = self.host(**totals)
+        return f"provider-{root}", root
+
+    def below(self, root: str) -> dict[str, str]:
+        """Return who is in the tree below the root: name to UUID."""
+        shown = self.get(f"/resource_providers?in_tree={root}")["resource_providers"]
+        return {one["name"]: one["uuid"] for one in shown if one["uuid"] != root}
+
 
 EACH = math.inf
 """Before each such request."""

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -79,3 +81,17 @@ class Visitor:
         """Nothing sticks out of the window."""
         script = "document.documentElement.scrollWidth <= window.innerWidth"
         return bool(self.page.evaluate(script))
+
+
+@contextmanager
+def visiting(browser: Browser, url: str, **options: Any) -> Iterator[Visitor]:
+    """Yield a visitor with a browser of its own, as a desktop in daylight unless ``options`` say otherwise.
+
+    The page makes no mistake while it is used.
+    """
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
+    context.set_default_timeout(ANSWER_MS)
+    made = Visitor(context.new_page(), url)
+    yield made
+    context.close()
+    assert made.mistakes == []

@@ -14,7 +14,6 @@ import contextlib
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,12 @@ import pymysql
 from tests.support.network import HERE, Machine
 from tests.support.processes import (
     Process,
+    Startable,
     as_user,
     free_ports,
     lacking,
     public_folder,
+    ran,
     require_program,
     wait_until,
 )
@@ -73,8 +74,29 @@ def _give(path: Path) -> None:
         shutil.chown(path, "mysql", "mysql")
 
 
-class Node:
-    """One mariadbd of the cluster: its machine, folder, ports and process."""
+def install_mariadb(user: str | None, folder: Path, *options: str) -> None:
+    """Make an empty data directory whose root account has no password, in ``folder``."""
+    ran(
+        [
+            *as_user(user),
+            require_program("mariadb-install-db"),
+            "--no-defaults",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+            f"--datadir={folder}/data",
+            f"--tmpdir={folder}",
+            *options,
+        ],
+        check=True,
+        cwd=folder,
+    )
+
+
+class Node(Startable):
+    """One mariadbd of the cluster: its machine, folder, ports and process.
+
+    The others evict it some seconds after it was frozen. Thawed, it finds that out and joins again by itself.
+    """
 
     def __init__(self, name: str, folder: Path, provider: str, machine: Machine = HERE) -> None:
         self.machine = machine
@@ -84,7 +106,6 @@ class Node:
         self.provider = provider
         self.port, self.group_port, self.catch_up_port, self.copy_port = free_ports(4)
         self.others: list[Node] = []
-        self.process: Process | None = None
         folder.mkdir()
         _give(folder)
 
@@ -126,49 +147,23 @@ class Node:
         """Make an empty data directory whose root account has no password."""
         everywhere = self.folder / "everywhere.sql"
         everywhere.write_text(EVERYWHERE)
-        subprocess.run(
-            [
-                *as_user(_user()),
-                require_program("mariadb-install-db"),
-                "--no-defaults",
-                "--auth-root-authentication-method=normal",
-                "--skip-test-db",
-                f"--extra-file={everywhere}",
-                "--innodb-log-file-size=16M",
-                f"--datadir={self.data}",
-                f"--tmpdir={self.folder}",
-            ],
-            check=True,
-            capture_output=True,
-            cwd=self.folder,
-        )
+        options = [f"--extra-file={everywhere}", "--innodb-log-file-size=16M"]
+        install_mariadb(_user(), self.folder, *options)
 
     def start(self, *arguments: str) -> None:
         """Start the server; return at once. A missing data directory is filled by another node."""
         if not self.data.exists():
             self.data.mkdir(mode=0o700)
             _give(self.data)
+        command = [*self._arguments(), *arguments]
         self.process = Process(
-            self.name,
-            [*self._arguments(), *arguments],
-            folder=self.folder,
-            user=_user(),
-            machine=self.machine,
+            self.name, command, folder=self.folder, user=_user(), machine=self.machine
         )
 
     def _recovered_position(self) -> str:
         """Return ``cluster:sequence number`` of the last transaction in the data directory."""
-        done = subprocess.run(
-            [
-                *as_user(_user()),
-                *self._arguments(),
-                "--wsrep-recover",
-                f"--log-error={self.folder}/recover.log",
-            ],
-            check=False,
-            capture_output=True,
-            cwd=self.folder,
-        )
+        recover = ("--wsrep-recover", f"--log-error={self.folder}/recover.log")
+        done = ran([*as_user(_user()), *self._arguments(), *recover], cwd=self.folder)
         log = (self.folder / "recover.log").read_text(errors="replace")
         found = re.findall(r"Recovered position: (\S+)", log)
         if not found:
@@ -202,23 +197,7 @@ class Node:
 
     def wait_ready(self, timeout_s: float = JOIN_S) -> None:
         """Wait until the node is synced and answers queries."""
-        assert self.process is not None
-        self.process.wait_until("synced", self.is_ready, timeout_s)
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        assert self.process is not None
-        self.process.kill()
-
-    def freeze(self) -> None:
-        """SIGSTOP; the others evict it after some seconds."""
-        assert self.process is not None
-        self.process.freeze()
-
-    def thaw(self) -> None:
-        """SIGCONT; the node finds that it was evicted and joins again by itself."""
-        assert self.process is not None
-        self.process.thaw()
+        self.running.wait_until("synced", self.is_ready, timeout_s)
 
     def cut_off(self) -> None:
         """Drop every packet between this node and the others; clients still reach it."""
@@ -240,20 +219,14 @@ class Node:
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement on this node by itself; return its rows."""
-        with (
-            contextlib.closing(
-                pymysql.connect(
-                    host=self.machine.address,
-                    port=self.port,
-                    user="root",
-                    autocommit=True,
-                    connect_timeout=5,
-                    read_timeout=20,
-                    write_timeout=20,
-                )
-            ) as connection,
-            connection.cursor() as cursor,
-        ):
+        connection = pymysql.connect(
+            host=self.machine.address,
+            port=self.port,
+            user="root",
+            autocommit=True,
+            **{"connect_timeout": 5, "read_timeout": 20, "write_timeout": 20},
+        )
+        with contextlib.closing(connection), connection.cursor() as cursor:
             cursor.execute(statement)
             return list(cursor.fetchall())
 
@@ -267,10 +240,8 @@ class Node:
 
     def is_ready(self) -> bool:
         """Say whether the node is a synced member of the primary component."""
-        return (
-            self.status("wsrep_ready") == "ON"
-            and self.status("wsrep_local_state_comment") == "Synced"
-        )
+        state = self.status("wsrep_ready"), self.status("wsrep_local_state_comment")
+        return state == ("ON", "Synced")
 
     def size(self) -> int:
         """Return how many nodes this one sees, itself included."""
@@ -319,8 +290,7 @@ class Cluster:
     def stop(self) -> None:
         """End every node; what they hold is thrown away, so nobody waits for a tidy end."""
         for node in self.nodes:
-            if node.process is not None:
-                node.process.kill()
+            node.kill()
 
 
 def require_galera() -> str:

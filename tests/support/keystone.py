@@ -18,6 +18,7 @@ from tests.support.processes import ENDS_S, Process, answers, free_port, lacking
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "not-a-secret"
+INTERFACES = ("public", "internal", "admin")
 
 CONFIGURATION = """\
 [database]
@@ -146,22 +147,15 @@ class Keystone:
         """Enter a service and its endpoint, on every interface, into the catalogue."""
         body = {"service": {"type": type, "name": type}}
         service = self.call("POST", "/services", body)["service"]["id"]
-        for interface in ("public", "internal", "admin"):
-            entry = {
-                "service_id": service,
-                "interface": interface,
-                "url": url,
-                "region_id": "RegionOne",
-            }
+        for interface in INTERFACES:
+            entry = {"service_id": service, "interface": interface, "url": url}
+            entry["region_id"] = "RegionOne"
             self.call("POST", "/endpoints", {"endpoint": entry})
 
 
 def _manage(programs: Path, folder: Path, *words: str) -> None:
-    done = ran(
-        [programs / "keystone-manage", "--config-file", folder / "keystone.conf", *words],
-        cwd=folder,
-    )
-    assert done.returncode == 0, f"keystone-manage {words[0]}: {done.stdout}{done.stderr}"
+    command = [programs / "keystone-manage", "--config-file", folder / "keystone.conf", *words]
+    ran(command, check=True, cwd=folder)
 
 
 def _bootstrap(programs: Path, folder: Path, url: str) -> None:
@@ -169,21 +163,10 @@ def _bootstrap(programs: Path, folder: Path, url: str) -> None:
     own = ("--keystone-user", str(os.geteuid()), "--keystone-group", str(os.getegid()))
     _manage(programs, folder, "db_sync")
     _manage(programs, folder, "fernet_setup", *own)
-    _manage(
-        programs,
-        folder,
-        "bootstrap",
-        "--bootstrap-password",
-        PASSWORD,
-        "--bootstrap-public-url",
-        url,
-        "--bootstrap-internal-url",
-        url,
-        "--bootstrap-admin-url",
-        url,
-        "--bootstrap-region-id",
-        "RegionOne",
-    )
+    settings = {"password": PASSWORD, "region-id": "RegionOne"}
+    settings |= {f"{interface}-url": url for interface in INTERFACES}
+    words = (f"--bootstrap-{name}={value}" for name, value in settings.items())
+    _manage(programs, folder, "bootstrap", *words)
 
 
 def _configure(folder: Path, keys: Path, lifetime_s: int) -> None:

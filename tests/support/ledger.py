@@ -184,29 +184,19 @@ class Ledger:
 
     def _stored(self, db: Database) -> dict[str, tuple[int, dict[str, dict[str, int]]]]:
         """Return generation and sets of each consumer that holds something on our hosts."""
-        rows, providers, classes = (
-            models.allocations,
-            models.resource_providers,
-            models.resource_classes,
-        )
-        consumers = models.consumers
+        rows, consumers = models.allocations, models.consumers
+        providers, classes = models.resource_providers, models.resource_classes
+        held = (providers.c.uuid, classes.c.name, rows.c.used)
         query = (
-            select(
-                rows.c.consumer_id,
-                consumers.c.generation,
-                providers.c.uuid,
-                classes.c.name,
-                rows.c.used,
-            )
+            select(rows.c.consumer_id, consumers.c.generation, *held)
             .join(providers, providers.c.id == rows.c.resource_provider_id)
             .join(classes, classes.c.id == rows.c.resource_class_id)
             .join(consumers, consumers.c.uuid == rows.c.consumer_id)
             .where(providers.c.uuid.in_(self.hosts))
         )
         found: dict[str, tuple[int, dict[str, dict[str, int]]]] = {}
-        for uuid, generation, host, name, used in db.read(
-            lambda c: c.connection.execute(query).all()
-        ):
+        stored = db.read(lambda c: c.connection.execute(query).all())
+        for uuid, generation, host, name, used in stored:
             found.setdefault(uuid, (generation, {}))[1].setdefault(host, {})[name] = used
         return found
 

@@ -249,3 +249,28 @@ class Process:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+class Startable:
+    """What is started, frozen, killed and started again: one process at the most at a time."""
+
+    process: Process | None = None
+
+    @property
+    def running(self) -> Process:
+        """The process, which must have been started."""
+        assert self.process is not None
+        return self.process
+
+    def kill(self) -> None:
+        """SIGKILL, if it was started."""
+        if self.process is not None:
+            self.process.kill()
+
+    def freeze(self) -> None:
+        """SIGSTOP: its kernel goes on to take connections."""
+        self.running.freeze()
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self.running.thaw()
