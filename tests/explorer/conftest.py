@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.explorer.stage import Stage, fill, open_stage
-from tests.support.browser import ANSWER_MS, Visitor
+from tests.support.browser import Visitor, visiting
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,10 +32,5 @@ def stage(filled: Stage) -> Iterator[Stage]:
 
 @pytest.fixture
 def visitor(browser: Browser, stage: Stage) -> Iterator[Visitor]:
-    """A desktop in daylight; the page makes no mistake while it is used."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(ANSWER_MS)
-    made = Visitor(context.new_page(), stage.url)
-    yield made
-    context.close()
-    assert made.mistakes == []
+    with visiting(browser, stage.url) as made:
+        yield made

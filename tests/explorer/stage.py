@@ -14,6 +14,8 @@ from tests.support.world import World
 
 NAMESPACE = uuid.UUID("0d3a3f3e-8a55-4f0a-8d5e-6f2f0a1b7c11")
 RACK = str(uuid.uuid5(NAMESPACE, "rack"))
+PULSE_MS = 10_500
+"""After it the page has looked for what is new."""
 MARKUP = "<img src=x onerror=\"document.title='injected'\">"
 MESSAGES = {401: b"Unauthorized", 503: b"Service Unavailable"}
 

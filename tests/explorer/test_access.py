@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.explorer.stage import Stage, key
-from tests.support.browser import ANSWER_MS, Visitor
+from tests.support.browser import Visitor, visiting
 from tests.support.processes import lacking
 
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
@@ -27,26 +27,26 @@ PLACES = {
 }
 
 
-@pytest.fixture(params=[(360, "light"), (1600, "dark"), (360, "dark"), (1600, "light")], ids=str)
+@pytest.fixture(params=[360, 1600])
 def anybody(browser: Browser, stage: Stage, request: pytest.FixtureRequest) -> Iterator[Visitor]:
-    width, scheme = request.param
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    context.set_default_timeout(ANSWER_MS)
-    visitor = Visitor(context.new_page(), stage.url)
-    yield visitor
-    context.close()
-    assert visitor.mistakes == []
+    with visiting(browser, stage.url, viewport={"width": request.param, "height": 800}) as made:
+        yield made
 
 
 def violations(visitor: Visitor) -> list[str]:
-    """Return what axe-core has against the page as it is."""
+    """Return what axe-core has against the page as it is, and against its colours in the dark."""
     if not AXE.exists():
         lacking("the packages of tests/explorer/package.json")
-    visitor.page.evaluate(AXE.read_text())
-    found: dict[str, Any] = visitor.page.evaluate("axe.run()")
+    page = visitor.page
+    page.evaluate(AXE.read_text())
+    found: list[Any] = page.evaluate("axe.run()")["violations"]
+    page.emulate_media(color_scheme="dark")
+    expect(page.locator("html")).to_have_attribute("data-scheme", "dark")
+    found += page.evaluate("axe.run({ runOnly: ['color-contrast'] })")["violations"]
+    page.emulate_media(color_scheme="light")
     return [
         f"{it['id']}: {node['target']} {node['failureSummary']}"
-        for it in found["violations"]
+        for it in found
         for node in it["nodes"]
     ]
 

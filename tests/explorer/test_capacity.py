@@ -9,7 +9,7 @@ from sqlalchemy import insert
 from placement.db import models
 from tests.explorer.stage import Stage, fill, key, open_stage
 from tests.explorer.test_access import violations
-from tests.support.browser import Visitor
+from tests.support.browser import Visitor, visiting
 
 
 def test_number_that_fits_with_places_and_what_stops_the_next(
@@ -80,20 +80,19 @@ def test_drain_says_which_counts_were_cut(browser: Browser) -> None:
         for number in range(40):
             stage.provider(f"node{number}", "gpus")
             stage.replace(f"node{number}", "inventories", {"VCPU": {"total": 1}})
-        visitor = Visitor(browser.new_page(), stage.url)
-        visitor.come(f"#/capacity?resources=VCPU:1&drain={key('quiet')}")
-        told = stage.send(
-            "POST",
-            "/-/what-if",
-            {"changes": [{"drain": key("quiet")}], "query": "resources=VCPU:1"},
-        )
-        before, after = (told[when]["capacity"] for when in ("before", "after"))
-        assert not before["complete"]
-        assert not after["complete"]
-        expect(visitor.page.locator(".verdict")).to_contain_text(
-            f"at least {after['count']} would still fit, at least {before['count']} do now."
-        )
-        visitor.page.close()
+        with visiting(browser, stage.url) as visitor:
+            visitor.come(f"#/capacity?resources=VCPU:1&drain={key('quiet')}")
+            told = stage.send(
+                "POST",
+                "/-/what-if",
+                {"changes": [{"drain": key("quiet")}], "query": "resources=VCPU:1"},
+            )
+            before, after = (told[when]["capacity"] for when in ("before", "after"))
+            assert not before["complete"]
+            assert not after["complete"]
+            expect(visitor.page.locator(".verdict")).to_contain_text(
+                f"at least {after['count']} would still fit, at least {before['count']} do now."
+            )
 
 
 def test_outlook_counts_shapes_and_names_who_must_not_fail(
@@ -109,22 +108,25 @@ def test_outlook_counts_shapes_and_names_who_must_not_fail(
                 for day, number in ((20_000, 20), (20_005, 10))
             ]
             connection.execute(insert(models.capacity_records), rows)
-        visitor = Visitor(browser.new_page(), stage.url)
-        visitor.come("#/outlook")
-        table = visitor.page.get_by_label("Shapes").get_by_role("table")
-        counts = stage.send("GET", "/-/capacity?shape=*")["shapes"]
-        small = table.get_by_role("row", name=re.compile("^small"))
-        expect(small).to_contain_text(f"{counts['small']['count']}")
-        expect(small.get_by_role("img")).to_have_attribute(
-            "aria-label", re.compile("From 20 .* to 10")
-        )
-        expect(small).to_contain_text("at 2 a day")
-        expect(table.get_by_role("row", name=re.compile("^gpu"))).to_contain_text("not recorded")
-        lost = stage.send("GET", "/-/survival")["lost"]
-        worst = visitor.page.get_by_label("Worst").get_by_role("row")
-        expect(worst).to_have_count(1 + len(lost))
-        expect(worst.nth(1)).to_contain_text(lost[0]["name"])
-        visitor.page.get_by_role("link", name="Aggregates").click()
-        expect(visitor.page.locator("[data-summary]")).to_contain_text("of 1 aggregate may fail")
-        assert violations(visitor) == []
-        visitor.page.close()
+        with visiting(browser, stage.url) as visitor:
+            visitor.come("#/outlook")
+            table = visitor.page.get_by_label("Shapes").get_by_role("table")
+            counts = stage.send("GET", "/-/capacity?shape=*")["shapes"]
+            small = table.get_by_role("row", name=re.compile("^small"))
+            expect(small).to_contain_text(f"{counts['small']['count']}")
+            expect(small.get_by_role("img")).to_have_attribute(
+                "aria-label", re.compile("From 20 .* to 10")
+            )
+            expect(small).to_contain_text("at 2 a day")
+            expect(table.get_by_role("row", name=re.compile("^gpu"))).to_contain_text(
+                "not recorded"
+            )
+            lost = stage.send("GET", "/-/survival")["lost"]
+            worst = visitor.page.get_by_label("Worst").get_by_role("row")
+            expect(worst).to_have_count(1 + len(lost))
+            expect(worst.nth(1)).to_contain_text(lost[0]["name"])
+            visitor.page.get_by_role("link", name="Aggregates").click()
+            expect(visitor.page.locator("[data-summary]")).to_contain_text(
+                "of 1 aggregate may fail"
+            )
+            assert violations(visitor) == []

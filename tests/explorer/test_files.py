@@ -1,6 +1,5 @@
 """The files of the page: what they are served as, and when; and what checks them before anybody runs them."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.explorer.stage import key, open_stage
 from tests.explorer.test_access import violations
-from tests.support.browser import Visitor
+from tests.support.browser import visiting
 from tests.support.processes import lacking, ran, require_program
 from tests.support.service import running
 
@@ -88,15 +87,13 @@ def test_types_and_style_hold() -> None:
     if not TOOLS.exists():
         lacking("the packages of tests/explorer/package.json")
     npm = require_program("npm")
-    done = ran([npm, "run", "--silent", "check"], cwd=HERE, env=os.environ)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ran([npm, "run", "--silent", "check"], check=True, cwd=HERE)
     for path in PAGE.rglob("*.*"):
         assert len(path.read_text().splitlines()) <= LONGEST, path
 
 
 def test_empty_cloud_says_what_to_do(browser: Browser) -> None:
-    with open_stage() as stage:
-        visitor = Visitor(browser.new_page(), stage.url)
+    with open_stage() as stage, visiting(browser, stage.url) as visitor:
         visitor.come()
         expect(visitor.page.get_by_role("heading", name="The cloud is empty")).to_be_visible()
         expect(visitor.page.locator("code")).to_contain_text(f"--url {stage.url}")
@@ -116,13 +113,11 @@ def test_empty_cloud_says_what_to_do(browser: Browser) -> None:
         visitor.go("#/cloud")
         expect(visitor.page.get_by_text("None of these providers has an inventory")).to_be_visible()
         assert violations(visitor) == []
-        visitor.page.close()
 
 
 def test_page_works_under_the_prefix_of_a_front_end(browser: Browser) -> None:
     with open_stage(prefix="/placement") as stage:
         stage.provider("host")
-        visitor = Visitor(browser.new_page(), stage.url)
-        visitor.come()
-        expect(visitor.page.locator(".summary")).to_have_text("1 tree with 1 provider")
-        visitor.page.close()
+        with visiting(browser, stage.url) as visitor:
+            visitor.come()
+            expect(visitor.page.locator(".summary")).to_have_text("1 tree with 1 provider")

@@ -12,12 +12,11 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.explorer.stage import RACK, Stage, key
+from tests.explorer.stage import PULSE_MS, RACK, Stage, key
 from tests.support.browser import Visitor
 from tests.support.processes import ran
 
 OPENSTACK = Path(sys.executable).with_name("openstack")
-PULSE_MS = 10_500
 
 
 def question(visitor: Visitor) -> list[tuple[str, str]]:
@@ -218,9 +217,7 @@ def test_the_same_question_elsewhere_has_the_same_answer(visitor: Visitor, stage
     settings = os.environ | {"OS_TOKEN": "admin"}
 
     def shell(command: str) -> str:
-        done = ran(["/bin/sh", "-c", command], env=settings)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return ran(["/bin/sh", "-c", command], check=True, env=settings).stdout
 
     answer = json.loads(shell(curl))
     assert answer["allocation_requests"]

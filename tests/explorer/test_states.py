@@ -5,10 +5,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.explorer.stage import Stage, key
+from tests.explorer.stage import PULSE_MS, Stage, key
 from tests.support.browser import Visitor
-
-PULSE_MS = 10_500
 
 
 def test_who_has_no_token_is_asked_for_one(visitor: Visitor) -> None:
