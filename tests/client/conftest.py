@@ -16,23 +16,25 @@ from placement import conf as options
 from placement import db_api, deploy
 from placement.client import drivers
 from placement.client.report import ReportClient
+from placement.db import schema
 from placement.direct import PlacementDirect
 from placement.web.request_log import WSGIApp
 from tests.client.proxy import FaultyProxy
 from tests.client.world import Recorder, World
+from tests.support.databases import scratch_database
 from tests.support.processes import ENDS_S
 from tests.support.service import configure
 
 
-def make_conf(folder: Path) -> cfg.ConfigOpts:
-    """Return the configuration of a service with a database of its own in ``folder``."""
+def make_conf(folder: Path, database_url: str) -> cfg.ConfigOpts:
+    """Return the configuration of a service on a database, written into ``folder``."""
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
     drivers.register_options(conf)
     path = folder / "placement.conf"
     path.write_text(
-        "[api]\nauth_strategy = noauth2\n[placement_database]\nsync_on_startup = true\n"
-        f"connection = sqlite:///{folder / 'placement.sqlite'}\nsqlite_synchronous = false\n"
+        "[api]\nauth_strategy = noauth2\n[placement_database]\n"
+        f"connection = {database_url}\nsqlite_synchronous = false\n"
     )
     conf([], project="placement", default_config_files=[str(path)])
     return conf
@@ -42,8 +44,9 @@ def make_conf(folder: Path) -> cfg.ConfigOpts:
 def conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cfg.ConfigOpts]:
     """Configuration of the one database that all tests here share; names keep them apart."""
     db_api.reset()
-    yield make_conf(tmp_path_factory.mktemp("client"))
-    db_api.reset()
+    with scratch_database("sqlite", schema.HEAD, named=True) as database_url:
+        yield make_conf(tmp_path_factory.mktemp("client"), database_url)
+        db_api.reset()
 
 
 @contextlib.contextmanager
@@ -81,7 +84,6 @@ def url(conf: cfg.ConfigOpts) -> Iterator[str]:
     """The service of the database, which shows whole trees; in process it does not."""
     showing = configure(
         placement_database__connection=conf.placement_database.connection,
-        placement_database__sync_on_startup=True,
         placement_database__sqlite_synchronous=False,
         insight__enabled=True,
     )

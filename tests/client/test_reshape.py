@@ -308,32 +308,30 @@ def test_a_busy_sharing_provider_is_no_conflict(
     assert world.totals(host.sharing) == {"CUSTOM_SHARED": 100}
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda records, key: records.update({key: None}),
-        lambda records, key: records.update({key: {}}),
-        lambda records, key: records[key].update(allocations=[1]),
-        lambda records, key: records[key].update(allocations={"x": {"resources": {"VCPU": "y"}}}),
-        lambda records, key: records[key].update(
-            allocations={1: {"resources": {"VCPU": object()}}}
-        ),
-        lambda records, key: records[key].update(project_id=7),
-        lambda records, key: records.update({"not a uuid": records[key]}),
-        lambda records, key: next(iter(records[key]["allocations"].values()))["resources"].update(
-            VCPU=-1
-        ),
-    ],
-)
+NONSENSE: list[Callable[..., object]] = [
+    lambda records, key: records.update({key: None}),
+    lambda records, key: records.update({key: {}}),
+    lambda records, key: records[key].update(allocations=[1]),
+    lambda records, key: records[key].update(allocations={"x": {"resources": {"VCPU": "y"}}}),
+    lambda records, key: records[key].update(allocations={1: {"resources": {"VCPU": object()}}}),
+    lambda records, key: records[key].update(project_id=7),
+    lambda records, key: records.update({"not a uuid": records[key]}),
+    lambda records, key: next(iter(records[key]["allocations"].values())).update(
+        resources={"VCPU": -1}
+    ),
+]
+
+
 def test_nonsense_in_the_allocations_fails_the_reshape(
-    client: ReportClient, world: World, host: Host, spoil: Callable[..., object]
+    client: ReportClient, world: World, host: Host
 ) -> None:
-    tree, allocations = read(client, host.root)
     before = world.state(*host.all)
-    spoil(allocations, host.small)
-    with pytest.raises(exc.ReshapeFailed):
-        client.update_from_provider_tree(None, tree, allocations)
-    assert world.state(*host.all) == before
+    for number, spoil in enumerate(NONSENSE):
+        tree, allocations = read(client, host.root)
+        spoil(allocations, host.small)
+        with pytest.raises(exc.ReshapeFailed):
+            client.update_from_provider_tree(None, tree, allocations)
+        assert world.state(*host.all) == before, number
 
 
 def test_an_unknown_class_fails_the_reshape(client: ReportClient, world: World, host: Host) -> None:

@@ -3,7 +3,6 @@
 import io
 import os
 import pty
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from keystoneauth1 import adapter
 from oslo_config import cfg
 
-from placement import db_api, deploy
+from placement import deploy
 from placement.client import drivers
 from placement.client.drivers.split import read_layout
 from placement.client.migrate import migrate_compute_inventory
@@ -23,10 +22,11 @@ from placement.client.tree_file import parse
 from placement.client.tree_plan import apply_file
 from placement.cmd import tree as command
 from placement.direct import PlacementDirect
-from tests.client.conftest import http_adapter, make_conf, serving
+from tests.client.conftest import http_adapter, serving
 from tests.client.world import Recorder, World
 from tests.support.commands import Forked
-from tests.support.processes import ENDS_S
+from tests.support.databases import synced
+from tests.support.service import configure
 from tests.support.world import new_uuid
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "provider-trees"
@@ -120,9 +120,10 @@ def test_everything_exported_and_applied_changes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On a service of its own: what other tests leave behind would take its time."""
-    conf = make_conf(tmp_path)
-    database = db_api.open_database(conf)
-    with serving(deploy.loadapp(conf, database=database)) as url:
+    with (
+        synced("sqlite") as database,
+        serving(deploy.loadapp(configure(), database=database)) as url,
+    ):
         adapter = http_adapter(url)
         world = World(adapter)
         shared = new_uuid()
@@ -140,7 +141,6 @@ def test_everything_exported_and_applied_changes_nothing(
         assert capsys.readouterr().out == "Nothing to change.\n"
         assert world.state(*keys) == before
         adapter.session.session.close()
-    database.dispose()
 
 
 def test_a_reshape_from_a_file(
@@ -249,21 +249,20 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("fault", BAD)
 def test_bad_files_are_refused_with_the_line(
-    run: Run, host: Host, world: World, path: Path, fault: str
+    run: Run, host: Host, world: World, path: Path
 ) -> None:
     name, root, child, _ = host
-    other = world.get(f"/resource_providers/{world.provider()}")["name"]
-    text, line, words = BAD[fault]
-    text = text.format(name=name, root=root, child=f"{name}_0", other=other)
-    shown = f"x{name}" if fault == "rename" else name
-    path.write_text(f"{HEAD}  - name: {shown}\n{text}")
+    other, _ = world.node()
     before = world.state(root, child)
-    for verb in ("diff", "apply"):
-        status, out, err = run(verb, path)
-        assert (status, out) == (2, "")
-        assert f"tree.yaml:{line}: " in err and words in err
+    for fault, (text, line, words) in BAD.items():
+        text = text.format(name=name, root=root, child=f"{name}_0", other=other)
+        shown = f"x{name}" if fault == "rename" else name
+        path.write_text(f"{HEAD}  - name: {shown}\n{text}")
+        for verb in ("diff", "apply"):
+            status, out, err = run(verb, path)
+            assert (status, out) == (2, ""), fault
+            assert f"tree.yaml:{line}: " in err and words in err, fault
     assert world.state(root, child) == before
 
 
@@ -361,19 +360,28 @@ def test_a_file_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -
     assert run("apply", "-")[:2] == (0, "Nothing to change.\n")
 
 
-def test_colour_on_a_terminal_only(run: Run, host: Host, path: Path, conf: cfg.ConfigOpts) -> None:
+def test_colour_on_a_terminal_only(
+    host: Host,
+    path: Path,
+    conf: cfg.ConfigOpts,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     name, *_ = host
     path.write_text(moved(name))
-    assert "\x1b[" not in run("diff", path)[1]
-    assert "\x1b[32m+ provider" in run("diff", path, "--color", "always")[1]
+    diff = ["--direct", "--config-file", conf.config_file[0], "diff", str(path)]
+    command.main(diff)
+    assert "\x1b[" not in capsys.readouterr().out
+    command.main([*diff, "--color", "always"])
+    assert "\x1b[32m+ provider" in capsys.readouterr().out
 
     leader, follower = pty.openpty()
-    argv = [sys.executable, "-m", "placement.cmd.tree", "--direct", "--config-file",
-            conf.config_file[0], "diff", str(path)]  # fmt: skip
-    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-    subprocess.run(argv, stdout=follower, env=environment, timeout=ENDS_S)
-    os.close(follower)
-    shown = os.read(leader, 65536).decode()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with os.fdopen(follower, "w") as terminal, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", terminal)
+        command.main(diff)
+        terminal.flush()
+        shown = os.read(leader, 65536).decode()
     os.close(leader)
     assert "\x1b[32m+ provider" in shown
 
