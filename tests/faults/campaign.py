@@ -4,7 +4,6 @@ import contextlib
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,14 +15,15 @@ from sqlalchemy import select
 
 from placement.db import invariants, models
 from placement.db.database import Database
-from placement.db.engine import make_engine
 from tests.faults.clients import CAPACITY, crew, servers
 from tests.faults.proxy import Proxy
-from tests.faults.servers import MariaDB, PostgreSQL, Server, SQLite, server
+from tests.faults.servers import Server, SQLite, server
 from tests.support.book import Book
+from tests.support.databases import opened
 from tests.support.effort import LONG
 from tests.support.load import Actor, Caller, Claimant, acting
 from tests.support.processes import Process, answers, free_ports, public_folder, wait_until
+from tests.support.racing import SERVER
 from tests.support.resources import Gauge
 from tests.support.world import World
 
@@ -36,7 +36,6 @@ CLIENT_ENDS_S = 60.0
 RECOVERS_S = 20.0
 """After the fault is over (and a killed database answers again) a write succeeds within this time."""
 
-API = Path(sys.executable).parent / "placement-api"
 SETTINGS = """\
 [api]
 auth_strategy = noauth2
@@ -64,28 +63,22 @@ class Workers:
             pool = SMALL_POOL if number == WORKERS - 1 else ""
             (folder / f"{port}.conf").write_text(SETTINGS.format(url=url, pool=pool))
         self.processes = {port: self._launch(port) for port in self.ports}
-        for port, process in self.processes.items():
-            process.wait_until("it answers", lambda port=port: self._serves(port), 60)
+        for port in self.ports:
+            self._wait(port)
 
     def _launch(self, port: int) -> Process:
-        command = [
-            API,
-            "--port",
-            port,
-            "--threads",
-            6,
-            "--config-file",
-            self.folder / f"{port}.conf",
-        ]
+        file = self.folder / f"{port}.conf"
+        command = [SERVER, "--port", port, "--threads", 6, "--config-file", file]
         return Process(f"worker-{port}", command, folder=self.folder)
 
-    def _serves(self, port: int) -> bool:
-        return answers(f"http://127.0.0.1:{port}/")
+    def _wait(self, port: int) -> None:
+        url = f"http://127.0.0.1:{port}/"
+        self.processes[port].wait_until("it answers", lambda: answers(url), 60)
 
     def restart(self, port: int) -> None:
         """Start a killed worker again and wait until it serves."""
         self.processes[port] = self._launch(port)
-        self.processes[port].wait_until("it answers", lambda: self._serves(port), 60)
+        self._wait(port)
 
     def stop(self) -> None:
         """Let all of them finish what they are doing, and end."""
@@ -136,7 +129,7 @@ class Campaign:
 
     def __init__(self, database: Server, proxy: Proxy | None, workers: Workers, seed: int) -> None:
         self.database = database
-        self.proxy = proxy
+        self._proxy = proxy
         self.workers = workers
         self.random = random.Random(seed)
         self.report = Report(database.kind, seed)
@@ -145,6 +138,12 @@ class Campaign:
         self.caller = Caller(servers(workers.ports), self.book)
         self.start_generations: dict[str, int] = {}
         self.actors: list[Actor] = crew(workers.ports, self.book, seed, self._world())
+
+    @property
+    def proxy(self) -> Proxy:
+        """What stands before a database that is not a file."""
+        assert self._proxy is not None
+        return self._proxy
 
     def _world(self) -> dict[str, list[str]]:
         """Make hosts with room for ``CAPACITY`` of each class, and what the others need."""
@@ -225,10 +224,10 @@ class Campaign:
                 actor.settle()
             except AssertionError as violation:
                 self.book.blame(f"{actor.name}: {violation}")
-        self._compare()
+        with opened(self.database.url(self.database.port), patient=True) as db:
+            self._compare_with(db)
 
-    def _compare(self) -> None:
-        db = Database(make_engine(self.database.url(self.database.port), patient=True))
+    def _compare_with(self, db: Database) -> None:
         for found in invariants.check(db):
             # Nobody makes an inventory smaller here: nothing may be over.
             if found.count:
@@ -239,16 +238,13 @@ class Campaign:
         consumers = db.read(lambda c: c.connection.scalars(select(models.consumers.c.uuid)).all())
         for uuid in ended.intersection(consumers):
             self.book.blame(f"consumer {uuid} had given everything back, and is there")
-        providers = models.resource_providers
-        rows = db.read(
-            lambda c: c.connection.execute(select(providers.c.uuid, providers.c.generation)).all()
-        )
-        actual = dict(map(tuple, rows))
+        columns = models.resource_providers.c
+        stored = select(columns.uuid, columns.generation)
+        actual = dict(map(tuple, db.read(lambda c: c.connection.execute(stored).all())))
         for uuid, first in self.start_generations.items():
             known = first + self.book.steps[uuid]
             if actual[uuid] != known:
                 self.book.blame(f"generation of {uuid} is {actual[uuid]}, by the books {known}")
-        db.dispose()
 
     # Faults
 
@@ -258,7 +254,7 @@ class Campaign:
         disk = {"disk full": self.fill_disk}
         if not self.database.own_disk:
             self.report.left_out.append("disk full: needs root, for a file system of its own")
-            disk = {}
+            disk.clear()
         if isinstance(self.database, SQLite):
             self.report.left_out.append("read-only: nothing stops root from writing a file")
             return common | disk | {"locked by another program": self.lock_file}
@@ -308,22 +304,18 @@ class Campaign:
 
     def cut_commits(self, moment: Any) -> None:
         """Cut the connections of the next COMMITs."""
-        assert self.proxy is not None
         before = self.proxy.cuts
         self.proxy.traps = [moment] * 5
-        proxy = self.proxy
-        wait_until("five COMMITs were cut", lambda: proxy.cuts >= before + 5)
+        wait_until("five COMMITs were cut", lambda: self.proxy.cuts >= before + 5)
 
     def cut_all(self) -> None:
         """Cut every connection, three times."""
-        assert self.proxy is not None
         for _ in range(3):
             self.proxy.cut_all()
             time.sleep(FAULT_S / 5)
 
     def refuse(self) -> None:
         """No connection is to be had."""
-        assert self.proxy is not None
         self.proxy.refuses = True
         self.proxy.cut_all()
         time.sleep(FAULT_S)
@@ -331,21 +323,18 @@ class Campaign:
 
     def hold(self) -> None:
         """The database neither answers nor hangs up."""
-        assert self.proxy is not None
         self.proxy.hold()
         time.sleep(FAULT_S)
         self.proxy.flow()
 
     def slow(self) -> None:
         """Each statement takes a tenth of a second more: connections run out."""
-        assert self.proxy is not None
         self.proxy.delay_s = 0.05
         time.sleep(2 * FAULT_S)
         self.proxy.flow()
 
     def read_only(self) -> None:
         """The server takes no writes."""
-        assert isinstance(self.database, PostgreSQL | MariaDB)
         self.database.read_only(True)
         time.sleep(FAULT_S)
         self.database.read_only(False)

@@ -1,6 +1,6 @@
 """What the clients of a campaign write and read, each with its own thing to know."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support import bodies
@@ -174,21 +174,11 @@ def crew(ports: Sequence[int], book: Book, seed: int, world: dict[str, list[str]
         return name, Caller(servers(ports), book, number % len(ports)), book, str(seed)
 
     hosts = world["hosts"]
-    make: list[Callable[[int], Actor]] = [
-        lambda n: Claimant(*given(n, f"claimant {n}"), hosts=hosts),
-        lambda n: Claimant(*given(n, f"claimant {n}"), hosts=hosts),
-        lambda n: Claimant(*given(n, f"claimant {n}"), hosts=hosts),
-        lambda n: Grouper(*given(n, "grouper"), hosts=hosts),
-        lambda n: Reshaper(
-            *given(n, "reshaper"),
-            pair=(world["pair"][0], world["pair"][1]),
-            consumer=world["moved"][0],
-        ),
-        lambda n: Exchanger(
-            *given(n, "exchanger"),
-            host=world["exchange"][0],
-            pair=(world["partners"][0], world["partners"][1]),
-        ),
-        lambda n: Seeker(*given(n, "seeker")),
+    pair, partners = ((uuids[0], uuids[1]) for uuids in (world["pair"], world["partners"]))
+    return [
+        *(Claimant(*given(n, f"claimant {n}"), hosts=hosts) for n in range(3)),
+        Grouper(*given(3, "grouper"), hosts=hosts),
+        Reshaper(*given(4, "reshaper"), pair=pair, consumer=world["moved"][0]),
+        Exchanger(*given(5, "exchanger"), host=world["exchange"][0], pair=partners),
+        Seeker(*given(6, "seeker")),
     ]
-    return [each(number) for number, each in enumerate(make)]

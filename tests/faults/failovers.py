@@ -3,10 +3,9 @@
 ``python -m tests.faults --database standby --seconds N --seed S``.
 """
 
-import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.faults.standby import Member, pair, url_of
@@ -14,22 +13,10 @@ from tests.support import deployment
 from tests.support.days import Lived, Soak, soak
 from tests.support.deployment import Site
 from tests.support.ledger import RECOVERS_S, Ledger, some_hosts
-from tests.support.processes import PATIENCE, public_folder
+from tests.support.processes import PATIENCE
 
 SHORT = "&statement_timeout=2&read_timeout=6"
 FAULT_S = 3.0
-
-
-@contextlib.contextmanager
-def sites(url: str, count: int = 2) -> Iterator[list[Site]]:
-    """Serve the URL by some processes."""
-    with contextlib.ExitStack() as stack:
-        made = []
-        for _ in range(count):
-            folder = stack.enter_context(public_folder("placement-standby-api-"))
-            environment = deployment.prepare(folder, url)
-            made.append(stack.enter_context(deployment.builtin(folder, environment)))
-        yield made
 
 
 def promote(ledger: Ledger, new: Member) -> float:
@@ -142,7 +129,7 @@ def live(running: Pair, day: str, seed: int) -> Lived:
 
 def run(seconds: float, seed: int) -> Soak:
     """Live through days for so long; everything it starts ends with it."""
-    with pair() as (one, two), sites(url_of(one, two, more=SHORT)) as served:
+    with pair() as (one, two), deployment.several([url_of(one, two, more=SHORT)] * 2) as served:
         one.require_standby()
         running = Pair(one, two, served)
         days = dict.fromkeys(DAYS, functools.partial(live, running))

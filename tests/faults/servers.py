@@ -17,12 +17,15 @@ from typing import Any
 import psycopg2
 import pymysql
 
+from tests.support.galera import install_mariadb
 from tests.support.processes import (
     PATIENCE,
     Process,
+    Startable,
     as_user,
     free_port,
     public_folder,
+    ran,
     require_program,
     wait_until,
 )
@@ -31,11 +34,19 @@ DISK = "400m"
 """Small enough to fill up in a moment, large enough for an empty server."""
 
 START_S = 60.0
-CONNECT_S = int(2 * PATIENCE)
+CONNECT_S = int(3 * PATIENCE)
 FILL = 1 << 20
+SMALL = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "shared_buffers": "16MB",
+    # What was written survives the process; only a power cut would need more.
+    "fsync": "off",
+}
+"""Settings of each PostgreSQL."""
 
 
-class Server(ABC):
+class Server(Startable, ABC):
     """A database on a small disk. ``port``: where it listens; 0 for a file."""
 
     kind = ""
@@ -45,7 +56,6 @@ class Server(ABC):
     def __init__(self, folder: Path, own_disk: bool) -> None:
         self.folder = folder
         self.own_disk = own_disk
-        self.process: Process | None = None
         if self.user:
             shutil.chown(folder, self.user, self.user)
         self.install()
@@ -77,11 +87,6 @@ class Server(ABC):
 
         wait_until(f"{self.kind} answers", up, START_S)
 
-    def kill(self) -> None:
-        """SIGKILL."""
-        if self.process is not None:
-            self.process.kill()
-
     def read_only(self, on: bool) -> None:
         """Refuse writes, or take them again."""
         raise NotImplementedError
@@ -102,104 +107,104 @@ class Server(ABC):
         if self.process is not None:
             self.start()
 
-    def stop(self) -> None:
-        """End the server."""
-        if self.process is not None:
-            self.process.kill()
-
 
 def as_root(user: str) -> str | None:
     """Return the user as whom a server runs, if we are root."""
     return user if os.geteuid() == 0 else None
 
 
-class PostgreSQL(Server):
+class PostgreSQLProcess(Startable):
+    """The programs of PostgreSQL on one data directory, and its administrator."""
+
+    user = as_root("postgres")
+    folder: Path
+    port: int
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.folder / "data"
+
+    def run(self, program: str, *arguments: Any) -> None:
+        """Run one of PostgreSQL's commands."""
+        command = [*as_user(self.user), postgresql_program(program), *map(str, arguments)]
+        ran(command, check=True, cwd=self.folder)
+
+    def initialise(self) -> None:
+        """Make an empty server."""
+        self.run(
+            *("initdb", "-U", "postgres", "--auth=trust", "--no-sync", "--wal-segsize=1"),
+            *("-D", self.data),
+        )
+
+    def started(self, name: str, **options: str) -> Process:
+        """Start the server with more options than those that make it small."""
+        words = [f"-c{name}={value}" for name, value in (SMALL | options).items()]
+        command = [postgresql_program("postgres"), "-D", self.data, "-p", self.port, *words]
+        return Process(name, command, folder=self.folder, user=self.user)
+
+    def connect(self) -> Any:
+        """Return a connection of psycopg2."""
+        return psycopg2.connect(self.address, connect_timeout=CONNECT_S)
+
+    @property
+    def address(self) -> str:
+        """How a program of PostgreSQL finds it."""
+        return f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
+
+    def execute(self, *statements: str) -> Any:
+        """Run statements as the administrator; return the first value of the last answer, if any."""
+        with contextlib.closing(self.connect()) as connection:
+            connection.autocommit = True
+            cursor = connection.cursor()
+            for statement in statements:
+                cursor.execute(statement)
+            row = cursor.fetchone() if cursor.description else None
+        return row[0] if row else None
+
+    def answers(self) -> bool:
+        """Say whether it takes connections."""
+        with contextlib.suppress(psycopg2.Error):
+            self.connect().close()
+            return True
+        return False
+
+
+class PostgreSQL(PostgreSQLProcess, Server):
     """A PostgreSQL server."""
 
     kind = "postgresql"
-    user = as_root("postgres")
 
     def install(self) -> None:
         self.port = free_port()
-        self._run(
-            *("initdb", "-U", "postgres", "--auth=trust", "--no-sync", "--wal-segsize=1"),
-            *("-D", self.folder / "data"),
-        )
-
-    def _run(self, name: str, *arguments: Any) -> None:
-        command = [*as_user(self.user), postgresql_program(name), *map(str, arguments)]
-        subprocess.run(command, check=True, capture_output=True, cwd=self.folder)
+        self.initialise()
 
     def launch(self) -> Process:
-        options = {
-            "listen_addresses": "127.0.0.1",
-            "unix_socket_directories": "",
-            "max_connections": "60",
-            # What was written survives the process; only a power cut would need more.
-            "fsync": "off",
-            "shared_buffers": "16MB",
-            "max_wal_size": "32MB",
-            "min_wal_size": "4MB",
-        }
-        words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-        command = [
-            postgresql_program("postgres"),
-            "-D",
-            self.folder / "data",
-            "-p",
-            self.port,
-            *words,
-        ]
-        return Process("postgresql", command, folder=self.folder, user=self.user)
-
-    def _connect(self) -> Any:
-        made = psycopg2.connect(
-            host="127.0.0.1",
-            port=self.port,
-            user="postgres",
-            dbname="postgres",
-            connect_timeout=CONNECT_S,
-        )
-        made.autocommit = True
-        return made
-
-    def execute(self, *statements: str) -> None:
-        """Run statements as the administrator."""
-        connection = self._connect()
-        for statement in statements:
-            connection.cursor().execute(statement)
-        connection.close()
+        sizes = {"max_wal_size": "32MB", "min_wal_size": "4MB"}
+        return self.started("postgresql", max_connections="60", **sizes)
 
     def let_in(self, *lines: str) -> None:
         """Let in whom these lines of ``pg_hba.conf`` let in."""
-        (self.folder / "data" / "pg_hba.conf").write_text("\n".join(lines) + "\n")
+        (self.data / "pg_hba.conf").write_text("\n".join(lines) + "\n")
         # A reload would be noticed later.
         self.kill()
         self.start()
-
-    def answers(self) -> bool:
-        with contextlib.suppress(psycopg2.Error):
-            self._connect().close()
-            return True
-        return False
 
     def url(self, port: int) -> str:
         return f"postgresql://postgres@127.0.0.1:{port}/postgres"
 
     def read_only(self, on: bool) -> None:
         """As an operator does; running sessions learn it with the next configuration reload."""
-        connection = self._connect()
-        value = "on" if on else "off"
-        cursor = connection.cursor()
-        cursor.execute("SET default_transaction_read_only = off")
-        cursor.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
-        cursor.execute("SELECT pg_reload_conf()")
-        connection.close()
+        self.execute(
+            "SET default_transaction_read_only = off",
+            f"ALTER SYSTEM SET default_transaction_read_only = {'on' if on else 'off'}",
+            "SELECT pg_reload_conf()",
+        )
 
     def become_standby(self) -> None:
         """Start again as a server in recovery, as after a failover that clients have not seen."""
         self.kill()
-        signal_file = self.folder / "data" / "standby.signal"
+        signal_file = self.data / "standby.signal"
         signal_file.touch()
         if self.user:
             shutil.chown(signal_file, self.user, self.user)
@@ -220,17 +225,7 @@ class MariaDB(Server):
 
     def install(self) -> None:
         self.port = free_port()
-        command = [
-            *as_user(self.user),
-            require_program("mariadb-install-db"),
-            "--no-defaults",
-            "--auth-root-authentication-method=normal",
-            "--skip-test-db",
-            "--innodb-log-file-size=8M",
-            f"--datadir={self.folder}/data",
-            f"--tmpdir={self.folder}",
-        ]
-        subprocess.run(command, check=True, capture_output=True, cwd=self.folder)
+        install_mariadb(self.user, self.folder, "--innodb-log-file-size=8M")
 
     def launch(self) -> Process:
         command = [
@@ -252,23 +247,22 @@ class MariaDB(Server):
         ]
         return Process("mariadb", command, folder=self.folder, user=self.user)
 
-    def _connect(self) -> Any:
-        return pymysql.connect(
-            host="127.0.0.1",
-            port=self.port,
-            user="root",
-            connect_timeout=CONNECT_S,
-            autocommit=True,
+    def execute(self, *statements: str) -> None:
+        """Run statements as the administrator."""
+        connection = pymysql.connect(
+            host="127.0.0.1", port=self.port, user="root", connect_timeout=CONNECT_S
         )
+        with contextlib.closing(connection), connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
 
     def answers(self) -> bool:
         with contextlib.suppress(pymysql.Error, OSError):
-            connection = self._connect()
-            cursor = connection.cursor()
-            cursor.execute("CREATE DATABASE IF NOT EXISTS placement")
-            cursor.execute("CREATE USER IF NOT EXISTS placement@'127.0.0.1'")
-            cursor.execute("GRANT ALL ON placement.* TO placement@'127.0.0.1'")
-            connection.close()
+            self.execute(
+                "CREATE DATABASE IF NOT EXISTS placement",
+                "CREATE USER IF NOT EXISTS placement@'127.0.0.1'",
+                "GRANT ALL ON placement.* TO placement@'127.0.0.1'",
+            )
             return True
         return False
 
@@ -276,9 +270,7 @@ class MariaDB(Server):
         return f"mysql://placement@127.0.0.1:{port}/placement"
 
     def read_only(self, on: bool) -> None:
-        connection = self._connect()
-        connection.cursor().execute(f"SET GLOBAL read_only = {int(on)}")
-        connection.close()
+        self.execute(f"SET GLOBAL read_only = {int(on)}")
 
 
 class SQLite(Server):
@@ -317,7 +309,7 @@ def server(kind: str) -> Iterator[Server]:
         if own_disk:
             stack.callback(subprocess.run, ["umount", "--lazy", folder], check=False)
         made = KINDS[kind](folder, own_disk)
-        stack.callback(made.stop)
+        stack.callback(made.kill)
         yield made
 
 

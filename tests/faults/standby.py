@@ -7,92 +7,42 @@ import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import psycopg2
-
-from tests.faults.servers import as_root, postgresql_program
+from tests.faults.servers import START_S, PostgreSQLProcess
 from tests.support.deployment import ETC
-from tests.support.processes import (
-    PATIENCE,
-    Process,
-    as_user,
-    free_ports,
-    public_folder,
-    ran,
-    wait_until,
-)
-
-START_S = 60.0
-USER = as_root("postgres")
-SMALL = {
-    "listen_addresses": "127.0.0.1",
-    "unix_socket_directories": "",
-    "shared_buffers": "16MB",
-    "wal_keep_size": "64MB",
-    # What was written survives the process; only a power cut would need more.
-    "fsync": "off",
-}
+from tests.support.processes import free_ports, public_folder, wait_until
 
 
-class Member:
+class Member(PostgreSQLProcess):
     """One of the two servers: its folder, port and process."""
 
     def __init__(self, name: str, folder: Path, port: int) -> None:
         self.name, self.folder, self.port = name, folder, port
-        self.data = folder / "data"
-        self.process: Process | None = None
         folder.mkdir()
-        if USER:
-            shutil.chown(folder, USER, USER)
+        self._give(folder)
 
-    def run(self, program: str, *arguments: Any) -> None:
-        """Run one of PostgreSQL's commands."""
-        command = [*as_user(USER), postgresql_program(program), *map(str, arguments)]
-        done = ran(command, cwd=self.folder)
-        assert done.returncode == 0, done.stdout + done.stderr
+    def _give(self, path: Path) -> None:
+        if self.user:
+            shutil.chown(path, self.user, self.user)
 
     def install(self) -> None:
         """Make an empty server with the shipped settings."""
-        self.run(
-            *("initdb", "-U", "postgres", "--auth=trust", "--no-sync", "--wal-segsize=1"),
-            *("-D", self.data),
-        )
-        (self.data / "conf.d").mkdir()
-        shutil.copy(ETC / "postgresql" / "replication.conf", self.data / "conf.d")
-        with (self.data / "postgresql.conf").open("a") as settings:
-            settings.write("include_dir = 'conf.d'\n")
-        for each in (self.data / "conf.d", self.data / "conf.d" / "replication.conf"):
-            if USER:
-                shutil.chown(each, USER, USER)
+        self.initialise()
+        settings = self.data / "conf.d"
+        settings.mkdir()
+        self._give(settings)
+        self._ship("replication.conf")
+        with (self.data / "postgresql.conf").open("a") as text:
+            text.write("include_dir = 'conf.d'\n")
+
+    def _ship(self, name: str) -> None:
+        """Put a file of etc/postgresql where the server reads it."""
+        self._give(Path(shutil.copy(ETC / "postgresql" / name, self.data / "conf.d")))
 
     def start(self) -> None:
         """Start, and wait until it answers."""
-        words = [word for name, value in SMALL.items() for word in ("-c", f"{name}={value}")]
-        command = [postgresql_program("postgres"), "-D", self.data, "-p", str(self.port), *words]
-        self.process = Process(self.name, command, folder=self.folder, user=USER)
+        self.process = self.started(self.name, wal_keep_size="64MB")
         self.process.wait_until("it answers", self.answers, START_S)
-
-    def answers(self) -> bool:
-        """Say whether it takes connections."""
-        with contextlib.suppress(psycopg2.Error):
-            self.ask("SELECT 1")
-            return True
-        return False
-
-    def ask(self, statement: str) -> Any:
-        """Run one statement; return the first value of its answer."""
-        with contextlib.closing(self.connect()) as connection:
-            connection.autocommit = True
-            cursor = connection.cursor()
-            cursor.execute(statement)
-            row = cursor.fetchone() if cursor.description else None
-        return row[0] if row else None
-
-    def connect(self) -> Any:
-        """Return a connection of psycopg2."""
-        where = f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
-        return psycopg2.connect(where, connect_timeout=int(3 * PATIENCE))
 
     def copy(self, primary: "Member") -> None:
         """Become a standby by a copy of everything."""
@@ -106,17 +56,16 @@ class Member:
     def rewind(self, primary: "Member") -> None:
         """Become a standby of the one that took over, after a crash as a primary."""
         # Until its next checkpoint the new primary does not tell that it left the old one's history.
-        primary.ask("CHECKPOINT")
-        source = f"host=127.0.0.1 port={primary.port} user=postgres dbname=postgres"
-        self.run("pg_rewind", "-D", self.data, "-R", "--no-sync", f"--source-server={source}")
+        primary.execute("CHECKPOINT")
+        source = f"--source-server={primary.address}"
+        self.run("pg_rewind", "-D", self.data, "-R", "--no-sync", source)
         self.start()
         self.wait_streaming(primary)
 
     def wait_streaming(self, primary: "Member") -> None:
         """Wait until what the primary writes comes here."""
         asked = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
-        assert self.process is not None
-        self.process.wait_until("it streams", lambda: primary.ask(asked) == 1, START_S)
+        self.running.wait_until("it streams", lambda: primary.execute(asked) == 1, START_S)
 
     def promote(self) -> None:
         """Become the primary."""
@@ -125,33 +74,15 @@ class Member:
 
     def require_standby(self) -> None:
         """Acknowledge only what a standby has: etc/postgresql/synchronous.conf."""
-        target = self.data / "conf.d" / "synchronous.conf"
-        shutil.copy(ETC / "postgresql" / "synchronous.conf", target)
-        if USER:
-            shutil.chown(target, USER, USER)
-        self.ask("SELECT pg_reload_conf()")
+        self._ship("synchronous.conf")
+        self.execute("SELECT pg_reload_conf()")
         asked = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'quorum'"
-        wait_until("the standby is waited for", lambda: self.ask(asked) == 1)
+        wait_until("the standby is waited for", lambda: self.execute(asked) == 1)
 
     def require_none(self) -> None:
         """Acknowledge alone: what is done to a standby that is to be promoted and has none itself."""
         (self.data / "conf.d" / "synchronous.conf").unlink(missing_ok=True)
-        self.ask("SELECT pg_reload_conf()")
-
-    def freeze(self) -> None:
-        """SIGSTOP: its kernel goes on to take connections."""
-        assert self.process is not None
-        self.process.freeze()
-
-    def thaw(self) -> None:
-        """SIGCONT."""
-        assert self.process is not None
-        self.process.thaw()
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        if self.process is not None:
-            self.process.kill()
+        self.execute("SELECT pg_reload_conf()")
 
 
 def url_of(*members: Member, more: str = "") -> str:

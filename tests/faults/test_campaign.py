@@ -11,10 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from placement.db import schema
-from placement.db.database import Database
-from placement.db.engine import make_engine
 from tests.faults import campaign
 from tests.faults.servers import KINDS, PostgreSQL, server
+from tests.support.databases import opened
 from tests.support.effort import LONG
 from tests.support.service import Service, configure
 
@@ -44,12 +43,11 @@ def standby() -> Iterator[Service]:
     with server("postgresql") as made:
         assert isinstance(made, PostgreSQL)
         url = made.url(made.port)
-        db = Database(make_engine(url))
-        schema.sync(db)
-        service = Service(configure("sqlite", placement_database__connection=url), db)
-        made.become_standby()
-        yield service
-        db.dispose()
+        with opened(url) as db:
+            schema.sync(db)
+            service = Service(configure("sqlite", placement_database__connection=url), db)
+            made.become_standby()
+            yield service
 
 
 @pytest.mark.ci

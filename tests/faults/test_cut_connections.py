@@ -1,7 +1,6 @@
 """The server ends the connection before any one statement: a start, and a read, begin again."""
 
 import logging
-import os
 import select
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,11 +16,11 @@ from placement.db.engine import make_engine
 from placement.db.transport import Message
 from tests.promise.stage import driver_id
 from tests.support.databases import ROUTES, opened, scratch_route
+from tests.support.effort import LONG
 from tests.support.processes import PATIENCE
 from tests.support.recorder import Hook
 from tests.support.service import Service, configure
 
-LONG = bool(os.environ.get("PLACEMENT_TEST_LONG"))
 USUAL = ("postgresql", "pymysql")
 END = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
 HOST = "10000000-0000-4000-8000-000000000001"

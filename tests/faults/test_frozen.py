@@ -6,10 +6,10 @@ that no timeout of TCP ends the wait.
 
 import contextlib
 import importlib.util
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,12 +18,12 @@ from sqlalchemy import Connection, exc
 
 from placement import errors
 from placement.db.address import UnusableUrl
-from placement.db.database import Database, Transaction
+from placement.db.database import Transaction
 from placement.db.engine import make_engine
 from tests.faults.servers import Server, server
 from tests.support import deployment
 from tests.support.client import headers
-from tests.support.databases import scratch_database
+from tests.support.databases import opened, scratch_database
 from tests.support.deployment import Site
 from tests.support.processes import PATIENCE, public_folder, wait_until
 
@@ -36,7 +36,12 @@ ENDS_S = DEADLINE_S + READ_S + CONNECT_S
 SLOW = 20
 """While the database is frozen the service may take so many times as long for itself as it took before."""
 
-SETTINGS = f"attempts_deadline = {DEADLINE_S}\n[healthcheck]\npath = /healthcheck\n"
+SETTINGS = f"""\
+[placement_database]
+attempts_deadline = {DEADLINE_S}
+[healthcheck]
+path = /healthcheck
+"""
 SHORT = f"connect_timeout={CONNECT_S}&read_timeout={READ_S}&write_timeout={READ_S}"
 ASKED = {
     "postgresql": "SELECT current_setting('statement_timeout'), current_setting('lock_timeout'), "
@@ -108,7 +113,6 @@ def test_a_deadline_that_is_no_number_is_named(word: str) -> None:
 
 def test_a_statement_that_takes_too_long_is_ended_and_not_repeated(url: str) -> None:
     """By the server, which answers; the connection lives on, and the client hears 503."""
-    database = Database(make_engine(f"{url}?statement_timeout=1"))
     sleep = {
         "postgresql": f"SELECT pg_sleep({FOR_EVER_S})",
         "mysql": f"SELECT SLEEP({FOR_EVER_S}) FROM information_schema.tables",
@@ -117,14 +121,14 @@ def test_a_statement_that_takes_too_long_is_ended_and_not_repeated(url: str) -> 
 
     def work(tx: Transaction) -> None:
         attempts.append(tx.attempt)
-        tx.connection.exec_driver_sql(sleep[database.dialect])
+        tx.connection.exec_driver_sql(sleep[tx.dialect])
 
-    with pytest.raises(errors.DatabaseBusy):
-        database.write(work)
+    with opened(f"{url}?statement_timeout=1") as database:
+        with pytest.raises(errors.DatabaseBusy):
+            database.write(work)
 
-    assert attempts == [1]
-    assert database.read(lambda tx: tx.connection.exec_driver_sql("SELECT 1").scalar()) == 1
-    database.dispose()
+        assert attempts == [1]
+        assert database.read(lambda tx: tx.connection.exec_driver_sql("SELECT 1").scalar()) == 1
 
 
 def lock_a_row(connection: Connection) -> None:
@@ -183,7 +187,6 @@ def test_the_locks_of_a_worker_that_falls_silent_are_freed(url: str, written: bo
 
 def test_a_worker_that_was_silent_for_too_long_begins_again(url: str) -> None:
     """When it goes on, its transaction is gone; its client hears nothing of that."""
-    database = Database(make_engine(f"{url}?idle_transaction_timeout=1"))
     attempts = []
 
     def is_connected(number: int) -> Any:
@@ -197,9 +200,9 @@ def test_a_worker_that_was_silent_for_too_long_begins_again(url: str) -> None:
             wait_until("the server ends it", lambda: not is_connected(attempts[0]))
         return tx.connection.exec_driver_sql("SELECT 2").scalar()
 
-    assert database.write(work) == 2
+    with opened(f"{url}?idle_transaction_timeout=1") as database:
+        assert database.write(work) == 2
     assert len(attempts) == 2
-    database.dispose()
 
 
 @pytest.fixture(params=DRIVERS)
@@ -214,23 +217,15 @@ def frozen(request: pytest.FixtureRequest) -> Iterator[tuple[Site, Server, float
         public_folder("placement-frozen-") as folder,
     ):
         url = request.param + "://" + made.url(made.port).partition("://")[2]
-        environment = deployment.prepare(folder, f"{url}?{SHORT}")
-        text = (folder / "placement.conf").read_text()
-        (folder / "placement.conf").write_text(
-            text.replace(
-                "[placement_database]\n", f"[placement_database]\n{SETTINGS.partition('[')[0]}"
-            )
-            + SETTINGS[SETTINGS.index("[") :]
-        )
+        environment = deployment.prepare(folder, f"{url}?{SHORT}", SETTINGS)
         with deployment.builtin(folder, environment, "--threads", str(THREADS)) as site:
             at_once(site, THREADS)
             usual_s = max(took_s for _, took_s in at_once(site, 2 * THREADS))
-            assert made.process is not None
-            made.process.freeze()
+            made.freeze()
             try:
                 yield site, made, usual_s
             finally:
-                made.process.thaw()
+                made.thaw()
 
 
 def ask(site: Site, number: int) -> tuple[requests.Response, float]:
@@ -241,16 +236,8 @@ def ask(site: Site, number: int) -> tuple[requests.Response, float]:
 
 
 def at_once(site: Site, count: int) -> list[tuple[requests.Response, float]]:
-    found: list[tuple[requests.Response, float]] = []
-    threads = [
-        threading.Thread(target=lambda number=number: found.append(ask(site, number)))
-        for number in range(count)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
+    with ThreadPoolExecutor(count) as crowd:
+        return list(crowd.map(partial(ask, site), range(count)))
 
 
 def health(site: Site) -> tuple[int, str, float]:
@@ -263,15 +250,13 @@ def health(site: Site) -> tuple[int, str, float]:
 def test_a_frozen_database_holds_nobody_for_ever(frozen: tuple[Site, Server, float]) -> None:
     site, made, usual_s = frozen
     slack_s = (1 + SLOW * usual_s) * PATIENCE
-    answers: list[tuple[requests.Response, float]] = []
-    # Twice as many as there are threads.
-    crowd = threading.Thread(target=lambda: answers.extend(at_once(site, 2 * THREADS)))
-    crowd.start()
-
-    status, text, took_s = health(site)
-    assert (status, text) == (503, "The database has not answered for 2 seconds.")
-    assert took_s < CONNECT_S + slack_s
-    crowd.join()
+    with ThreadPoolExecutor(1) as beside:
+        # Twice as many as there are threads.
+        crowd = beside.submit(at_once, site, 2 * THREADS)
+        status, text, took_s = health(site)
+        assert (status, text) == (503, "The database has not answered for 2 seconds.")
+        assert took_s < CONNECT_S + slack_s
+        answers = crowd.result()
 
     assert {answer.status_code for answer, _ in answers} == {503}
     assert {answer.headers.get("Retry-After") for answer, _ in answers} == {"1"}
@@ -284,7 +269,6 @@ def test_a_frozen_database_holds_nobody_for_ever(frozen: tuple[Site, Server, flo
     )
     assert health(site)[0] == 503
 
-    assert made.process is not None
-    made.process.thaw()
+    made.thaw()
     wait_until("it is healthy", lambda: health(site)[0] == 200)
     wait_until("it works", lambda: {a.status_code for a, _ in at_once(site, 3)} <= {200, 201, 204})

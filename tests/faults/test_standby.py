@@ -11,8 +11,9 @@ import threading
 import psycopg2
 import pytest
 
-from tests.faults.failovers import SHORT, fail_over, promote, sites
+from tests.faults.failovers import SHORT, fail_over, promote
 from tests.faults.standby import Member, pair, url_of
+from tests.support import deployment
 from tests.support.deployment import Site
 from tests.support.ledger import RECOVERS_S, Ledger, some_hosts
 from tests.support.processes import PATIENCE, wait_until
@@ -46,7 +47,7 @@ def check_who_wakes_up(frozen: Member) -> None:
             "SELECT count(*) FROM pg_stat_activity"
             f" WHERE wait_event = 'SyncRep' AND pid = {late.info.backend_pid}"
         )
-        wait_until("its COMMIT waits", lambda: frozen.ask(asked) == 1)
+        wait_until("its COMMIT waits", lambda: frozen.execute(asked) == 1)
         frozen.kill()
         writes.join()
     assert not acknowledged
@@ -56,7 +57,7 @@ def check_who_wakes_up(frozen: Member) -> None:
 def test_a_standby_is_promoted_under_load() -> None:
     seed = random.randrange(10**9)
     print(f"seed {seed}")
-    with pair() as (one, two), sites(url_of(one, two, more=SHORT)) as served:
+    with pair() as (one, two), deployment.several([url_of(one, two, more=SHORT)] * 2) as served:
         with Ledger(served, some_hosts(served[0]), seed) as ledger:
             ledger.wait_for_progress()
             # What is acknowledged from here on never leaves the primary.

@@ -8,14 +8,14 @@ from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support import deployment
 from tests.support.databases import copy_tables, opened
-from tests.support.deployment import Site
 from tests.support.galera import Cluster, Node
-from tests.support.processes import public_folder
 from tests.support.racing import Arena
 
 READ_YOUR_WRITES = "init_command=SET SESSION wsrep_sync_wait=1"
 PATIENCE = "connect_timeout=2&read_timeout=10&write_timeout=10"
 MIGRATED = "migrated"
+RACES = "races"
+"""The database of all races."""
 
 
 def url_of(nodes: list[Node], database: str, *parameters: str) -> str:
@@ -46,18 +46,6 @@ def make_schema(cluster: Cluster, database: str) -> str:
 
 
 @contextlib.contextmanager
-def servers(urls: list[str]) -> Iterator[list[Site]]:
-    """Serve each URL by a process of its own."""
-    with contextlib.ExitStack() as stack:
-        sites = []
-        for url in urls:
-            folder = stack.enter_context(public_folder("placement-on-galera-"))
-            environment = deployment.prepare(folder, url) | {"OS_INSIGHT__ENABLED": "true"}
-            sites.append(stack.enter_context(deployment.builtin(folder, environment)))
-        yield sites
-
-
-@contextlib.contextmanager
 def arena_on(cluster: Cluster, database: str) -> Iterator[Arena]:
     """Serve through all nodes; the races of tests/races run on this."""
     url = make_schema(cluster, database)
@@ -65,7 +53,7 @@ def arena_on(cluster: Cluster, database: str) -> Iterator[Arena]:
         url_of(rotated(cluster.nodes, first), database, READ_YOUR_WRITES, PATIENCE)
         for first in range(len(cluster.nodes))
     ]
-    with servers(urls) as sites:
+    with deployment.several(urls, OS_INSIGHT__ENABLED="true") as sites:
         ports = [int(site.url.rpartition(":")[2]) for site in sites]
         made = Arena(ports, Database(make_engine(url)))
         try:

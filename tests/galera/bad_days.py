@@ -66,10 +66,9 @@ def nodes_rolled(running: Balanced, ledger: Ledger) -> float:
     """Each node is stopped in order and started again."""
     refused_s = 0.0
     for node in running.cluster.nodes:
-        assert node.process is not None
-        node.process.send(signal.SIGTERM)
+        node.running.send(signal.SIGTERM)
         with contextlib.suppress(TimeoutExpired):
-            node.process.popen.wait(STOP_S)
+            node.running.popen.wait(STOP_S)
         node.wait_given_up()
         refused_s = max(refused_s, _calm(ledger))
         node.start()
@@ -115,7 +114,9 @@ DAYS: dict[str, Day] = {
 }
 NETWORK_DAYS: dict[str, Day] = {
     # Nobody hears that anything ended.
-    "node's machine unplugged": without(lambda it: it.machine.unplug(), lambda it: it.machine.plug()),
+    "node's machine unplugged": without(
+        lambda it: it.machine.unplug(), lambda it: it.machine.plug()
+    ),
     "API machine cut off from the nodes": api_machine_cut_off,
 }
 """They need machines of their own."""

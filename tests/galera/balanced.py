@@ -14,6 +14,7 @@ from tests.support.galera import Cluster, Node
 from tests.support.network import HERE, Machine
 from tests.support.processes import (
     Process,
+    Startable,
     answers,
     free_port,
     free_ports,
@@ -32,7 +33,7 @@ BASE = "global\n    maxconn 500\ndefaults\n    maxconn 500\n"
 
 
 @dataclass
-class Service:
+class Service(Startable):
     """One process that serves on a port of its own, also after it was started again."""
 
     name: str
@@ -40,14 +41,13 @@ class Service:
     port: int
     environment: dict[str, str]
     machine: Machine
-    process: Process | None = None
 
     def start(self) -> None:
         """Start, and wait until it answers."""
         command = [PROGRAMS / "placement-api", "--config-file", self.folder / "placement.conf"]
         self.process = Process(
             self.name,
-            [*command, "--host", self.machine.address, "--port", str(self.port)],
+            [*command, "--host", self.machine.address, "--port", self.port],
             folder=self.folder,
             environment=self.environment,
             machine=self.machine,
@@ -65,7 +65,7 @@ class Service:
             self.process.stop(40)
 
 
-class Balancer:
+class Balancer(Startable):
     """One HAProxy with a shipped configuration."""
 
     def __init__(
@@ -81,7 +81,6 @@ class Balancer:
             places[address] = f"{node.machine.address}:{node.port} port {check}"
         text = shipped(CONFIGURATIONS[writers], folder, **places)
         (folder / "haproxy.cfg").write_text(BASE + text)
-        self.process: Process | None = None
 
     @property
     def address(self) -> str:
@@ -96,13 +95,8 @@ class Balancer:
 
     def restart(self) -> None:
         """End it with all its connections, and start it again."""
-        self.stop()
+        self.kill()
         self.start()
-
-    def stop(self) -> None:
-        """End it."""
-        if self.process is not None:
-            self.process.kill()
 
 
 @dataclass
@@ -153,7 +147,7 @@ def balanced(
             home.mkdir()
             balancer = Balancer(machine, home, cluster, ports, writers)
             balancer.start()
-            stack.callback(balancer.stop)
+            stack.callback(balancer.kill)
             balancers.append(balancer)
             url = (
                 f"mysql+pymysql://root@{balancer.address}/{DATABASE}"

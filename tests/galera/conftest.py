@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.galera.arena import RACES, arena_on
 from tests.support.galera import Cluster, galera_cluster
+from tests.support.racing import Arena
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -19,6 +21,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def running_cluster() -> Iterator[Cluster]:
     with galera_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def standing(running_cluster: Cluster) -> Iterator[Arena]:
+    """Three servers, one on each node, which the races share."""
+    running_cluster.wait_complete()
+    with arena_on(running_cluster, RACES) as made:
+        yield made
 
 
 @pytest.fixture

@@ -9,40 +9,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.galera.arena import PATIENCE, READ_YOUR_WRITES, make_schema, rotated, servers, url_of
+from tests.galera.arena import PATIENCE, READ_YOUR_WRITES, make_schema, rotated, url_of
+from tests.galera.bad_days import partition
+from tests.support import deployment
 from tests.support.deployment import Site
 from tests.support.galera import Cluster, Node
 from tests.support.ledger import Ledger, some_hosts
-from tests.support.processes import wait_until
 
 DATABASE = "faults"
-
-
-def kill(node: Node) -> None:
-    node.kill()
-    node.wait_given_up()
-
-
-def rejoin(node: Node) -> None:
-    node.rejoin()
-
-
-def freeze(node: Node) -> None:
-    node.freeze()
-    node.wait_given_up()
-
-
-def thaw(node: Node) -> None:
-    node.thaw()
-
-
-def cut_off(node: Node) -> None:
-    node.cut_off()
-    wait_until("it notices", lambda: node.status("wsrep_ready") == "OFF")
-
-
-def reconnect(node: Node) -> None:
-    node.reconnect()
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +27,13 @@ def service(running_cluster: Cluster) -> Iterator[list[Site]]:
     nodes = running_cluster.nodes
     preferences = [*(rotated(nodes, first) for first in range(3)), [nodes[1]]]
     urls = [url_of(each, DATABASE, READ_YOUR_WRITES, PATIENCE) for each in preferences]
-    with servers(urls) as sites:
+    with deployment.several(urls) as sites:
         yield sites
 
 
 @pytest.mark.parametrize(
-    ("fault", "repair"), [(kill, rejoin), (freeze, thaw), (cut_off, reconnect)]
+    ("fault", "repair"),
+    [(Node.kill, Node.rejoin), (Node.freeze, Node.thaw), (partition, Node.reconnect)],
 )
 def test_a_node_goes_and_comes_back_under_load(
     cluster: Cluster,
@@ -73,6 +48,7 @@ def test_a_node_goes_and_comes_back_under_load(
     with Ledger(service, hosts, seed) as ledger:
         ledger.wait_for_progress([0, 1, 2, 3])
         fault(victim)
+        victim.wait_given_up()
         ledger.wait_for_progress([0, 1, 2])
         repair(victim)
         cluster.wait_complete()

@@ -2,11 +2,9 @@
 
 import random
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from tests.galera.arena import arena_on
 from tests.races.test_claim_races import host
 from tests.races.test_gang_races import (  # noqa: F401
     gang,
@@ -14,24 +12,13 @@ from tests.races.test_gang_races import (  # noqa: F401
     test_writers_of_one_group_never_break_its_rule,
 )
 from tests.support.client import Client
-from tests.support.galera import Cluster
-from tests.support.racing import Arena
-from tests.support.service import empty
-
-
-@pytest.fixture(scope="module")
-def servers(running_cluster: Cluster) -> Iterator[Arena]:
-    """Three servers, one on each node."""
-    running_cluster.wait_complete()
-    with arena_on(running_cluster, "gangs") as made:
-        yield made
+from tests.support.racing import Arena, emptied
 
 
 @pytest.fixture
-def place(servers: Arena) -> Arena:
-    """The servers on an emptied database."""
-    empty(servers.db)
-    return servers
+def place(standing: Arena) -> Arena:
+    """Three servers, one on each node, on an emptied database."""
+    return emptied(standing)
 
 
 def test_a_hold_is_confirmed_or_over(place: Arena) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -52,7 +53,9 @@ def add_one(tx: Transaction) -> None:
         raise StaleRead
 
 
-def test_conflicting_commits_of_two_nodes_are_tried_again(cluster: Cluster, connect: Connect) -> None:
+def test_conflicting_commits_of_two_nodes_are_tried_again(
+    cluster: Cluster, connect: Connect
+) -> None:
     """Both have written the row before either commits: the cluster lets one of them win (1213)."""
     both_wrote = threading.Barrier(2, timeout=ENDS_S)
     attempts = [0, 0]
@@ -66,11 +69,8 @@ def test_conflicting_commits_of_two_nodes_are_tried_again(cluster: Cluster, conn
 
         connect([cluster.nodes[place]]).write(work)
 
-    threads = [threading.Thread(target=write, args=(place,)) for place in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as writers:
+        list(writers.map(write, range(2)))
     assert sum(attempts) >= 3
     wait_until("the third node has both", lambda: _number(cluster.nodes[2]) == 2)
 
@@ -85,11 +85,8 @@ def test_many_writers_through_all_nodes_lose_nothing(cluster: Cluster, connect: 
         for _ in range(turns):
             db.write(add_one)
 
-    running = [threading.Thread(target=write, args=(db,)) for db in dbs]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
+    with ThreadPoolExecutor(threads) as writers:
+        list(writers.map(write, dbs))
     wait_until("all are counted", lambda: _number(cluster.nodes[2]) == turns * threads)
 
 

@@ -228,10 +228,8 @@ class Caller:
         sent = self._generation(name) or 0
         body = bodies.stock(sent, stock)
         pairs = frozenset(stock.items())
-        self._write_provider(
-            "PUT inventories", "PUT", name, "inventories", body, sent,
-            lambda answered: registers.stocked(sent, pairs, answered),
-        )  # fmt: skip
+        effect = lambda answered: registers.stocked(sent, pairs, answered)  # noqa: E731
+        self._write_provider(name, "inventories", body, sent, effect)
 
     def put_traits(self) -> None:
         """Replace the traits of a provider."""
@@ -239,26 +237,21 @@ class Caller:
         sent = self._generation(name) or 0
         traits = frozenset([self._chance.choice(("HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"))])
         body = {"resource_provider_generation": sent, "traits": sorted(traits)}
-        self._write_provider(
-            "PUT traits", "PUT", name, "traits", body, sent,
-            lambda answered: registers.characterised(sent, traits, answered),
-        )  # fmt: skip
+        effect = lambda answered: registers.characterised(sent, traits, answered)  # noqa: E731
+        self._write_provider(name, "traits", body, sent, effect)
 
     def put_aggregates(self) -> None:
         """Replace the aggregates of a provider."""
         name = self._provider()
         sent = self._generation(name) or 0
         body = {"resource_provider_generation": sent, "aggregates": [self._provider()]}
-        self._write_provider(
-            "PUT aggregates", "PUT", name, "aggregates", body, sent,
-            lambda answered: registers.aggregated(sent, answered),
-        )  # fmt: skip
+        effect = lambda answered: registers.aggregated(sent, answered)  # noqa: E731
+        self._write_provider(name, "aggregates", body, sent, effect)
 
     def _write_provider(
-        self, what: str, method: str, name: str, part: str, body: Any, sent: int,
-        effect: Callable[[int | None], Effect],
-    ) -> None:  # fmt: skip
-        """Send a write with a generation."""
+        self, name: str, part: str, body: Any, sent: int, effect: Callable[[int | None], Effect]
+    ) -> None:
+        """Replace a part of a provider, with a generation."""
 
         def read(answer: Answer) -> Effects:
             self._count_reason(answer)
@@ -273,7 +266,7 @@ class Caller:
                 return {name: registers.refused(sent)}
             return {name: registers.absent()} if answer.status == 404 else {}
 
-        self._do(what, method, f"/resource_providers/{name}/{part}", body, read)
+        self._do(f"PUT {part}", "PUT", f"/resource_providers/{name}/{part}", body, read)
 
     def add_inventory(self) -> None:
         """Add the record of a class without a generation."""
@@ -308,10 +301,8 @@ class Caller:
     def delete_inventories(self) -> None:
         """Delete all records."""
         name = self._provider()
-        self._remove(
-            "DELETE inventories", f"/resource_providers/{name}/inventories", name,
-            registers.emptied(),
-        )  # fmt: skip
+        path = f"/resource_providers/{name}/inventories"
+        self._remove("DELETE inventories", path, name, registers.emptied())
 
     def delete_provider(self) -> None:
         """Delete a provider, which is refused while it is used."""

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -186,11 +187,8 @@ def played(register: Register, seed: int) -> list[Operation]:
                 effect = registers.wrote(known, HELD) if won else registers.refused(known)
             history.append(operation(called, time.monotonic(), effect))
 
-    threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
     return history
 
 

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -93,6 +93,15 @@ class Report:
         """Return everything that should not have been."""
         statuses = [f"our answer {each}" for each in self.ours if each[1] not in (200, 204, 409)]
         return [*self.too_much, *self.wrong, *statuses]
+
+    def require_kept(self) -> None:
+        """Print the report, and fail unless each has written, and the promise was kept."""
+        print("\n".join(self.lines()))
+        assert self.violations() == []
+        for what in ("claims", "questions to ours", "moves of cards"):
+            assert self.theirs[what] > 0
+        for what, statuses in (("claims", [204]), ("moves of cards", [200]), ("reshapes", [])):
+            assert self.answered(what, *statuses) > 0
 
     def answered(self, what: str, *statuses: int) -> int:
         """Return how often one of our servers answered so to writes of a kind; any status if none."""
@@ -228,13 +237,17 @@ class OldWriter:
         self.done["questions to ours"] += 2
 
     def _expect(self, used: int) -> None:
-        search = f"/allocation_candidates?resources=VCPU:{MUCH}"
-        requests = self.client.send("GET", search).json["allocation_requests"]
-        offered = any(self.own in one["allocations"] for one in requests)
-        path = f"/resource_providers/{self.own}/usages"
-        shown = self.client.send("GET", path).json["usages"]
-        if offered != (used == 0) or shown != {"VCPU": used}:
-            self.wrong.append(f"{self.own} uses {used}: offered {offered}, shown {shown}")
+        self.wrong += wrong_of(lambda path: self.client.send("GET", path).json, self.own, used)
+
+
+def wrong_of(read: Callable[[str], Any], own: str, used: int) -> list[str]:
+    """Say what is wrong with what is read of a host of ``MUCH``, all of which is used, or nothing."""
+    requests = read(f"/allocation_candidates?resources=VCPU:{MUCH}")["allocation_requests"]
+    offered = any(own in one["allocations"] for one in requests)
+    shown = read(f"/resource_providers/{own}/usages")["usages"]
+    if offered == (used == 0) and shown == {"VCPU": used}:
+        return []
+    return [f"{own} uses {used}: offered {offered}, shown {shown}"]
 
 
 def write_as_the_old_service(

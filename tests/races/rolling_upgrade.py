@@ -32,6 +32,7 @@ from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.faults.clients import CAPACITY, Exchanger, Reshaper, Seeker
 from tests.races import coexistence
+from tests.support import bodies
 from tests.support.book import Book, Violation
 from tests.support.client import Answer, Client
 from tests.support.databases import KINDS
@@ -146,7 +147,8 @@ def made_up(folder: Path) -> list[Release]:
     for name, (revision, code) in names.items():
         package = folder / name / "placement"
         source = Path(placement.__file__).parent
-        shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+        # With what is compiled already, of all files but those that are changed here.
+        shutil.copytree(source, package)
         versions = package / "db" / "migrations" / "versions"
         chain = [*[each.revision for each in releases], revision]
         for earlier, each in pairwise(chain):
@@ -211,26 +213,13 @@ class Looker(Actor):
 
     def act(self) -> None:
         consumer = new_uuid()
-        body = {
-            "allocations": {self.host: {"resources": {"VCPU": coexistence.MUCH}}},
-            "project_id": "blue",
-            "user_id": "bob",
-            "consumer_generation": None,
-            "consumer_type": "INSTANCE",
-        }
+        body = bodies.entry({self.host: {"VCPU": coexistence.MUCH}})
         for method, sent, used in (("PUT", body, coexistence.MUCH), ("DELETE", None, 0)):
             answer = self.caller.send(method, f"/allocations/{consumer}", sent)
             if answer.status != 204:
                 raise Violation(f"{method} was answered {answer}")
-            self._expect(used)
-
-    def _expect(self, used: int) -> None:
-        search = f"/allocation_candidates?resources=VCPU:{coexistence.MUCH}"
-        requests = self.caller.sure(search)["allocation_requests"]
-        offered = any(self.host in one["allocations"] for one in requests)
-        shown = self.caller.sure(f"/resource_providers/{self.host}/usages")["usages"]
-        if offered != (used == 0) or shown != {"VCPU": used}:
-            raise Violation(f"{self.host} uses {used}: offered {offered}, shown {shown}")
+            if wrong := coexistence.wrong_of(self.caller.sure, self.host, used):
+                raise Violation(wrong[0])
 
 
 @dataclass

@@ -3,11 +3,11 @@
 Every kind of write goes through one server process and is looked for through the others at once.
 """
 
-import itertools
 import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -44,37 +44,37 @@ def place(request: pytest.FixtureRequest) -> Iterator[Arena]:
 
 
 class Writer(World):
-    """Writes through the first server, searches through all, each in turn."""
+    """Writes through the first server, searches through all."""
 
     def __init__(self, place: Arena) -> None:
         super().__init__(place)
         self.place = place
-        self.first, *_ = self.clients = place.clients(3)
-        self.turns = itertools.cycle(self.clients)
+        self.clients = place.clients(3)
 
     def found(self, query: str) -> list[set[str]]:
         """Return which providers take part in some candidate, as each server sees it now."""
-        seen = []
-        for client in self.clients:
-            answer = client.send("GET", f"/allocation_candidates?{query}")
-            assert answer.status == 200, answer.text
-            seen.append(
-                {key for each in answer.json["allocation_requests"] for key in each["allocations"]}
-            )
-        return seen
+        return [
+            {key for each in answer["allocation_requests"] for key in each["allocations"]}
+            for answer in self.seen(f"/allocation_candidates?{query}")
+        ]
+
+    def seen(self, path: str) -> list[Any]:
+        """Return what each server answers now."""
+        answers = [client.send("GET", path) for client in self.clients]
+        assert [answer.status for answer in answers] == [200] * 3, answers
+        return [answer.json for answer in answers]
 
     def listed(self, query: str) -> list[Any]:
         """Return the list of providers as each server shows it now."""
-        answers = [client.send("GET", f"/resource_providers?{query}") for client in self.clients]
-        return [answer.json["resource_providers"] for answer in answers]
+        return [
+            answer["resource_providers"] for answer in self.seen(f"/resource_providers?{query}")
+        ]
 
     def used_seen(self, query: str, provider: str, name: str) -> list[int]:
         """Return the usage of the provider that each server shows in its summaries."""
         return [
-            client.send("GET", f"/allocation_candidates?{query}").json["provider_summaries"][
-                provider
-            ]["resources"][name]["used"]
-            for client in self.clients
+            answer["provider_summaries"][provider]["resources"][name]["used"]
+            for answer in self.seen(f"/allocation_candidates?{query}")
         ]
 
 
@@ -107,8 +107,7 @@ def test_provider_and_inventory(writer: Writer) -> None:
 
 def test_traits(writer: Writer) -> None:
     """Traits come and go."""
-    host = writer.provider()
-    writer.replace(host, "inventories", {"VCPU": {"total": 8}})
+    host = writer.host(VCPU=8)
     query = f"resources=VCPU:1&required=HW_CPU_X86_VMX&in_tree={host}"
     assert writer.found(query) == [set()] * 3
     writer.replace(host, "traits", ["HW_CPU_X86_VMX"])
@@ -119,8 +118,7 @@ def test_traits(writer: Writer) -> None:
 
 def test_aggregates_below_and_above_1_19(writer: Writer) -> None:
     """Also the old form, which leaves the generation alone."""
-    host, other = writer.provider(), AGGREGATE.format(1)
-    writer.replace(host, "inventories", {"VCPU": {"total": 8}})
+    host, other = writer.host(VCPU=8), AGGREGATE.format(1)
     query = f"resources=VCPU:1&member_of={other}&in_tree={host}"
     before = writer.generation(host)
     path = f"/resource_providers/{host}/aggregates"
@@ -135,9 +133,7 @@ def test_aggregates_below_and_above_1_19(writer: Writer) -> None:
 
 def test_allocations(writer: Writer) -> None:
     """Claims, replacements that leave a host, and DELETE, which moves no generation."""
-    host, second = writer.provider(), writer.provider()
-    for each in (host, second):
-        writer.replace(each, "inventories", {"VCPU": {"total": 8}})
+    host, second = writer.host(VCPU=8), writer.host(VCPU=8)
     consumer = f"/allocations/{uuid.uuid4()}"
     query = f"resources=VCPU:1&in_tree={host}"
     writer.call("PUT", consumer, claim_of(host, None, VCPU=5))
@@ -154,16 +150,14 @@ def test_trees_and_sharing(writer: Writer) -> None:
     """A subtree that moves is found in its new tree; a sharing provider serves whom it may."""
     first, second = writer.provider(), writer.provider()
     child = writer.provider(parent=first)
-    grandchild = writer.provider(parent=child)
-    writer.replace(grandchild, "inventories", {"VCPU": {"total": 8}})
+    grandchild = writer.provider(parent=child, inventory={"VCPU": 8})
     assert writer.found(f"resources=VCPU:1&in_tree={first}") == [{grandchild}] * 3
     moved = {"name": child, "parent_provider_uuid": second}
     writer.call("PUT", f"/resource_providers/{child}", moved)
     assert writer.found(f"resources=VCPU:1&in_tree={first}") == [set()] * 3
     assert writer.found(f"resources=VCPU:1&in_tree={second}") == [{grandchild}] * 3
 
-    pool, shared = writer.provider(), AGGREGATE.format(2)
-    writer.replace(pool, "inventories", {"DISK_GB": {"total": 100}})
+    pool, shared = writer.host(DISK_GB=100), AGGREGATE.format(2)
     writer.replace(pool, "aggregates", [shared])
     writer.replace(second, "aggregates", [shared])
     query = f"resources1=VCPU:1&in_tree1={second}&resources2=DISK_GB:1&in_tree2={pool}"
@@ -175,10 +169,9 @@ def test_trees_and_sharing(writer: Writer) -> None:
 
 def test_names_and_generations_in_lists(writer: Writer) -> None:
     """A list with ``resources`` comes from memory, and shows each provider as it is now."""
-    host, above = writer.provider(), writer.provider()
+    host, above = writer.host(VCPU=8), writer.provider()
     path, consumer = f"/resource_providers/{host}", f"/allocations/{uuid.uuid4()}"
     below = {"name": f"{host}-2", "parent_provider_uuid": above}
-    writer.replace(host, "inventories", {"VCPU": {"total": 8}})
     for write in (
         lambda: writer.call("PUT", path, {"name": f"{host}-1"}),
         lambda: writer.replace(host, "inventories", {"VCPU": {"total": 9}}),
@@ -212,10 +205,8 @@ def test_renamed_class(writer: Writer) -> None:
 
 def test_reshape(writer: Writer) -> None:
     """What moved in one request is seen moved."""
-    host = writer.provider()
-    writer.replace(host, "inventories", {"VGPU": {"total": 4}})
-    consumer = str(uuid.uuid4())
-    writer.call("PUT", f"/allocations/{consumer}", claim_of(host, None, VGPU=2))
+    host = writer.host(VGPU=4)
+    consumer = writer.claim({host: {"VGPU": 2}})
     child = writer.provider(parent=host)
     reshape = {
         "inventories": {
@@ -237,9 +228,8 @@ def ids_of(access: Access, *uuids: str) -> list[int]:
 
 def test_repair_behind_the_back_of_the_servers(writer: Writer, place: Arena) -> None:
     """The repair command moves revisions, so that running servers see what it mended."""
-    host = writer.provider()
-    writer.replace(host, "inventories", {"VCPU": {"total": 8}})
-    writer.call("PUT", f"/allocations/{uuid.uuid4()}", claim_of(host, None, VCPU=2))
+    host = writer.host(VCPU=8)
+    writer.claim({host: {"VCPU": 2}})
     query = f"resources=VCPU:1&in_tree={host}"
     place.db.write(
         lambda tx: tx.connection.execute(
@@ -274,9 +264,7 @@ def described(cloud: Cloud) -> dict[str, Any]:
 def test_picture_kept_up_equals_picture_read_anew(place: Arena) -> None:
     """Under writes of every kind from several clients, refreshing and reading anew agree."""
     writer = Writer(place)
-    hosts = [writer.provider() for _ in range(12)]
-    for each in hosts:
-        writer.replace(each, "inventories", {"VCPU": {"total": 50}, "MEMORY_MB": {"total": 500}})
+    hosts = [writer.host(VCPU=50, MEMORY_MB=500) for _ in range(12)]
     kept = Picture(place.db)
     done = threading.Event()
     failures: list[str] = []
@@ -303,17 +291,15 @@ def test_picture_kept_up_equals_picture_read_anew(place: Arena) -> None:
                 elif answer.status != 409:
                     failures.append(answer.text)
 
-    threads = [threading.Thread(target=churn, args=(seed,)) for seed in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(60):
-            kept.read(len)
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor(3) as writers:
+        churning = [writers.submit(churn, seed) for seed in range(3)]
+        try:
+            for _ in range(60):
+                kept.read(len)
+        finally:
+            done.set()
     assert not failures
+    assert not any(each.exception() for each in churning)
     assert kept.read(described) == Picture(place.db).read(described)
 
 
@@ -350,16 +336,21 @@ class Looker:
 @pytest.fixture
 def hosts(writer: Writer) -> list[str]:
     """Two hosts."""
-    made = [writer.provider(), writer.provider()]
-    for each in made:
-        writer.replace(each, "inventories", {"VCPU": {"total": 8}})
-    return made
+    return [writer.host(VCPU=8), writer.host(VCPU=8)]
 
 
 def touch(tx: Transaction, host: str, slot: int = 5) -> None:
     """Move what searches see of a host, and name it in this slot."""
     tx.slot_seed = slot
     provider_rows.touch(tx, ids_of(tx, host))
+
+
+def change_by_hand(db: Database, host: str) -> None:
+    """Rename a host, and move its revision, without a word in the log."""
+    rows = models.resource_providers
+    changed = update(rows).where(rows.c.uuid == host)
+    values = {"name": f"by hand {host}", "revision": rows.c.revision + 1}
+    db.write(lambda tx: tx.connection.execute(changed.values(values)))
 
 
 def test_who_searches_reads_what_the_log_names(writer: Writer, hosts: list[str]) -> None:
@@ -406,13 +397,7 @@ def test_of_a_host_that_was_claimed_only_its_stock_is_read(
     assert looker.is_right()
     assert any(traits in statement for statement in looker.sent)
 
-    providers = models.resource_providers
-    by_hand = update(providers).where(providers.c.uuid == hosts[0])
-    db.write(
-        lambda tx: tx.connection.execute(
-            by_hand.values(name="hand", revision=providers.c.revision + 1)
-        )
-    )
+    change_by_hand(db, hosts[0])
     writer.call("DELETE", consumer)
     assert looker.is_right()
     assert not looker.compared()
@@ -474,15 +459,12 @@ def test_two_writers_of_one_slot_are_both_seen(writer: Writer, hosts: list[str])
         holds.set()
         assert go.wait(ENDS_S)
 
-    threads = [threading.Thread(target=db.write, args=(first,))]
-    threads[0].start()
-    assert holds.wait(ENDS_S)
-    threads.append(threading.Thread(target=db.write, args=(lambda tx: touch(tx, hosts[1]),)))
-    threads[1].start()
-    assert looker.look() == before
-    go.set()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as writers:
+        writers.submit(db.write, first)
+        assert holds.wait(ENDS_S)
+        writers.submit(db.write, lambda tx: touch(tx, hosts[1]))
+        assert looker.look() == before
+        go.set()
 
     assert looker.is_right()
     assert not looker.compared()
@@ -528,13 +510,8 @@ def test_rows_changed_by_hand_are_seen_at_the_next_comparison(
 ) -> None:
     """Without a word in the log a revision that moved is found within ``COMPARE_EVERY_S``."""
     monkeypatch.setattr(picture, "COMPARE_EVERY_S", 0.0)
-    looker, providers = Looker(writer.place.db), models.resource_providers
-    by_hand = update(providers).where(providers.c.uuid == hosts[0])
-    writer.place.db.write(
-        lambda tx: tx.connection.execute(
-            by_hand.values(name="by hand", revision=providers.c.revision + 1)
-        )
-    )
+    looker = Looker(writer.place.db)
+    change_by_hand(writer.place.db, hosts[0])
     assert looker.is_right()
     assert looker.compared()
 

@@ -28,13 +28,4 @@ def test_no_grant_is_too_much_while_both_write(place: Arena) -> None:
     """At every moment no host holds more than it has, and all answers are the ledger's."""
     url, seed = coexistence.old_url(place), random.SystemRandom().randrange(10**9)
 
-    report = coexistence.play(place, [url, url], coexistence.Length(writes=WRITES), seed)
-
-    print("\n".join(report.lines()))
-    assert report.violations() == []
-    assert report.theirs["claims"] > 0
-    assert report.theirs["questions to ours"] > 0
-    assert report.theirs["moves of cards"] > 0
-    assert report.answered("claims", 204) > 0
-    assert report.answered("moves of cards", 200) > 0
-    assert report.answered("reshapes") > 0
+    coexistence.play(place, [url, url], coexistence.Length(writes=WRITES), seed).require_kept()

@@ -7,6 +7,7 @@ is between them.
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.support.databases import KINDS, scratch_database
 from tests.support.effort import examples
 from tests.support.hosts import add_host
 from tests.support.processes import ENDS_S
+from tests.support.world import new_uuid
 
 RACERS = 4
 ROUNDS = examples(6)
@@ -46,22 +48,16 @@ class Arena:
     def race(self, *works: Work) -> list[Any]:
         """Run all at once; return what each returned or raised, in order."""
         start = threading.Barrier(len(works))
-        outcomes: list[Any] = [None] * len(works)
 
-        def run(place: int, work: Work) -> None:
-            start.wait(timeout=ENDS_S)
+        def run(work: Work, db: Database) -> Any:
+            start.wait(ENDS_S)
             try:
-                outcomes[place] = work(self.databases[place])
+                return work(db)
             except Exception as error:
-                outcomes[place] = error
+                return error
 
-        threads = [threading.Thread(target=run, args=each) for each in enumerate(works)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=ENDS_S)
-            assert not thread.is_alive(), "a writer hangs"
-        return outcomes
+        with ThreadPoolExecutor(len(works)) as racers:
+            return list(racers.map(run, works, self.databases))
 
     def provider(self, parent_uuid: str | None = None) -> str:
         """Create a provider and return its uuid."""
@@ -87,6 +83,11 @@ class Arena:
                 seen.add(above)
                 above = parents[above]
             assert above == root_id
+
+
+def custom_name() -> str:
+    """Return the name of a class or trait that nobody has made."""
+    return f"CUSTOM_{uuid.uuid4().hex.upper()}"
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -159,7 +160,7 @@ def test_the_same_record_is_added_once(arena: Arena) -> None:
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_the_same_provider_is_created_once(arena: Arena, turn: int) -> None:
     """The others hear that the uuid is taken, which tells a client that its provider is there."""
-    made = str(uuid.uuid4())
+    made = new_uuid()
 
     outcomes = arena.race(*[lambda db: resource_provider.create(db, uuid=made, name=made)] * RACERS)
 
@@ -170,7 +171,7 @@ def test_the_same_provider_is_created_once(arena: Arena, turn: int) -> None:
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_a_name_is_given_once(arena: Arena, turn: int) -> None:
     """Two are created with it, one is renamed to it."""
-    name, first, second = (str(uuid.uuid4()) for _ in range(3))
+    name, first, second = (new_uuid() for _ in range(3))
     old = arena.provider()
 
     outcomes = arena.race(
@@ -189,7 +190,7 @@ def test_a_name_is_given_once(arena: Arena, turn: int) -> None:
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_a_parent_is_deleted_or_has_a_child(arena: Arena, turn: int) -> None:
     """A child never comes into being under a parent that is gone."""
-    parent, child = arena.provider(), str(uuid.uuid4())
+    parent, child = arena.provider(), new_uuid()
 
     deleted, created = arena.race(
         lambda db: resource_provider.delete(db, parent),
@@ -243,7 +244,7 @@ def test_children_of_a_moving_tree_move_with_it(arena: Arena, turn: int) -> None
     top, target, stray = arena.provider(), arena.provider(), arena.provider()
     middle = arena.provider(top)
     leaf = arena.provider(middle)
-    child = str(uuid.uuid4())
+    child = new_uuid()
 
     outcomes = arena.race(
         lambda db: resource_provider.save(db, uuid=top, name=top, parent_uuid=target),
@@ -259,7 +260,7 @@ def test_children_of_a_moving_tree_move_with_it(arena: Arena, turn: int) -> None
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_classes_created_at_once_get_ids_of_their_own(arena: Arena, turn: int) -> None:
     """Also where two of the creators mean the same class."""
-    names = [f"CUSTOM_{uuid.uuid4().hex.upper()}" for _ in range(3)]
+    names = [custom_name() for _ in range(3)]
 
     outcomes = arena.race(
         *(lambda db, name=name: resource_class.ensure(db, name) for name in [*names, names[0]])
@@ -274,7 +275,7 @@ def test_classes_created_at_once_get_ids_of_their_own(arena: Arena, turn: int) -
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_a_trait_is_created_once(arena: Arena, turn: int) -> None:
     """For the others it existed."""
-    name = f"CUSTOM_{uuid.uuid4().hex.upper()}"
+    name = custom_name()
 
     outcomes = arena.race(*[lambda db: trait.ensure(db, name)[1]] * RACERS)
 
@@ -285,7 +286,7 @@ def test_a_trait_is_created_once(arena: Arena, turn: int) -> None:
 def test_new_aggregates_are_shared(arena: Arena, turn: int) -> None:
     """Several hosts join the same new aggregates, named in different orders."""
     hosts = [arena.provider() for _ in range(RACERS)]
-    new = [str(uuid.uuid4()) for _ in range(3)]
+    new = [new_uuid() for _ in range(3)]
 
     def replaced(place: int, host: str) -> Callable[[Database], int]:
         turned = new[place % 3 :] + new[: place % 3]
@@ -304,7 +305,7 @@ def test_new_aggregates_are_shared(arena: Arena, turn: int) -> None:
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_a_class_is_deleted_or_in_an_inventory(arena: Arena, turn: int) -> None:
     """No record is left with a class that is gone."""
-    name, host = f"CUSTOM_{uuid.uuid4().hex.upper()}", arena.provider()
+    name, host = custom_name(), arena.provider()
     resource_class.create(arena.db, name)
 
     deleted, added = arena.race(
@@ -324,7 +325,7 @@ def test_a_class_is_deleted_or_in_an_inventory(arena: Arena, turn: int) -> None:
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_a_trait_is_deleted_or_had_by_a_provider(arena: Arena, turn: int) -> None:
     """No provider is left with a trait that is gone."""
-    name, host = f"CUSTOM_{uuid.uuid4().hex.upper()}", arena.provider()
+    name, host = custom_name(), arena.provider()
     trait.ensure(arena.db, name)
 
     deleted, given = arena.race(
@@ -343,7 +344,7 @@ def test_a_trait_is_deleted_or_had_by_a_provider(arena: Arena, turn: int) -> Non
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_a_class_is_renamed_while_it_gets_into_inventories(arena: Arena, turn: int) -> None:
     """Who used the old name wins or hears that it is unknown; the record follows the rename."""
-    old, new = (f"CUSTOM_{uuid.uuid4().hex.upper()}" for _ in range(2))
+    old, new = custom_name(), custom_name()
     resource_class.create(arena.db, old)
     host = arena.provider()
 

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import uuid
 from collections.abc import Iterator
 from functools import partial
 from hashlib import blake2b
@@ -18,7 +17,7 @@ from tests.support import bodies
 from tests.support.client import HANGS_S, Answer, Client
 from tests.support.processes import wait_until
 from tests.support.racing import Arena, emptied_arena, in_arenas
-from tests.support.world import World
+from tests.support.world import World, new_uuid
 
 CONSUMERS = 60
 CLAIMERS = 3
@@ -35,29 +34,16 @@ def servers(request: pytest.FixtureRequest) -> Iterator[Arena]:
         yield made
 
 
-def host(servers: Arena, consumers: int) -> tuple[str, list[str]]:
+@pytest.fixture
+def world(servers: Arena) -> World:
+    """Who makes the hosts, and others who claim."""
+    return World(servers)
+
+
+def host(world: World, consumers: int) -> tuple[str, list[str]]:
     """Make a host with everything on its root, and consumers of it; return their uuids."""
-    root = World(servers).host(**ROOM)
-    first = servers.clients(1)[0]
-    return root, [claim(first, {root: {"VCPU": 1, "VGPU": 1}}) for _ in range(consumers)]
-
-
-def claim(client: Client, places: dict[str, Any]) -> str:
-    """Claim for a new consumer, and return its uuid."""
-    consumer = str(uuid.uuid4())
-    answer = try_claim(client, consumer, places)
-    assert answer.status == 204, answer.text
-    return consumer
-
-
-def try_claim(client: Client, consumer: str, places: dict[str, Any]) -> Answer:
-    """Claim for a new consumer: provider to class to amount."""
-    return client.send("PUT", f"/allocations/{consumer}", bodies.entry(places))
-
-
-def used(servers: Arena, provider: str) -> dict[str, int]:
-    """Return what is used of a provider."""
-    return servers.send("GET", f"/resource_providers/{provider}/usages").json["usages"]
+    root = world.host(**ROOM)
+    return root, [world.claim({root: {"VCPU": 1, "VGPU": 1}}) for _ in range(consumers)]
 
 
 def is_booted(client: Client, path: str) -> bool:
@@ -69,7 +55,7 @@ def is_booted(client: Client, path: str) -> bool:
     if not candidates:
         return False
     places = {key: held["resources"] for key, held in candidates[0]["allocations"].items()}
-    answer = try_claim(client, str(uuid.uuid4()), places)
+    answer = client.send("PUT", f"/allocations/{new_uuid()}", bodies.entry(places))
     assert answer.status in (204, 409), answer.text
     return answer.status == 204
 
@@ -105,9 +91,9 @@ def start(servers: Arena, root: str, ended: threading.Event) -> None:
         connection.session.session.close()
 
 
-def test_a_busy_host_is_reshaped_at_the_first_start(servers: Arena) -> None:
+def test_a_busy_host_is_reshaped_at_the_first_start(servers: Arena, world: World) -> None:
     """While three schedulers boot on it, none in vain; no unit is lost."""
-    root, _ = host(servers, CONSUMERS)
+    root, _ = host(world, CONSUMERS)
     ended = threading.Event()
 
     _, *booted = servers.race(
@@ -117,11 +103,11 @@ def test_a_busy_host_is_reshaped_at_the_first_start(servers: Arena) -> None:
         ]
     )
 
-    shown = servers.send("GET", f"/resource_providers?in_tree={root}").json["resource_providers"]
+    shown = world.get(f"/resource_providers?in_tree={root}")["resource_providers"]
     children = [one["uuid"] for one in shown if one["uuid"] != root]
     assert len(children) == 2
-    assert used(servers, root).keys() == {"VCPU"}
-    moved = sum(used(servers, child)["VGPU"] for child in children)
+    assert world.usages(root).keys() == {"VCPU"}
+    moved = sum(world.usages(child)["VGPU"] for child in children)
     assert moved == CONSUMERS + sum(booted)
     servers.assert_sound()
 
@@ -134,10 +120,10 @@ def post(servers: Arena, body: Any, seen: str | None = None) -> Answer:
     return servers.clients(1)[0].send("POST", "/reshaper", body, **{SEEN: seen} if seen else {})
 
 
-def moving(servers: Arena, root: str, consumers: list[str]) -> tuple[dict[str, Any], str]:
+def moving(world: World, root: str, consumers: list[str]) -> tuple[dict[str, Any], str]:
     """Return the body that moves the VGPU of the consumers to a new child, and its tag."""
-    child = World(servers).provider(parent=root)
-    shown = servers.send("GET", f"/resource_providers/{root}/inventories").json
+    child = world.provider(parent=root)
+    shown = world.get(f"/resource_providers/{root}/inventories")
     has = {root: shown["inventories"], child: {}}
     text = json.dumps(has, sort_keys=True, separators=(",", ":"))
     kept = {name: record for name, record in shown["inventories"].items() if name != "VGPU"}
@@ -152,36 +138,36 @@ def moving(servers: Arena, root: str, consumers: list[str]) -> tuple[dict[str, A
     return reshape, blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def test_with_the_tag_a_claim_of_what_stays_is_no_conflict(servers: Arena) -> None:
+def test_with_the_tag_a_claim_of_what_stays_is_no_conflict(servers: Arena, world: World) -> None:
     """Without it the generation is binding, as everywhere."""
-    root, consumers = host(servers, 2)
-    body, tag = moving(servers, root, consumers)
-    claim(servers.clients(1)[0], {root: {"VCPU": 3}})
+    root, consumers = host(world, 2)
+    body, tag = moving(world, root, consumers)
+    world.claim({root: {"VCPU": 3}})
     for seen in (None, tag[::-1], "nonsense"):
         refused = post(servers, body, seen)
         assert (refused.status, refused.code) == (409, "placement.concurrent_update")
     assert post(servers, body, tag).status == 204
-    assert used(servers, root) == {"VCPU": 5}
+    assert world.usages(root) == {"VCPU": 5}
 
 
-def test_with_the_tag_a_claim_of_what_moves_is_in_use(servers: Arena) -> None:
+def test_with_the_tag_a_claim_of_what_moves_is_in_use(servers: Arena, world: World) -> None:
     """Nothing is left behind on a class that goes."""
-    root, consumers = host(servers, 2)
-    body, tag = moving(servers, root, consumers)
-    claim(servers.clients(1)[0], {root: {"VGPU": 1}})
+    root, consumers = host(world, 2)
+    body, tag = moving(world, root, consumers)
+    world.claim({root: {"VGPU": 1}})
     refused = post(servers, body, tag)
     assert (refused.status, refused.code) == (409, "placement.inventory.inuse")
-    assert used(servers, root) == {"VCPU": 2, "VGPU": 3}
+    assert world.usages(root) == {"VCPU": 2, "VGPU": 3}
 
 
-def test_with_the_tag_an_inventory_that_changed_is_a_conflict(servers: Arena) -> None:
+def test_with_the_tag_an_inventory_that_changed_is_a_conflict(servers: Arena, world: World) -> None:
     """What somebody else wrote is not overwritten."""
-    root, consumers = host(servers, 1)
-    body, tag = moving(servers, root, consumers)
+    root, consumers = host(world, 1)
+    body, tag = moving(world, root, consumers)
     path = f"/resource_providers/{root}/inventories"
-    shown = servers.send("GET", path).json
+    shown = world.get(path)
     shown["inventories"]["VCPU"]["reserved"] = 7
-    assert servers.send("PUT", path, shown).status == 200
+    world.call("PUT", path, shown)
     refused = post(servers, body, tag)
     assert (refused.status, refused.code) == (409, "placement.concurrent_update")
-    assert servers.send("GET", path).json["inventories"]["VCPU"]["reserved"] == 7
+    assert world.get(path)["inventories"]["VCPU"]["reserved"] == 7

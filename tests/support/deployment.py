@@ -8,14 +8,21 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.support.client import VERSION, Answer, Client
 from tests.support.commands import Forked
-from tests.support.processes import Process, answers, free_port, require_program
+from tests.support.processes import (
+    Process,
+    answers,
+    free_port,
+    free_ports,
+    public_folder,
+    require_program,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 ETC = ROOT / "etc"
@@ -268,6 +275,26 @@ def builtin(folder: Path, environment: dict[str, str], *more: str) -> Iterator[S
         url = f"http://127.0.0.1:{port}"
         master.wait_until("it answers", lambda: answers(url))
         yield Site(url, master, lambda: None)
+
+
+@contextlib.contextmanager
+def several(urls: Sequence[str], **more: str) -> Iterator[list[Site]]:
+    """Serve by a process for each URL; all start at once. The URLs lead to the same database.
+
+    :param more: variables of their environment.
+    """
+    with public_folder("placement-several-") as folder, contextlib.ExitStack() as stack:
+        environment = prepare(folder, urls[0]) | more
+        sites = []
+        for url, port in zip(urls, free_ports(len(urls)), strict=True):
+            own = environment | {"OS_PLACEMENT_DATABASE__CONNECTION": url}
+            command = [PROGRAMS / "placement-api", "--port", port]
+            process = Process(f"placement-api-{port}", command, folder=folder, environment=own)
+            site = Site(f"http://127.0.0.1:{port}", stack.enter_context(process), lambda: None)
+            sites.append(site)
+        for site in sites:
+            site.master.wait_until("it answers", lambda site=site: answers(site.url), 60)
+        yield sites
 
 
 @contextlib.contextmanager

@@ -13,8 +13,8 @@ from placement.db import invariants
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support.client import HANGS_S, VERSION, Answer, Client
-from tests.support.databases import scratch_database, until_exit
-from tests.support.effort import in_one_process
+from tests.support.databases import KINDS, scratch_database, until_exit
+from tests.support.effort import LONG, in_one_process
 from tests.support.processes import Process, answers, free_ports, public_folder
 from tests.support.service import empty
 
@@ -38,10 +38,10 @@ READ_COMMITTED = "init_command=SET SESSION TRANSACTION ISOLATION LEVEL READ COMM
 in_arenas = partial(in_one_process, "arena")
 """Kinds as parameters of a fixture."""
 
-ARENAS = in_arenas("sqlite", "postgresql", "mysql", "mysql-read-committed")
+ARENAS = in_arenas(*KINDS, *(["mysql-read-committed"] if LONG else []))
 """What ``race_database`` takes. The two of MariaDB differ in what sessions begin with: the server's
-default, REPEATABLE READ, or what an operator has set. The service overrules both for its writes
-(tests/db/test_isolation.py)."""
+default, REPEATABLE READ, or what an operator has set. The service overrules both when it connects
+(tests/db/test_isolation.py), so that only the long mode tries the second."""
 
 
 @contextlib.contextmanager
@@ -149,11 +149,15 @@ def emptied_arena(kind: str) -> Iterator[Arena]:
 
     To start three servers takes longer than most races. They serve insight too.
     """
-    place = _standing_arena(kind)
+    yield emptied(_standing_arena(kind))
+
+
+def emptied(place: Arena) -> Arena:
+    """Return servers that other tests have used, with an empty database."""
     # The servers may have closed connections that were idle since an earlier test.
     place.hang_up()
     empty(place.db)
-    yield place
+    return place
 
 
 @cache
