@@ -224,7 +224,9 @@ class Node(Startable):
             port=self.port,
             user="root",
             autocommit=True,
-            **{"connect_timeout": 5, "read_timeout": 20, "write_timeout": 20},
+            connect_timeout=5,
+            read_timeout=20,
+            write_timeout=20,
         )
         with contextlib.closing(connection), connection.cursor() as cursor:
             cursor.execute(statement)
