@@ -68,65 +68,64 @@ class GpuDriver(Driver):
                 record["allocations"][child] = {"resources": {"VGPU": place.pop("VGPU")}}
 
 
-@pytest.fixture
-def nodes(world: World) -> dict[str, str]:
-    """Two nodes with VGPU in use on the root: name to root UUID."""
-    found = dict(world.node(VCPU=8, VGPU=4) for _ in range(2))
-    for root in found.values():
-        world.claim({root: {"VCPU": 1, "VGPU": 2}})
-    return found
+class Agent:
+    """The agent of two nodes with VGPU in use on the root, its requests, and somebody else."""
+
+    def __init__(self, recorder: Recorder, world: World) -> None:
+        self.recorder, self.world = recorder, world
+        self.nodes = dict(world.node(VCPU=8, VGPU=4) for _ in range(2))
+        self.node = next(iter(self.nodes.items()))
+        for root in self.nodes.values():
+            world.claim({root: {"VCPU": 1, "VGPU": 2}})
+        self.client, self.driver = ReportClient(recorder), GpuDriver(self.nodes)
+        self.tracker = ResourceTracker(self.client, self.driver)
+
+    def start(self) -> None:
+        """Start up."""
+        self.tracker.update_available_resource(None, startup=True)
+
+    def work(self) -> None:
+        """Do what is done in each period."""
+        self.tracker.update_available_resource(None)
+
+    def migrate(self, *names: str) -> dict[str, Any]:
+        """Reshape offline, all nodes unless some are named."""
+        return migrate_compute_inventory(None, self.client, self.driver, names or None)
+
+    def is_reshaped(self, root: str) -> bool:
+        """All VGPU of a node is on its one child."""
+        on_children = [self.world.totals(child) for child in self.world.below(root).values()]
+        return (self.world.totals(root), on_children) == ({"VCPU": 8}, [{"VGPU": 4}])
 
 
 @pytest.fixture
-def node(nodes: dict[str, str]) -> tuple[str, str]:
-    """Name and root of the first node."""
-    return next(iter(nodes.items()))
+def agent(recorder: Recorder, world: World) -> Agent:
+    return Agent(recorder, world)
 
 
-@pytest.fixture
-def driver(nodes: dict[str, str]) -> GpuDriver:
-    return GpuDriver(nodes)
-
-
-@pytest.fixture
-def tracker(client: ReportClient, driver: GpuDriver) -> ResourceTracker:
-    return ResourceTracker(client, driver)
-
-
-def is_reshaped(world: World, root: str) -> bool:
-    """All VGPU of a node is on its one child."""
-    on_children = [world.totals(child) for child in world.below(root).values()]
-    return (world.totals(root), on_children) == ({"VCPU": 8}, [{"VGPU": 4}])
-
-
-def test_reshaping_happens_at_start_up(
-    tracker: ResourceTracker, driver: GpuDriver, world: World, nodes: dict[str, str]
-) -> None:
+def test_reshaping_happens_at_start_up(agent: Agent) -> None:
     """C11 20."""
-    tracker.update_available_resource(None, startup=True)
-    assert all(is_reshaped(world, root) for root in nodes.values())
-    assert all(world.traits(root) == {"CUSTOM_SEEN"} for root in nodes.values())
-    assert driver.calls == [(name, late) for name in nodes for late in (False, True)]
-    driver.calls.clear()
-    tracker.update_available_resource(None)
-    assert driver.calls == [(name, False) for name in nodes]
+    agent.start()
+    assert all(agent.is_reshaped(root) for root in agent.nodes.values())
+    assert all(agent.world.traits(root) == {"CUSTOM_SEEN"} for root in agent.nodes.values())
+    assert agent.driver.calls == [(name, late) for name in agent.nodes for late in (False, True)]
+    agent.driver.calls.clear()
+    agent.work()
+    assert agent.driver.calls == [(name, False) for name in agent.nodes]
 
 
 def test_a_reshape_needed_later_is_logged_and_left(
-    tracker: ResourceTracker,
-    node: tuple[str, str],
-    recorder: Recorder,
-    caplog: pytest.LogCaptureFixture,
+    agent: Agent, caplog: pytest.LogCaptureFixture
 ) -> None:
     """C11 20: in a period; the edits of the driver are discarded."""
-    tracker.update_available_resource(None)
-    assert recorder.writes() == []
+    agent.work()
+    assert agent.recorder.writes() == []
     assert [one.levelno for one in caplog.records if "left as it is" in one.message] == [
         logging.ERROR
     ] * 2
     assert "restart the agent" in caplog.text
     with pytest.raises(exc.ReshapeNeeded, match="VGPU"):
-        tracker.update_node(None, node[0])
+        agent.tracker.update_node(None, agent.node[0])
 
 
 def again(tree: ProviderTree, allocations: dict[str, Any] | None) -> None:
@@ -145,38 +144,27 @@ def broken(tree: ProviderTree, allocations: dict[str, Any] | None) -> None:
     ],
 )
 def test_a_driver_that_asks_twice_or_breaks_during_a_reshape_stops_the_agent(
-    tracker: ResourceTracker,
-    driver: GpuDriver,
-    nodes: dict[str, str],
-    recorder: Recorder,
-    fault: Fault,
-    words: str,
-    cause: type[Exception],
+    agent: Agent, fault: Fault, words: str, cause: type[Exception]
 ) -> None:
     """C11 20: at start-up."""
-    first, second = nodes
-    driver.faults[first, True] = fault
+    first, second = agent.nodes
+    agent.driver.faults[first, True] = fault
     with pytest.raises(exc.ReshapeFailed, match=words) as caught:
-        tracker.update_available_resource(None, startup=True)
+        agent.start()
     assert isinstance(caught.value.__cause__, cause)
-    assert recorder.writes() == []
-    assert (second, False) not in driver.calls
+    assert agent.recorder.writes() == []
+    assert (second, False) not in agent.driver.calls
 
 
 @pytest.mark.parametrize("startup", [False, True])
 def test_a_driver_that_breaks_otherwise_stops_nothing(
-    tracker: ResourceTracker,
-    driver: GpuDriver,
-    world: World,
-    node: tuple[str, str],
-    startup: bool,
-    caplog: pytest.LogCaptureFixture,
+    agent: Agent, startup: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (first, root), (fine, new) = node, world.node(VCPU=1)
-    driver.faults[first, False] = broken
-    driver.nodes = {first: root, fine: new}
-    tracker.update_available_resource(None, startup=startup)
-    assert world.traits(new) == {"CUSTOM_SEEN"}
+    (first, root), (fine, new) = agent.node, agent.world.node(VCPU=1)
+    agent.driver.faults[first, False] = broken
+    agent.driver.nodes = {first: root, fine: new}
+    agent.tracker.update_available_resource(None, startup=startup)
+    assert agent.world.traits(new) == {"CUSTOM_SEEN"}
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -187,88 +175,74 @@ def unknown_class(tree: ProviderTree, allocations: dict[str, Any] | None) -> Non
 
 
 def test_a_failed_update_is_fatal_at_start_up_only(
-    tracker: ResourceTracker, driver: GpuDriver, world: World, caplog: pytest.LogCaptureFixture
+    agent: Agent, caplog: pytest.LogCaptureFixture
 ) -> None:
     """C11 21."""
-    driver.nodes = dict([world.node(), world.node()])
-    name, second = next(iter(driver.nodes)), list(driver.nodes.values())[1]
-    driver.faults[name, False] = unknown_class
-    tracker.update_available_resource(None)
-    assert world.traits(second) == {"CUSTOM_SEEN"}
+    (name, first), (other, second) = agent.world.node(), agent.world.node()
+    agent.driver.nodes = {name: first, other: second}
+    agent.driver.faults[name, False] = unknown_class
+    agent.work()
+    assert agent.world.traits(second) == {"CUSTOM_SEEN"}
     assert "BANANAS" in caplog.text and "the next period tries again" in caplog.text
-    world.set_traits(second, [])
+    agent.world.set_traits(second, [])
     with pytest.raises(exc.ResourceProviderSyncFailed):
-        tracker.update_available_resource(None, startup=True)
-    assert world.traits(second) == set()
+        agent.start()
+    assert agent.world.traits(second) == set()
 
 
-def test_a_failed_reshape_of_the_driver_is_raised_in_a_period_too(
-    tracker: ResourceTracker, driver: GpuDriver, node: tuple[str, str]
-) -> None:
+def test_a_failed_reshape_of_the_driver_is_raised_in_a_period_too(agent: Agent) -> None:
     def cannot(tree: ProviderTree, allocations: dict[str, Any] | None) -> None:
         raise exc.ReshapeFailed("no")
 
-    driver.faults[node[0], False] = cannot
+    agent.driver.faults[agent.node[0], False] = cannot
     with pytest.raises(exc.ReshapeFailed):
-        tracker.update_available_resource(None)
+        agent.work()
 
 
 @pytest.mark.parametrize(("drops", "claims"), [(None, 1), ("Placement-Seen-Inventories", 3)])
-def test_claims_of_what_stays_are_followed(
-    tracker: ResourceTracker,
-    driver: GpuDriver,
-    recorder: Recorder,
-    world: World,
-    node: tuple[str, str],
-    drops: str | None,
-    claims: int,
-) -> None:
+def test_claims_of_what_stays_are_followed(agent: Agent, drops: str | None, claims: int) -> None:
     """A second writer claims between the reading and the reshape.
 
     To a service that knows the tag of the inventories that is no conflict. To another one the reshape is
     sent again.
     """
-    name, root = node
-    recorder.drops = drops
-    recorder.before("post", "/reshaper", lambda: world.claim({root: {"VCPU": 1}}), times=claims)
-    tracker.update_node(None, name, startup=True)
-    assert is_reshaped(world, root)
-    assert driver.calls.count((name, True)) == 1
+    name, root = agent.node
+    agent.recorder.drops = drops
+    agent.recorder.before(
+        "post", "/reshaper", lambda: agent.world.claim({root: {"VCPU": 1}}), times=claims
+    )
+    agent.tracker.update_node(None, name, startup=True)
+    assert agent.is_reshaped(root)
+    assert agent.driver.calls.count((name, True)) == 1
     sent = [
         status
-        for (_, url), status in zip(recorder.requests, recorder.statuses, strict=True)
+        for (_, url), status in zip(agent.recorder.requests, agent.recorder.statuses, strict=True)
         if url == "/reshaper"
     ]
     assert sent == [409] * (claims if drops else 0) + [204]
 
 
-def test_an_inventory_that_changed_meanwhile_is_not_overwritten(
-    tracker: ResourceTracker,
-    driver: GpuDriver,
-    recorder: Recorder,
-    world: World,
-    node: tuple[str, str],
-) -> None:
+def test_an_inventory_that_changed_meanwhile_is_not_overwritten(agent: Agent) -> None:
     """Its generation is not followed: the driver sees what somebody else wrote."""
-    name, root = node
-    recorder.before("post", "/reshaper", lambda: world.set_inventory(root, {"VCPU": 16, "VGPU": 4}))
-    tracker.update_node(None, name, startup=True)
-    assert world.totals(root) == {"VCPU": 16}
-    assert driver.calls.count((name, True)) == 2
+    name, root = agent.node
+    agent.recorder.before(
+        "post", "/reshaper", lambda: agent.world.set_inventory(root, {"VCPU": 16, "VGPU": 4})
+    )
+    agent.tracker.update_node(None, name, startup=True)
+    assert agent.world.totals(root) == {"VCPU": 16}
+    assert agent.driver.calls.count((name, True)) == 2
 
 
-def test_endless_conflicts_on_one_provider_are_raised_as_they_are(
-    client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World
-) -> None:
-    name, root = world.node()
-    driver.nodes = {name: root}
+def test_endless_conflicts_on_one_provider_are_raised_as_they_are(agent: Agent) -> None:
+    name, root = agent.world.node()
+    agent.driver.nodes = {name: root}
     traits = iter(f"CUSTOM_{n}" for n in range(99))
-    recorder.before(
-        "put", f"{root}/traits", lambda: world.set_traits(root, [next(traits)]), times=EACH
+    agent.recorder.before(
+        "put", f"{root}/traits", lambda: agent.world.set_traits(root, [next(traits)]), times=EACH
     )
     with pytest.raises(exc.ResourceProviderUpdateConflict):
-        ResourceTracker(client, driver, max_attempts=2).update_node(None, name)
-    assert driver.calls == [(name, False)] * 2
+        ResourceTracker(agent.client, agent.driver, max_attempts=2).update_node(None, name)
+    assert agent.driver.calls == [(name, False)] * 2
 
 
 @pytest.mark.parametrize("startup", [True, False])
@@ -288,21 +262,17 @@ def test_nodes_are_updated_by_the_method_for_one(startup: bool) -> None:
 
 
 @pytest.mark.parametrize("nonsense", [None, ["node"], {"node": 5}, {3: "x"}])
-def test_nonsense_for_nodes_names_the_driver(
-    tracker: ResourceTracker, driver: GpuDriver, nonsense: Any
-) -> None:
-    driver.nodes = nonsense
+def test_nonsense_for_nodes_names_the_driver(agent: Agent, nonsense: Any) -> None:
+    agent.driver.nodes = nonsense
     with pytest.raises(exc.PlacementClientError, match="correct the driver"):
-        tracker.update_available_resource(None)
+        agent.work()
 
 
-def test_a_node_the_driver_does_not_have(
-    tracker: ResourceTracker, client: ReportClient, driver: GpuDriver
-) -> None:
+def test_a_node_the_driver_does_not_have(agent: Agent) -> None:
     with pytest.raises(ValueError, match="elsewhere"):
-        tracker.update_node(None, "elsewhere")
+        agent.tracker.update_node(None, "elsewhere")
     with pytest.raises(ValueError, match="elsewhere"):
-        migrate_compute_inventory(None, client, driver, ["elsewhere"])
+        agent.migrate("elsewhere")
 
 
 def test_the_base_driver_does_nothing() -> None:
@@ -317,50 +287,42 @@ def test_the_base_driver_does_nothing() -> None:
 # ---- offline
 
 
-def test_offline(
-    client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World, nodes: dict[str, str]
-) -> None:
+def test_offline(agent: Agent) -> None:
     """C11 22: needed, again, unknown to the service, one failing."""
-    first, second = nodes
+    first, second = agent.nodes
     absent = f"absent-{new_uuid()}"
-    driver.nodes = {**nodes, absent: new_uuid()}
-    driver.faults[second, True] = broken
-    results = migrate_compute_inventory(None, client, driver)
+    agent.driver.nodes = {**agent.nodes, absent: new_uuid()}
+    agent.driver.faults[second, True] = broken
+    results = agent.migrate()
     assert list(results) == [first, second, absent]
     assert (results[first], results[absent]) == ("reshaped", "absent")
     assert isinstance(results[second], exc.ReshapeFailed)
-    assert is_reshaped(world, nodes[first]) and not is_reshaped(world, nodes[second])
-    assert not world.exists(driver.nodes[absent])
+    assert agent.is_reshaped(agent.nodes[first]) and not agent.is_reshaped(agent.nodes[second])
+    assert not agent.world.exists(agent.driver.nodes[absent])
 
-    driver.faults.clear()
-    recorder.clear()
-    assert migrate_compute_inventory(None, client, driver, [first]) == {first: "unchanged"}
-    assert recorder.writes() == []
-    assert migrate_compute_inventory(None, client, driver, [second, second]) == {second: "reshaped"}
-
-
-def test_offline_ordinary_changes_are_not_written(
-    client: ReportClient, driver: GpuDriver, recorder: Recorder, world: World
-) -> None:
-    name, root = world.node()
-    driver.nodes = {name: root}
-    assert migrate_compute_inventory(None, client, driver) == {name: "unchanged"}
-    assert recorder.writes() == []
-    assert world.traits(root) == set()
+    agent.driver.faults.clear()
+    agent.recorder.clear()
+    assert agent.migrate(first) == {first: "unchanged"}
+    assert agent.recorder.writes() == []
+    assert agent.migrate(second, second) == {second: "reshaped"}
 
 
-def test_offline_conflicts_start_over_and_finish(
-    client: ReportClient,
-    driver: GpuDriver,
-    recorder: Recorder,
-    world: World,
-    node: tuple[str, str],
-) -> None:
-    name, root = node
-    recorder.before("post", "/reshaper", lambda: world.claim({root: {"VCPU": 1}}))
-    recorder.before("put", f"{root}/traits", lambda: world.set_traits(root, ["CUSTOM_OTHER"]))
-    assert migrate_compute_inventory(None, client, driver, [name]) == {name: "reshaped"}
-    assert world.traits(root) == {"CUSTOM_OTHER", "CUSTOM_SEEN"}
+def test_offline_ordinary_changes_are_not_written(agent: Agent) -> None:
+    name, root = agent.world.node()
+    agent.driver.nodes = {name: root}
+    assert agent.migrate() == {name: "unchanged"}
+    assert agent.recorder.writes() == []
+    assert agent.world.traits(root) == set()
+
+
+def test_offline_conflicts_start_over_and_finish(agent: Agent) -> None:
+    name, root = agent.node
+    agent.recorder.before("post", "/reshaper", lambda: agent.world.claim({root: {"VCPU": 1}}))
+    agent.recorder.before(
+        "put", f"{root}/traits", lambda: agent.world.set_traits(root, ["CUSTOM_OTHER"])
+    )
+    assert agent.migrate(name) == {name: "reshaped"}
+    assert agent.world.traits(root) == {"CUSTOM_OTHER", "CUSTOM_SEEN"}
 
 
 # ---- the command
@@ -374,13 +336,13 @@ def make_driver(conf: cfg.ConfigOpts) -> Driver | None:
 
 @pytest.fixture
 def command(
+    agent: Agent,
     conf: cfg.ConfigOpts,
-    driver: GpuDriver,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Command:
     """placement-migrate-compute-inventory with the driver of the test."""
-    monkeypatch.setattr(sys.modules[__name__], "DRIVER", driver)
+    monkeypatch.setattr(sys.modules[__name__], "DRIVER", agent.driver)
 
     def run(*arguments: str) -> tuple[Any, Any]:
         name = f"{__name__}:make_driver"
@@ -394,18 +356,16 @@ def command(
     return run
 
 
-def test_the_command_reshapes_and_says_so(
-    command: Command, driver: GpuDriver, world: World, nodes: dict[str, str]
-) -> None:
-    first, second = nodes
-    driver.faults[second, True] = broken
+def test_the_command_reshapes_and_says_so(agent: Agent, command: Command) -> None:
+    first, second = agent.nodes
+    agent.driver.faults[second, True] = broken
     status, said = command()
     assert status == 1
     assert len(said.out.splitlines()) == 2
     assert said.out.splitlines()[0] == f"{first}: reshaped"
     assert said.out.splitlines()[1].startswith(f"{second}: failed: ")
-    assert is_reshaped(world, nodes[first])
-    driver.faults.clear()
+    assert agent.is_reshaped(agent.nodes[first])
+    agent.driver.faults.clear()
     assert command("--node", second)[0] == 0
     assert command("--node", first, "--node", second)[1].out == (
         f"{first}: unchanged\n{second}: unchanged\n"
@@ -444,12 +404,10 @@ def test_a_database_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
     assert "Error" not in done.stderr
 
 
-def test_a_failed_node_is_one_line_too(
-    command: Command, driver: GpuDriver, node: tuple[str, str]
-) -> None:
+def test_a_failed_node_is_one_line_too(agent: Agent, command: Command) -> None:
     """The texts of the service are several lines."""
-    name, _ = node
-    driver.faults[name, True] = lambda tree, allocations: allocations.clear()
+    name, _ = agent.node
+    agent.driver.faults[name, True] = lambda tree, allocations: allocations.clear()
     status, said = command("--node", name)
     assert (status, len(said.out.splitlines())) == (1, 1)
     assert said.out.startswith(f"{name}: failed: ")

@@ -62,23 +62,18 @@ class Workers:
         for number, port in enumerate(self.ports):
             pool = SMALL_POOL if number == WORKERS - 1 else ""
             (folder / f"{port}.conf").write_text(SETTINGS.format(url=url, pool=pool))
-        self.processes = {port: self._launch(port) for port in self.ports}
-        for port in self.ports:
-            self._wait(port)
+        self.processes: dict[int, Process] = {}
+        self.start(*self.ports)
 
-    def _launch(self, port: int) -> Process:
-        file = self.folder / f"{port}.conf"
-        command = [SERVER, "--port", port, "--threads", 6, "--config-file", file]
-        return Process(f"worker-{port}", command, folder=self.folder)
-
-    def _wait(self, port: int) -> None:
-        url = f"http://127.0.0.1:{port}/"
-        self.processes[port].wait_until("it answers", lambda: answers(url), 60)
-
-    def restart(self, port: int) -> None:
-        """Start a killed worker again and wait until it serves."""
-        self.processes[port] = self._launch(port)
-        self._wait(port)
+    def start(self, *ports: int) -> None:
+        """Start workers, again if they were killed, and wait until they serve."""
+        for port in ports:
+            file = self.folder / f"{port}.conf"
+            command = [SERVER, "--port", port, "--threads", 6, "--config-file", file]
+            self.processes[port] = Process(f"worker-{port}", command, folder=self.folder)
+        for port in ports:
+            url = f"http://127.0.0.1:{port}/"
+            self.processes[port].wait_until("it answers", lambda url=url: answers(url), 60)
 
     def stop(self) -> None:
         """Let all of them finish what they are doing, and end."""
@@ -217,8 +212,7 @@ class Campaign:
     def _finish(self) -> None:
         # What a frozen or slow worker still has in hand happens now or never.
         self.workers.stop()
-        for port in self.workers.ports:
-            self.workers.restart(port)
+        self.workers.start(*self.workers.ports)
         for actor in self.actors:
             try:
                 actor.settle()
@@ -276,7 +270,7 @@ class Campaign:
         """SIGKILL; its process manager starts it again."""
         port = self.random.choice(self.workers.ports[1:])
         self.workers.processes[port].kill()
-        self.workers.restart(port)
+        self.workers.start(port)
 
     def freeze_worker(self) -> None:
         """SIGSTOP for longer than clients wait, so that it finishes what nobody waits for."""

@@ -7,8 +7,7 @@ import datetime
 import random
 import time
 import uuid as uuids
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -103,6 +102,10 @@ class OldDatabase:
             found = tx.scalar(wanted)
         return int(found)
 
+    def _change(self, tx: Connection, provider_id: int, **values: Any) -> None:
+        changed = sa.update(providers).where(providers.c.id == provider_id)
+        tx.execute(changed.values(updated_at=now(), **values))
+
     def _step(self, tx: Connection, provider_id: int, generation: int) -> None:
         done = tx.execute(
             sa.update(providers)
@@ -112,11 +115,6 @@ class OldDatabase:
         if done.rowcount != 1:
             raise Conflict("provider")
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        with self.engine.begin() as tx:
-            yield tx
-
     def _repeated(self, work: Callable[[Connection], T]) -> T:
         """Run the work in a transaction, again after a conflict or deadlock, as its decorators do.
 
@@ -125,7 +123,7 @@ class OldDatabase:
         """
         for attempt in range(ATTEMPTS):
             try:
-                with self._transaction() as tx:
+                with self.engine.begin() as tx:
                     return work(tx)
             except (Conflict, exc.DBAPIError) as error:
                 if not _is_repeated(error):

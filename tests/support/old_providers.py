@@ -48,13 +48,8 @@ class OldProviders(OldDatabase):
 
     def rename_provider(self, uuid: str, name: str) -> None:
         """PUT /resource_providers/{uuid}. No generation moves."""
-        self._repeated(
-            lambda tx: tx.execute(
-                sa.update(providers)
-                .where(providers.c.uuid == uuid)
-                .values(name=name, updated_at=now())
-            )
-        )
+        renamed = sa.update(providers).where(providers.c.uuid == uuid)
+        self._repeated(lambda tx: tx.execute(renamed.values(name=name, updated_at=now())))
 
     def move_provider(self, uuid: str, parent: str | None) -> None:
         """PUT /resource_providers/{uuid} with another parent. No generation moves."""
@@ -68,17 +63,9 @@ class OldProviders(OldDatabase):
                 below += tx.scalars(
                     sa.select(providers.c.id).where(providers.c.parent_provider_id == key)
                 )
-            tx.execute(
-                sa.update(providers)
-                .where(providers.c.id == row.id)
-                .values(parent_provider_id=above.id if above else None, updated_at=now())
-            )
+            self._change(tx, row.id, parent_provider_id=above.id if above else None)
             for key in below:
-                tx.execute(
-                    sa.update(providers)
-                    .where(providers.c.id == key)
-                    .values(root_provider_id=root, updated_at=now())
-                )
+                self._change(tx, key, root_provider_id=root)
 
         self._repeated(work)
 
@@ -95,11 +82,7 @@ class OldProviders(OldDatabase):
                     raise Refused("in use")
             for table in (inventories, provider_aggregates, provider_traits):
                 tx.execute(sa.delete(table).where(table.c.resource_provider_id == row.id))
-            tx.execute(
-                sa.update(providers)
-                .where(providers.c.id == row.id)
-                .values(root_provider_id=None, updated_at=now())
-            )
+            self._change(tx, row.id, root_provider_id=None)
             tx.execute(sa.delete(providers).where(providers.c.id == row.id))
 
         self._repeated(work)

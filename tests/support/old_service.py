@@ -116,19 +116,11 @@ class OldService(OldProviders):
         self._repeated(work)
 
     def _replace(self, tx: Connection, wanted: Mapping[str, Allocations], owner: Owner) -> None:
-        generations = {
-            row.uuid: row
-            for row in tx.execute(
-                sa.select(consumers).where(consumers.c.uuid.in_(list(wanted)))
-            ).all()
-        }
-        old = set(
-            tx.scalars(
-                sa.select(allocations.c.resource_provider_id).where(
-                    allocations.c.consumer_id.in_([c for c, held in wanted.items() if not held])
-                )
-            )
-        )
+        named = sa.select(consumers).where(consumers.c.uuid.in_(list(wanted)))
+        known = tx.execute(named).all()
+        emptied = [consumer for consumer, held in wanted.items() if not held]
+        left = sa.select(allocations.c.resource_provider_id)
+        old = set(tx.scalars(left.where(allocations.c.consumer_id.in_(emptied))))
         tx.execute(sa.delete(allocations).where(allocations.c.consumer_id.in_(list(wanted))))
         asked = [
             (consumer, provider, name, amount)
@@ -166,7 +158,7 @@ class OldService(OldProviders):
             touched[key] = tx.scalar(sa.select(providers.c.generation).where(providers.c.id == key))
         for key, generation in touched.items():
             self._step(tx, key, generation)
-        for row in generations.values():
+        for row in known:
             done = tx.execute(
                 sa.update(consumers)
                 .where(consumers.c.id == row.id, consumers.c.generation == row.generation)
@@ -176,15 +168,9 @@ class OldService(OldProviders):
                 raise Conflict("consumer")
 
     def _stocks(self, tx: Connection, uuids_: set[str]) -> dict[Any, Any]:
-        used = (
-            sa.select(
-                allocations.c.resource_provider_id,
-                allocations.c.resource_class_id,
-                func.sum(allocations.c.used).label("used"),
-            )
-            .group_by(allocations.c.resource_provider_id, allocations.c.resource_class_id)
-            .subquery()
-        )
+        where = (allocations.c.resource_provider_id, allocations.c.resource_class_id)
+        summed = sa.select(*where, func.sum(allocations.c.used).label("used"))
+        used = summed.group_by(*where).subquery()
         rows = tx.execute(
             sa.select(
                 providers.c.id.label("provider_id"),
