@@ -29,6 +29,7 @@ class Host(Driver):
     this number.
     """
 
+    recorder: Recorder
     world: World
     root: str = field(default_factory=new_uuid)
     keeps: int = 0
@@ -70,6 +71,11 @@ class Host(Driver):
             if "VGPU" in place:
                 shown["allocations"][child] = {"resources": {"VGPU": place.pop("VGPU")}}
 
+    def start(self) -> None:
+        """Start up an agent that does not go on for a minute."""
+        tracker = ResourceTracker(ReportClient(self.recorder), self, reshape_timeout_s=0)
+        tracker.update_node(None, self.name, startup=True)
+
     def claim(self, **amounts: int) -> Answer:
         """Claim for a new consumer, which may be refused."""
         body = bodies.entry({self.root: amounts}, None)
@@ -90,44 +96,34 @@ class Host(Driver):
 
 
 @pytest.fixture
-def host(world: World) -> Host:
-    host = Host(world)
+def host(recorder: Recorder, world: World) -> Host:
+    host = Host(recorder, world)
     world.provider(host.name, None, {"VCPU": 100, "VGPU": 40}, key=host.root)
     world.claim({host.root: {"VCPU": 1, "VGPU": 2}})
     return host
 
 
-@pytest.fixture
-def tracker(client: ReportClient, host: Host) -> ResourceTracker:
-    """One that does not go on for a minute."""
-    return ResourceTracker(client, host, reshape_timeout_s=0)
-
-
-def test_claims_of_what_moves_are_kept_out_after_two_lost_attempts(
-    tracker: ResourceTracker, host: Host, recorder: Recorder, world: World
-) -> None:
+def test_claims_of_what_moves_are_kept_out_after_two_lost_attempts(host: Host) -> None:
     """However many come: the third attempt meets none, and the driver sees what it saw before."""
     answers: list[Answer] = []
-    recorder.before("post", "/reshaper", lambda: answers.append(host.claim(VGPU=1)), EACH)
+    host.recorder.before("post", "/reshaper", lambda: answers.append(host.claim(VGPU=1)), EACH)
 
-    tracker.update_node(None, host.name, startup=True)
+    host.start()
 
     assert [answer.status for answer in answers] == [204] * ATTEMPTS_UNTIL_CLOSED + [409]
     assert host.inventory() == {"VCPU": (100, 0)}
     assert host.inventory(host.child()) == {"VGPU": (40, 0)}
-    assert world.usages(host.child()) == {"VGPU": 2 + ATTEMPTS_UNTIL_CLOSED}
+    assert host.world.usages(host.child()) == {"VGPU": 2 + ATTEMPTS_UNTIL_CLOSED}
     assert host.seen[0]["VGPU"]["reserved"] == 0
     assert host.seen[1:] == host.seen[:1] * ATTEMPTS_UNTIL_CLOSED
     assert host.claim(VCPU=1).status == 204
 
 
-def test_after_the_first_attempt_only_what_changed_is_read(
-    tracker: ResourceTracker, host: Host, recorder: Recorder
-) -> None:
+def test_after_the_first_attempt_only_what_changed_is_read(host: Host) -> None:
     """The tree with all its allocations once, or each record once; the tree once an attempt."""
-    recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), EACH)
-    tracker.update_node(None, host.name, startup=True)
-    reads = [url for method, url in recorder.requests if method == "get"]
+    host.recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), EACH)
+    host.start()
+    reads = [url for method, url in host.recorder.requests if method == "get"]
     records = [url for url in reads if url.startswith("/allocations/")]
     lists = [url for url in reads if url == f"/resource_providers/{host.root}/allocations"]
     if f"/-/trees/{host.root}?allocations=true" in reads:
@@ -143,47 +139,41 @@ def test_after_the_first_attempt_only_what_changed_is_read(
     assert len(records) == len(set(records))
 
 
-def test_claims_of_the_rest_do_not_disturb_a_class_that_shrinks(
-    tracker: ResourceTracker, host: Host, recorder: Recorder
-) -> None:
+def test_claims_of_the_rest_do_not_disturb_a_class_that_shrinks(host: Host) -> None:
     """Before it is closed, each claim on the root is a conflict; after, only one of VGPU would be."""
     host.keeps = 10
-    recorder.before("post", "/reshaper", lambda: host.claim(VCPU=1), EACH)
-    tracker.update_node(None, host.name, startup=True)
+    host.recorder.before("post", "/reshaper", lambda: host.claim(VCPU=1), EACH)
+    host.start()
     assert host.inventory() == {"VCPU": (100, 0), "VGPU": (10, 0)}
     assert host.inventory(host.child()) == {"VGPU": (30, 0)}
     assert len(host.seen) == ATTEMPTS_UNTIL_CLOSED + 1
 
 
 @pytest.mark.parametrize("claims", [2, WRITES_AT_MOST])
-def test_closing_is_repeated_while_claims_move_the_generation(
-    tracker: ResourceTracker, host: Host, recorder: Recorder, claims: int
-) -> None:
+def test_closing_is_repeated_while_claims_move_the_generation(host: Host, claims: int) -> None:
     """So often; then it is left to the next attempt, which loses too, and closes."""
-    recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), EACH)
-    recorder.before("put", f"{host.root}/inventories", lambda: host.claim(VCPU=1), claims)
-    tracker.update_node(None, host.name, startup=True)
+    host.recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), EACH)
+    host.recorder.before("put", f"{host.root}/inventories", lambda: host.claim(VCPU=1), claims)
+    host.start()
     assert host.inventory() == {"VCPU": (100, 0)}
     more = claims == WRITES_AT_MOST
     assert len(host.seen) == ATTEMPTS_UNTIL_CLOSED + 1 + more
 
 
-def test_an_inventory_that_changes_while_it_is_closed_is_not_overwritten(
-    tracker: ResourceTracker, host: Host, recorder: Recorder, world: World
-) -> None:
+def test_an_inventory_that_changes_while_it_is_closed_is_not_overwritten(host: Host) -> None:
     """Neither before the closing, which leaves it open, nor after it."""
     totals = iter([50, 60])
 
     def change() -> None:
-        world.set_inventory(host.root, {"VCPU": 100, "VGPU": next(totals)})
+        host.world.set_inventory(host.root, {"VCPU": 100, "VGPU": next(totals)})
 
     def change_twice() -> None:
         change()
-        recorder.before("get", f"{host.root}/allocations", change)
+        host.recorder.before("get", f"{host.root}/allocations", change)
 
-    recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), 2)
-    recorder.before("put", f"{host.root}/inventories", change_twice)
-    tracker.update_node(None, host.name, startup=True)
+    host.recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), 2)
+    host.recorder.before("put", f"{host.root}/inventories", change_twice)
+    host.start()
     assert host.inventory(host.child()) == {"VGPU": (60, 0)}
 
 
@@ -197,99 +187,88 @@ def interrupting() -> None:
 
 @pytest.mark.parametrize("fault", [failing, interrupting])
 def test_a_reshape_that_is_given_up_opens_what_was_closed(
-    tracker: ResourceTracker, host: Host, recorder: Recorder, fault: Callable[[], None]
+    host: Host, fault: Callable[[], None]
 ) -> None:
     """Whatever ends it, and although claims move the generation."""
     states = []
 
     def end() -> None:
         states.append(host.inventory()["VGPU"])
-        recorder.before("put", f"{host.root}/inventories", lambda: host.claim(VCPU=1))
+        host.recorder.before("put", f"{host.root}/inventories", lambda: host.claim(VCPU=1))
         fault()
 
-    recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), ATTEMPTS_UNTIL_CLOSED)
+    host.recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), ATTEMPTS_UNTIL_CLOSED)
     host.faults[ATTEMPTS_UNTIL_CLOSED + 1] = end
     with pytest.raises((exc.ReshapeFailed, KeyboardInterrupt)):
-        tracker.update_node(None, host.name, startup=True)
+        host.start()
     assert states == [(40, 40)]
     assert host.inventory() == {"VCPU": (100, 0), "VGPU": (40, 0)}
 
 
-def test_a_refused_reshape_opens_what_was_closed(
-    tracker: ResourceTracker, host: Host, recorder: Recorder, world: World
-) -> None:
+def test_a_refused_reshape_opens_what_was_closed(host: Host) -> None:
     """The service says no: what the driver wants does not fit."""
-    recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), ATTEMPTS_UNTIL_CLOSED)
+    host.recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), ATTEMPTS_UNTIL_CLOSED)
 
     def spoil() -> None:
         host.adds = {"BANANAS": {"total": 1}}
 
     host.faults[ATTEMPTS_UNTIL_CLOSED + 1] = spoil
     with pytest.raises(exc.ReshapeFailed, match="BANANAS"):
-        tracker.update_node(None, host.name, startup=True)
+        host.start()
     assert host.inventory() == {"VCPU": (100, 0), "VGPU": (40, 0)}
 
 
-def test_a_driver_that_needs_no_reshape_any_more_opens_what_was_closed(
-    tracker: ResourceTracker, host: Host, recorder: Recorder
-) -> None:
+def test_a_driver_that_needs_no_reshape_any_more_opens_what_was_closed(host: Host) -> None:
     def content() -> None:
         host.claim(VGPU=1)
         if len(host.seen) == ATTEMPTS_UNTIL_CLOSED:
             host.keeps = 40
 
-    recorder.before("post", "/reshaper", content, ATTEMPTS_UNTIL_CLOSED)
-    tracker.update_node(None, host.name, startup=True)
+    host.recorder.before("post", "/reshaper", content, ATTEMPTS_UNTIL_CLOSED)
+    host.start()
     assert host.inventory()["VGPU"] == (40, 0)
 
 
 @pytest.mark.parametrize("reshaping", [True, False])
 def test_a_client_that_dies_in_between_is_finished_by_the_next_start(
-    tracker: ResourceTracker,
-    host: Host,
-    recorder: Recorder,
-    world: World,
-    caplog: pytest.LogCaptureFixture,
-    reshaping: bool,
+    host: Host, caplog: pytest.LogCaptureFixture, reshaping: bool
 ) -> None:
     """Nothing that it sends arrives any more. A driver that states ``reserved`` opens what it left closed."""
-    recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), ATTEMPTS_UNTIL_CLOSED)
+    host.recorder.before("post", "/reshaper", lambda: host.claim(VGPU=1), ATTEMPTS_UNTIL_CLOSED)
 
     def die() -> None:
         for method in ("get", "put", "post", "delete"):
-            recorder.before(method, "", failing, EACH)
+            host.recorder.before(method, "", failing, EACH)
 
     host.faults[ATTEMPTS_UNTIL_CLOSED + 1] = die
     with pytest.raises(exc.ReshapeFailed):
-        tracker.update_node(None, host.name, startup=True)
+        host.start()
     assert host.inventory()["VGPU"] == (40, 40)
     (left,) = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert host.root in left.message and "reserved to {'VGPU': 0}" in left.message
 
-    recorder.interruptions.clear()
+    host.recorder.interruptions.clear()
     record = {"VGPU": {"total": 40, "reserved": 0}}
     node = Node(host.root, {"gpu": NodePart(record)}) if reshaping else Node(host.root, {}, record)
-    successor = ResourceTracker(ReportClient(recorder), VgpuDriver({host.name: node}))
+    successor = ResourceTracker(ReportClient(host.recorder), VgpuDriver({host.name: node}))
     successor.update_available_resource(None, startup=True)
     where = host.child() if reshaping else host.root
     assert host.inventory(where)["VGPU"] == (40, 0)
-    assert world.usages(where)["VGPU"] == 2 + ATTEMPTS_UNTIL_CLOSED
+    assert host.world.usages(where)["VGPU"] == 2 + ATTEMPTS_UNTIL_CLOSED
 
 
-def test_conflicts_that_closing_cannot_end_open_it_again(
-    tracker: ResourceTracker, host: Host, recorder: Recorder, world: World
-) -> None:
+def test_conflicts_that_closing_cannot_end_open_it_again(host: Host) -> None:
     """A consumer that changes each time; what is closed stays the same in all attempts."""
-    consumer = world.claim({host.root: {"VCPU": 1}})
+    consumer = host.world.claim({host.root: {"VCPU": 1}})
     generations = iter(range(1, 99))
-    recorder.before(
+    host.recorder.before(
         "post",
         "/reshaper",
-        lambda: world.claim({host.root: {"VCPU": 1}}, consumer, next(generations)),
+        lambda: host.world.claim({host.root: {"VCPU": 1}}, consumer, next(generations)),
         EACH,
     )
     with pytest.raises(exc.ReshapeFailed, match="4 attempts") as caught:
-        tracker.update_node(None, host.name, startup=True)
+        host.start()
     assert isinstance(caught.value.__cause__, exc.ReshapeConflict)
     assert host.seen == [host.seen[0]] * 4
     assert host.inventory() == {"VCPU": (100, 0), "VGPU": (40, 0)}

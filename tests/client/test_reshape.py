@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,29 +16,55 @@ from tests.support.world import new_uuid
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
 
-@dataclass(frozen=True)
 class Host:
-    """UUIDs of providers, and of the consumers on them."""
+    """A host with two children in use, and a sharing provider that others use, too.
 
-    root: str
-    one: str
-    two: str
-    sharing: str
-    other: str
-    small: str
-    large: str
-    neighbour: str
+    ``root``, ``one`` and ``two``, ``sharing`` and ``other`` are UUIDs of providers, ``small``, ``large`` and
+    ``neighbour`` those of consumers. The client reshapes it.
+    """
 
-    @property
-    def all(self) -> tuple[str, ...]:
-        """Return the UUIDs of the providers."""
-        return (self.root, self.one, self.two, self.sharing, self.other)
+    def __init__(self, client: ReportClient, recorder: Recorder, world: World) -> None:
+        self.client, self.recorder, self.world = client, recorder, world
+        shared = [new_uuid()]
+        self.root = world.provider(inventory={"DISK_GB": 100}, aggregates=shared)
+        self.one = world.provider(parent=self.root, inventory={"VCPU": 8})
+        limited = {"CUSTOM_A": {"total": 4, "max_unit": 2}}
+        self.two = world.provider(parent=self.root, inventory=limited)
+        stock = {"CUSTOM_SHARED": 100}
+        self.sharing = world.provider(inventory=stock, traits=[SHARING], aggregates=shared)
+        self.other = world.provider(inventory={"VCPU": 8}, aggregates=shared)
+        self.all = (self.root, self.one, self.two, self.sharing, self.other)
+        self.small = world.claim({self.one: {"VCPU": 2}, self.sharing: {"CUSTOM_SHARED": 10}})
+        everywhere = {self.root: {"DISK_GB": 5}, self.one: {"VCPU": 3}, self.two: {"CUSTOM_A": 2}}
+        self.large = world.claim(everywhere)
+        self.neighbour = world.claim({self.other: {"VCPU": 1}, self.sharing: {"CUSTOM_SHARED": 7}})
 
+    def read(self) -> tuple[ProviderTree, dict[str, Any]]:
+        """Return the tree and the allocations as a driver gets them."""
+        tree = self.client.get_provider_tree_and_ensure_root(None, self.root)
+        return tree, self.client.get_allocations_for_provider_tree(None, self.root)
 
-def read(client: ReportClient, root: str) -> tuple[ProviderTree, dict[str, Any]]:
-    """The tree and the allocations as a driver gets them."""
-    tree = client.get_provider_tree_and_ensure_root(None, root)
-    return tree, client.get_allocations_for_provider_tree(None, root)
+    def flush(self, tree: ProviderTree, allocations: dict[str, Any]) -> None:
+        """Write both back."""
+        self.client.update_from_provider_tree(None, tree, allocations)
+
+    def collapse(self, tree: ProviderTree) -> None:
+        """Put everything on the root."""
+        inventory = {}
+        for key in (self.root, self.one, self.two):
+            inventory.update(tree.data(key).inventory)
+        tree.update_inventory(self.root, inventory)
+        tree.remove(self.one)
+        tree.remove(self.two)
+
+    def collapsed(self) -> tuple[ProviderTree, dict[str, Any]]:
+        """Read the tree, put everything on the root, and what consumers hold too."""
+        tree, allocations = self.read()
+        self.collapse(tree)
+        for consumer, record in allocations.items():
+            for key in {self.one, self.two} & record["allocations"].keys():
+                move(allocations, consumer, key, self.root)
+        return tree, allocations
 
 
 def move(allocations: dict[str, Any], consumer: str, source: str, target: str) -> None:
@@ -52,65 +77,24 @@ def move(allocations: dict[str, Any], consumer: str, source: str, target: str) -
 
 
 @pytest.fixture
-def host(world: World) -> Host:
-    """A host with two children in use, and a sharing provider that others use, too."""
-    aggregate = new_uuid()
-
-    root = world.provider(inventory={"DISK_GB": 100}, aggregates=[aggregate])
-    one = world.provider(parent=root, inventory={"VCPU": 8})
-    two = world.provider(parent=root, inventory={"CUSTOM_A": {"total": 4, "max_unit": 2}})
-    sharing = world.provider(
-        inventory={"CUSTOM_SHARED": 100}, traits=[SHARING], aggregates=[aggregate]
-    )
-    other = world.provider(inventory={"VCPU": 8}, aggregates=[aggregate])
-    return Host(
-        root,
-        one,
-        two,
-        sharing,
-        other,
-        small=world.claim({one: {"VCPU": 2}, sharing: {"CUSTOM_SHARED": 10}}),
-        large=world.claim({root: {"DISK_GB": 5}, one: {"VCPU": 3}, two: {"CUSTOM_A": 2}}),
-        neighbour=world.claim({other: {"VCPU": 1}, sharing: {"CUSTOM_SHARED": 7}}),
-    )
+def host(client: ReportClient, recorder: Recorder, world: World) -> Host:
+    return Host(client, recorder, world)
 
 
-def collapse(tree: ProviderTree, host: Host) -> None:
-    """Put everything on the root."""
-    inventory = {}
-    for key in (host.root, host.one, host.two):
-        inventory.update(tree.data(key).inventory)
-    tree.update_inventory(host.root, inventory)
-    tree.remove(host.one)
-    tree.remove(host.two)
-
-
-def collapsed(client: ReportClient, host: Host) -> tuple[ProviderTree, dict[str, Any]]:
-    """Read the tree, put everything on the root, and what consumers hold too."""
-    tree, allocations = read(client, host.root)
-    collapse(tree, host)
-    for consumer, record in allocations.items():
-        for key in {host.one, host.two} & record["allocations"].keys():
-            move(allocations, consumer, key, host.root)
-    return tree, allocations
-
-
-def test_allocations_of_a_node_are_found_with_all_their_places(
-    client: ReportClient, world: World, host: Host
-) -> None:
+def test_allocations_of_a_node_are_found_with_all_their_places(host: Host) -> None:
     """C11 10."""
-    empty = world.provider()
-    client.get_provider_tree_and_ensure_root(None, empty)
-    assert client.get_allocations_for_provider_tree(None, empty) == {}
-    _, allocations = read(client, host.root)
+    empty = host.world.provider()
+    host.client.get_provider_tree_and_ensure_root(None, empty)
+    assert host.client.get_allocations_for_provider_tree(None, empty) == {}
+    _, allocations = host.read()
     assert set(allocations) == {host.small, host.large}
     for consumer in (host.small, host.large):
-        assert allocations[consumer] == client.get_allocs_for_consumer(None, consumer)
+        assert allocations[consumer] == host.client.get_allocs_for_consumer(None, consumer)
         held = allocations[consumer]["allocations"]
-        assert {key: place["resources"] for key, place in held.items()} == world.used(consumer)
+        assert {key: place["resources"] for key, place in held.items()} == host.world.used(consumer)
     assert host.sharing in allocations[host.small]["allocations"]
-    name = world.get(f"/resource_providers/{host.one}")["name"]
-    below = client.get_allocations_for_provider_tree(None, name)
+    name = host.world.get(f"/resource_providers/{host.one}")["name"]
+    below = host.client.get_allocations_for_provider_tree(None, name)
     assert set(below) == {host.small, host.large}
 
 
@@ -124,17 +108,15 @@ def test_allocations_of_an_unknown_node_are_a_value_error(
 
 
 @pytest.mark.parametrize("with_allocations", [False, True])
-def test_a_reshape_that_changes_nothing(
-    client: ReportClient, recorder: Recorder, world: World, host: Host, with_allocations: bool
-) -> None:
+def test_a_reshape_that_changes_nothing(host: Host, with_allocations: bool) -> None:
     """C11 12."""
-    tree, allocations = read(client, host.root)
-    before = world.state(*host.all)
-    recorder.clear()
-    client.update_from_provider_tree(None, tree, allocations if with_allocations else {})
-    assert ("post", "/reshaper") in recorder.writes()
-    assert len([one for one in recorder.writes() if "resource_classes" not in one[1]]) == 1
-    assert _without_generations(world.state(*host.all)) == _without_generations(before)
+    tree, allocations = host.read()
+    before = host.world.state(*host.all)
+    host.recorder.clear()
+    host.flush(tree, allocations if with_allocations else {})
+    assert ("post", "/reshaper") in host.recorder.writes()
+    assert len([one for one in host.recorder.writes() if "resource_classes" not in one[1]]) == 1
+    assert _without_generations(host.world.state(*host.all)) == _without_generations(before)
 
 
 def _without_generations(shown: Any) -> Any:
@@ -144,50 +126,49 @@ def _without_generations(shown: Any) -> Any:
     return [_without_generations(one) for one in shown] if isinstance(shown, list) else shown
 
 
-def test_a_class_is_added_everywhere_with_allocations_of_it(
-    client: ReportClient, recorder: Recorder, world: World, host: Host
-) -> None:
+def test_a_class_is_added_everywhere_with_allocations_of_it(host: Host) -> None:
     """C11 13."""
-    tree, allocations = read(client, host.root)
+    tree, allocations = host.read()
     for key in (host.root, host.one, host.two):
         inventory = tree.data(key).inventory
         tree.update_inventory(key, {**inventory, "CUSTOM_NEW": {"total": 5}})
     for record in allocations.values():
         record["allocations"][host.one]["resources"]["CUSTOM_NEW"] = 1
-    recorder.clear()
-    client.update_from_provider_tree(None, tree, allocations)
-    assert recorder.writes().count(("post", "/reshaper")) == 1
-    assert not any("inventories" in url for _, url in recorder.writes())
-    assert world.totals(host.two) == {"CUSTOM_A": 4, "CUSTOM_NEW": 5}
-    assert world.used(host.small)[host.one] == {"VCPU": 2, "CUSTOM_NEW": 1}
+    host.recorder.clear()
+    host.flush(tree, allocations)
+    assert host.recorder.writes().count(("post", "/reshaper")) == 1
+    assert not any("inventories" in url for _, url in host.recorder.writes())
+    assert host.world.totals(host.two) == {"CUSTOM_A": 4, "CUSTOM_NEW": 5}
+    assert host.world.used(host.small)[host.one] == {"VCPU": 2, "CUSTOM_NEW": 1}
 
 
-def test_collapsing_without_the_allocations_changes_nothing(
-    client: ReportClient, world: World, host: Host
-) -> None:
+def test_collapsing_without_the_allocations_changes_nothing(host: Host) -> None:
     """C11 14."""
-    tree, allocations = read(client, host.root)
-    before = world.state(*host.all)
-    collapse(tree, host)
+    tree, allocations = host.read()
+    before = host.world.state(*host.all)
+    host.collapse(tree)
     with pytest.raises(exc.ReshapeFailed, match=r"placement\.inventory\.inuse") as caught:
-        client.update_from_provider_tree(None, tree, allocations)
+        host.flush(tree, allocations)
     assert str(caught.value.request_id).startswith("req-")
-    assert world.state(*host.all) == before
-    assert not client.cached_tree.exists(host.root)
+    assert host.world.state(*host.all) == before
+    assert not host.client.cached_tree.exists(host.root)
 
 
-def test_there_and_back_again(client: ReportClient, world: World, host: Host) -> None:
+def test_there_and_back_again(host: Host) -> None:
     """C11 15 and 16."""
-    tree, allocations = read(client, host.root)
-    original, held = copy.deepcopy(tree), {c: world.used(c) for c in allocations}
-    tree, allocations = collapsed(client, host)
-    client.update_from_provider_tree(None, tree, allocations)
-    assert not world.exists(host.one) and not world.exists(host.two)
-    assert world.totals(host.root) == {"DISK_GB": 100, "VCPU": 8, "CUSTOM_A": 4}
-    assert world.used(host.large) == {host.root: {"DISK_GB": 5, "VCPU": 3, "CUSTOM_A": 2}}
-    assert world.used(host.small) == {host.root: {"VCPU": 2}, host.sharing: {"CUSTOM_SHARED": 10}}
+    tree, allocations = host.read()
+    original, held = copy.deepcopy(tree), {c: host.world.used(c) for c in allocations}
+    tree, allocations = host.collapsed()
+    host.flush(tree, allocations)
+    assert not host.world.exists(host.one) and not host.world.exists(host.two)
+    assert host.world.totals(host.root) == {"DISK_GB": 100, "VCPU": 8, "CUSTOM_A": 4}
+    assert host.world.used(host.large) == {host.root: {"DISK_GB": 5, "VCPU": 3, "CUSTOM_A": 2}}
+    assert host.world.used(host.small) == {
+        host.root: {"VCPU": 2},
+        host.sharing: {"CUSTOM_SHARED": 10},
+    }
 
-    tree, allocations = read(client, host.root)
+    tree, allocations = host.read()
     for key in (host.one, host.two):
         data = original.data(key)
         tree.new_child(data.name, host.root, key)
@@ -197,115 +178,110 @@ def test_there_and_back_again(client: ReportClient, world: World, host: Host) ->
         allocations[consumer]["allocations"] = {
             key: {"resources": dict(resources)} for key, resources in places.items()
         }
-    client.update_from_provider_tree(None, tree, allocations)
-    assert {consumer: world.used(consumer) for consumer in held} == held
+    host.flush(tree, allocations)
+    assert {consumer: host.world.used(consumer) for consumer in held} == held
     for key in (host.root, host.one, host.two):
-        assert world.totals(key) == {
+        assert host.world.totals(key) == {
             name: record["total"] for name, record in original.data(key).inventory.items()
         }
-    assert world.used(host.neighbour) == {
+    assert host.world.used(host.neighbour) == {
         host.other: {"VCPU": 1},
         host.sharing: {"CUSTOM_SHARED": 7},
     }
 
 
 @pytest.mark.parametrize("writer", ["new consumer", "changed consumer", "vanished consumer"])
-def test_allocations_written_meanwhile_are_a_conflict(
-    client: ReportClient, recorder: Recorder, world: World, host: Host, writer: str
-) -> None:
+def test_allocations_written_meanwhile_are_a_conflict(host: Host, writer: str) -> None:
     """C11 17."""
-    tree, allocations = collapsed(client, host)
+    tree, allocations = host.collapsed()
 
     def write() -> None:
         if writer == "new consumer":
-            world.claim({host.one: {"VCPU": 1}})
+            host.world.claim({host.one: {"VCPU": 1}})
         elif writer == "changed consumer":
-            world.claim({host.other: {"VCPU": 1}}, host.small, generation=1)
+            host.world.claim({host.other: {"VCPU": 1}}, host.small, generation=1)
         else:
-            world.release(host.large)
+            host.world.release(host.large)
 
-    recorder.before("post", "/reshaper", write)
+    host.recorder.before("post", "/reshaper", write)
     with pytest.raises(exc.ReshapeConflict):
-        client.update_from_provider_tree(None, tree, allocations)
-    assert client.cached_tree.roots == []
-    assert world.exists(host.one) and world.totals(host.one) == {"VCPU": 8}
+        host.flush(tree, allocations)
+    assert host.client.cached_tree.roots == []
+    assert host.world.exists(host.one) and host.world.totals(host.one) == {"VCPU": 8}
 
-    tree, allocations = collapsed(client, host)
-    client.update_from_provider_tree(None, tree, allocations)
-    assert not world.exists(host.one)
+    tree, allocations = host.collapsed()
+    host.flush(tree, allocations)
+    assert not host.world.exists(host.one)
 
 
-def test_a_consumer_deleted_between_the_two_reads_is_left_out(
-    client: ReportClient, recorder: Recorder, world: World, host: Host
-) -> None:
+def test_a_consumer_deleted_between_the_two_reads_is_left_out(host: Host) -> None:
     """C11 18."""
-    client.get_provider_tree_and_ensure_root(None, host.root)
-    recorder.before("get", f"/allocations/{host.small}", lambda: world.release(host.small))
-    allocations = client.get_allocations_for_provider_tree(None, host.root)
+    host.client.get_provider_tree_and_ensure_root(None, host.root)
+    host.recorder.before(
+        "get", f"/allocations/{host.small}", lambda: host.world.release(host.small)
+    )
+    allocations = host.client.get_allocations_for_provider_tree(None, host.root)
     assert set(allocations) == {host.large}
 
 
-def test_the_type_of_a_consumer_survives(client: ReportClient, world: World, host: Host) -> None:
+def test_the_type_of_a_consumer_survives(host: Host) -> None:
     """C11 19."""
-    consumer = world.claim({host.one: {"VCPU": 1}}, version="1.38", consumer_type="INSTANCE_OF_X")
-    tree, allocations = read(client, host.root)
-    client.update_from_provider_tree(None, tree, allocations)
-    shown = world.get(f"/allocations/{consumer}", version="1.38")
+    consumer = host.world.claim(
+        {host.one: {"VCPU": 1}}, version="1.38", consumer_type="INSTANCE_OF_X"
+    )
+    tree, allocations = host.read()
+    host.flush(tree, allocations)
+    shown = host.world.get(f"/allocations/{consumer}", version="1.38")
     assert shown["consumer_type"] == "INSTANCE_OF_X"
     assert shown["consumer_generation"] == 2
 
 
-def test_records_of_later_versions_are_reduced_to_1_30(
-    client: ReportClient, world: World, host: Host
-) -> None:
-    tree, allocations = read(client, host.root)
+def test_records_of_later_versions_are_reduced_to_1_30(host: Host) -> None:
+    tree, allocations = host.read()
     record = allocations[host.large]
     record["consumer_type"], record["mappings"] = "X", {"": [host.one]}
     record["allocations"][host.two]["resources"] = {}
-    client.update_from_provider_tree(None, tree, allocations)
-    assert host.two not in world.used(host.large)
+    host.flush(tree, allocations)
+    assert host.two not in host.world.used(host.large)
 
 
-def test_a_record_that_became_empty_deletes_the_consumer(
-    client: ReportClient, world: World, host: Host
-) -> None:
-    tree, allocations = read(client, host.root)
+def test_a_record_that_became_empty_deletes_the_consumer(host: Host) -> None:
+    tree, allocations = host.read()
     allocations[host.large]["allocations"] = {}
-    client.update_from_provider_tree(None, tree, allocations)
-    assert world.used(host.large) == {}
+    host.flush(tree, allocations)
+    assert host.world.used(host.large) == {}
 
 
-def test_removed_providers_take_part_so_that_nobody_gets_in(
-    client: ReportClient, recorder: Recorder, world: World, host: Host
-) -> None:
-    tree, allocations = collapsed(client, host)
+def test_removed_providers_take_part_so_that_nobody_gets_in(host: Host) -> None:
+    tree, allocations = host.collapsed()
     refused = []
 
     def claim_late() -> None:
         body = bodies.entry({host.one: {"VCPU": 1}})
         path = f"/allocations/{new_uuid()}"
-        refused.append(world.call("PUT", path, body, "1.38", expect=(409,)))
+        refused.append(host.world.call("PUT", path, body, "1.38", expect=(409,)))
 
-    recorder.before("delete", host.one, claim_late)
-    client.update_from_provider_tree(None, tree, allocations)
-    assert refused and not world.exists(host.one)
+    host.recorder.before("delete", host.one, claim_late)
+    host.flush(tree, allocations)
+    assert refused and not host.world.exists(host.one)
 
 
-def test_a_busy_sharing_provider_is_no_conflict(
-    client: ReportClient, recorder: Recorder, world: World, host: Host
-) -> None:
+def test_a_busy_sharing_provider_is_no_conflict(host: Host) -> None:
     """The claim that came meanwhile stands beside the reshape."""
-    tree, allocations = collapsed(client, host)
+    tree, allocations = host.collapsed()
     late = {host.sharing: {"CUSTOM_SHARED": 1}, host.other: {"VCPU": 1}}
     claimed: list[str] = []
-    recorder.before("post", "/reshaper", lambda: claimed.append(world.claim(late)))
+    host.recorder.before("post", "/reshaper", lambda: claimed.append(host.world.claim(late)))
 
-    client.update_from_provider_tree(None, tree, allocations)
+    host.flush(tree, allocations)
 
-    assert world.used(claimed[0]) == late
-    assert world.used(host.small) == {host.root: {"VCPU": 2}, host.sharing: {"CUSTOM_SHARED": 10}}
-    assert not world.exists(host.one)
-    assert world.totals(host.sharing) == {"CUSTOM_SHARED": 100}
+    assert host.world.used(claimed[0]) == late
+    assert host.world.used(host.small) == {
+        host.root: {"VCPU": 2},
+        host.sharing: {"CUSTOM_SHARED": 10},
+    }
+    assert not host.world.exists(host.one)
+    assert host.world.totals(host.sharing) == {"CUSTOM_SHARED": 100}
 
 
 NONSENSE: list[Callable[..., object]] = [
@@ -322,36 +298,32 @@ NONSENSE: list[Callable[..., object]] = [
 ]
 
 
-def test_nonsense_in_the_allocations_fails_the_reshape(
-    client: ReportClient, world: World, host: Host
-) -> None:
-    before = world.state(*host.all)
+def test_nonsense_in_the_allocations_fails_the_reshape(host: Host) -> None:
+    before = host.world.state(*host.all)
     for number, spoil in enumerate(NONSENSE):
-        tree, allocations = read(client, host.root)
+        tree, allocations = host.read()
         spoil(allocations, host.small)
         with pytest.raises(exc.ReshapeFailed):
-            client.update_from_provider_tree(None, tree, allocations)
-        assert world.state(*host.all) == before, number
+            host.flush(tree, allocations)
+        assert host.world.state(*host.all) == before, number
 
 
-def test_an_unknown_class_fails_the_reshape(client: ReportClient, world: World, host: Host) -> None:
-    tree, allocations = read(client, host.root)
+def test_an_unknown_class_fails_the_reshape(host: Host) -> None:
+    tree, allocations = host.read()
     tree.update_inventory(host.root, {**tree.data(host.root).inventory, "BANANAS": {"total": 1}})
     with pytest.raises(exc.ReshapeFailed, match="No such resource class BANANAS"):
-        client.update_from_provider_tree(None, tree, allocations)
+        host.flush(tree, allocations)
     tree.update_inventory(host.root, {"CUSTOM_bad": {"total": 1}})
     with pytest.raises(exc.ReshapeFailed) as caught:
-        client.update_from_provider_tree(None, tree, allocations)
+        host.flush(tree, allocations)
     assert isinstance(caught.value.__cause__, exc.InvalidResourceClass)
 
 
-def test_fields_the_driver_does_not_mention_survive_a_reshape(
-    client: ReportClient, world: World, host: Host
-) -> None:
+def test_fields_the_driver_does_not_mention_survive_a_reshape(host: Host) -> None:
     """A driver that builds its records from scratch leaves units and ratios alone."""
-    tree = client.get_provider_tree_and_ensure_root(None, host.two)
+    tree = host.client.get_provider_tree_and_ensure_root(None, host.two)
     tree.update_inventory(host.two, {})
     tree.update_inventory(host.two, {"CUSTOM_A": {"total": 4}})
-    client.update_from_provider_tree(None, tree, {})
-    shown = world.get(f"/resource_providers/{host.two}/inventories")["inventories"]
+    host.flush(tree, {})
+    shown = host.world.get(f"/resource_providers/{host.two}/inventories")["inventories"]
     assert shown["CUSTOM_A"]["max_unit"] == 2
