@@ -238,12 +238,6 @@ def shown(
     return {**found, "parent_provider_uuid": parent and f"uuid-{parent}"}
 
 
-def test_nothing_to_populate_from(tree: ProviderTree) -> None:
-    before = tree.places()
-    tree.populate_from_iterable([])
-    assert tree.places() == before
-
-
 def test_a_provider_without_parent_key_is_a_root() -> None:
     tree = ProviderTree()
     tree.populate_from_iterable([{"uuid": "u", "name": "n", "generation": 3}])
