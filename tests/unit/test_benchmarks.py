@@ -19,7 +19,7 @@ from tests.client.conftest import serving as served
 from tests.support import service
 from tests.support.world import World
 
-CLOUD = "tiny-busy3"
+CLOUD = "tiny-busy2"
 HEADERS = {"X-Auth-Token": "admin"}
 
 
