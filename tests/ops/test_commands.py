@@ -377,8 +377,8 @@ CONSUMERS_MISSING = """
 """
 
 
-def status(command: Command, url: str, *more: str) -> tuple[int, str]:
-    result = command("placement-status", "upgrade", "check", *more, url=url)
+def status(command: Command, url: str, *words: str, **more: str) -> tuple[int, str]:
+    result = command("placement-status", "upgrade", "check", *words, url=url, **more)
     return result.returncode, result.stdout
 
 
@@ -414,13 +414,12 @@ def test_healthy_status(command: Command, url: str) -> None:
 
 @WITH_GAPS
 def test_status_of_old_data(command: Command, gaps: str) -> None:
-    url = gaps
-    code, output = status(command, url)
+    code, output = status(command, gaps)
     assert code == 2
     assert ROOTS_MISSING in output
     assert CONSUMERS_MISSING in output
-    execute_at(url, "UPDATE resource_providers SET root_provider_id = id")
-    code, output = status(command, url)
+    execute_at(gaps, "UPDATE resource_providers SET root_provider_id = id")
+    code, output = status(command, gaps)
     assert code == 1
     assert CONSUMERS_MISSING in output
 
@@ -429,12 +428,10 @@ def test_status_of_a_json_policy(command: Command, synced: str, tmp_path: Path) 
     policy = tmp_path / "policy.json"
     policy.write_text('{"a": "b"}')
 
-    result = command(
-        "placement-status", "upgrade", "check", url=synced, OS_OSLO_POLICY__POLICY_FILE=str(policy)
-    )
+    code, output = status(command, synced, OS_OSLO_POLICY__POLICY_FILE=str(policy))
 
-    assert result.returncode == 2
-    assert "Your policy file is JSON-formatted" in result.stdout
+    assert code == 2
+    assert "Your policy file is JSON-formatted" in output
 
 
 def test_status_of_wrong_counters(command: Command, synced: str) -> None:

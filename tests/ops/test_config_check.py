@@ -12,7 +12,7 @@ from placement.cmd import manage
 from placement.db import schema
 from placement.db.database import Database
 from placement.objects import coexistence
-from tests.ops.conftest import AT_HEAD, Command, critical, on
+from tests.ops.conftest import AT_HEAD, Command, critical, execute, on
 from tests.support.databases import opened, scratch_database
 from tests.support.identity import identity_service
 
@@ -401,8 +401,8 @@ def test_a_file_that_holds_no_shapes_is_a_fault(
 
 @pytest.mark.parametrize("revision", ["a082b8bb98d0", "zzzzzzzzzzzz"])
 def test_revision(check: Check, synced: str, revision: str) -> None:
-    with opened(synced) as database, database.engine.connect() as connection:
-        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{revision}'")
+    with opened(synced) as database:
+        execute(database, f"UPDATE alembic_version SET version_num = '{revision}'")
 
     code, [line] = check("", "--before", "start")
 
@@ -497,10 +497,8 @@ def test_database_that_cannot_hold_every_name(check: Check, start: Command) -> N
 @AT_HEAD
 @on("mysql")
 def test_column_that_cannot_hold_every_name(check: Check, database: Database, url: str) -> None:
-    with database.engine.connect() as connection:
-        connection.exec_driver_sql(
-            "ALTER TABLE projects MODIFY external_id VARCHAR(255) CHARACTER SET latin1 NOT NULL"
-        )
+    narrow = "external_id VARCHAR(255) CHARACTER SET latin1 NOT NULL"
+    execute(database, f"ALTER TABLE projects MODIFY {narrow}")
 
     code, lines = check("", url=f"{url}?charset=gbk")
 

@@ -1,12 +1,11 @@
 """Workers serve on the schema of the next release, and not on a later one (specification 06 section 7.6)."""
 
 import pytest
-from sqlalchemy import text
 
 from placement.cmd import status
 from placement.db import schema
 from placement.db.database import Database
-from tests.ops.conftest import AT_HEAD, SYNC, Command, at, critical
+from tests.ops.conftest import AT_HEAD, SYNC, Command, at, critical, execute
 from tests.support.databases import opened, scratch_database
 
 HEAD = schema.HEAD
@@ -27,8 +26,7 @@ SERVICE_COMMANDS = (
 
 def stamp(database: Database, revision: str) -> None:
     """Write a revision that this release does not know."""
-    with database.engine.connect() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = :id"), {"id": revision})
+    execute(database, f"UPDATE alembic_version SET version_num = '{revision}'")
 
 
 @pytest.fixture
@@ -86,11 +84,7 @@ def test_commands_work_on_the_schema_of_the_next_release(command: Command, newer
         assert done.returncode == 0, (words, done.stdout, done.stderr)
     assert command("placement-manage", "db", "version", url=newer).stdout == f"{NEXT}\n"
     with opened(newer) as database:
-        database.write(
-            lambda tx: tx.connection.execute(
-                text("INSERT INTO owner_usages VALUES (1, 1, 0, 0, 0, 5)")
-            )
-        )
+        execute(database, "INSERT INTO owner_usages VALUES (1, 1, 0, 0, 0, 5)")
     found = command("placement-status", "upgrade", "check", url=newer)
     assert "Check: Usage Counters" in found.stdout
 

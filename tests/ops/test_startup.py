@@ -208,10 +208,6 @@ def test_workers_start_at_once_on_an_empty_database(
 # One process, several databases
 
 
-def load(url: str) -> cfg.ConfigOpts:
-    return configure(placement_database__connection=url)
-
-
 @pytest.fixture
 def unconfigured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite://")
@@ -220,10 +216,10 @@ def unconfigured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unconfigured")
 def test_database_is_configured_once(caplog: pytest.LogCaptureFixture) -> None:
-    db_api.configure(load("sqlite://"))
+    db_api.configure(configure(placement_database__connection="sqlite://"))
     first = db_api.database()
 
-    db_api.configure(load("sqlite:///other"))
+    db_api.configure(configure(placement_database__connection="sqlite:///other"))
 
     assert caplog.messages == ["TransactionFactory already started, not reconfiguring."]
     assert db_api.database() is first
@@ -234,8 +230,8 @@ def test_database_is_configured_once(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.usefixtures("unconfigured")
 def test_options_of_the_database(sqlite_url: str) -> None:
-    conf = load(sqlite_url)
     given = {
+        "connection": sqlite_url,
         "connection_parameters": "timeout=7",
         "max_pool_size": 3,
         "max_overflow": 4,
@@ -244,8 +240,7 @@ def test_options_of_the_database(sqlite_url: str) -> None:
         "sqlite_synchronous": False,
         "connection_trace": True,
     }
-    for name, value in given.items():
-        conf.set_override(name, value, group="placement_database")
+    conf = configure(**{f"placement_database__{name}": value for name, value in given.items()})
 
     opened = db_api.open_database(conf)
 
@@ -265,8 +260,9 @@ def test_options_of_the_database(sqlite_url: str) -> None:
 def test_an_application_may_have_a_database_of_its_own() -> None:
     applications = []
     for _ in range(2):
-        conf = load("sqlite://")
-        conf.set_override("sync_on_startup", True, group="placement_database")
+        conf = configure(
+            placement_database__connection="sqlite://", placement_database__sync_on_startup=True
+        )
         own = db_api.open_database(conf)
         applications.append((deploy.loadapp(conf, database=own), own))
 
