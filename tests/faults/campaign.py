@@ -273,7 +273,7 @@ class Campaign:
         self.workers.start(port)
 
     def freeze_worker(self) -> None:
-        """SIGSTOP for longer than clients wait, so that it finishes what nobody waits for."""
+        """SIGSTOP for a while: clients wait, and others go past what it holds."""
         process = self.workers.processes[self.random.choice(self.workers.ports)]
         process.freeze()
         time.sleep(FAULT_S)
