@@ -24,6 +24,7 @@ from docs import openapi
 from placement.db.transport import Message
 from placement.web.microversion import MAXIMUM
 from tests.support import service
+from tests.support.effort import LONG
 from tests.support.recorder import Hook, observed
 from tests.support.world import World
 
@@ -128,7 +129,7 @@ def host() -> Iterator[None]:
 @pytest.mark.usefixtures("host")
 @described.parametrize()
 @hypothesis.settings(
-    max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "15")),
+    max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", 25 if LONG else 15)),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(hypothesis.HealthCheck),

@@ -69,6 +69,7 @@ TESTS = {
         "tests/functional/test_explain.py",
         "tests/search/test_choose.py",
         "tests/search/test_packing.py",
+        "tests/search/test_completion.py",
         "tests/search/test_against_oracle.py",
     ),
 }

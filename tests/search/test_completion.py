@@ -14,6 +14,7 @@ import pytest
 
 from placement.search import assignment
 from placement.search.combine import Solutions
+from placement.search.records import ProviderRecord
 from placement.search.request import Group
 from placement.search.search import search
 from placement.search.work import Work
@@ -34,7 +35,10 @@ def condition(random: Random) -> dict[str, list[str] | list[set[str]]]:
 
 
 def packing(random: Random) -> tuple[World, list[Group], bool]:
-    """6 to 14 groups over 2 to 8 devices, whose room is nearly used up, or a little less than needed."""
+    """6 to 14 groups over 2 to 8 devices of a host, whose room is nearly used up, or a little too small.
+
+    One of three times there is a second host with other devices.
+    """
     isolate = random.random() < 0.1
     groups = [
         group(
@@ -45,19 +49,29 @@ def packing(random: Random) -> tuple[World, list[Group], bool]:
         )
         for n in range(random.randint(6, 14))
     ]
-    devices = random.randint(2, 8)
     asked = sum(each.amounts["VF"] for each in groups)
-    world = World().host("h", VCPU=8)
-    for number in range(devices):
-        room = max(round(asked / devices * random.uniform(0.9, 1.3)), 1)
-        traits = [trait for trait in TRAITS if random.random() < 0.5]
-        world.device(f"d{number}", "h", traits, VF=room, VGPU=random.randint(1, 5))
+    world = World()
+    for host in random.choice([["h"], ["h"], ["h", "i"]]):
+        world.host(host, VCPU=8)
+        devices = random.randint(2, 8)
+        for number in range(devices):
+            room = max(round(asked / devices * random.uniform(0.9, 1.3)), 1)
+            traits = [trait for trait in TRAITS if random.random() < 0.5]
+            world.device(f"{host}{number}", host, traits, VF=room, VGPU=random.randint(1, 5))
     return world, groups, isolate
 
 
 def can_be_packed(world: World, groups: list[Group], isolate: bool) -> bool:
+    """Tell whether the devices of some host take all groups."""
+    devices: dict[int, list[ProviderRecord]] = {}
+    for record in world.records.values():
+        if record.parent_id is not None:
+            devices.setdefault(record.parent_id, []).append(record)
+    return any(can_take(each, groups, isolate) for each in devices.values())
+
+
+def can_take(devices: list[ProviderRecord], groups: list[Group], isolate: bool) -> bool:
     """Try everything, one group after the other, as long as what is left has room for the sum of the rest."""
-    devices = [record for record in world.records.values() if record.parent_id is not None]
 
     def may(asked: Group, number: int) -> bool:
         traits = devices[number].traits
