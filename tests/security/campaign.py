@@ -81,6 +81,9 @@ SERVERS: dict[str, Serve] = {
     "nginx+gunicorn": partial(_nginx, "gunicorn"),
 }
 
+TAKES_UNDERSCORES = {"uwsgi"}
+"""By itself it takes them for dashes in names of headers: that is the token then. Front ends drop such."""
+
 
 @dataclass
 class Report:
@@ -148,7 +151,8 @@ def _attack(site: Site, hostile: Hostile, report: Report) -> None:
     said = f"{status} to {hostile.data[:500]!r}"
     if status >= 500 and status not in SERVERS_OWN and hostile.whole:
         report.violations.append(said)
-    if 200 <= status < 300 and not hostile.may_succeed:
+    shows_token = report.server in TAKES_UNDERSCORES and b"X_Auth_Token: admin" in hostile.data
+    if 200 <= status < 300 and not (hostile.may_succeed or shows_token):
         report.violations.append(f"let in: {said}")
     if not 200 <= status < 300 and hostile.must_succeed:
         report.violations.append(f"turned away: {said}")
