@@ -216,22 +216,40 @@ class Process:
         self.popen.wait(10 * PATIENCE)
 
     def freeze(self) -> None:
-        """Stop it and its children where they are."""
+        """Stop it and its children where they are, and wait until they stand still."""
         self.send_all(signal.SIGSTOP)
         self._send_children(signal.SIGSTOP)
+        wait_until(f"{self.name} stands still", self._stands_still)
 
     def thaw(self) -> None:
         """Let it go on."""
         self._send_children(signal.SIGCONT)
         self.send_all(signal.SIGCONT)
 
+    def _stands_still(self) -> bool:
+        """Say whether every thread has stopped: one that runs goes on for a moment after the signal."""
+        try:
+            stats = [
+                stat.read_text()
+                for process in (self.pid, *self._children())
+                for stat in Path(f"/proc/{process}/task").glob("*/stat")
+            ]
+        except OSError:
+            # A thread has ended since it was listed.
+            return False
+        return all(stat.rpartition(")")[2].split()[0] in "TZX" for stat in stats)
+
     def _send_children(self, number: signal.Signals) -> None:
         """Send a signal to those that lead groups of their own, as PostgreSQL's do."""
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        for child in self._children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, number)
+
+    def _children(self) -> list[int]:
         with contextlib.suppress(OSError):
-            for child in map(int, children.read_text().split()):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, number)
+            children = Path(f"/proc/{self.pid}/task/{self.pid}/children")
+            return [int(child) for child in children.read_text().split()]
+        return []
 
     def stop(self, timeout_s: float = 20.0, number: signal.Signals = signal.SIGTERM) -> None:
         """Ask it to end; kill what does not."""
