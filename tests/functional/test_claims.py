@@ -272,6 +272,23 @@ def test_a_sharing_provider_counts_for_members_that_have_nothing_else(service: S
     assert broken_groups(service) == 1
 
 
+@pytest.mark.parametrize("strategy", ["spread", "pack"])
+def test_how_full_a_tree_is_does_not_depend_on_what_it_shares(
+    service: Service, strategy: str
+) -> None:
+    """A tree that has nothing itself of a class that is asked for is neither full nor empty of it."""
+    world, rack = World(service), new_uuid()
+    sharing = ["MISC_SHARES_VIA_AGGREGATE"]
+    world.provider(inventory={"DISK_GB": 9}, traits=sharing, aggregates=[rack])
+    hosts = [world.provider(inventory={"VCPU": 2}, aggregates=[rack]) for _ in range(2)]
+    both = {"query": "resources=VCPU:1,DISK_GB:1"}
+
+    first, second = roots(place(service, claim(**both), claim(**both), strategy=strategy))
+
+    assert {first, second} <= set(hosts)
+    assert (first == second) == (strategy == "pack")
+
+
 def at_once(
     service: Service, monkeypatch: pytest.MonkeyPatch, asked: Sequence[Any]
 ) -> tuple[list[webob.Response], list[int]]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from placement.insight.choose import GroupState, Place, Refusal, Wish, choose
+from placement.insight.choose import WAYS, GroupState, Place, Refusal, Wish, choose
 from placement.inventory_record import InventoryRecord
 from placement.search.cloud import Cloud
 from placement.search.group_rules import Domains, GroupRule, Occupancy
@@ -105,7 +105,12 @@ def cloud_of(case: Case) -> Cloud:
 
 
 def chosen(
-    case: Case, draw: Random, work: Work | None = None, *, in_one_order: bool = False
+    case: Case,
+    draw: Random,
+    work: Work | None = None,
+    ways: int = WAYS,
+    *,
+    in_one_order: bool = False,
 ) -> Sequence[Place] | Refusal:
     requests = {
         (asked.memory, asked.processors): CandidateRequest(
@@ -130,6 +135,7 @@ def chosen(
         strategy,
         work or Work(),
         draw,
+        ways,
         in_one_order=in_one_order,
     )
 
@@ -228,13 +234,18 @@ def test_every_tree_has_its_turn_in_one_order(seed: int) -> None:
 
 
 @seeds(60)
-def test_refusal_without_time_is_exact_only_where_nothing_fits(draw: Random) -> None:
-    """Whatever the work that is left when it ends, what is certain is true."""
+def test_what_ends_early_is_sound_and_exact_only_where_nothing_fits(draw: Random) -> None:
+    """Whatever ends first, the work, the time or the ways: what is certain is true."""
     case = drawn(draw)
+    looks = iter(range(draw.randint(0, 12), 0, -1))
+    work = draw.choice([Work(limit=draw.randint(0, 30)), Work(remaining_s=lambda: next(looks, 0))])
 
-    found = chosen(case, draw, Work(limit=draw.randint(0, 30)))
+    found = chosen(case, draw, work, draw.choice([1, 3, WAYS]))
 
-    assert not (isinstance(found, Refusal) and found.exact and fits(case))
+    if isinstance(found, Refusal):
+        assert not (found.exact and fits(case))
+    else:
+        require_sound(case, found)
 
 
 @pytest.mark.parametrize(
