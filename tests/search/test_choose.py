@@ -233,6 +233,19 @@ def test_every_tree_has_its_turn_in_one_order(seed: int) -> None:
     require_sound(case, found)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_new_group_goes_elsewhere_where_its_first_host_is_too_small(seed: int) -> None:
+    """Without trying all ways."""
+    hosts = [Host(1, (1,), frozenset())] * 9 + [Host(2, (2,), frozenset())]
+    together = GroupRule("together")
+    case = Case(hosts, [Asked(1, 1, ("g",))] * 2, {"g": together}, {"g": []})
+
+    found = chosen(case, Random(seed), ways=0)
+
+    assert not isinstance(found, Refusal)
+    require_sound(case, found)
+
+
 @seeds(60)
 def test_what_ends_early_is_sound_and_exact_only_where_nothing_fits(draw: Random) -> None:
     """Whatever ends first, the work, the time or the ways: what is certain is true."""
