@@ -185,7 +185,7 @@ def _place_together(
         raise
     except (errors.PlacementError, _NotTogether):
         return None
-    assert isinstance(outcome, Outcome), "there is no refusal of many"
+    assert isinstance(outcome, Outcome), "claims of many requests are granted, or placed alone"
     return [Outcome([granted], None) for granted in outcome.granted]
 
 

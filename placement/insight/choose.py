@@ -238,7 +238,7 @@ class _Chooser:
 
     def _hopeless(self) -> Refusal | None:
         """Find the trees for each wish; return a refusal if one has none, or a group is broken."""
-        # All of them first: a name that does not exist is told before that there is no room.
+        # The trees of all wishes are found first: an unknown name is an error even if there is no room.
         for wish in self._wishes:
             if id(wish.request) not in self._pools:
                 self._pools[id(wish.request)] = self._pool(wish.request)

@@ -351,6 +351,26 @@ def test_claims_that_arrive_at_once_are_placed_together(
         }
 
 
+def test_claims_that_arrive_at_once_have_a_tenth_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others wait for them. With a thousand seconds it does not matter how busy the machine is."""
+    left_s, choose = [], claims.choose
+
+    def look(*args: Any, **more: Any) -> Any:
+        work = args[5]
+        left_s.append(work.remaining_s() - work.reserve_s)
+        return choose(*args, **more)
+
+    with running(insight__enabled=True, api__search_deadline=1000) as service:
+        World(service).provider(inventory={"VCPU": 8})
+        monkeypatch.setattr(claims, "choose", look)
+        _, sizes = at_once(service, monkeypatch, [claim(1), claim(1)])
+
+    assert sizes == [2]
+    assert 50 < left_s[-1] <= 100
+
+
 def test_a_claim_for_which_there_is_no_room_refuses_no_other(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
