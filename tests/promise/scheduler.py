@@ -5,14 +5,16 @@ COMMIT and ROLLBACK included) until the conductor gives it the next turn. The da
 wait for a lock of another player. The turn of such a player ends; once the database has granted the lock, the
 player goes on to its next message.
 
-The schedule is the name of a run: one letter for each turn, that of the player.
+The schedule is the name of a run: one letter for each turn, that of the player. Where the order of two
+messages cannot matter, one of the two orders is played: :func:`is_played_otherwise`.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection
 
@@ -34,6 +36,13 @@ NO_TURN = ("BEGIN ISOLATION", "START TRANSACTION", "SET ")
 
 FREES = ("COMMIT", "ROLLBACK")
 
+Effect = Literal["reads", "writes", "commits"]
+"""Of a message: it reads what is committed and waits for nothing; it writes or locks; it ends a transaction
+that has written or locked."""
+
+READS = re.compile(r"(SELECT|WITH|START TRANSACTION|BEGIN(?! IMMEDIATE)|SET )")
+LOCKS = re.compile(r"\b(INSERT|UPDATE|DELETE|SHARE|LOCK|REPLACE)\b")
+
 
 class Hang(AssertionError):
     """The players wait for one another, and the database does not end it."""
@@ -48,6 +57,8 @@ class Player:
     order: Order
     state: str = "playing"
     statement: str = ""
+    effect: Effect = "reads"
+    has_written: bool = False
     connection: int = 0
     answer: Any = None
     go: threading.Event = field(default_factory=threading.Event)
@@ -56,6 +67,17 @@ class Player:
     def letter(self) -> str:
         """The player's name in a schedule."""
         return LETTERS[self.number]
+
+    def comes_to(self, texts: Sequence[str]) -> None:
+        """Note the effect of its next message."""
+        self.effect = "reads"
+        for text in texts:
+            if text in FREES:
+                self.effect = "commits" if self.has_written else self.effect
+                self.has_written = False
+            elif LOCKS.search(text) or not READS.match(text):
+                self.has_written = True
+                self.effect = "commits" if self.effect == "commits" else "writes"
 
 
 Choose = Callable[[Sequence[Player], Player, int], Player]
@@ -75,6 +97,41 @@ class Choice:
     switch: bool
 
 
+@dataclass(frozen=True)
+class Turn:
+    """A turn that was had. ``able``: the player could go on afterwards."""
+
+    player: int
+    effect: Effect
+    able: bool = True
+
+
+def touch(one: Effect, other: Effect) -> bool:
+    """Say whether the order of two messages can matter: a plain read sees nothing but commits."""
+    return "reads" not in (one, other) or "commits" in (one, other)
+
+
+def is_played_otherwise(turns: Sequence[Turn], player: int, effect: Effect) -> bool:
+    """Say whether a switch to a player leads to what another run does, with no more switches.
+
+    It does if the player's next message could have come right after its last one, because none since
+    touches it. It does if all that one other player has done since touches nothing before: it could have come
+    earlier, without the switch back. The other run has fewer switches, or an earlier message, so no two runs
+    stand for each other.
+
+    :param effect: that of the player's next message.
+    """
+    mine = [number for number, turn in enumerate(turns) if turn.player == player]
+    if not mine:
+        return False
+    before, since = turns[: mine[-1] + 1], turns[mine[-1] + 1 :]
+    if before[-1].able and not any(touch(turn.effect, effect) for turn in since):
+        return True
+    return len({turn.player for turn in since}) == 1 and not any(
+        touch(old.effect, new.effect) for old in before for new in since
+    )
+
+
 @dataclass
 class Run:
     """What happened: the schedule, where another could have been chosen, the answers."""
@@ -92,6 +149,7 @@ class Conductor:
         self._changed = threading.Condition()
         self._players = [Player(n, stage, order) for n, order in enumerate(orders)]
         self._schedule = ""
+        self._turns: list[Turn] = []
         self._choices: list[Choice] = []
 
     @property
@@ -120,7 +178,11 @@ class Conductor:
         while able := self._able():
             turn, switch = len(self._schedule), current in able
             current = choose(able, current if switch else able[0], turn)
-            others = tuple(player.number for player in able if player is not current)
+            others = tuple(
+                each.number
+                for each in able
+                if each is not current and not is_played_otherwise(self._turns, each.number, each.effect)
+            )
             if others and turn:
                 self._choices.append(Choice(turn, others, switch))
             self._turn(current)
@@ -150,11 +212,12 @@ class Conductor:
 
     def _turn(self, player: Player) -> None:
         self._schedule += player.letter
-        ends = player.statement in FREES
+        ends, effect = player.statement in FREES, player.effect
         with self._changed:
             player.state = "playing"
             player.go.set()
         self._await(player)
+        self._turns.append(Turn(player.number, effect, able=player.state == "waiting"))
         if ends or player.state == "done":
             self._settle()
 
@@ -199,6 +262,7 @@ class Conductor:
             writes = player.statement == "BEGIN IMMEDIATE" or player.connection < 0
             with self._changed:
                 player.statement = statement
+                player.comes_to([each.text for each in sent.statements])
                 player.connection = connection_id(self._stage.kind, connection)
                 if self._stage.kind == "sqlite" and writes:
                     player.connection = -1
@@ -269,7 +333,8 @@ def interleavings(
 ) -> Iterator[Run]:
     """Run everything that differs by at most so many switches; yield each run.
 
-    A switch that the database forces, because the player waits or is done, is not counted.
+    A switch that the database forces, because the player waits or is done, is not counted. One that leads
+    to what another run does is not made.
     """
     todo: list[tuple[int, dict[int, int], int]] = [(first, {}, 0) for first in range(players)]
     while todo:
