@@ -71,22 +71,28 @@ def can_be_packed(world: World, groups: list[Group], isolate: bool) -> bool:
 
 
 def can_take(devices: list[ProviderRecord], groups: list[Group], isolate: bool) -> bool:
-    """Try everything, one group after the other, as long as what is left has room for the sum of the rest."""
+    """Try everything, the largest groups first, as long as what is left has room for the sum of the rest.
+
+    A device has no room if the smallest group that is left does not fit there, or if its only seat is taken.
+    """
 
     def may(asked: Group, number: int) -> bool:
         traits = devices[number].traits
         return all(wanted & traits for wanted in asked.required) and not asked.forbidden & traits
 
+    groups = sorted(groups, key=lambda each: each.amounts["VF"], reverse=True)
     sums = [
         [sum(each.amounts.get(name, 0) for each in groups[position:]) for name in ("VF", "VGPU")]
         for position in range(len(groups))
     ]
+    smallest = groups[-1].amounts["VF"]
 
     @cache
     def rest(position: int, rooms: tuple[tuple[int, int, int], ...]) -> bool:
         if position == len(groups):
             return True
-        if any(sum(room[kind] for room in rooms) < sums[position][kind] for kind in (0, 1)):
+        useful = [room for room in rooms if room[0] >= smallest and room[2]]
+        if any(sum(room[kind] for room in useful) < sums[position][kind] for kind in (0, 1)):
             return False
         asked = groups[position]
         vf, vgpu = asked.amounts["VF"], asked.amounts.get("VGPU", 0)
