@@ -193,7 +193,6 @@ class Schema:
     """
 
     def __init__(self, document: Mapping[str, Any], *, strict_uuid: bool = False) -> None:
-        jsonschema.Draft202012Validator.check_schema(document)
         self.document = document
         formats = _format_checker(is_strict_uuid if strict_uuid else is_uuid_like)
         self._validator = _Validator(document, format_checker=formats)

@@ -55,8 +55,14 @@ fuzzed = settings(
 )
 
 
-def test_schemas_are_found() -> None:
+def test_schemas_are_found_and_sound() -> None:
+    """The service does not look at its own schemas when it starts."""
     assert len(SCHEMAS) >= 20
+    for name, schema in SCHEMAS.values():
+        try:
+            jsonschema.Draft202012Validator.check_schema(schema.document)
+        except jsonschema.SchemaError as error:
+            pytest.fail(f"{name}: {error}")
 
 
 @fuzzed
