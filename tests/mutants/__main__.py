@@ -62,15 +62,22 @@ TESTS = {
         "tests/promise/test_interleavings.py",
     ),
     "placement/search": (
+        "tests/search/test_choose.py",
+        "tests/search/test_packing.py",
         "tests/search/test_examples.py",
+        "tests/search/test_scale.py",
+        "tests/search/test_cloud.py",
         "tests/search/test_unknown_names.py",
         "tests/search/test_obstacles.py",
         "tests/unit/test_candidate_filters.py",
-        "tests/functional/test_explain.py",
-        "tests/search/test_choose.py",
-        "tests/search/test_packing.py",
-        "tests/search/test_completion.py",
+        "tests/search/test_work.py",
+        "tests/unit/test_candidate_answer.py",
+        "tests/functional/test_candidate_options.py",
+        "tests/search/test_starts.py",
         "tests/search/test_against_oracle.py",
+        "tests/search/test_relations.py",
+        "tests/search/test_completion.py",
+        "tests/functional/test_explain.py",
     ),
 }
 """The tests that each package must pass; those that find most stand first."""
@@ -147,8 +154,8 @@ class Arena:
                     importlib.import_module(name)
         self._limit_s = SLOWER * (time.monotonic() - began)
 
-    def outcome(self, one: Mutant) -> str:
-        """Return ``killed``, ``survived`` or ``no program``."""
+    def outcome(self, one: Mutant) -> tuple[str, str]:
+        """Return ``killed``, ``survived`` or ``no program``, and which test has noticed."""
         file = Path(one.module)
         whole = file.read_text()
         try:
@@ -157,9 +164,11 @@ class Arena:
                 compiled.unlink()
             for stage in self._stages:
                 code = self._run(self._limit_s if stage == STAGES[0] else None, stage, one.module)
+                if code == NO_PROGRAM:
+                    return "no program", ""
                 if code not in (0, NO_TESTS):
-                    return "no program" if code == NO_PROGRAM else "killed"
-            return "survived"
+                    return "killed", "too slow" if code is None else _first_failed()
+            return "survived", ""
         finally:
             file.write_text(whole)
 
@@ -207,6 +216,13 @@ class Arena:
         return int(code)
 
 
+def _first_failed() -> str:
+    """Return the test that the log of the tests names first as failed."""
+    log = Path("mutant.log").read_text(errors="replace").splitlines()
+    named = (line.split(maxsplit=2) for line in log if line.startswith(("FAILED ", "ERROR ")))
+    return next((f"[{words[1]}]" for words in named), "")
+
+
 def chosen(options: argparse.Namespace) -> list[Mutant]:
     """Return the mutants to try."""
     given = [name.rpartition("#") for name in options.only]
@@ -230,9 +246,9 @@ def try_all(options: argparse.Namespace) -> Counter[str]:
         arena = Arena(options.tests or files, stages) if own else None
         for one in own:
             assert arena is not None
-            outcome = arena.outcome(one)
+            outcome, noticed_by = arena.outcome(one)
             counts[outcome] += 1
-            print(f"{outcome:10} {one}", flush=True)
+            print(f"{outcome:10} {one} {noticed_by}".rstrip(), flush=True)
     return counts
 
 
