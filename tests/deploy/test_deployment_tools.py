@@ -23,7 +23,7 @@ from tests.ops.test_constraints import constraints
 from tests.support.client import VERSION, Answer, Client
 from tests.support.databases import scratch_database
 from tests.support.deployment import PROGRAMS, ROOT
-from tests.support.keystone import PASSWORD, Keystone, running_keystone
+from tests.support.keystone import PASSWORD, Keystone
 from tests.support.old_service import OldService
 from tests.support.processes import free_port, ran
 from tests.support.steps import Stage, steps
@@ -40,18 +40,6 @@ BUILT = pytest.mark.parametrize(
     "release", ["", pytest.param("2025.1", marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
 )
 """The constraints under which the tool installs; none: it does not."""
-
-
-@pytest.fixture(scope="module")
-def keystone() -> Iterator[Keystone]:
-    """An identity service with the account of the service, and one of Nova."""
-    with running_keystone() as running:
-        project = running.create_project("service")
-        running.create_user("placement", {project: "service"})
-        running.create_user("nova", {project: "service"})
-        user = running.create_user("admin of the cloud", {project: "service"})
-        running.call("PUT", f"/projects/{project}/users/{user}/roles/{running.role('admin')}")
-        yield running
 
 
 @pytest.fixture
@@ -142,8 +130,8 @@ class Nova:
     def send(
         self, method: str, path: str, body: Any = None, version: str = VERSION, **more: str | None
     ) -> Answer:
-        """Send a request with the token of an administrator of the service project."""
-        token = self.keystone.token("admin of the cloud", project="service")
+        """Send a request with the token of the administrator."""
+        token = self.keystone.admin_token
         client = Client(self.stage.here(self.shown_url), kept=False)
         return client.send(method, path, body, version, x_auth_token=token, x_roles=None, **more)
 

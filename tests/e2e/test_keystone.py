@@ -12,7 +12,7 @@ from tests.e2e.openstack_cli import Shell
 from tests.support import deployment
 from tests.support.browser import Visitor
 from tests.support.deployment import Site
-from tests.support.keystone import PASSWORD, Keystone, running_keystone
+from tests.support.keystone import PASSWORD, Keystone
 from tests.support.processes import ENDS_S, free_port, public_folder, wait_until
 
 pytestmark = [pytest.mark.deploy, pytest.mark.xdist_group("keystone")]
@@ -73,11 +73,10 @@ def serve(folder: Path, identity_url: str, more: str = "") -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def cloud() -> Iterator[Cloud]:
-    with running_keystone() as keystone, public_folder("placement-e2e-") as folder:
-        projects = {name: keystone.create_project(name) for name in (OWN, OTHER, "service")}
+def cloud(keystone: Keystone) -> Iterator[Cloud]:
+    with public_folder("placement-e2e-") as folder:
+        projects = {name: keystone.create_project(name) for name in (OWN, OTHER)}
         keystone.call("POST", "/roles", {"role": {"name": "stranger"}})
-        keystone.create_user("placement", {projects["service"]: "service"})
         for role in ("admin", "service", "reader", "member", "stranger"):
             keystone.create_user(f"the {role}", {projects[OWN]: role})
         chief = keystone.create_user("the chief", {projects[OWN]: "admin"})

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pytest
 import requests
 
 from tests.support.processes import ENDS_S, Process, answers, free_port, lacking, public_folder, ran
@@ -36,7 +37,9 @@ password_hash_rounds = 4
 provider = fernet
 expiration = {lifetime_s}
 [cache]
-enabled = false
+# In the memory of its one process. Else each token that is checked takes half a second.
+enabled = true
+backend = oslo_cache.dict
 """
 
 # Keystone parses the command line of whatever loads it, so that the server gets no arguments.
@@ -186,15 +189,17 @@ def _served(programs: Path, folder: Path, port: int) -> Iterator[str]:
         yield url
 
 
-@contextlib.contextmanager
-def running_keystone() -> Iterator[Keystone]:
-    """Bootstrap a Keystone, serve it, yield it, and remove it."""
+@pytest.fixture(scope="session")
+def keystone() -> Iterator[Keystone]:
+    """One for all tests of a process, with the project ``service`` and the account of the service in it."""
     programs = environment_of_keystone()
     port = free_port()
     with public_folder("placement-keystone-") as folder:
         for name in ("fernet", "receipts", "credential"):
             (folder / name).mkdir(mode=0o700)
-        _configure(folder, folder, lifetime_s=3600)
+        _configure(folder, folder, lifetime_s=86_400)
         _bootstrap(programs, folder, f"http://127.0.0.1:{port}/v3")
         with _served(programs, folder, port) as url:
-            yield Keystone(url=url, folder=folder)
+            running = Keystone(url=url, folder=folder)
+            running.create_user("placement", {running.create_project("service"): "service"})
+            yield running
