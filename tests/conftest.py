@@ -10,8 +10,12 @@ import pytest
 from tests.support import effort
 from tests.support.processes import PATIENCE
 
-pytest_plugins = ["tests.support.browser"]
+pytest_plugins = ["tests.support.browser", "tests.support.keystone"]
 HANGS_S = 600
+
+# PyMySQL 2 reads this file for every connection, which takes longer than most tests. Certificates are still
+# found in the folder that has them by their hashes.
+os.environ["SSL_CERT_FILE"] = os.devnull
 
 
 @pytest.hookimpl(tryfirst=True)
