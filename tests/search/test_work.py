@@ -70,6 +70,19 @@ def test_the_groups_on_which_it_was_stuck_are_named() -> None:
     assert 1 <= len(found.stuck) <= 3
 
 
+def test_the_three_hardest_groups_are_named_at_most() -> None:
+    world = World().host("h", VCPU=8)
+    for number in range(5):
+        world.device(f"d{number}", "h", VF=7, MBPS=7)
+    groups = [group(f"_{n}", VF=3 + n % 3, MBPS=5 - n % 3) for n in range(6)]
+    work = Work()
+    found = search(world.cloud(), ask(*groups, limit=1), work=work)
+    assert len(found) == 0
+    hardest = sorted(work.stuck, key=work.stuck.__getitem__, reverse=True)
+    assert len(hardest) > 3
+    assert found.stuck == tuple(f"_{n}" for n in hardest[:3])
+
+
 def test_parts_count_to_the_whole() -> None:
     whole = Work(limit=1000)
     with whole.part(4) as quarter:
