@@ -159,3 +159,16 @@ def test_an_explained_search_names_whom_each_test_removed() -> None:
     (index,) = np.flatnonzero(traits.removed)
     assert "T1" not in cloud.traits[index]
     assert "VCPU" in {name for name, *_ in cloud.inventories[index]}
+
+
+def test_an_explained_search_that_finds_something_says_what_it_removed_too() -> None:
+    """Also where trees could be looked at one by one until enough is found."""
+    world = World().host("a", VCPU=4).host("b", VCPU=1).device("n", "a", DISK_GB=4)
+
+    result = search(world.cloud(), ask(group(VCPU=2)), explain=True)
+
+    assert len(result) == 1
+    room = result.tally.steps[0]
+    assert (room.test, room.before, room.left) == (Reason.CAPACITY, 3, 1)
+    assert room.removed is not None
+    assert np.count_nonzero(room.removed) == 2
