@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from placement.db.migrations import Progress, afterwards
 
 if TYPE_CHECKING:
     from alembic.config import Config
+    from alembic.script import ScriptDirectory
 
 REVISIONS = (
     "0d4e8f62b1a7",
@@ -313,13 +314,8 @@ def _steps_from(inspector: Inspector) -> tuple[str, ...]:
 
 
 def _upgrade_one(connection: Connection, revision: str, rows: Progress) -> None:
-    # Loaded where the schema changes: its import is a tenth of what the start of a service takes.
-    from alembic import command
-
-    config = alembic_config(connection)
-    config.attributes["rows"] = rows
     try:
-        command.upgrade(config, revision)
+        _run_script(connection, revision, rows)
     except exc.DBAPIError as error:
         number = getattr(error.orig, "args", (None,))[0]
         if dialects.kind(connection) != "mysql" or number not in ALREADY_DONE:
@@ -327,7 +323,27 @@ def _upgrade_one(connection: Connection, revision: str, rows: Progress) -> None:
         # The lock below does not reach other nodes of a Galera cluster. Every step looks before it
         # acts: the second time it finds what the other node did.
         if _current(connection) != revision:
-            command.upgrade(config, revision)
+            _run_script(connection, revision, rows)
+
+
+def _run_script(connection: Connection, revision: str, rows: Progress) -> None:
+    """Do what Alembic's command does, which would load all scripts again for each revision."""
+    # Loaded where the schema changes: its import is a tenth of what the start of a service takes.
+    from alembic.runtime.environment import EnvironmentContext
+
+    config, scripts = alembic_config(connection), _scripts()
+    config.attributes["rows"] = rows
+    with EnvironmentContext(
+        config, scripts, fn=lambda found, _: scripts._upgrade_revs(revision, found)
+    ):
+        scripts.run_env()
+
+
+@cache
+def _scripts() -> "ScriptDirectory":
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory.from_config(alembic_config())
 
 
 def stamp(database: Database, name: str) -> None:
