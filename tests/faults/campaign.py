@@ -21,9 +21,9 @@ from tests.faults.servers import Server, SQLite, server
 from tests.support.book import Book
 from tests.support.databases import opened
 from tests.support.effort import LONG
+from tests.support.forks import placement_api
 from tests.support.load import Actor, Caller, Claimant, acting
 from tests.support.processes import Process, answers, free_ports, public_folder, wait_until
-from tests.support.racing import SERVER
 from tests.support.resources import Gauge
 from tests.support.world import World
 
@@ -69,8 +69,10 @@ class Workers:
         """Start workers, again if they were killed, and wait until they serve."""
         for port in ports:
             file = self.folder / f"{port}.conf"
-            command = [SERVER, "--port", port, "--threads", 6, "--config-file", file]
-            self.processes[port] = Process(f"worker-{port}", command, folder=self.folder)
+            words = ("--port", port, "--threads", 6, "--config-file", file)
+            self.processes[port] = placement_api(
+                f"worker-{port}", *words, folder=self.folder, started=port == self.ports[0]
+            )
         for port in ports:
             url = f"http://127.0.0.1:{port}/"
             self.processes[port].wait_until("it answers", lambda url=url: answers(url), 60)

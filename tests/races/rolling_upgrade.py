@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ from tests.races import coexistence
 from tests.support import bodies
 from tests.support.book import Book, Violation
 from tests.support.client import Answer, Client
-from tests.support.databases import KINDS
+from tests.support.databases import KINDS, until_exit
+from tests.support.forks import ForkedProcess, Forker
 from tests.support.load import Actor, Caller, Claimant, acting
 from tests.support.processes import (
     PATIENCE,
@@ -124,24 +126,28 @@ class Release:
         """Return what makes Python import it."""
         return {"PYTHONPATH": str(self.folder)} if self.folder else {}
 
-    def words(self, program: str, *arguments: object) -> list[str]:
-        """Return the command line of one of its programs."""
-        text_of = f"import sys; from placement.cmd.{program} import main; sys.exit(main())"
-        return [sys.executable, "-c", text_of, *map(str, arguments)]
-
     def command(
         self, folder: Path, program: str, *words: object
     ) -> "subprocess.CompletedProcess[str]":
-        """Run one of its programs to its end."""
+        """Run one of its programs to its end, in a process that imports it."""
+        text_of = f"import sys; from placement.cmd.{program} import main; sys.exit(main())"
+        settings = ["--config-file", str(folder / "placement.conf")]
         return ran(
-            self.words(program, "--config-file", folder / "placement.conf", *words),
+            [sys.executable, "-c", text_of, *settings, *map(str, words)],
             cwd=folder,
             env={**os.environ, **self.environment},
         )
 
+    @cached_property
+    def forker(self) -> Forker:
+        """What forks its workers."""
+        return until_exit(Forker(self.folder))
 
-def made_up(folder: Path) -> list[Release]:
-    """Return this release and the three after it, written into the folder."""
+
+@cache
+def made_up() -> list[Release]:
+    """Return this release and the three after it, written into a folder."""
+    folder = until_exit(public_folder("placement-releases-"))
     releases = [Release("this", schema.HEAD)]
     names = {"next": (ADDED, CODE), "stops": (STOPPED, ()), "drops": (DROPPED, ())}
     for name, (revision, code) in names.items():
@@ -275,7 +281,7 @@ class Campaign:
         self.book = self.report.book
         self.db = Database(make_engine(url))
         (folder / "placement.conf").write_text(SETTINGS.format(url=url.replace("%", "%%")))
-        self.releases = made_up(folder)
+        self.releases = made_up()
         self.balancer = Balancer()
         self.ports = free_ports(MACHINES)
         self.running: dict[int, tuple[Release, Process]] = {}
@@ -283,9 +289,12 @@ class Campaign:
     def start(self, port: int, release: Release) -> None:
         """Start a worker, and send to it once it answers."""
         configuration = self.folder / "placement.conf"
-        words = release.words("api", "--port", port, "--threads", 6, "--config-file", configuration)
-        name = f"{release.name}-{port}"
-        process = Process(name, words, folder=self.folder, environment=release.environment)
+        process = ForkedProcess(
+            *(f"{release.name}-{port}", "placement-api", "--port", port, "--threads", 6),
+            *("--config-file", configuration),
+            folder=self.folder,
+            forker=release.forker,
+        )
         self.running[port] = release, process
         process.wait_until("it answers", lambda: answers(f"http://127.0.0.1:{port}/"), 60)
         self.balancer.put_in(port)

@@ -17,6 +17,7 @@ SECONDS = float(os.environ.get("PLACEMENT_ROLLING_SECONDS", 120 if LONG else 0))
 
 @pytest.mark.ci
 @pytest.mark.timeout(1800 + SECONDS)
+@pytest.mark.xdist_group("releases")  # each is imported once
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql", "mysql"])
 def test_no_request_fails_while_releases_follow_one_another(kind: str) -> None:
     with rolling_upgrade.campaign(kind, random.SystemRandom().randrange(10**9)) as campaign:

@@ -5,41 +5,50 @@ begins where ``main()`` is called; ``tests/ops/test_programs.py`` starts each pr
 """
 
 import atexit
+import contextlib
+import json
 import multiprocessing
 import os
 import shutil
 import signal
+import socketserver
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
 from placement.cmd.completion import MODULES
 from tests.support.processes import PATIENCE
 
+SERVICE = (
+    "alembic.command",
+    "keystonemiddleware.auth_token",
+    "psycopg2",
+    "pymysql",
+    "placement.deploy",
+    "placement.cmd.api",
+    "placement.cmd.manage",
+    "sqlalchemy.dialects.mysql.pymysql",
+    "sqlalchemy.dialects.postgresql.psycopg2",
+    "sqlalchemy.dialects.sqlite",
+)
+"""What the service and its commands import."""
+
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
         __name__,
-        "alembic.command",
-        "keystonemiddleware.auth_token",
+        *SERVICE,
         "openstackclient.shell",
         "osc_placement.plugin",
-        "psycopg2",
-        "pymysql",
-        "placement.deploy",
-        "placement.cmd.api",
         "placement.cmd.compare",
-        "placement.cmd.manage",
         "placement.cmd.migrate_inventory",
         "placement.cmd.status",
         "placement.cmd.tree",
-        "sqlalchemy.dialects.mysql.pymysql",
-        "sqlalchemy.dialects.postgresql.psycopg2",
-        "sqlalchemy.dialects.sqlite",
     ]
 )
 
@@ -64,7 +73,7 @@ class Forked:
         atexit.register(shutil.rmtree, self._said, ignore_errors=True)
         self._command = [program, *arguments]
         outputs = (str(self._said / "stdout"), stderr or str(self._said / "stderr"))
-        self._process = FORKS.Process(target=_run, args=(self._command, dict(environment), outputs))
+        self._process = FORKS.Process(target=be, args=(self._command, dict(environment), outputs))
         self._process.start()
 
     @property
@@ -104,14 +113,14 @@ class Forked:
         return subprocess.CompletedProcess(self._command, self._process.exitcode, *said)
 
 
-def _run(command: Sequence[str], environment: dict[str, str], outputs: tuple[str, str]) -> None:
-    """Be the program, in the new process."""
+def be(command: Sequence[str], environment: Mapping[str, str], outputs: tuple[str, str]) -> None:
+    """Be the program, in a new process."""
     os.environ.clear()
     os.environ.update(environment)
     warnings.resetwarnings()
     warnings.simplefilter(environment.get("PYTHONWARNINGS", "default"))  # type: ignore[arg-type]
     for number, name in enumerate(outputs, start=1):
-        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NOCTTY, 0o600), number)
+        os.dup2(os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOCTTY, 0o600), number)
     program, *arguments = command
     if program == "-c":
         text, *arguments = arguments
@@ -121,3 +130,51 @@ def _run(command: Sequence[str], environment: dict[str, str], outputs: tuple[str
     sys.argv = [program, *arguments]
     module = "openstackclient.shell" if program == "openstack" else f"placement.cmd.{MODULES[program]}"
     sys.exit(import_module(module).main())
+
+
+STAND_IN = """\
+#!{python} -IS
+import _socket, json, os, sys
+door = _socket.socket(_socket.AF_UNIX)
+door.connect({door!r})
+sent = os.getpid(), ["openstack", *sys.argv[1:]], dict(os.environ), os.getcwd()
+door.send(json.dumps(sent).encode() + b"\\n")
+os._exit(door.recv(1)[0])
+"""
+
+
+@contextlib.contextmanager
+def openstack_in_shells(folder: Path) -> Iterator[Path]:
+    """Make a folder for the front of ``PATH``: its ``openstack`` is forked, and has the shell's streams."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            process = FORKS.Process(target=_be_instead, args=json.loads(self.rfile.readline()))
+            process.start()
+            process.join()
+            assert process.exitcode is not None
+            self.wfile.write(bytes([process.exitcode % 256]))
+
+    place, door = folder / "programs", str(folder / "door")
+    place.mkdir()
+    stand_in = place / "openstack"
+    stand_in.write_text(STAND_IN.format(python=sys.executable, door=door))
+    stand_in.chmod(0o755)
+    with socketserver.ThreadingUnixStreamServer(door, Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield place
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _be_instead(
+    pid: int, command: Sequence[str], environment: dict[str, str], folder: str
+) -> None:
+    """Be the program for a process that waits for its end."""
+    streams = [f"/proc/{pid}/fd/{number}" for number in range(3)]
+    os.dup2(os.open(streams[0], os.O_RDONLY), 0)
+    os.chdir(folder)
+    be(command, environment, (streams[1], streams[2]))

@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.support.client import VERSION, Answer, Client
 from tests.support.commands import Forked
+from tests.support.forks import placement_api
 from tests.support.processes import (
     Process,
     answers,
@@ -267,11 +268,8 @@ def nginx(folder: Path, site: str) -> Iterator[Site]:
 def builtin(folder: Path, environment: dict[str, str], *more: str) -> Iterator[Site]:
     """Serve with the service's own command, placement-api."""
     port = free_port()
-    command = [
-        PROGRAMS / "placement-api",
-        *("--config-file", folder / "placement.conf", "--port", str(port), *more),
-    ]
-    with Process("placement-api", command, folder=folder, environment=environment) as master:
+    words = ("--config-file", folder / "placement.conf", "--port", port, *more)
+    with placement_api("placement-api", *words, folder=folder, environment=environment) as master:
         url = f"http://127.0.0.1:{port}"
         master.wait_until("it answers", lambda: answers(url))
         yield Site(url, master, lambda: None)
@@ -288,8 +286,10 @@ def several(urls: Sequence[str], **more: str) -> Iterator[list[Site]]:
         sites = []
         for url, port in zip(urls, free_ports(len(urls)), strict=True):
             own = environment | {"OS_PLACEMENT_DATABASE__CONNECTION": url}
-            command = [PROGRAMS / "placement-api", "--port", port]
-            process = Process(f"placement-api-{port}", command, folder=folder, environment=own)
+            name, is_first = f"placement-api-{port}", not sites
+            process = placement_api(
+                name, "--port", port, folder=folder, environment=own, started=is_first
+            )
             site = Site(f"http://127.0.0.1:{port}", stack.enter_context(process), lambda: None)
             sites.append(site)
         for site in sites:

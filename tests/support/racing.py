@@ -1,12 +1,10 @@
 """Several server processes on one database, and clients that send at the same moment over HTTP."""
 
 import contextlib
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from placement.db import invariants
@@ -15,12 +13,12 @@ from placement.db.engine import make_engine
 from tests.support.client import HANGS_S, VERSION, Answer, Client
 from tests.support.databases import KINDS, scratch_database, until_exit
 from tests.support.effort import LONG, in_one_process
+from tests.support.forks import placement_api
 from tests.support.processes import Process, answers, free_ports, public_folder
 from tests.support.service import empty
 
 T = TypeVar("T")
 
-SERVER = Path(sys.executable).parent / "placement-api"
 SETTINGS = """\
 [api]
 auth_strategy = noauth2
@@ -126,10 +124,11 @@ def arena(kind: str, servers: int = 3, options: str = "") -> Iterator[Arena]:
         ports = free_ports(servers)
         processes = [
             stack.enter_context(
-                Process(
-                    f"server-{port}",
-                    [SERVER, "--port", port, "--threads", 6, "--config-file", configuration],
+                placement_api(
+                    *(f"server-{port}", "--port", port, "--threads", 6),
+                    *("--config-file", configuration),
                     folder=folder,
+                    started=port == ports[0],
                 )
             )
             for port in ports
