@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
+from secrets import randbits
 from typing import Any
-
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from placement.inventory_record import InventoryRecord
 from placement.search.records import ProviderRecord, UsedInventory
@@ -33,20 +31,16 @@ def seeds(count: int, *fixed: int) -> Callable[[Property], Callable[[], None]]:
     """Run the test, which takes a ``Random``, on many seeds and some fixed; the failing one is reported."""
 
     def decorate(test: Property) -> Callable[[], None]:
-        @given(seed=st.integers(0, 2**63))
-        @settings(
-            max_examples=EXAMPLES or examples(count),
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        )
-        def on_seed(seed: int) -> None:
-            test(Random(seed))
+        def on_seed() -> None:
+            for seed in (*fixed, *map(randbits, [63] * (EXAMPLES or examples(count)))):
+                try:
+                    test(Random(seed))
+                except Exception as failure:
+                    failure.add_note(f"seed {seed}")
+                    raise
 
         on_seed.__name__ = test.__name__
         on_seed.__doc__ = test.__doc__
-        for seed in fixed:
-            on_seed = example(seed=seed)(on_seed)
         return on_seed
 
     return decorate
