@@ -3,12 +3,15 @@
 A suite begins on an empty database (tests/support/gabbi_fixtures.py).
 """
 
+import functools
 import json
 import unittest
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import jsonpath_ng.ext
 import pytest
 import yaml
 from gabbi import handlers, suitemaker
@@ -26,6 +29,14 @@ CASES = [
     for path in sorted(SUITES.glob("*.yaml"))
     for kind in (databases.KINDS[:1] if path.stem in ASKS_NOTHING else databases.KINDS)
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _json_paths() -> Iterator[None]:
+    """Parse each JSON path once: the parser is made anew for each, which takes longer than most requests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsonpath_ng.ext, "parse", functools.cache(jsonpath_ng.ext.parse))
+        yield
 
 
 class InAnyOrder(ResponseHandler):
@@ -49,7 +60,7 @@ def _ordered(value: Any) -> Any:
 
 def build(path: Path) -> unittest.TestSuite:
     """Make a suite of one file; the service is there without being named."""
-    content: dict[str, Any] = yaml.safe_load(path.read_text())
+    content: dict[str, Any] = yaml.load(path.read_text(), yaml.CSafeLoader)
     content.setdefault("fixtures", ["APIFixture"])
     return suitemaker.test_suite_from_dict(
         unittest.TestLoader(),
