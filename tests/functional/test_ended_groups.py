@@ -1,11 +1,13 @@
 """A group ends with its last member, and from then on there is none (specification 09 section 4)."""
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from sqlalchemy import delete, select
 
+from placement import errors
 from placement.claims import service as claims
 from placement.db import group_rows, invariants, models
 from placement.objects import groups
@@ -130,6 +132,22 @@ def test_a_claim_that_begins_a_group_removes_an_ended_one(
 
     assert stored(service) == ["b"]
     assert len(looks) == 2
+
+
+def test_a_claim_is_granted_where_ended_groups_cannot_be_removed(
+    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has been written by then; the log says why they stay."""
+
+    def refused(*args: Any) -> list[int]:
+        raise errors.DatabaseUnavailable
+
+    monkeypatch.setattr(group_rows, "without_members", refused)
+
+    with caplog.at_level(logging.INFO, groups.__name__):
+        assert place(service, claim(groups=["g"]), groups={"g": APART}).status_int == 200
+
+    assert f"stay for the moment: {errors.DatabaseUnavailable()}" in caplog.text
 
 
 def test_a_group_that_is_removed_after_the_choice_begins_again(
