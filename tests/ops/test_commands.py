@@ -304,6 +304,7 @@ def test_check_finds_and_repairs(command: Command, url: str, database: Database)
         name: (result.lower(), number) for name, (result, number) in wrong.items()
     }
     assert any(f"consumer {clouds.uuid(2, 99)}" in each["examples"] for each in listed)
+    assert all(len(each["examples"]) == min(each["violations"], 3) for each in listed)
     assert wrong["usage counters equal the sums of the ledger"] == ("WRONG", 8)
     assert wrong["consumers have allocations"] == ("WRONG", 1)
     assert wrong["every provider names the root of its tree"] == ("WRONG", 1)
@@ -323,6 +324,9 @@ def test_check_reports_what_it_cannot_repair(command: Command, synced: str) -> N
         "DELETE FROM inventories WHERE resource_provider_id = 101",
         "UPDATE resource_providers SET parent_provider_id = 102 WHERE id = 2",
         "UPDATE inventories SET step_size = 500 WHERE resource_provider_id = 3",
+        # Just what is allocated of it, which is no violation.
+        "UPDATE inventories SET min_unit = 512, max_unit = 512, step_size = 512"
+        " WHERE resource_provider_id = 4 AND resource_class_id = 1",
     )
     command("placement-manage", "db", "check", "--repair", url=synced)
 
