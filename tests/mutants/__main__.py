@@ -232,7 +232,8 @@ def _first_failed() -> str:
     """Return the test that the log of the tests names first as failed."""
     log = Path("mutant.log").read_text(errors="replace").splitlines()
     named = (line.split(maxsplit=2) for line in log if line.startswith(("FAILED ", "ERROR ")))
-    return next((f"[{words[1]}]" for words in named), "")
+    # A log that pytest shows says ERROR too.
+    return next((f"[{words[1]}]" for words in named if words[1].startswith("tests/")), "")
 
 
 def chosen(options: argparse.Namespace) -> list[Mutant]:
