@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from placement.db import schema
 from tests.deploy import conversation
 from tests.support import bodies, deployment
 from tests.support.databases import KINDS, scratch_database
@@ -23,7 +24,7 @@ def test_workers_share_nothing_of_the_process_that_loaded_the_service(
 ) -> None:
     """Neither connections, over which each would get the other's answers, nor files of numbers."""
     options = f"[insight]\nenabled = true\npublic = metrics\nmetrics_directory = {folder}/metrics\n"
-    with scratch_database(kind) as url:
+    with scratch_database(kind, schema.HEAD, named=True) as url:
         environment = deployment.prepare(folder, url, options)
         with deployment.uwsgi(
             folder, environment, http=True, processes=WORKERS, forks_loaded=True

@@ -168,6 +168,11 @@ def scratch_database(
         _drop(kind, url)
 
 
+def synced_file(file: Path) -> None:
+    """Make a database of SQLite as ``placement-manage db sync`` leaves it."""
+    _copied_file(_template("sqlite", schema.HEAD, named=True), file)
+
+
 def _copied_file(template: str | None, file: Path) -> str:
     """Copy a file of SQLite, if there is one; return the URL of the copy."""
     if template:

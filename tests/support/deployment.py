@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.support.client import VERSION, Answer, Client
 from tests.support.commands import Forked
+from tests.support.databases import synced_file
 from tests.support.forks import placement_api
 from tests.support.processes import (
     Process,
@@ -78,9 +79,12 @@ def prepare(
     """Write placement.conf, make the schema, and return the environment that names them."""
     text = SETTINGS.format(database=database, auth=auth) + more
     (folder / "placement.conf").write_text(text)
-    words = ("placement-manage", "--config-file", str(folder / "placement.conf"), "db", "sync")
-    done = Forked(*words, environment=os.environ).wait()
-    assert done.returncode == 0, done.stdout + done.stderr
+    if database.startswith("sqlite:///"):
+        synced_file(Path(database.removeprefix("sqlite:///")))
+    else:
+        words = ("placement-manage", "--config-file", str(folder / "placement.conf"), "db", "sync")
+        done = Forked(*words, environment=os.environ).wait()
+        assert done.returncode == 0, done.stdout + done.stderr
     # The unprivileged servers write the database, its journals and the log.
     folder.chmod(0o777)
     for each in folder.glob("*.sqlite*"):
