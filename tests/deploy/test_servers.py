@@ -81,7 +81,7 @@ def reload_under_load(site: Site, server: Site) -> None:
 
 
 def test_uwsgi(folder: Path, environment: dict[str, str]) -> None:
-    with deployment.uwsgi(folder, environment, http=True) as site:
+    with deployment.uwsgi(folder, environment, http=True, shares_modules=False) as site:
         conversation.check(site)
         reload_under_load(site, site)
         site.master.send(signal.SIGTERM)
@@ -89,7 +89,7 @@ def test_uwsgi(folder: Path, environment: dict[str, str]) -> None:
 
 
 def test_gunicorn(folder: Path, environment: dict[str, str]) -> None:
-    with deployment.gunicorn(folder, environment, http=True) as site:
+    with deployment.gunicorn(folder, environment, http=True, shares_modules=False) as site:
         conversation.check(site)
         reload_under_load(site, site)
         assert "gunicorn: 2 processes with 8 threads each." in site.master.log.read_text()

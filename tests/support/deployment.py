@@ -30,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ETC = ROOT / "etc"
 PROGRAMS = Path(sys.executable).parent
 APACHE_MODULES = Path("/usr/lib/apache2/modules")
+MODULES = "placement.wsgi"
+"""Imports all of the service, and makes no application."""
 
 # A slow disk must not decide which of many writers to a file is refused: nothing here survives a power cut.
 SETTINGS = """\
@@ -113,10 +115,13 @@ def uwsgi(
     http: bool = False,
     processes: int = 2,
     forks_loaded: bool = False,
+    shares_modules: bool = True,
 ) -> Iterator[Site]:
     """Serve with etc/uwsgi/placement.ini, on its socket or directly over HTTP.
 
     :param forks_loaded: load the service once and fork it, as uWSGI does unless it is told ``lazy-apps``.
+    :param shares_modules: import its modules once. A worker makes its application of them; as shipped, it
+        imports them first, which takes a second of the processor.
     """
     program = require_program("uwsgi", str(PROGRAMS))
     port = free_port()
@@ -132,6 +137,8 @@ def uwsgi(
         assert "lazy-apps = true" in text
         text = text.replace("lazy-apps = true", "")
         loads = 1
+    if shares_modules:
+        text += f"shared-import = {MODULES}\n"
     (folder / "uwsgi.ini").write_text(text)
     command = [program, "--ini", folder / "uwsgi.ini"]
     with Process("uwsgi", command, folder=folder, environment=environment) as master:
@@ -151,10 +158,16 @@ def uwsgi(
 
 @contextlib.contextmanager
 def gunicorn(
-    folder: Path, environment: dict[str, str], http: bool = False, workers: int = 2, **more: Any
+    folder: Path,
+    environment: dict[str, str],
+    http: bool = False,
+    workers: int = 2,
+    shares_modules: bool = True,
+    **more: Any,
 ) -> Iterator[Site]:
     """Serve with etc/gunicorn/gunicorn.conf.py, on its socket or directly over HTTP.
 
+    :param shares_modules: as of :func:`uwsgi`.
     :param more: settings that are another than in that file.
     """
     program = require_program("gunicorn", str(PROGRAMS))
@@ -165,6 +178,8 @@ def gunicorn(
     text += "".join(f"{name} = {value!r}\n" for name, value in more.items())
     if http:
         text = text.replace(f"unix:{folder}/gunicorn.sock", f"127.0.0.1:{port}")
+    if shares_modules:
+        text += f"import {MODULES}\n"
     (folder / "gunicorn.conf.py").write_text(text.replace("import multiprocessing\n", ""))
     command = [program, "--config", folder / "gunicorn.conf.py"]
     with Process("gunicorn", command, folder=folder, environment=environment) as master:
