@@ -205,17 +205,20 @@ def test_finish_counts_everything_and_believes_it(both: Both) -> None:
     both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}}, project="p", user="u")
     assert both.claim(CONSUMER, 1) == 204
     both.old.release(OLD_CONSUMER)
+    both.old.claim(new_uuid(), {HOST: {"VCPU": 1}}, project="p", user="u")
     told: list[tuple[str, int, int]] = []
 
     coexistence.finish(both.db, lambda *told_now: told.append(told_now))
 
     assert ("resource providers counted", 1, 1) in told
+    # Of VCPU, and of consumers.
+    assert ("usages of projects counted", 2, 2) in told
     assert not both.db.read(coexistence_rows.is_under_way)
     assert invariants.violations(both.db) == []
-    assert both.used() == 1
-    assert both.found("resources=VCPU:3") == {HOST}
-    assert both.claim(new_uuid(), 4) == 409
-    assert both.claim(new_uuid(), 3) == 204
+    assert both.used() == 2
+    assert both.found("resources=VCPU:2") == {HOST}
+    assert both.claim(new_uuid(), 3) == 409
+    assert both.claim(new_uuid(), 2) == 204
     assert invariants.violations(both.db) == []
 
 
