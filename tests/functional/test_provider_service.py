@@ -169,6 +169,19 @@ def test_statements_of_writes(client: Client) -> None:
     assert sent == steps
 
 
+def test_inventory_that_is_there_is_refused_at_once(client: Client) -> None:
+    """Without an attempt to write it, which the database would refuse again and again."""
+    client.three_providers()
+    path, body = f"/resource_providers/{HOST}/inventories", {"resource_class": "VCPU", "total": 10}
+    client.call("POST", path, body)
+
+    with recorded(client.db) as statements:
+        answer = client.service.send("POST", path, body, "1.39")
+
+    assert answer.status == 409
+    assert len(statements) == 2
+
+
 def test_a_thousand_providers_are_one_statement(client: Client) -> None:
     """With all their links."""
     rows = [{"uuid": f"{n:08x}-0000-4000-8000-000000000000", "name": f"n{n}"} for n in range(1000)]
