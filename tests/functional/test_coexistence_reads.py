@@ -7,6 +7,7 @@ import pytest
 from placement import telemetry
 from placement.db import coexistence_rows, models
 from placement.objects.picture import Picture
+from placement.search.request import CandidateRequest, Group
 from tests.support.both_services import (
     AGGREGATE,
     CONSUMER,
@@ -35,11 +36,19 @@ def picture(both: Both) -> Picture:
     return made
 
 
-def refreshes(picture: Picture) -> tuple[tuple[str, int, int], ...]:
-    """Return what a read of the picture has found: kind, providers read, providers there are."""
+def refreshes(
+    picture: Picture, question: CandidateRequest | None = None
+) -> tuple[tuple[str, int, int], ...]:
+    """Return what a read of the picture has found: kind, providers read, providers there are.
+
+    :param question: what the read is for; the whole cloud.
+    """
     trace = telemetry.begin()
     try:
-        picture.read(len)
+        if question is None:
+            picture.read(len)
+        else:
+            picture.read_for(question, lambda cloud, known: None)
     finally:
         telemetry.end()
     return trace.refreshes
@@ -152,6 +161,11 @@ def test_what_nobody_has_is_looked_up_alone(both: Both) -> None:
         assert not any("FROM consumers" in text for text in statements)
         write()
         assert both.found(f"resources={query}") == {HOST}
+
+
+def test_what_nobody_has_reads_no_provider(picture: Picture) -> None:
+    question = CandidateRequest((Group("", {"VCPU": 1000}),))
+    assert refreshes(picture, question) == (("nothing", 0, OTHERS + 1),)
 
 
 def test_an_amount_beyond_every_number(both: Both) -> None:
