@@ -41,6 +41,9 @@ TESTS = {
         "tests/functional/test_cloud_memory.py",
         "tests/functional/test_claims.py",
         "tests/functional/test_coexistence.py",
+        "tests/functional/test_coexistence_reads.py",
+        "tests/functional/test_coexistence_end.py",
+        "tests/faults/test_limits.py",
         "tests/functional/test_gabbi.py",
     ),
     "placement/objects": (
