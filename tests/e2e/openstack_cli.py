@@ -4,10 +4,16 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Mapping
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import distributions
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
-from tests.support.commands import Forked
+from tests.support.commands import FORKS
 from tests.support.deployment import PROGRAMS
 from tests.support.processes import require_program
 
@@ -32,7 +38,12 @@ class Shell:
         self.transcript: list[str] = []
 
     def _run(self, line: str, *more: str) -> subprocess.CompletedProcess[str]:
-        return Forked(*shlex.split(line), *more, environment=self.environment).wait()
+        words = [*shlex.split(line), *more]
+        with tempfile.TemporaryDirectory(prefix="placement-command-") as folder:
+            outputs = Path(folder, "stdout"), Path(folder, "stderr")
+            _forker().send((words, self.environment, outputs))
+            code = _forker().recv()
+            return subprocess.CompletedProcess(words, code, *(each.read_text() for each in outputs))
 
     def run(self, line: str) -> str:
         """Run ``openstack ...``, which must succeed, and return what it prints."""
@@ -53,3 +64,43 @@ class Shell:
         self.transcript.append(f"$ {line}\n{done.stderr}")
         assert done.returncode != 0, f"{line}\n{done.stdout}"
         return done.stderr
+
+
+@cache
+def _forker() -> Connection:
+    """Return the way to a process that has loaded what the commands load, and forks for each of them.
+
+    A command takes a twentieth of a second of the processor so, and a whole one with what it loads.
+    """
+    ours, its_own = FORKS.Pipe()
+    FORKS.Process(target=_fork_commands, args=(its_own,), daemon=True).start()
+    return ours
+
+
+def _fork_commands(asked: Connection) -> None:
+    """Run commands one after another, until nobody asks for more."""
+    from openstackclient import shell
+    from osc_placement.resources.resource_provider import ListResourceProvider
+    from stevedore import ExtensionManager
+
+    for group in {each.group for found in distributions() for each in found.entry_points}:
+        if group.startswith(("openstack.", "cliff.", "keystoneauth1.")):
+            ExtensionManager(group)
+    # Its help names its package, which is looked for in all that are installed.
+    ListResourceProvider(None, None).get_parser("")
+    while True:
+        words, environment, outputs = asked.recv()
+        child = os.fork()
+        if child == 0:
+            _become(words, environment, outputs)
+            sys.exit(shell.main())
+        asked.send(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def _become(words: Sequence[str], environment: Mapping[str, str], outputs: Sequence[Path]) -> None:
+    """Take over the words, the variables and the outputs of a command."""
+    sys.argv = list(words)
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, output in enumerate(outputs, start=1):
+        os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT, 0o600), number)
