@@ -77,9 +77,10 @@ def test_a_client_in_typescript(site: Site, tmp_path: Path) -> None:
     for name in ("claim.ts", "package.json", "tsconfig.json"):
         shutil.copy(CLIENTS / name, tmp_path)
     (tmp_path / "node_modules").symlink_to(NODE_MODULES)
-    types = tmp_path / "placement_api.d.ts"
+    # Not in a .d.ts: those of others, which take most of the time, are not checked here.
+    types = tmp_path / "placement_api.ts"
     run(tmp_path, NODE_MODULES / ".bin/openapi-typescript", DOCUMENT, "--output", types)
-    run(tmp_path, NODE_MODULES / ".bin/tsc", "--project", tmp_path)
+    run(tmp_path, NODE_MODULES / ".bin/tsc", "--project", tmp_path, "--skipLibCheck")
 
     printed = run(tmp_path, node, "claim.js", site.url, "admin")
 
