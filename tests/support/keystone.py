@@ -5,6 +5,7 @@ PLACEMENT_TEST_KEYSTONE names another environment with keystone and gunicorn.
 """
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -156,20 +157,35 @@ class Keystone:
             self.call("POST", "/endpoints", {"endpoint": entry})
 
 
-def _manage(programs: Path, folder: Path, *words: str) -> None:
-    command = [programs / "keystone-manage", "--config-file", folder / "keystone.conf", *words]
-    ran(command, check=True, cwd=folder)
+MANAGE = """\
+import json, os, sys
+from keystone.cmd.manage import main
+for words in json.loads(sys.argv[1]):
+    if os.fork() == 0:
+        sys.argv[1:] = words
+        sys.exit(main())
+    if os.wait()[1]:
+        sys.exit(1)
+"""
+"""Run ``keystone-manage`` several times, importing it once."""
 
 
 def _bootstrap(programs: Path, folder: Path, url: str) -> None:
     """Make the schema, the keys, the administrator and the standard roles."""
-    own = ("--keystone-user", str(os.geteuid()), "--keystone-group", str(os.getegid()))
-    _manage(programs, folder, "db_sync")
-    _manage(programs, folder, "fernet_setup", *own)
+    configured = f"--config-file={folder}/keystone.conf"
+    owner = f"--keystone-user={os.geteuid()}", f"--keystone-group={os.getegid()}"
     settings = {"password": PASSWORD, "region-id": "RegionOne"}
     settings |= {f"{interface}-url": url for interface in INTERFACES}
-    words = (f"--bootstrap-{name}={value}" for name, value in settings.items())
-    _manage(programs, folder, "bootstrap", *words)
+    commands = (
+        (configured, "db_sync"),
+        (configured, "fernet_setup", *owner),
+        (
+            configured,
+            "bootstrap",
+            *(f"--bootstrap-{name}={value}" for name, value in settings.items()),
+        ),
+    )
+    ran([programs / "python", "-c", MANAGE, json.dumps(commands)], check=True, cwd=folder)
 
 
 def _configure(folder: Path, keys: Path, lifetime_s: int) -> None:
