@@ -30,7 +30,21 @@ def stage(filled: Stage) -> Iterator[Stage]:
     filled.refuse = None
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Browser, filled: Stage) -> Iterator[Visitor]:
+    with visiting(browser, filled.url) as made:
+        yield made
+
+
 @pytest.fixture
-def visitor(browser: Browser, stage: Stage) -> Iterator[Visitor]:
+def visitor(tab: Visitor, stage: Stage) -> Iterator[Visitor]:
+    """Somebody in the one tab of the module: to open another takes longer than most tests."""
+    yield tab
+    tab.leave()
+
+
+@pytest.fixture
+def alone(browser: Browser, stage: Stage) -> Iterator[Visitor]:
+    """Somebody with a tab for this test alone: a false clock and a lost network stay with a tab."""
     with visiting(browser, stage.url) as made:
         yield made

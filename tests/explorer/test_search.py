@@ -168,12 +168,12 @@ def test_why_not_this_host_from_its_menu(visitor: Visitor) -> None:
 
 @pytest.mark.parametrize("more", ["", "&limit=2"])
 def test_refresh_with_the_same_candidates_draws_nothing_anew(
-    visitor: Visitor, stage: Stage, more: str
+    alone: Visitor, stage: Stage, more: str
 ) -> None:
     """The service answers each time in another order, and under a limit other hosts."""
-    page = visitor.page
+    page = alone.page
     page.clock.install()
-    visitor.come(f"#/search?resources=MEMORY_MB:1024{more}")
+    alone.come(f"#/search?resources=MEMORY_MB:1024{more}")
     expect(page.locator(".candidate").first).to_be_visible()
     shown = page.locator(".candidates").inner_text()
     for _ in range(6):
@@ -181,7 +181,7 @@ def test_refresh_with_the_same_candidates_draws_nothing_anew(
         before = page.locator(".status").inner_text()
         page.clock.fast_forward(PULSE_MS)
         expect(page.locator(".status")).not_to_have_text(before)
-        visitor.settle()
+        alone.settle()
         assert stage.asked == [("GET", "/allocation_candidates", 200)]
 
     assert page.locator(".candidates").inner_text() == shown

@@ -45,10 +45,10 @@ def test_who_may_not_reads_which_rule_says_no(visitor: Visitor) -> None:
     expect(page.get_by_label("Token")).to_be_focused()
 
 
-def test_expired_token_leaves_the_view_and_asks_again(visitor: Visitor, stage: Stage) -> None:
-    visitor.page.clock.install()
-    visitor.come(f"#/tree/{key('gpus')}")
-    page = visitor.page
+def test_expired_token_leaves_the_view_and_asks_again(alone: Visitor, stage: Stage) -> None:
+    alone.page.clock.install()
+    alone.come(f"#/tree/{key('gpus')}")
+    page = alone.page
 
     stage.refuse = 401
     page.clock.fast_forward(PULSE_MS)
@@ -58,37 +58,37 @@ def test_expired_token_leaves_the_view_and_asks_again(visitor: Visitor, stage: S
     stage.refuse = None
     page.get_by_label("Token").fill("admin")
     page.keyboard.press("Enter")
-    visitor.settle()
+    alone.settle()
     expect(page.get_by_role("heading", name="Your token has expired")).to_be_hidden()
 
 
 def test_service_that_is_away_leaves_what_was_read_and_comes_back(
-    visitor: Visitor, stage: Stage
+    alone: Visitor, stage: Stage
 ) -> None:
-    visitor.page.clock.install()
-    visitor.come()
-    page = visitor.page
+    alone.page.clock.install()
+    alone.come()
+    page = alone.page
 
     stage.refuse = 503
     page.clock.fast_forward(PULSE_MS)
     expect(page.get_by_role("alert")).to_contain_text("The service does not answer")
     expect(page.locator(".status")).to_have_text("Out of date")
     expect(page.locator(".summary")).to_have_text("6 trees with 10 providers")
-    page.goto(f"{visitor.url}/-/explorer/#/owners")
+    page.goto(f"{alone.url}/-/explorer/#/owners")
     expect(page.get_by_role("heading", name="The service does not answer")).to_be_visible()
     expect(page.get_by_role("alert")).to_be_hidden()
 
     stage.refuse = None
     page.clock.fast_forward(PULSE_MS)
-    visitor.settle()
+    alone.settle()
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
 @pytest.mark.parametrize("how", ["says 503", "is gone"])
-def test_service_that_was_never_there(visitor: Visitor, stage: Stage, how: str) -> None:
-    page = visitor.page
+def test_service_that_was_never_there(alone: Visitor, stage: Stage, how: str) -> None:
+    page = alone.page
     page.clock.install()
-    page.goto(f"{visitor.url}/-/explorer/")
+    page.goto(f"{alone.url}/-/explorer/")
     expect(page.get_by_label("Token")).to_be_focused()
     if how == "says 503":
         stage.refuse = 503
@@ -101,7 +101,7 @@ def test_service_that_was_never_there(visitor: Visitor, stage: Stage, how: str) 
     stage.refuse = None
     page.context.set_offline(False)
     page.clock.fast_forward(PULSE_MS)
-    visitor.settle()
+    alone.settle()
     expect(page.locator("tree-grid")).to_be_visible()
 
 
@@ -120,10 +120,10 @@ def changing(stage: Stage) -> Iterator[Stage]:
     stage.send("DELETE", f"/allocations/{key('newcomer')}")
 
 
-def test_cloud_that_changes_under_the_eyes(visitor: Visitor, changing: Stage) -> None:
-    visitor.page.clock.install()
-    visitor.come("#/cloud?name=quiet")
-    page = visitor.page
+def test_cloud_that_changes_under_the_eyes(alone: Visitor, changing: Stage) -> None:
+    alone.page.clock.install()
+    alone.come("#/cloud?name=quiet")
+    page = alone.page
     top = page.get_by_label("Fullest trees").locator("li").first
     expect(top).to_contain_text("0 %")
     page.get_by_role("searchbox").focus()
@@ -134,7 +134,7 @@ def test_cloud_that_changes_under_the_eyes(visitor: Visitor, changing: Stage) ->
     page.clock.fast_forward(PULSE_MS)
     expect(page.locator(".status")).not_to_have_text(shown)
     assert set(changing.asked) == {("GET", "/-/trees", 304)}
-    visitor.settle()
+    alone.settle()
     changing.claim("newcomer", "shop", quiet={"VCPU": 4})
     page.clock.fast_forward(PULSE_MS)
 
@@ -143,10 +143,10 @@ def test_cloud_that_changes_under_the_eyes(visitor: Visitor, changing: Stage) ->
     expect(page.get_by_role("searchbox")).to_be_focused()
 
 
-def test_open_details_and_focus_survive_a_refresh(visitor: Visitor, changing: Stage) -> None:
-    visitor.page.clock.install()
-    visitor.come(f"#/tree/{key('quiet')}")
-    page = visitor.page
+def test_open_details_and_focus_survive_a_refresh(alone: Visitor, changing: Stage) -> None:
+    alone.page.clock.install()
+    alone.come(f"#/tree/{key('quiet')}")
+    page = alone.page
     page.get_by_text("1 trait").click()
     page.get_by_role("link", name="quiet").focus()
 

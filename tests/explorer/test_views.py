@@ -71,21 +71,21 @@ def test_tree_is_drawn_with_bars_consumers_and_who_shares(visitor: Visitor) -> N
     expect(page.get_by_text("HW_NUMA_ROOT").first).to_be_visible()
 
 
-def test_tree_of_hundreds_begins_with_its_root(visitor: Visitor, stage: Stage) -> None:
+def test_tree_of_hundreds_begins_with_its_root(alone: Visitor, stage: Stage) -> None:
     """Every provider has its box, below its parent, which is the first thing to be seen."""
     stage.provider("rack")
     names = [f"rack-{number}" for number in range(300)]
     for name in names:
         stage.provider(name, "rack")
-    visitor.page.clock.install()
-    visitor.come(f"#/tree/{key('rack')}")
-    boxes = visitor.page.locator(".drawn-tree .provider-name > a")
+    alone.page.clock.install()
+    alone.come(f"#/tree/{key('rack')}")
+    boxes = alone.page.locator(".drawn-tree .provider-name > a")
     expect(boxes).to_have_count(301)
     assert boxes.all_inner_texts() == ["rack", *names]
     expect(boxes.first).to_be_in_viewport()
     stage.send("PUT", f"/resource_providers/{key('rack-7')}", {"name": "rack-seven"})
-    visitor.page.clock.fast_forward(PULSE_MS)
-    expect(visitor.page.get_by_role("link", name="rack-seven")).to_have_count(1)
+    alone.page.clock.fast_forward(PULSE_MS)
+    expect(alone.page.get_by_role("link", name="rack-seven")).to_have_count(1)
     expect(boxes).to_have_count(301)
     for name in (*names, "rack"):
         stage.send("DELETE", f"/resource_providers/{key(name)}")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from tests.support.processes import PATIENCE, require_program
 
@@ -14,6 +14,7 @@ ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 ANSWER_MS = int(20_000 * PATIENCE)
 GO = """place => new Promise((arrive) => {
     const before = location.href;
@@ -68,6 +69,13 @@ class Visitor:
             self.page.evaluate(GO, place)
         self.settle()
 
+    def leave(self) -> None:
+        """Leave the page and what it has stored, for somebody else to come; it has made no mistake."""
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        self.page.goto("about:blank")
+        self.page.set_viewport_size(DESKTOP)
+        assert self.mistakes == []
+
     def settle(self) -> None:
         """Wait until the page says that it is up to date."""
         expect(self.page.locator(".status")).to_have_text(
@@ -89,7 +97,7 @@ def visiting(browser: Browser, url: str, **options: Any) -> Iterator[Visitor]:
 
     The page makes no mistake while it is used.
     """
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
+    context = browser.new_context(**{"viewport": DESKTOP} | options)
     context.set_default_timeout(ANSWER_MS)
     made = Visitor(context.new_page(), url)
     yield made
