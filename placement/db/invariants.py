@@ -6,6 +6,7 @@ violation that can be put right without losing anything has a repair.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import os_resource_classes
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Float,
     Label,
     Select,
+    String,
     Table,
     cast,
     delete,
@@ -39,7 +41,7 @@ from placement.db import (
 )
 from placement.db.database import Database, Snapshot, Transaction
 from placement.db.owner_usage_rows import Account
-from placement.db.statements import Row, is_one_of
+from placement.db.statements import CompiledStatement, Row, is_one_of
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -92,13 +94,18 @@ def violations(database: Database) -> list[Finding]:
 
 def examine(tx: Snapshot, invariant: Invariant) -> Finding:
     """Return how often one invariant is violated."""
-    inner = invariant.query.subquery()
-    count = tx.value(select(func.count()).select_from(inner)) or 0
+    count = tx.value(_counting(invariant)) or 0
     if not count:
         return Finding(invariant, 0, ())
     names = invariant.query.selected_columns.keys()
     rows = tx.rows(invariant.query.limit(EXAMPLES))
     return Finding(invariant, count, tuple(_described(names, row) for row in rows))
+
+
+@cache
+def _counting(invariant: Invariant) -> CompiledStatement:
+    """Return the statement that counts the violations: compiled for each check, it took half of its time."""
+    return CompiledStatement(select(func.count()).select_from(invariant.query.subquery()))
 
 
 def _described(names: Sequence[str], row: Row) -> str:
@@ -446,7 +453,7 @@ def _lacks_consumer(table: Table) -> Any:
 # A deletion of a consumer takes them along.
 _orphans = union_all(
     *(
-        select(literal(table.name).label("table"), table.c.consumer_id.label("consumer")).where(
+        select(literal(table.name, String).label("table"), table.c.consumer_id.label("consumer")).where(
             _lacks_consumer(table)
         )
         for table in _ORPHANS
