@@ -52,19 +52,22 @@ def _database(kind: str) -> Database:
 def empty(db: Database) -> None:
     """Leave the standard traits and resource classes and nothing else."""
 
-    def clear(tx: Any) -> None:
+    def clear(tx: Any) -> bool:
         tx.change_later(_UNLINK)
         for deletion in _DELETIONS:
             tx.change_later(deletion)
+        whole = True
         for table, standard in _STANDARD.items():
-            added = set(tx.column(_NAMES[table])) - standard
-            if added:
+            found = set(tx.column(_NAMES[table]))
+            whole &= found >= standard
+            if added := found - standard:
                 tx.connection.execute(delete(table).where(table.c.name.in_(added)))
         # Searches must see this.
         change_rows.note_many(tx)
+        return whole
 
-    db.write(clear)
-    standard_names.synchronise(db)
+    if not db.write(clear):
+        standard_names.synchronise(db)
 
 
 _UNLINK = CompiledStatement(
