@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
-from placement.db import models, provider_rows
+from placement.db import cloud_rows, models, provider_rows
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.handlers import candidate_answer
@@ -17,6 +17,7 @@ from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest, Group
 from placement.search.search import search
 from tests.support import service
+from tests.support.recorder import recorded
 
 PROVIDERS = 600
 """So many changes at once that the cloud is read anew."""
@@ -78,3 +79,15 @@ def test_garbage_is_collected_again_after_a_load(db: Database) -> None:
         Picture(without_tables).read(answered)
     without_tables.dispose()
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("count", [1, 2, 33])
+def test_blocks_are_compared_by_the_revisions_of_no_other(db: Database, count: int) -> None:
+    """A few are ranges of the primary key; the providers of block 0 are in none of these."""
+    blocks = range(1, 1 + count)
+    with recorded(db) as statements:
+        found = db.snapshot(lambda tx: cloud_rows.revisions(tx, blocks))
+
+    ids = range(1, PROVIDERS + 1)
+    assert found.keys() == {id_ for id_ in ids if id_ >> cloud_rows.BLOCK_BITS in blocks}
+    assert statements[0].count("BETWEEN") == (count if count < 33 else 0)
