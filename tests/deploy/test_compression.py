@@ -90,7 +90,7 @@ def test_apache_that_compresses_texts_as_debian_has_it(behind_uwsgi: Path) -> No
 
 def test_apache_with_mod_wsgi(prepared: tuple[Path, dict[str, str]]) -> None:
     folder, environment = prepared
-    site = test_servers.mod_wsgi_site(folder)
+    site = test_servers.mod_wsgi_site(folder, processes=1)
     with deployment.apache(folder, environment, site, "wsgi", "alias", *GZIP) as found:
         check(found)
 

@@ -34,7 +34,7 @@ def mod_wsgi_path() -> str:
     return f"python-path={deployment.ROOT}:{packages}"
 
 
-def mod_wsgi_site(folder: Path) -> str:
+def mod_wsgi_site(folder: Path, processes: int = 2) -> str:
     """The shipped site, with the packages of this environment on Debian's own interpreter."""
     (folder / "placement.wsgi").write_text(shipped("apache/placement.wsgi", folder))
     return shipped(
@@ -44,6 +44,7 @@ def mod_wsgi_site(folder: Path) -> str:
             # Like a user that ``adduser --system`` makes it has no home.
             "user=placement group=placement": "user=nobody group=nogroup",
             "python-home=/opt/placement": mod_wsgi_path(),
+            "processes=2": f"processes={processes}",
         },
     )
 
