@@ -77,9 +77,9 @@ def stage(folder: Path, database: str, keystone: Keystone) -> Iterator[Stage]:
 
 
 def source(folder: Path) -> Path:
-    """Copy what is in the repository, as of now, as a repository of its own."""
+    """Copy what is in the repository, as of now, as a repository of its own, but for the tests."""
     folder.mkdir(parents=True)
-    listed = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    listed = ["git", "-C", str(ROOT), "ls-files", "-z", ":!tests"]
     names = subprocess.run(listed, check=True, capture_output=True).stdout
     for name in filter(None, names.decode().split("\0")):
         if os.path.lexists(ROOT / name):
@@ -103,7 +103,7 @@ def install(stage: Stage, release: str, place: str) -> None:
     shutil.copy(constraints(release), here)
     virtual = stage.folder / "opt/environment"
     subprocess.run([sys.executable, "-m", "venv", virtual], check=True)
-    stage.left_out = ()
+    stage.left_out, stage.forks = (), False
     stage.environment = {
         **stage.environment,
         "PATH": os.pathsep.join([f"{virtual}/bin", stage.environment["PATH"]]),
@@ -262,7 +262,8 @@ def test_puppet(stage: Stage, keystone: Keystone) -> None:
 
 @BUILT
 def test_openstack_ansible(stage: Stage, keystone: Keystone, release: str) -> None:
-    source(stage.folder / "origin")
+    if release:
+        source(stage.folder / "origin")
     stage.words["git+https://git.example.org/placement"] = f"git+file://{stage.folder}/origin"
     install(stage, release, "/opt/upper-constraints.txt")
     stage.take("OpenStack-Ansible", "Steps")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support import deployment
+from tests.support.commands import Forked
 from tests.support.processes import PATIENCE, Process, require_program, wait_until
 
 ANSWERS_S = 60
@@ -60,6 +61,7 @@ class Stage:
     :param words: what stands on the page, and what it is here.
     :param left_out: commands that begin so are not run.
     :param modules: of Apache.
+    :param forks: the programs of the service are those that run the tests, and are forked.
     """
 
     page: str
@@ -69,6 +71,7 @@ class Stage:
     words: dict[str, str]
     left_out: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    forks: bool = True
     taken: list[str] = field(default_factory=list)
     server: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -110,9 +113,14 @@ class Stage:
 
     def ran(self, command: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of this machine; stderr is in its ``stdout``."""
+        environment = {**os.environ, **self.environment}
+        if self.forks and re.fullmatch(r"placement-[\w -]+", command):
+            done = Forked(*command.split(), environment=environment).wait()
+            done.stdout += done.stderr
+            return done
         return subprocess.run(
             ["bash", "-c", command],
-            env={**os.environ, **self.environment},
+            env=environment,
             cwd=self.folder,
             text=True,
             stdout=subprocess.PIPE,
@@ -144,6 +152,8 @@ class Stage:
     def _start_uwsgi(self, command: str) -> None:
         self.server.close()
         program, *words = command.split()
+        if self.forks:
+            words.append(f"--shared-import={deployment.MODULES}")
         path = self.environment.get("PATH", "")
         self.server.enter_context(
             Process(
