@@ -19,21 +19,12 @@ MODULES = sorted(
 AT_LEAST = 100
 ROOT = Path(wsgi.__file__).parents[2]
 
-SUITE = """\
-import functools, sys, types, testtools.run
-from cliff import commandmanager
-looked_up = functools.cache(commandmanager.stevedore.ExtensionManager)
-commandmanager.stevedore = types.SimpleNamespace(ExtensionManager=looked_up)
-testtools.run.main(sys.argv, sys.stdout)
-"""
-"""``python -m testtools.run``, where each of a thousand commands does not look up anew what is installed."""
-
 
 def test_osc_placement(tmp_path: Path) -> None:
     """In a process of its own: the tests of other projects bring their own runner and logging."""
     scripts = Path(sys.executable).parent
     run = ran(
-        [sys.executable, "-c", SUITE, *MODULES],
+        [sys.executable, "-m", "tests.e2e.osc_suite", *MODULES],
         cwd=tmp_path,
         env={
             "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
