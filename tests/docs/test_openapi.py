@@ -115,6 +115,28 @@ def _serve(environ: dict[str, Any], start_response: Any) -> Any:
 
 
 described = schemathesis.openapi.from_wsgi("/openapi.json", _serve)
+OPERATIONS = [
+    f"{method.upper()} {path}"
+    for path, item in json.loads(DOCUMENT.read_text())["paths"].items()
+    for method in item
+]
+
+
+asked = ""
+
+
+@pytest.fixture(params=OPERATIONS)
+def operation(request: pytest.FixtureRequest) -> Any:
+    """The document, of which one operation is asked."""
+    global asked
+    asked = request.param
+    return described
+
+
+# The cases are made when it is tested: to make all of them takes longer than to collect the other tests.
+one_operation = schemathesis.pytest.from_fixture("operation").include(
+    lambda context: context.operation.label == asked
+)
 
 
 @pytest.fixture
@@ -127,7 +149,7 @@ def host() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("host")
-@described.parametrize()
+@one_operation.parametrize()
 @hypothesis.settings(
     max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", 25 if LONG else 15)),
     deadline=None,
