@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, MetaData, Table, insert, select
+from sqlalchemy import Column, Connection, MetaData, Table, insert, inspect, select
 
 from placement.db.database import Database, Snapshot, Transaction
 
@@ -167,10 +167,15 @@ def dump(database: Database) -> Rows:
 
 
 def reflect(connection: Connection) -> dict[str, Table]:
-    """Return the tables as they are in the database."""
-    metadata = MetaData()
-    metadata.reflect(connection)
-    return dict(metadata.tables)
+    """Return the tables as they are in the database, without their indexes and rules."""
+    found = inspect(connection)
+    keys = found.get_multi_pk_constraint()
+    tables = {}
+    for (_, name), columns in found.get_multi_columns().items():
+        of_key = keys[None, name]["constrained_columns"]
+        made = [Column(each["name"], each["type"], primary_key=each["name"] in of_key) for each in columns]
+        tables[name] = Table(name, MetaData(), *made)
+    return tables
 
 
 def project(rows: Iterable[dict[str, Any]], columns: Iterable[str]) -> list[dict[str, Any]]:
