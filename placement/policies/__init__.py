@@ -1,5 +1,7 @@
 """The default rules of access (specification 01 section 14.1, 07 section 1)."""
 
+from functools import cache
+
 from oslo_policy import policy
 
 PREFIX = "placement:"
@@ -151,6 +153,12 @@ GUARDED = {
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return all default rules; entry point ``oslo.policy.policies``."""
+    return [*_rules()]
+
+
+@cache
+def _rules() -> list[policy.RuleDefault]:
+    """Make them once: an enforcer changes copies, and to parse their checks takes as long as to copy them."""
     rules: list[policy.RuleDefault] = [
         policy.RuleDefault(
             name,

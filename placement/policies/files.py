@@ -7,6 +7,7 @@ import difflib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,7 @@ def _misspelt(rules: list[_Rule], default: str) -> Iterator[str]:
             yield f"{rule} refers to itself."
 
 
+@cache
 def _references_of_ours() -> dict[str, frozenset[str]]:
     """Return the names that mean something to the service, with those that they refer to."""
     ours: dict[str, frozenset[str]] = {}
