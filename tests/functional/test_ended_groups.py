@@ -106,6 +106,21 @@ def test_groups_that_have_ended_do_not_pile_up(service: Service) -> None:
     assert stored(service) == ["lasting"]
 
 
+def test_a_check_notes_and_removes_those_that_have_ended(service: Service) -> None:
+    """It leaves one with members."""
+    ended, lasting = claim(groups=["ended"]), claim(groups=["lasting"])
+    for each in (ended, lasting):
+        assert place(service, each, groups={each["groups"][0]: APART}).status_int == 200
+    by_delete(service, ended["consumer_uuid"])
+    (empty,) = (each for each in invariants.INVARIANTS if "have members" in each.name)
+
+    noted = service.db.snapshot(lambda tx: invariants.examine(tx, empty))
+    invariants.repair(service.db, empty)
+
+    assert noted.examples == ("group ended",)
+    assert stored(service) == ["lasting"]
+
+
 def stored(service: Service) -> list[str]:
     rows = service.db.read(lambda tx: tx.rows(select(models.consumer_groups.c.name)))
     return sorted(name for (name,) in rows)
