@@ -127,6 +127,20 @@ def test_devices_too_few_for_those_who_need_them() -> None:
             assert result.work <= 1
 
 
+def test_traits_that_do_not_come_together_are_tried_once() -> None:
+    """One device has T1 and another T2, and one can be had: of the ten other classes no choice helps."""
+    ten = dict.fromkeys((f"CUSTOM_{n}" for n in range(10)), 1)
+    world = World().host("h").device("a", "h", ["T3"], **ten).device("b", "h", **ten)
+    world.device("c", "h", ["T1"], DEVICE=1).device("d", "h", ["T2"], DEVICE=1)
+    asked = group(required=["T1", "T2", "T3"], **ten, DEVICE=1)
+
+    result = search(world.cloud(), ask(asked))
+
+    assert len(result) == 0
+    assert result.complete
+    assert result.work < 100
+
+
 def test_choices_never_strand_those_that_come_later() -> None:
     """A chain: group n can use devices n and n+1; each wrong choice strands the rest."""
     world = World().host("h", **HOST)
