@@ -163,8 +163,13 @@ def test_what_nobody_has_is_looked_up_alone(both: Both) -> None:
         assert both.found(f"resources={query}") == {HOST}
 
 
-def test_what_nobody_has_reads_no_provider(picture: Picture) -> None:
-    question = CandidateRequest((Group("", {"VCPU": 1000}),))
+@pytest.mark.parametrize(("name", "amount"), [("VCPU", 1000), ("VCPU", 2**31), ("PGPU", 1)])
+def test_what_nobody_has_reads_no_provider(
+    both: Both, picture: Picture, name: str, amount: int
+) -> None:
+    """Not even one that has changed since."""
+    both.old.rename_provider(HOST, "renamed")
+    question = CandidateRequest((Group("", {name: amount}),))
     assert refreshes(picture, question) == (("nothing", 0, OTHERS + 1),)
 
 
