@@ -13,6 +13,7 @@ from placement import errors, telemetry
 from placement.db.database import StaleRead, Transaction
 from placement.insight.kept_figures import KeptFigures
 from placement.routes import INSIGHT, ROUTES
+from tests.functional import test_claims as gangs
 from tests.support import bodies, databases
 from tests.support.processes import ran
 from tests.support.service import Service, database, running
@@ -101,6 +102,25 @@ def test_searches_are_counted_by_stage_and_by_what_stopped_them(place: Service) 
     assert seen["placement_searches_empty_total", "NO_CAPACITY"] == 1
     assert seen["placement_searches_empty_total", "NO_CHOICE"] == 1
     assert seen["placement_searches_cut_total", "work"] == 0
+
+
+def test_claims_and_holds_are_counted_by_outcome(place: Service) -> None:
+    """Consumers, not requests."""
+    kept, over = gangs.claim(1), gangs.claim(1)
+    gangs.place(place, kept, over, hold_s=900)
+    gangs.place(place, gangs.claim(99))
+    confirmed = {"consumer_uuid": kept["consumer_uuid"], "consumer_generation": 1}
+    place.request("POST", "/-/claims/confirm", json={"consumers": [confirmed]}, version="1.39")
+    gangs.let_holds_end(place.db)
+    search(place, "resources=VCPU:1")
+
+    seen = read(place)
+
+    claims = {what: seen["placement_claims_total", what] for what in ("granted", "refused")}
+    assert claims == {"granted": 2, "refused": 1}
+    outcomes = ("held", "confirmed", "expired")
+    holds = {what: seen["placement_holds_total", what] for what in outcomes}
+    assert holds == {"held": 2, "confirmed": 1, "expired": 1}
 
 
 def test_a_cut_answer_is_counted() -> None:
