@@ -1,6 +1,7 @@
 """Claims decided here: what is stored and what is kept, on each kind of database (specification 09)."""
 
 import itertools
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -126,9 +127,9 @@ def test_room_of_a_hold_that_is_over_is_free(service: Service) -> None:
 
 
 def test_a_search_that_cannot_write_goes_on(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With the holds that are over still there."""
+    """With the holds that are over still there, and the log says why."""
 
     def refuse(tx: Any) -> None:
         raise errors.DatabaseReadOnly
@@ -138,8 +139,10 @@ def test_a_search_that_cannot_write_goes_on(
     let_holds_end(service.db)
     monkeypatch.setattr(holds, "_expire", refuse)
 
-    found = service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
+    with caplog.at_level(logging.INFO, holds.__name__):
+        found = service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
 
+    assert f"stay for the moment: {errors.DatabaseReadOnly()}" in caplog.text
     assert len(found.json["allocation_requests"]) == 1
     used = found.json["provider_summaries"].popitem()[1]["resources"]["VCPU"]["used"]
     assert used == 3
