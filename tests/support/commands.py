@@ -137,15 +137,15 @@ STAND_IN = """\
 import _socket, json, os, sys
 door = _socket.socket(_socket.AF_UNIX)
 door.connect({door!r})
-sent = os.getpid(), ["openstack", *sys.argv[1:]], dict(os.environ), os.getcwd()
+sent = os.getpid(), [{program!r}, *sys.argv[1:]], dict(os.environ), os.getcwd()
 door.send(json.dumps(sent).encode() + b"\\n")
 os._exit(door.recv(1)[0])
 """
 
 
 @contextlib.contextmanager
-def openstack_in_shells(folder: Path) -> Iterator[Path]:
-    """Make a folder for the front of ``PATH``: its ``openstack`` is forked, and has the shell's streams."""
+def forked_for_shells(folder: Path, *programs: str) -> Iterator[Path]:
+    """Make a folder for the front of ``PATH``: its programs are forked, and have the shell's streams."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -157,9 +157,10 @@ def openstack_in_shells(folder: Path) -> Iterator[Path]:
 
     place, door = folder / "programs", str(folder / "door")
     place.mkdir()
-    stand_in = place / "openstack"
-    stand_in.write_text(STAND_IN.format(python=sys.executable, door=door))
-    stand_in.chmod(0o755)
+    for program in programs:
+        stand_in = place / program
+        stand_in.write_text(STAND_IN.format(python=sys.executable, door=door, program=program))
+        stand_in.chmod(0o755)
     with socketserver.ThreadingUnixStreamServer(door, Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
