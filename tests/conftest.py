@@ -41,7 +41,7 @@ def _drop_templates() -> None:
 def pytest_collection() -> Iterator[None]:
     """Let the garbage collector look at nothing that is imported and collected: it stays to the end.
 
-    Each of its runs would look at all of it again, which was a twelfth of the tests' time.
+    Each of its large runs would look at all of it again, which was a twentieth of the tests' time.
     """
     gc.disable()
     try:
