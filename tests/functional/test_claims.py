@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -111,8 +112,10 @@ def test_strategies_order_the_trees(service: Service) -> None:
 def test_room_of_a_hold_that_is_over_is_free(service: Service) -> None:
     """For the next search of the compatible API, which removes the consumer as DELETE would."""
     World(service).provider(inventory={"VCPU": 4})
-    held = claim(4)
-    assert place(service, held, hold_s=900).json["hold"]["expires_at"].endswith("Z")
+    held, began = claim(4), datetime.now(UTC)
+    until = datetime.fromisoformat(place(service, held, hold_s=900).json["hold"]["expires_at"])
+    minute = timedelta(minutes=1)
+    assert began + 14 * minute < until < datetime.now(UTC) + 16 * minute
     candidates = "/allocation_candidates?resources=VCPU:4"
     none = service.request("GET", candidates, version="1.39").json["allocation_requests"]
     let_holds_end(service.db)
