@@ -61,6 +61,8 @@ TESTS = {
         "tests/functional/test_coexistence_reads.py",
         "tests/functional/test_coexistence_end.py",
         "tests/functional/test_ended_groups.py",
+        "tests/functional/test_claims.py",
+        "tests/functional/test_metrics.py",
         "tests/functional/test_consumer_situations.py",
         "tests/property/test_ledger_model.py",
     ),
@@ -95,6 +97,7 @@ TESTS = {
         "tests/search/test_against_oracle.py",
         "tests/search/test_relations.py",
         "tests/search/test_completion.py",
+        "tests/functional/test_coexistence_reads.py",
         "tests/functional/test_explain.py",
     ),
 }
