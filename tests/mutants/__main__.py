@@ -63,6 +63,7 @@ TESTS = {
         "tests/functional/test_ended_groups.py",
         "tests/functional/test_claims.py",
         "tests/functional/test_metrics.py",
+        "tests/functional/test_search_deadline.py",
         "tests/functional/test_consumer_situations.py",
         "tests/property/test_ledger_model.py",
     ),
