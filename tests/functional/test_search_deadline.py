@@ -8,6 +8,9 @@ import pytest
 
 from placement.handlers import candidate_answer, search_bounds
 from placement.handlers.search_bounds import Countdown
+from placement.objects import allocation_candidate
+from placement.search.candidate import SearchResult
+from placement.search.tally import Tally
 from placement.search.work import Work
 from tests.support.service import Service, running
 from tests.support.world import World
@@ -81,22 +84,36 @@ def test_what_was_found_in_time_is_answered(place: Service, looks: Any) -> None:
     assert len(sizes) > 1
 
 
-def test_a_cut_answer_does_not_look_whole(place: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_groups_that_were_hardest_to_place_are_named(
+    place: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up = SearchResult(Tally(), complete=False, stuck=("_A", ""))
+    monkeypatch.setattr(allocation_candidate, "search", lambda *args, **more: given_up)
+    (error,) = searched(place).json["errors"]
+    assert "Hardest to place were these groups: _A, the one without suffix. " in error["detail"]
+
+
+def test_a_cut_answer_does_not_look_whole(
+    place: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Whatever bound of the service has cut it, at any microversion; the client's limit is not one."""
     assert HEADER not in searched(place).headers
     limited = place.request("GET", f"/allocation_candidates?{QUERY}&limit=2", version="1.39")
     assert len(limited.json["allocation_requests"]) == 2
     assert HEADER not in limited.headers
+    assert [each.message for each in caplog.records if each.levelno >= logging.WARNING] == []
     place.conf.set_override("max_answered_candidates", 2, group="placement")
     for version in ("1.33", "1.39"):
         answer = searched(place, version)
         assert len(answer.json["allocation_requests"]) == 2
         assert answer.headers[HEADER] == "cut; by=candidates"
+        assert "cut at max_answered_candidates, 2" in caplog.text
     place.conf.clear_override("max_answered_candidates", group="placement")
     monkeypatch.setattr(candidate_answer, "size", lambda shape, version: 5 * 2**20)
     answer = searched(place)
     assert len(answer.json["allocation_requests"]) == 2
     assert answer.headers[HEADER] == "cut; by=bytes"
+    assert "cut at max_candidates_answer_size" in caplog.text
 
 
 def test_work_that_is_spent_is_told_like_time(
