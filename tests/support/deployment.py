@@ -78,11 +78,15 @@ class Site:
 def prepare(
     folder: Path, database: str, more: str = "", *, auth: str = "noauth2"
 ) -> dict[str, str]:
-    """Write placement.conf, make the schema, and return the environment that names them."""
+    """Write placement.conf, make the schema, and return the environment that names them.
+
+    A database that is there keeps what it has.
+    """
     text = SETTINGS.format(database=database, auth=auth) + more
     (folder / "placement.conf").write_text(text)
-    if database.startswith("sqlite:///"):
-        synced_file(Path(database.removeprefix("sqlite:///")))
+    file = Path(database.removeprefix("sqlite:///"))
+    if database.startswith("sqlite:///") and not file.exists():
+        synced_file(file)
     else:
         words = ("placement-manage", "--config-file", str(folder / "placement.conf"), "db", "sync")
         done = Forked(*words, environment=os.environ).wait()
