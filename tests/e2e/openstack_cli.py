@@ -4,16 +4,15 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import distributions
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tests.support.commands import FORKS
+from tests.support.commands import FORKS, be
 from tests.support.deployment import PROGRAMS
 from tests.support.processes import require_program
 
@@ -40,10 +39,10 @@ class Shell:
     def _run(self, line: str, *more: str) -> subprocess.CompletedProcess[str]:
         words = [*shlex.split(line), *more]
         with tempfile.TemporaryDirectory(prefix="placement-command-") as folder:
-            outputs = Path(folder, "stdout"), Path(folder, "stderr")
+            outputs = f"{folder}/stdout", f"{folder}/stderr"
             _forker().send((words, self.environment, outputs))
             code = _forker().recv()
-            return subprocess.CompletedProcess(words, code, *(each.read_text() for each in outputs))
+            return subprocess.CompletedProcess(words, code, *(Path(each).read_text() for each in outputs))
 
     def run(self, line: str) -> str:
         """Run ``openstack ...``, which must succeed, and return what it prints."""
@@ -79,7 +78,6 @@ def _forker() -> Connection:
 
 def _fork_commands(asked: Connection) -> None:
     """Run commands one after another, until nobody asks for more."""
-    from openstackclient import shell
     from osc_placement.resources.resource_provider import ListResourceProvider
     from stevedore import ExtensionManager
 
@@ -92,15 +90,5 @@ def _fork_commands(asked: Connection) -> None:
         words, environment, outputs = asked.recv()
         child = os.fork()
         if child == 0:
-            _become(words, environment, outputs)
-            sys.exit(shell.main())
+            be(words, environment, outputs)
         asked.send(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-
-
-def _become(words: Sequence[str], environment: Mapping[str, str], outputs: Sequence[Path]) -> None:
-    """Take over the words, the variables and the outputs of a command."""
-    sys.argv = list(words)
-    os.environ.clear()
-    os.environ.update(environment)
-    for number, output in enumerate(outputs, start=1):
-        os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT, 0o600), number)
