@@ -1,30 +1,42 @@
-"""placement-manage audit: consumers that hold resources but do not exist (specification 07 section 8)."""
+"""placement-manage audit: consumers that hold resources but do not exist, or are not where they hold them.
+
+Specification 07 section 8.
+"""
 
 import argparse
 import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import prometheus_client
+from keystoneauth1 import exceptions as keystone_exceptions
 from prettytable import PrettyTable
 
-from placement.client.nova import TYPES, Nova
+from placement import errors
+from placement.client.nova import TYPES, Nova, NovaConsumer, PlaceHidden
 from placement.cmd import output
-from placement.db import consumer_rows
-from placement.db.database import Database
+from placement.cmd.places import Places
+from placement.db import consumer_rows, ledger_writes
+from placement.db.database import Database, Transaction
 from placement.objects import allocation
-from placement.objects.replacement import ConsumerConflict
+from placement.objects.allocation import AllocationChange
+from placement.objects.replacement import ConsumerChange, Resources
 
 CLEAN, TROUBLE, FOUND = 0, 1, 3
 
 BATCH = 1000
 """Consumers that are read at a time."""
+
+NOTHING: Mapping[str, Resources] = MappingProxyType({})
+
+COLUMNS = ("Type", "Project", "Age", "Consumer")
 
 
 class AuditError(Exception):
@@ -46,15 +58,48 @@ class Holder:
     project: str
     user: str
     changed_at: datetime | None
-    held: Mapping[str, Mapping[str, int]]
+    held: Mapping[str, Resources]
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """A server that holds something where it is not.
+
+    :param elsewhere: what that is, by provider uuid; ``own``: the rest.
+    :param is_placed: it has no host, or holds something of its host's tree.
+    """
+
+    holder: Holder
+    server: NovaConsumer
+    own: Mapping[str, Resources]
+    elsewhere: Mapping[str, Resources]
+    is_placed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``leaks`` hold resources but do not exist; ``missing`` exist and should hold some, but hold none."""
+    """``leaks`` hold resources but do not exist; ``missing`` exist and should hold some, but hold none.
+
+    Against Nova also: ``misplaced`` hold something where they are not; ``unplaced`` hold only that, though
+    they have a host; ``under_way`` hold something and were not compared.
+
+    :param names: of providers, by uuid.
+    """
 
     leaks: list[Holder]
     missing: list[str]
+    misplaced: list[Misplaced] = field(default_factory=list)
+    unplaced: list[Misplaced] = field(default_factory=list)
+    under_way: list[str] = field(default_factory=list)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def without(self, uuids: Collection[str]) -> "Report":
+        """Return it without what has been removed of these consumers."""
+        return replace(
+            self,
+            leaks=[leak for leak in self.leaks if leak.uuid not in uuids],
+            misplaced=[each for each in self.misplaced if each.holder.uuid not in uuids],
+        )
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -75,14 +120,16 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--from-nova",
         action="store_true",
         help="ask Nova for its servers and migrations, of all cells, as an administrator;"
-        " looks at consumers of the types that Nova makes",
+        " looks at consumers of the types that Nova makes, and at where they hold something",
     )
     parser.add_argument(
         "--os-cloud", metavar="NAME", help="with --from-nova: a cloud of clouds.yaml"
     )
     output.add_option(parser)
     parser.add_argument(
-        "--remove", action="store_true", help="remove the leaks, after showing them and asking"
+        "--remove",
+        action="store_true",
+        help="remove the leaks, and what servers hold where they are not, after showing them and asking",
     )
     parser.add_argument(
         "--metrics-file",
@@ -115,23 +162,28 @@ def run(database: Database, arguments: Any) -> int:
     if arguments.remove and not arguments.yes and not sys.stdin.isatty():
         raise AuditError("--remove asks before it removes; without a terminal give --yes")
     if arguments.from_nova:
-        report = _against_nova(database, Nova(_cloud(arguments.os_cloud)))
+        report = _from_nova(database, arguments.os_cloud)
     else:
         report = _against_list(database, set(_listed(arguments.consumers)))
-    _print(report, arguments.json)
-    left = _remove(database, report, arguments) if arguments.remove else report.leaks
+    _print(report, arguments)
+    left = report.without(_remove(database, report, arguments)) if arguments.remove else report
     if arguments.metrics_file:
-        _write_metrics(arguments.metrics_file, len(left), len(report.missing))
-    return FOUND if left or report.missing else CLEAN
+        _write_metrics(arguments.metrics_file, left, with_places=arguments.from_nova)
+    return FOUND if left.leaks or left.missing or left.misplaced or left.unplaced else CLEAN
 
 
-def _write_metrics(path: str, leaks: int, missing: int) -> None:
+def _write_metrics(path: str, left: Report, *, with_places: bool) -> None:
     """Write the file in one step, since the exporter may read it at any time."""
+    leaks, missing = len(left.leaks), len(left.missing)
     found = {
         "placement_audit_timestamp_seconds": ("When the ledger was last audited.", time.time()),
         "placement_audit_leaks": ("Consumers that hold resources and do not exist.", leaks),
         "placement_audit_missing": ("Consumers that exist and hold nothing.", missing),
     }
+    if with_places:
+        misplaced = len(left.misplaced) + len(left.unplaced)
+        text = "Consumers that hold resources where they are not."
+        found["placement_audit_misplaced"] = (text, misplaced)
     registry = prometheus_client.CollectorRegistry()
     for name, (text, value) in found.items():
         prometheus_client.Gauge(name, text, registry=registry).set(value)
@@ -154,12 +206,17 @@ def _listed(name: str) -> Iterator[str]:
             yield uuid
 
 
-def _cloud(name: str | None) -> Any:
+def _from_nova(database: Database, cloud: str | None) -> Report:
     try:
         import openstack
     except ImportError as error:
         raise AuditError("--from-nova needs openstacksdk: pip install openstacksdk") from error
-    return openstack.connect(cloud=name)
+    try:
+        return _against_nova(database, Nova(openstack.connect(cloud=cloud)))
+    except PlaceHidden as error:
+        raise AuditError(f"{error}: the account must be an administrator's") from error
+    except (openstack.exceptions.SDKException, keystone_exceptions.ClientException) as error:
+        raise AuditError(f"Nova cannot be asked: {error}") from error
 
 
 def _against_list(database: Database, existing: Collection[str]) -> Report:
@@ -172,39 +229,90 @@ def _against_list(database: Database, existing: Collection[str]) -> Report:
 def _against_nova(database: Database, nova: Nova) -> Report:
     # The ledger first: a consumer that claims afterwards cannot look like a leak.
     held = [holder for holder in holders(database) if holder.type in TYPES]
-    existing = dict(nova.consumers())
+    existing = {consumer.uuid: consumer for consumer in nova.consumers()}
+    known = [(holder, existing[holder.uuid]) for holder in held if holder.uuid in existing]
     leaks = [h for h in held if h.uuid not in existing and not nova.knows(h.uuid)]
-    needy = {uuid for uuid, must_hold in existing.items() if must_hold}
+    needy = {consumer.uuid for consumer in existing.values() if consumer.must_hold}
     needy -= {holder.uuid for holder in held}
-    if needy:
-        # Consumers that have claimed meanwhile are not missing.
-        needy -= {holder.uuid for holder in holders(database)}
-    return Report(leaks, sorted(needy))
+    # After the servers: a new host has a provider before it has a server.
+    places = Places(database)
+    wrong = [found for each in known if (found := _compared(*each, places))]
+    wrong = [found for each in wrong if (found := _compared_again(each, nova, places))]
+    if needy or wrong:
+        # Consumers that have claimed meanwhile are not missing, and those that have changed may have moved.
+        now = {holder.uuid: holder for holder in holders(database)}
+        needy -= now.keys()
+        wrong = [each for each in wrong if now.get(each.holder.uuid) == each.holder]
+    return Report(
+        leaks,
+        sorted(needy),
+        [each for each in wrong if each.is_placed],
+        [each for each in wrong if not each.is_placed],
+        [holder.uuid for holder, consumer in known if consumer.nodes is None],
+        places.names,
+    )
+
+
+def _compared(holder: Holder, consumer: NovaConsumer, places: Places) -> Misplaced | None:
+    """Compare what a consumer holds with where it is; return None if they agree, or it is under way."""
+    if consumer.nodes is None:
+        return None
+    allowed = places.own(consumer.nodes)
+    own = {uuid: resources for uuid, resources in holder.held.items() if uuid in allowed}
+    elsewhere = {uuid: resources for uuid, resources in holder.held.items() if uuid not in allowed}
+    is_placed = consumer.node is None or not own.keys().isdisjoint(places.tree(consumer.node))
+    return Misplaced(holder, consumer, own, elsewhere, is_placed) if elsewhere else None
+
+
+def _compared_again(found: Misplaced, nova: Nova, places: Places) -> Misplaced | None:
+    """Compare once more with what Nova says now of this server alone; what is only told is not asked for."""
+    uuid = found.holder.uuid
+    if not found.is_placed:
+        return found
+    again = next((each for each in nova.consumers(uuid) if each.uuid == uuid), None)
+    return again and _compared(found.holder, again, places)
 
 
 def holders(db: Database) -> Iterator[Holder]:
     """Yield every consumer that holds something. Two statements for each thousand of them."""
     last = 0
     while True:
-        rows, amounts = db.snapshot(
-            partial(consumer_rows.holders_after, consumer_id=last, most=BATCH)
-        )
-        held: dict[str, dict[str, dict[str, int]]] = {row.uuid: {} for row in rows}
-        for consumer, provider, class_name, amount in amounts:
-            held[consumer].setdefault(provider, {})[class_name] = amount
-        yield from (Holder(*row[1:], held=held[row.uuid]) for row in rows)
+        found = db.snapshot(partial(consumer_rows.holders_after, consumer_id=last, most=BATCH))
+        yield from _made(found)
+        rows, _ = found
         if len(rows) < BATCH:
             return
         last = rows[-1].id
 
 
-def release(db: Database, holder: Holder) -> bool:
-    """Remove the consumer with all that it holds; False if it has changed since it was read, or is gone."""
-    try:
-        allocation.delete_allocations(db, holder.uuid, generation=holder.generation)
-    except (ConsumerConflict, allocation.NoAllocations):
-        return False
-    return True
+def _made(found: consumer_rows.Holdings) -> list[Holder]:
+    rows, amounts = found
+    held: dict[str, dict[str, dict[str, int]]] = {row.uuid: {} for row in rows}
+    for consumer, provider, class_name, amount in amounts:
+        held[consumer].setdefault(provider, {})[class_name] = amount
+    return [Holder(*row[1:], held=held[row.uuid]) for row in rows]
+
+
+def release(db: Database, holder: Holder, keeps: Mapping[str, Resources] = NOTHING) -> bool:
+    """Remove what the consumer holds; False if it has changed since it was read, or is gone.
+
+    :param keeps: what it goes on holding, by provider uuid; without that it is removed as well.
+    :raises Conflict: 409, what it keeps cannot be written: its inventory no longer admits it
+    """
+    change = ConsumerChange(holder.uuid, keeps, holder.project, holder.user, holder.generation)
+
+    def work(tx: Transaction) -> bool:
+        # The generation says too little: a move removes a server's consumer and makes it anew, from 1 on.
+        ledger_writes.lock_consumers(tx, [holder.uuid])
+        if _made(consumer_rows.holder(tx, holder.uuid)) != [holder]:
+            return False
+        if keeps:
+            allocation.replace(tx, AllocationChange.of_one(change))
+        else:
+            allocation.remove(tx, (change,))
+        return True
+
+    return db.write(work, on_conflict=allocation.LedgerMoved)
 
 
 def _age(holder: Holder) -> timedelta | None:
@@ -217,12 +325,19 @@ def _order(holder: Holder) -> tuple[str, str, datetime, str]:
     return (holder.type or "", holder.project, holder.changed_at or datetime.min, holder.uuid)
 
 
-def _print(report: Report, as_json: bool) -> None:
+def _print(report: Report, arguments: Any) -> None:
     leaks = sorted(report.leaks, key=_order)
-    if as_json:
-        ages = [age and int(age.total_seconds()) for age in map(_age, leaks)]
-        shown = [asdict(leak) | {"age_s": age} for leak, age in zip(leaks, ages, strict=True)]
-        output.print_json({"leaks": shown, "missing": report.missing})
+    misplaced, unplaced = (
+        sorted(found, key=lambda each: _order(each.holder))
+        for found in (report.misplaced, report.unplaced)
+    )
+    if arguments.json:
+        shown = {"leaks": [_leak_shown(leak) for leak in leaks], "missing": report.missing}
+        if arguments.from_nova:
+            shown["misplaced"] = [_misplaced_shown(each) for each in misplaced]
+            shown["unplaced"] = [_misplaced_shown(each) for each in unplaced]
+            shown["under_way"] = report.under_way
+        output.print_json(shown)
         return
     print(f"{len(leaks)} hold resources and do not exist.")
     if leaks:
@@ -230,37 +345,78 @@ def _print(report: Report, as_json: bool) -> None:
     print(f"{len(report.missing)} exist and hold nothing.")
     for uuid in report.missing:
         print(f"  {uuid}")
+    if arguments.from_nova:
+        _print_places("hold resources where they are not.", misplaced, report.names)
+        _print_places("have a host and hold resources, but none there.", unplaced, report.names)
+        print(f"{len(report.under_way)} are being built or moved and were not compared.")
+
+
+def _print_places(words: str, found: list[Misplaced], names: Mapping[str, str]) -> None:
+    print(f"{len(found)} {words}")
+    rows = []
+    for each in found:
+        held = [f"{names.get(uuid, uuid)} {_amounts(r)}" for uuid, r in each.elsewhere.items()]
+        server = (each.server.state, each.server.node or "-", "\n".join(held))
+        rows.append((*_described(each.holder), *server))
+    columns = [*COLUMNS, "State", "Host", "Holds elsewhere"]
+    if rows:
+        print(output.table(columns, rows, left=columns))
+
+
+def _leak_shown(leak: Holder) -> dict[str, Any]:
+    age = _age(leak)
+    return asdict(leak) | {"age_s": age and int(age.total_seconds())}
+
+
+def _misplaced_shown(found: Misplaced) -> dict[str, Any]:
+    server = {"state": found.server.state, "host": found.server.node}
+    return _leak_shown(found.holder) | server | {"elsewhere": found.elsewhere}
 
 
 def _table(leaks: list[Holder]) -> PrettyTable:
     rows = []
     for leak in leaks:
-        age = _age(leak)
         holds: Counter[str] = Counter()
         for resources in leak.held.values():
             holds.update(resources)
-        shown = ", ".join(f"{name}:{amount}" for name, amount in sorted(holds.items()))
-        since = "unknown" if age is None else str(age).partition(".")[0]
-        rows.append((leak.type or "-", leak.project, since, leak.uuid, shown))
-    columns = ["Type", "Project", "Age", "Consumer", "Holds"]
+        rows.append((*_described(leak), _amounts(holds)))
+    columns = [*COLUMNS, "Holds"]
     return output.table(columns, rows, left=columns)
 
 
-def _remove(database: Database, report: Report, arguments: Any) -> list[Holder]:
-    """Remove the leaks that are old enough, and return the others."""
+def _described(holder: Holder) -> tuple[str, str, str, str]:
+    age = _age(holder)
+    since = "unknown" if age is None else str(age).partition(".")[0]
+    return holder.type or "-", holder.project, since, holder.uuid
+
+
+def _amounts(resources: Resources) -> str:
+    return ", ".join(f"{name}:{amount}" for name, amount in sorted(resources.items()))
+
+
+def _remove(database: Database, report: Report, arguments: Any) -> set[str]:
+    """Remove what is wrong and old enough, and return the uuids of these consumers."""
     # With --json, standard output has only the result.
     say = sys.stderr if arguments.json else sys.stdout
-    ages = {leak.uuid: _age(leak) for leak in report.leaks}
-    old = [
-        leak for leak in report.leaks if (ages[leak.uuid] or timedelta.max) > arguments.older_than
-    ]
-    print(f"{len(old)} of {len(report.leaks)} are old enough to be removed.", file=say)
-    question = f"Remove {len(old)} consumers with all that they hold? [y/N] "
-    if not old or not (arguments.yes or input(question).lower() in ("y", "yes")):
-        return report.leaks
-    gone = {leak.uuid for leak in old if release(database, leak)}
-    for leak in old:
-        if leak.uuid not in gone:
-            print(f"{leak.uuid} has changed meanwhile and stays as it is.", file=say)
+    wrong = [(leak, NOTHING) for leak in report.leaks]
+    wrong += [(each.holder, each.own) for each in report.misplaced]
+    ages = {holder.uuid: _age(holder) for holder, _ in wrong}
+    old = [each for each in wrong if (ages[each[0].uuid] or timedelta.max) > arguments.older_than]
+    print(f"{len(old)} of {len(wrong)} are old enough to be removed.", file=say)
+    parts = sum(1 for _, keeps in old if keeps)
+    question = f"Remove {len(old) - parts} consumers with all that they hold"
+    if parts:
+        question += f", and what {parts} others hold where they are not"
+    if not old or not (arguments.yes or input(f"{question}? [y/N] ").lower() in ("y", "yes")):
+        return set()
+    gone = set()
+    for holder, keeps in old:
+        try:
+            if release(database, holder, keeps):
+                gone.add(holder.uuid)
+            else:
+                print(f"{holder.uuid} has changed meanwhile and stays as it is.", file=say)
+        except errors.Conflict as error:
+            print(f"{holder.uuid} stays as it is: {error}", file=say)
     print(f"{len(gone)} removed.", file=say)
-    return [leak for leak in report.leaks if leak.uuid not in gone]
+    return gone

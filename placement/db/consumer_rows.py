@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import ColumnElement, exists, func, select
 
 from placement.db import models
-from placement.db.database import Snapshot
+from placement.db.database import Access, Snapshot
 from placement.db.statements import is_one_of
 
 _allocations = models.allocations
@@ -41,11 +41,22 @@ class HolderAmountRow(NamedTuple):
     amount: int
 
 
-def holders_after(tx: Snapshot, consumer_id: int, most: int) -> tuple[list[HolderRow], list[HolderAmountRow]]:
-    """Return at most ``most`` consumers with an id beyond this one, in order of id, and their holdings.
+Holdings = tuple[list[HolderRow], list[HolderAmountRow]]
+"""Consumers in order of id, and what they hold. Those that hold nothing are left out, and allocations
+without a record too."""
 
-    Two statements. Consumers that hold nothing are left out, and allocations without a record too.
-    """
+
+def holders_after(tx: Snapshot, consumer_id: int, most: int) -> Holdings:
+    """Return at most ``most`` consumers with an id beyond this one. Two statements."""
+    return _holders(tx, _consumers.c.id > consumer_id, most)
+
+
+def holder(tx: Access, uuid: str) -> Holdings:
+    """Return this consumer, if it holds something. Two statements."""
+    return _holders(tx, _consumers.c.uuid == uuid, 1)
+
+
+def _holders(tx: Access, which: ColumnElement[bool], most: int) -> Holdings:
     holds = select(_allocations.c.id).where(_allocations.c.consumer_id == _consumers.c.uuid)
     consumers = tx.rows(
         select(
@@ -62,7 +73,7 @@ def holders_after(tx: Snapshot, consumer_id: int, most: int) -> tuple[list[Holde
         .outerjoin(
             models.consumer_types, models.consumer_types.c.id == _consumers.c.consumer_type_id
         )
-        .where(_consumers.c.id > consumer_id, holds.exists())
+        .where(which, holds.exists())
         .order_by(_consumers.c.id)
         .limit(most)
     )

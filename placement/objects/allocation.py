@@ -8,7 +8,7 @@ from placement.db import allocation_rows
 from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
 from placement.db.database import Database, Transaction
 from placement.objects import ledger, replacement
-from placement.objects.replacement import ANY_GENERATION, ConsumerChange, SentGeneration
+from placement.objects.replacement import ConsumerChange
 
 
 class NoAllocations(errors.NotFound):
@@ -59,10 +59,11 @@ def replace_allocations(db: Database, change: AllocationChange) -> None:
     :raises DoesNotFit: 409, no inventory, units, capacity
     :raises LedgerMoved: 409
     """
-    db.write(lambda tx: _replace(tx, change), on_conflict=LedgerMoved)
+    db.write(lambda tx: replace(tx, change), on_conflict=LedgerMoved)
 
 
-def _replace(tx: Transaction, change: AllocationChange) -> None:
+def replace(tx: Transaction, change: AllocationChange) -> None:
+    """Replace the allocations of every consumer named; raises as :func:`replace_allocations`."""
     with_stock = ledger.is_everyday(tx, change.consumers)
     reading = ledger.read(tx, change.consumers, with_stock=with_stock)
     replaced = replacement.checked(change.consumers, reading, change.action)
@@ -75,19 +76,15 @@ def _replace(tx: Transaction, change: AllocationChange) -> None:
     ledger.finish_write(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
 
 
-def delete_allocations(
-    db: Database, consumer_uuid: str, generation: SentGeneration = ANY_GENERATION
-) -> None:
+def delete_allocations(db: Database, consumer_uuid: str) -> None:
     """Remove a consumer with all its allocations (specification 03 section 9).
 
     The generations of the providers stay as they are.
 
-    :param generation: the only one of which it is removed; clients of the API cannot send it.
     :raises NoAllocations: 404, also for allocations that have no consumer record
-    :raises ConsumerConflict: 409, the consumer is of another generation
     :raises LedgerMoved: 409
     """
-    change = ConsumerChange(consumer_uuid, {}, project="", user="", generation=generation)
+    change = ConsumerChange(consumer_uuid, {}, project="", user="")
     db.write(lambda tx: remove(tx, (change,)), on_conflict=LedgerMoved)
 
 

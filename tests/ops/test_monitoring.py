@@ -69,6 +69,7 @@ LATER = {
     "placement_conflicts_total",
     "placement_audit_timestamp_seconds",
     "placement_audit_leaks",
+    "placement_audit_misplaced",
 }
 
 
