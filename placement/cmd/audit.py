@@ -406,7 +406,7 @@ def _remove(database: Database, report: Report, arguments: Any) -> set[str]:
     parts = sum(1 for _, keeps in old if keeps)
     question = f"Remove {len(old) - parts} consumers with all that they hold"
     if parts:
-        question += f", and what {parts} others hold where they are not"
+        question += f", and of {parts} what they hold elsewhere"
     if not old or not (arguments.yes or input(f"{question}? [y/N] ").lower() in ("y", "yes")):
         return set()
     gone = set()
