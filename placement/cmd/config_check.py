@@ -72,7 +72,10 @@ def run(conf: cfg.ConfigOpts, before: str | None) -> int:
     for library in ("keystonemiddleware", "keystoneauth"):
         # The findings say the same in one line.
         logging.getLogger(library).setLevel(logging.CRITICAL)
-    print(f"Checking {', '.join(unknown.files_read(conf)) or 'the environment alone'}", file=sys.stderr)
+    print(
+        f"Checking {', '.join(unknown.files_read(conf)) or 'the environment alone'}",
+        file=sys.stderr,
+    )
     counted = False
     for severity, text in findings(conf):
         fails = severity >= COUNTED[before]
@@ -88,12 +91,14 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     from placement import deploy as application
     from placement.conf import unknown
     from placement.objects.picture import Picture
-    from placement.web import auth, judge
+    from placement.web import auth, authorization, judge
 
     database, failure = None, None
     metrics = conf.insight.metrics_directory if conf.insight.enabled else None
     # Files made by this user could not be written by the user of the service afterwards.
     conf.set_override("metrics_directory", None, group="insight")
+    # What is wrong with a policy is a finding below.
+    authorization.LOG.disabled = True
     try:
         auth.require_way_to_log_in(conf)
         database = db_api.open_database(conf)
@@ -101,6 +106,8 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
         application.pipeline(conf, database, Picture(database))
     except Exception as error:
         failure = error
+    finally:
+        authorization.LOG.disabled = False
     # Only now are the options of all libraries known. Those that are misspelt come first: the others follow.
     yield from ((Severity.FATAL, text) for text in unknown.misspelt_sections(conf))
     yield from ((Severity.NOTE, text) for text in unknown.unknown_options(conf))
@@ -117,7 +124,7 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
         yield from ((Severity.FATAL, text) for text in faults)
     yield from _log_files(conf)
     yield from _metrics_directory(metrics)
-    yield from _policy_file(conf)
+    yield from _policies(conf)
     if database is not None:
         yield from _database(conf, database)
     yield from _identity(conf)
@@ -194,7 +201,9 @@ def _metrics_directory(directory: str | None) -> Iterator[ConfigFinding]:
         yield Severity.FATAL, f"{nearest} of [insight]/metrics_directory {why}."
 
 
-def _policy_file(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
+def _policies(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
+    from placement.policies import files
+
     place = conf.get_location("policy_file", "oslo_policy")
     given = place and place.location not in (cfg.Locations.opt_default, cfg.Locations.set_default)
     name = conf.oslo_policy.policy_file
@@ -204,6 +213,9 @@ def _policy_file(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
             f"The policy file {name} of [oslo_policy]/policy_file does not exist: the default rules "
             "hold. Write it, or take the option out.",
         )
+    # Those that forbid a start are the failure above.
+    told = [fault.text for fault in files.faults(conf) if not fault.forbids_start]
+    yield from ((Severity.NOTE, text) for text in told)
 
 
 def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFinding]:

@@ -1,30 +1,54 @@
 """What is wrong with the operator's policy files (specification 01 section 14.4).
 
-oslo.policy reads a check that it cannot parse as "never", and takes an unknown name for another service's.
+oslo.policy reads a check that it does not know as "never", and takes an unknown name for another service's.
 """
 
+import ast
 import difflib
+import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
+from oslo_context.context import RequestContext
+from oslo_policy import policy
 
 from placement.conf import yaml_file
-from placement.policies import PREFIX, list_rules
+from placement.policies import GUARDED, PREFIX, list_rules
 
 NEARLY = 0.9
 """A name outside ``placement:`` that is at least so like one of our rules is taken for a misspelling of it.
 Other services have rules with similar names, such as ``project_member_api`` (0.83)."""
 
 SIMILAR = 0.75
-"""A name within ``placement:``, where all are known, that is at least so like an unknown one is offered."""
+"""A name that is at least so like an unknown one is offered where all are known, as within ``placement:``."""
 
 JOINTS, NOT, OPEN, CLOSE = ("and", "or"), "not", "(", ")"
 REFERENCE = "rule:"
+QUOTES = "'\""
+
+TARGET = ("project_id", "user_id")
+"""What a check may name as ``%(…)s`` (specification 01 section 14.2)."""
+
+_NAMED = re.compile(r"%\((.*?)\)")
+
+FORMER_FILE = "policy.json"
+
+
+class Fault(NamedTuple):
+    """A sentence with file and line.
+
+    :param forbids_start: the rules cannot be what the operator wrote. Otherwise it is told, and oslo.policy's
+        reading of the file holds.
+    """
+
+    text: str
+    forbids_start: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,27 +61,43 @@ class _Rule:
         return f"{self.place}: the rule {self.name}"
 
 
-def faults(conf: cfg.ConfigOpts) -> list[str]:
-    """Return what is wrong with the policy files: a sentence for each fault, with file and line."""
-    found: list[str] = []
+def faults(conf: cfg.ConfigOpts) -> list[Fault]:
+    """Return what is wrong with the policy files, in their order."""
+    found: list[Fault] = [*_not_read(conf)]
     rules: list[_Rule] = []
     for path in _paths(conf):
         try:
             rules += _rules(path)
         except yaml_file.Unusable as error:
-            found.append(f"{error}.")
+            found.append(Fault(f"{error}.", forbids_start=True))
+    names = _Names(rules, conf.oslo_policy.policy_default_rule)
     for rule in rules:
-        if wrong := _wrong(rule.check):
-            found.append(f"{rule} cannot be understood: {wrong}.")
-    return [*found, *_misspelt(rules, conf.oslo_policy.policy_default_rule)]
+        found += _faults_of(rule, names)
+    return found
+
+
+def chosen_file(conf: cfg.ConfigOpts) -> str:
+    """Return the file that oslo.policy looks for: before release 5 ``policy.json``, where it is alone."""
+    pick = getattr(policy, "pick_default_policy_file", None)
+    name: str = pick(conf) if pick else conf.oslo_policy.policy_file
+    return name
+
+
+def _not_read(conf: cfg.ConfigOpts) -> Iterator[Fault]:
+    name = conf.oslo_policy.policy_file
+    former = conf.find_file(FORMER_FILE)
+    if former and chosen_file(conf) == name == "policy.yaml" and conf.find_file(name) is None:
+        yield Fault(
+            f"{former} is not read, only {name} is: convert it with oslopolicy-convert-json-to-yaml, "
+            "or name it in [oslo_policy]/policy_file."
+        )
 
 
 def _paths(conf: cfg.ConfigOpts) -> Iterator[Path]:
     """Return the files that oslo.policy reads, in its order."""
-    options = conf.oslo_policy
-    if file := conf.find_file(options.policy_file):
+    if file := conf.find_file(chosen_file(conf)):
         yield Path(file)
-    for name in options.policy_dirs:
+    for name in conf.oslo_policy.policy_dirs:
         directory = conf.find_file(name)
         if directory and Path(directory).is_dir():
             names = next(os.walk(directory))[2]
@@ -72,27 +112,57 @@ def _rules(path: Path) -> list[_Rule]:
     ]
 
 
+def _faults_of(rule: _Rule, names: "_Names") -> Iterator[Fault]:
+    if why := _unreadable(rule.check):
+        yield Fault(f"{rule} cannot be understood: {why}.", forbids_start=True)
+        return
+    is_used = names.serve_an_operation(rule)
+    if isinstance(rule.check, str) and (why := _wrong(rule.check)):
+        yield Fault(f"{rule} cannot be understood: {why}.", forbids_start=is_used)
+        return
+    yield from map(Fault, names.misspelt(rule, is_used))
+    if why := _odd(rule.check):
+        yield Fault(f"{rule} {why}")
+        return
+    for word in _words(rule.check):
+        if not _is_check(word):
+            yield Fault(
+                f"{rule} has {word}, which is not a check and counts as never{names.meant_by(word)}"
+            )
+        elif is_used and (why := _never(word)):
+            # Other services have kinds of checks of their own.
+            yield Fault(f"{rule} has {word}: {why}")
+
+
 # The language of checks
 
 
-def _wrong(check: object) -> str | None:
-    """Return why oslo.policy would not understand a check; None if it does."""
-    if isinstance(check, str):
-        return _wrong_text(check) if check else None
-    if not isinstance(check, list):
+def _unreadable(check: object) -> str | None:
+    """Return why oslo.policy cannot read a file that has this for a check; None if it can."""
+    if not check or isinstance(check, str):
+        return None
+    if not isinstance(check, Iterable):
         return "a check is a text, or a list of lists"
-    for each in _flat(check):
-        if not (isinstance(each, str) and _is_check(each)):
-            return f"{each} is not a check, such as role:admin"
+    for part in check:
+        if part and not isinstance(part, Iterable):
+            return f"{part} is not a check, such as role:admin"
     return None
 
 
-def _flat(check: list[Any]) -> list[Any]:
-    """Return the checks of the old form: a list of alternatives, each a check or a list of checks."""
-    return [each for part in check if part for each in (part if isinstance(part, list) else [part])]
+def _odd(check: object) -> str | None:
+    """Return how oslo.policy reads what is neither a text nor a list."""
+    if isinstance(check, (str, list)):
+        return None
+    if isinstance(check, dict) and check:
+        meant = ", ".join(f"{name}:{value}" for name, value in check.items())
+        return f"is a mapping, of which only the names count; did you mean {meant}?"
+    return f"has the value {json.dumps(check, default=str)}, which counts as always; did you mean @ or !?"
 
 
-def _wrong_text(text: str) -> str | None:
+def _wrong(text: str) -> str | None:
+    """Return why oslo.policy could not parse a text, and would take it for "never"; None if it could."""
+    if not text:
+        return None
     depth, is_complete, last = 0, False, ""
     for word in _tokens(text):
         joins = word in (*JOINTS, CLOSE)
@@ -100,7 +170,7 @@ def _wrong_text(text: str) -> str | None:
             return f"nothing stands before {word}"
         if is_complete and not joins:
             return f"neither and nor or stands between {last} and {word}"
-        if not (joins or word in (OPEN, NOT) or _is_check(word)):
+        if _is_quoted(word):
             return f"{word} is not a check, such as role:admin"
         depth += {OPEN: 1, CLOSE: -1}.get(word, 0)
         if depth < 0:
@@ -123,62 +193,136 @@ def _tokens(text: str) -> Iterator[str]:
         yield from CLOSE * (len(opened) - len(bare))
 
 
+def _words(check: object) -> list[str]:
+    """Return the single checks; of the old form, a list of alternatives, each a check or a list of checks."""
+    if isinstance(check, str):
+        return [word for word in _tokens(check) if word not in (*JOINTS, NOT, OPEN, CLOSE)]
+    words: list[str] = []
+    for part in check if isinstance(check, Iterable) else ():
+        each_of = isinstance(part, Iterable) and not isinstance(part, str)
+        words += map(str, part if each_of else [part]) if part else ()
+    return words
+
+
+def _is_quoted(word: str) -> bool:
+    return len(word) > 1 and word[0] == word[-1] and word[0] in QUOTES
+
+
 def _is_check(word: str) -> bool:
-    is_quoted = len(word) > 1 and word[0] == word[-1] and word[0] in "'\""
-    return word in ("@", "!") or (":" in word and not is_quoted)
+    return word in ("@", "!") or ":" in word
+
+
+def _never(word: str) -> str | None:
+    """Return why a check admits nobody, whoever asks; None if it may admit somebody."""
+    kind, _, match = word.partition(":")
+    if not match or kind in _kinds_elsewhere():
+        return None
+    caller = RequestContext(user_id="-", project_id="-", roles=["-"], service_roles=["-"])
+    known = caller.to_policy_values()
+    # In the old form, since a check there may have blanks.
+    one: Any = policy.RuleDefault("one", [[word]])  # type: ignore[arg-type]
+    try:
+        one.check(dict.fromkeys(TARGET, "-"), known, None)
+    except Exception as error:
+        return f"oslo.policy cannot decide it ({error}), and who depends on it is refused."
+    first = kind.split(".")[0]
+    if kind != "role" and first not in known and not _is_literal(kind):
+        near = difflib.get_close_matches(first, ["rule", "role", *known], 1, SIMILAR)
+        return f"nothing is known as {first}, and it counts as never{_hint(near, f':{match}')}"
+    for name in _NAMED.findall(match):
+        if name not in TARGET:
+            near = difflib.get_close_matches(name, TARGET, 1, SIMILAR)
+            return f"nothing is known as {name}, and it counts as never{_hint(near)}"
+    return None
+
+
+def _kinds_elsewhere() -> set[str]:
+    """Return the kinds of checks that are decided by another rule or program."""
+    return {"rule", *(point.name for point in entry_points(group="oslo.policy.rule_checks"))}
+
+
+def _is_literal(kind: str) -> bool:
+    """The kind is a value, as in ``True:%(enabled)s``, which oslo.policy compares with the other side."""
+    try:
+        ast.literal_eval(kind)
+    except ValueError:
+        return False
+    return True
 
 
 # Names
 
 
-def _misspelt(rules: list[_Rule], default: str) -> Iterator[str]:
-    """Say which names, and which references to names, are misspelt."""
-    ours = _references_of_ours()
-    references = {rule: _references(rule.check) for rule in rules}
-    graph = ours | {rule.name: names for rule, names in references.items()}
-    wanted = frozenset().union(*references.values())
-    for rule, names in references.items():
-        if rule.name not in ours and rule.name not in wanted:
+class _Names:
+    """The names of rules, and what refers to what.
+
+    :param default: the rule that stands for each that does not exist.
+    """
+
+    def __init__(self, rules: list[_Rule], default: str) -> None:
+        self._last = {rule.name: rule for rule in rules}
+        self._ours = self._references_of_ours()
+        self._graph = self._ours | {
+            name: _references(rule.check) for name, rule in self._last.items()
+        }
+        self._default = frozenset({default} & self._graph.keys())
+        self._wanted = frozenset().union(*(_references(rule.check) for rule in rules))
+        self._used = self._reached(frozenset(PREFIX + name for name in GUARDED))
+
+    def _references_of_ours(self) -> dict[str, frozenset[str]]:
+        """Return the names that mean something to the service, with those that they refer to."""
+        ours: dict[str, frozenset[str]] = {}
+        for rule in list_rules():
+            ours[rule.name] = _references(rule.check_str)
+            if former := rule.deprecated_rule:
+                ours.setdefault(former.name, frozenset())
+                override = self._last.get(former.name)
+                # A former name in a file stands for the new one, unless it only refers to it.
+                if override and override.check != REFERENCE + rule.name:
+                    ours[rule.name] = frozenset({former.name})
+        return ours
+
+    def _reached(self, names: frozenset[str]) -> set[str]:
+        """Return the names, what they refer to, and so on."""
+        reached: set[str] = set()
+        new = set(names)
+        while new:
+            reached |= new
+            new = {name for each in new for name in self._graph.get(each, self._default)} - reached
+        return reached
+
+    def serve_an_operation(self, rule: _Rule) -> bool:
+        """An operation asks this rule, or one that refers to it; no later file replaces it."""
+        return rule.name in self._used and self._last[rule.name] is rule
+
+    def misspelt(self, rule: _Rule, is_used: bool) -> Iterator[str]:
+        """Say whether the name, and what the rule refers to, are misspelt."""
+        names = _references(rule.check)
+        if rule.name not in self._ours and rule.name not in self._wanted:
             is_ours = rule.name.startswith(PREFIX)
-            near = difflib.get_close_matches(rule.name, ours, 1, SIMILAR if is_ours else NEARLY)
+            near = difflib.get_close_matches(
+                rule.name, self._ours, 1, SIMILAR if is_ours else NEARLY
+            )
             if near or is_ours:
                 yield f"{rule.place}: there is no rule {rule.name}{_hint(near)}"
-        # The default stands for every rule that does not exist.
-        for name in sorted(names - graph.keys() if default not in graph else ()):
-            if near := difflib.get_close_matches(name, graph, 1, NEARLY):
+        for name in sorted(names - self._graph.keys() if not self._default else ()):
+            near = difflib.get_close_matches(name, self._graph, 1, NEARLY)
+            if near or is_used:
                 yield f"{rule} refers to {name}, which does not exist{_hint(near)}"
-        if rule.name in _reached(graph, names):
+        if rule.name in self._reached(names):
             yield f"{rule} refers to itself."
 
-
-@cache
-def _references_of_ours() -> dict[str, frozenset[str]]:
-    """Return the names that mean something to the service, with those that they refer to."""
-    ours: dict[str, frozenset[str]] = {}
-    for rule in list_rules():
-        ours[rule.name] = _references(rule.check_str)
-        if rule.deprecated_rule:
-            ours[rule.deprecated_rule.name] = frozenset()
-    return ours
+    def meant_by(self, word: str) -> str:
+        """Return the question what a word that is not a check was meant to be."""
+        near = difflib.get_close_matches(word, self._graph, 1, NEARLY)
+        return _hint([REFERENCE + near[0]] if near else [f"role:{word}"])
 
 
-def _reached(graph: dict[str, frozenset[str]], names: frozenset[str]) -> set[str]:
-    """Return the names, what they refer to, and so on."""
-    reached: set[str] = set()
-    new = set(names)
-    while new:
-        reached |= new
-        new = {name for each in new for name in graph.get(each, ())} - reached
-    return reached
-
-
-def _hint(near: list[str]) -> str:
-    return f"; did you mean {near[0]}?" if near else "."
+def _hint(near: list[str], end: str = "") -> str:
+    return f"; did you mean {near[0]}{end}?" if near else "."
 
 
 def _references(check: object) -> frozenset[str]:
-    if isinstance(check, str):
-        words = list(_tokens(check))
-    else:
-        words = [str(each) for each in _flat(check)] if isinstance(check, list) else []
-    return frozenset(word.removeprefix(REFERENCE) for word in words if word.startswith(REFERENCE))
+    return frozenset(
+        word.removeprefix(REFERENCE) for word in _words(check) if word.startswith(REFERENCE)
+    )

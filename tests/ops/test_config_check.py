@@ -238,25 +238,37 @@ BROKEN = """\
 """
 
 
-def test_broken_policy_is_neither_right_nor_started(
+def test_a_broken_policy_stops_the_start_and_a_misspelt_one_is_told(
     check: Check, start: Command, command: Command, tmp_path: Path
 ) -> None:
-    """A start, and a reload, would answer 403 to every caller; there is no traceback of a library."""
+    """There is no traceback of a library, in the log neither."""
     policy = tmp_path / "policy.yaml"
     policy.write_text(BROKEN)
-    faults = [
+    broken = (
         f"{policy}:2: the rule placement:resource_providers:list cannot be understood: "
-        "nothing stands after or.",
+        "nothing stands after or."
+    )
+    misspelt = (
         f"{policy}:3: there is no rule placement:resource_provider:list; did you mean "
-        "placement:resource_providers:list?",
-    ]
+        "placement:resource_providers:list?"
+    )
 
+    assert check() == (1, [f"error: {broken}", f"error: {misspelt}"])
     for before in ("start", "reload"):
-        assert check("", "--before", before) == (1, [f"error: {fault}" for fault in faults])
+        assert check("", "--before", before) == (1, [f"error: {broken}", f"warning: {misspelt}"])
     checked = command("placement-manage", "config", "check", OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
     assert checked.stderr.splitlines() == [f"Checking {tmp_path / 'placement.conf'}"]
     started = start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
-    assert critical(started).endswith(" ".join(faults))
+    assert critical(started).endswith(broken)
+
+    policy.write_text(BROKEN.replace(" or", ""))
+    assert check("", "--before", "reload") == (0, [f"warning: {misspelt}"])
+    checked = command("placement-manage", "config", "check", OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
+    assert checked.stderr.splitlines() == [f"Checking {tmp_path / 'placement.conf'}"]
+    started = start(OS_PLACEMENT_CONFIG_DIR=str(tmp_path))
+    assert "STARTED 200" in started.stdout
+    (line,) = [line for line in started.stdout.splitlines() if " WARNING " in line]
+    assert line.endswith(misspelt)
 
 
 @pytest.mark.parametrize(

@@ -198,3 +198,45 @@ def test_file_rules_get_no_deprecated_default(conf: cfg.ConfigOpts, tmp_path: Pa
     conf.set_override("enforce_new_defaults", False, group="oslo_policy")
     write(tmp_path / "policy.yaml", '"service_api": "role:service"\n')
     assert not may(Authorizer(conf), caller(["admin"]), RESHAPE)
+
+
+def test_the_log_says_which_rule_refused_which_roles(
+    conf: cfg.ConfigOpts, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line for each refusal, remembered or not, and none for what is allowed."""
+    caplog.set_level("INFO", "placement")
+    authorizer = Authorizer(conf)
+    for roles, scope in ((["reader", "member"], {}), ([], {}), (["admin"], {"system_scope": "all"})):
+        for _ in range(2):
+            assert not may(authorizer, caller(roles, **scope), OTHER)
+    assert may(authorizer, caller(["admin"]), OTHER)
+    refused, lines = "The rule placement:traits:list refuses", caplog.messages
+    assert lines[::2] == lines[1::2] == [
+        f"{refused} the roles reader, member",
+        f"{refused} a caller without roles",
+        f"{refused} a token that is not of a project",
+    ]
+    assert {record.levelname for record in caplog.records} == {"INFO"}
+
+
+def test_a_former_file_that_is_alone_is_read_or_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """oslo.policy before release 5 reads policy.json, and a change of it is noticed; later ones do not."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "placement.conf").touch()
+    file = tmp_path / "policy.json"
+    write(file, '{"placement:traits:list": "role:a"}')
+    conf = configure()
+    conf(["--config-file", str(tmp_path / "placement.conf")], project="placement")
+    authorizer = Authorizer(conf)
+    if may(authorizer, caller(["a"]), OTHER):
+        write(file, '{"placement:traits:list": "role:b"}')
+        assert may(authorizer, caller(["b"]), OTHER)
+    else:
+        (line,) = caplog.messages
+        assert line.startswith(f"{file} is not read, only policy.yaml is")
+    write(tmp_path / "policy.yaml", '"placement:traits:list": "role:c"')
+    caplog.clear()
+    assert may(authorizer, caller(["c"]), OTHER)
+    assert not caplog.messages
