@@ -22,6 +22,7 @@ from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
 from placement.db import character_sets, dialects, driver_errors, transport
+from placement.db.lost_connections import LostConnections
 from placement.db.statements import (
     NOTHING,
     ROWS_AT_ONCE,
@@ -321,13 +322,14 @@ class Database:
         if in_memory:
             self._readers = self._writers = threading.RLock()
         self._silence = Silence()
+        self.lost = LostConnections()
         self._attempts = attempts
         self._deadline_s = deadline_s
         self._write_retry = tenacity.Retrying(
             retry=tenacity.retry_if_exception(_may_repeat_write),
             stop=self._give_up,
             wait=tenacity.wait_random_exponential(multiplier=RETRY_WAIT_S, max=RETRY_WAIT_MAX_S),
-            before_sleep=_note_repeat,
+            before_sleep=self._note_repeat,
             reraise=True,
         )
         self._read_retry = self._write_retry.copy(
@@ -412,7 +414,12 @@ class Database:
     ) -> T:
         try:
             return retrying(run, *args)
+        except errors.OutcomeUnknown as error:
+            self.lost.note(driver_errors.origin(error), is_repeated=False)
+            raise
         except exc.DBAPIError as error:
+            if driver_errors.is_lost(error):
+                self.lost.note(driver_errors.origin(error), is_repeated=False)
             if driver_errors.is_disconnect(error):
                 raise errors.DatabaseUnavailable() from error
             if driver_errors.is_read_only(error):
@@ -438,7 +445,17 @@ class Database:
             telemetry.current().database_errors += (driver_errors.kind(error),)
             raise
 
+    def _note_repeat(self, state: tenacity.RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        stale = isinstance(error, StaleRead)
+        kind = "stale" if stale or error is None else driver_errors.kind(error)
+        telemetry.current().repeats += (kind,)
+        if error is not None and driver_errors.is_lost(error):
+            self.lost.note(driver_errors.origin(error), is_repeated=True)
+
     def _connected(self) -> Connection:
+        if self.lost.untold:
+            self.lost.tell_if_due()
         began = perf_counter()
         connection = self.engine.connect()
         telemetry.waited_for_connection(perf_counter() - began)
@@ -483,12 +500,6 @@ class Database:
 
 def _ask(reader: Reader) -> None:
     reader.rows(_ANYTHING)
-
-
-def _note_repeat(state: tenacity.RetryCallState) -> None:
-    error = state.outcome.exception() if state.outcome else None
-    stale = isinstance(error, StaleRead)
-    telemetry.current().repeats += ("stale" if stale or error is None else driver_errors.kind(error),)
 
 
 def _may_repeat_write(error: BaseException) -> bool:

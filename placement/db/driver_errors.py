@@ -96,6 +96,17 @@ def is_disconnect(error: BaseException) -> bool:
     return isinstance(error, exc.OperationalError) and error.statement is None
 
 
+def is_lost(error: BaseException) -> bool:
+    """A connection that was there is gone."""
+    return is_disconnect(error) and isinstance(error, exc.DBAPIError) and error.statement is not None
+
+
+def origin(error: BaseException) -> BaseException:
+    """Return the driver's own error, whose words have neither statement nor parameters."""
+    error = cause(error)
+    return (error.orig or error) if isinstance(error, exc.DBAPIError) else error
+
+
 KINDS = ("conflict", "disconnect", "read_only", "pool_timeout", "outcome_unknown", "other")
 """The kinds of errors in the metrics and the log."""
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from oslo_config import cfg
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, event, text
 
-from placement import db_api, wsgi
+from placement import db_api, errors, wsgi
 from placement.db import schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from placement.db.transport import Message
+from placement.db.lost_connections import LostConnections
+from placement.db.transport import Message, Observer
 from tests.promise.stage import driver_id
 from tests.support.databases import ROUTES, opened, scratch_route
 from tests.support.effort import LONG
@@ -31,6 +32,10 @@ READS = (
     "/allocation_candidates?resources=VCPU:1",
 )
 GOODBYE_S = 10.0 * PATIENCE
+LINE = (
+    "Connections to the database that were lost since the last such line: {}; transactions begun again "
+    "after that: {}."
+)
 
 
 @pytest.fixture(params=[route for route in ROUTES if route in USUAL or (LONG and route != "sqlite")])
@@ -72,16 +77,18 @@ class Cutter:
         step = self._last.get(number, ""), text
         if step not in self._seen and number not in self.cut:
             self.cut[number] = text
-            self._end(number, driver)
+            end(self._director, driver)
         self._seen.add(step)
         self._last[number] = text
 
-    def _end(self, number: int, driver: Any) -> None:
-        kind = self._director.dialect
-        with self._director.engine.connect() as connection:
-            connection.exec_driver_sql(END[kind].format(number))
-        if kind == "postgresql":
-            select.select([driver], [], [], GOODBYE_S)
+
+def end(director: Database, driver: Any) -> None:
+    """End this connection at the server."""
+    with director.engine.connect() as connection:
+        number = driver_id(director.dialect, driver)
+        connection.exec_driver_sql(END[director.dialect].format(number))
+    if director.dialect == "postgresql":
+        select.select([driver], [], [], GOODBYE_S)
 
 
 @pytest.fixture
@@ -150,3 +157,49 @@ def test_a_read_survives_a_cut_before_each_statement(
     database.dispose()
 
     assert "COMMIT" in cutter.cut.values()
+
+
+class Ender(Observer):
+    """Ends the connection before the next message that has a statement which begins with ``text``."""
+
+    def __init__(self, director: Database) -> None:
+        self._director = director
+        self.text = ""
+
+    def before(self, connection: Connection, sent: Message) -> None:
+        if self.text and any(each.text.startswith(self.text) for each in sent.statements):
+            self.text = ""
+            end(self._director, connection.connection.dbapi_connection)
+
+
+def test_lost_connections_are_told_at_once_and_then_once_a_minute(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rest by whoever uses the database next, who may lose nothing himself."""
+    caplog.set_level(logging.WARNING, "placement.db.lost_connections")
+    now_s = 1000.0
+    with opened(url) as director, opened(url) as database:
+        ender = Ender(director)
+        database.lost = LostConnections(lambda: now_s)
+        database.observers.append(ender)
+
+        def told(ended: str, use: Callable[..., Any] = database.read) -> list[str]:
+            caplog.clear()
+            ender.text = ended
+            assert use(lambda access: access.value(text("SELECT 1"))) == 1
+            assert not ender.text
+            return [line.partition(" The last error: ")[0] for line in caplog.messages]
+
+        assert told("SELECT") == [LINE.format(1, 1)]
+        assert "SELECT" not in caplog.messages[0]
+        now_s += 59
+        for use in (database.read, database.snapshot, database.write):
+            assert told("SELECT", use) == []
+        with pytest.raises(errors.OutcomeUnknown):
+            told("COMMIT", database.write)
+        assert caplog.messages == []
+        now_s += 1
+        assert told("") == [LINE.format(4, 3)]
+        now_s += 600
+        assert told("") == []
+        assert told("SELECT", database.snapshot) == [LINE.format(1, 1)]
