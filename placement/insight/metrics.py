@@ -11,7 +11,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -276,10 +275,13 @@ class Metrics:
     def exposition(self, picture: Picture) -> Iterator[bytes]:
         """Return everything in Prometheus' text format; what each provider has is written as it is read."""
         parts = iter([self._of_service(picture)])
-        if self._per_provider:
-            with suppress(errors.Unavailable):
-                parts = chain(parts, provider_gauges.exposition(picture.read(Cloud.snapshot)))
-        return parts
+        if not self._per_provider:
+            return parts
+        try:
+            cloud = picture.read(Cloud.snapshot)
+        except errors.Unavailable:
+            return chain(parts, [provider_gauges.up(0)])
+        return chain(parts, provider_gauges.exposition(cloud))
 
     def _of_service(self, picture: Picture) -> bytes:
         cloud = self._cloud.of(picture)

@@ -1,6 +1,7 @@
 """What each provider has, under the names of openstack-exporter (specification 07 section 6)."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -10,13 +11,19 @@ from placement.search.cloud import Cloud
 CHUNK = 1000
 """Providers in one part of the answer."""
 
+PREFIX = "openstack_placement_"
+
 
 class Family(NamedTuple):
-    """A gauge with its value of a record and what is used of it."""
+    """A gauge with its value of a record and what is used of it.
+
+    :param has_uuid: the provider's is a label too.
+    """
 
     name: str
     text: str
     value: Callable[[InventoryRecord, int], float]
+    has_uuid: bool = False
 
 
 FAMILIES = (
@@ -26,29 +33,52 @@ FAMILIES = (
     Family(
         "allocation_ratio", "How often it is given out.", lambda record, _: record.allocation_ratio
     ),
+    Family("provider_allocations", "The sum of its allocations.", lambda _, used: used, True),
 )
+
+
+def up(value: int) -> bytes:
+    """Return the gauge for which the exporter's dashboards look first: 1 if the cloud could be read, or 0."""
+    return _head("up", "Whether the cloud could be read.") + f"{PREFIX}up {value}\n".encode()
 
 
 def exposition(cloud: Cloud) -> Iterator[bytes]:
     """Yield the gauges of all providers in Prometheus' text format, part by part."""
+    yield up(1)
     for family in FAMILIES:
-        name = f"openstack_placement_resource_{family.name}"
-        yield f"# HELP {name} {family.text}\n# TYPE {name} gauge\n".encode()
-        indexes = iter(range(cloud.size))
-        while part := list(islice(indexes, CHUNK)):
-            yield "".join(_lines(cloud, name, family.value, part)).encode()
+        yield _head(f"resource_{family.name}", family.text)
+        yield from _parts(cloud, partial(_of_inventories, cloud, family))
+    yield _head("resource_generation", "The generation of a provider.")
+    yield from _parts(cloud, partial(_of_provider, cloud))
 
 
-def _lines(
-    cloud: Cloud, name: str, value: Callable[[InventoryRecord, int], float], part: list[int]
-) -> Iterator[str]:
-    for index in part:
-        held = cloud.inventories[index]
-        if held:
-            begin = f'{name}{{hostname="{_escaped(cloud.names[index])}",resourcetype="'
-            for resource_class, _, used, terms in held:
-                shown = value(InventoryRecord._make(terms), used)
-                yield f'{begin}{resource_class}"}} {shown}\n'
+def _head(name: str, text: str) -> bytes:
+    return f"# HELP {PREFIX}{name} {text}\n# TYPE {PREFIX}{name} gauge\n".encode()
+
+
+def _parts(cloud: Cloud, lines: Callable[[int], Iterator[str]]) -> Iterator[bytes]:
+    indexes = iter(range(cloud.size))
+    while part := list(islice(indexes, CHUNK)):
+        yield "".join([line for index in part for line in lines(index)]).encode()
+
+
+def _of_inventories(cloud: Cloud, family: Family, index: int) -> Iterator[str]:
+    held = cloud.inventories[index]
+    if held:
+        uuid = f'uuid="{cloud.uuids[index]}",' if family.has_uuid else ""
+        begin = (
+            f'{PREFIX}resource_{family.name}{{hostname="{_escaped(cloud.names[index])}",{uuid}'
+            'resourcetype="'
+        )
+        for resource_class, _, used, terms in held:
+            shown = family.value(InventoryRecord._make(terms), used)
+            yield f'{begin}{resource_class}"}} {shown}\n'
+
+
+def _of_provider(cloud: Cloud, index: int) -> Iterator[str]:
+    if uuid := cloud.uuids[index]:
+        labels = f'hostname="{_escaped(cloud.names[index])}",uuid="{uuid}"'
+        yield f"{PREFIX}resource_generation{{{labels}}} {cloud.generations[index]}\n"
 
 
 def _escaped(name: str) -> str:

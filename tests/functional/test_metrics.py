@@ -10,13 +10,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import exc, text
 
 from placement import errors, telemetry
-from placement.db.database import StaleRead, Transaction
+from placement.db import schema
+from placement.db.database import Database, StaleRead, Transaction
+from placement.db.engine import make_engine
 from placement.insight.kept_figures import KeptFigures
 from placement.routes import INSIGHT, ROUTES
 from tests.functional import test_claims as gangs
 from tests.support import bodies, databases
 from tests.support.processes import ran
-from tests.support.service import Service, database, running
+from tests.support.service import Service, configure, database, running
 from tests.support.world import World
 
 HOST = "1f000000-0000-4000-8000-000000000001"
@@ -311,11 +313,41 @@ def test_each_provider_is_shown_if_asked_for() -> None:
             ("b", "VCPU"): (3, 0, 0, 1),
         }
         names = ("total", "reserved", "usage", "allocation_ratio")
-        assert seen == {
+        shown = service.request("GET", "/resource_providers", version="1.39").json
+        providers = {each["name"]: each for each in shown["resource_providers"]}
+        assert seen == {("openstack_placement_up",): 1} | {
             (f"openstack_placement_resource_{name}", *labels): value
             for labels, figures in expected.items()
             for name, value in zip(names, figures, strict=True)
-        }
+        } | {
+            ("openstack_placement_resource_provider_allocations", name, kind, providers[name]["uuid"]): used
+            for (name, kind), (_, _, used, _) in expected.items()
+        } | {
+            ("openstack_placement_resource_generation", name, provider["uuid"]): provider["generation"]
+            for name, provider in providers.items()
+        }  # fmt: skip
     with running(insight__enabled=True) as service:
         World(service).host(VCPU=1)
         assert "openstack" not in service.request("GET", "/-/metrics").text
+
+
+def test_a_cloud_that_cannot_be_read_is_not_up(tmp_path: Path) -> None:
+    """The exporter's alert is about 0, not about a metric that is missing; the other numbers are there."""
+    file = tmp_path / "placement.db"
+    url = f"sqlite:///{file}"
+    conf = configure(
+        placement_database__connection=url, insight__enabled=True, insight__metrics_per_provider=True
+    )
+    db = Database(make_engine(url), attempts=lambda: 1)
+    schema.sync(db)
+    service = Service(conf, db)
+    World(service).host(VCPU=1)
+    assert read(service)["openstack_placement_up",] == 1
+    db.dispose()
+    file.unlink()
+    file.mkdir()
+    seen = read(service)
+    assert {name: seen[name, *rest] for name, *rest in seen if "openstack" in name} == {
+        "openstack_placement_up": 0
+    }
+    assert seen["placement_search_candidates_count",] == 0
