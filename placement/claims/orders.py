@@ -69,8 +69,17 @@ class Order:
         return frozenset(name for claim in self.claims for name in claim.groups)
 
 
+class Assigned(NamedTuple):
+    """What a consumer is to get: resources by provider, providers by request group, the root of its tree."""
+
+    consumer_uuid: str
+    allocations: Mapping[str, Mapping[str, int]]
+    mappings: Mapping[str, Sequence[str]]
+    root_provider_uuid: str
+
+
 class Granted(NamedTuple):
-    """What a consumer was given: resources by provider, providers by request group, the root of its tree."""
+    """What a consumer was given, and the generation that it has by that."""
 
     consumer_uuid: str
     consumer_generation: int
@@ -108,7 +117,7 @@ class Plan:
     ``revision``: of the provider, if it is only one. ``begins_group``: some group is new.
     """
 
-    granted: Sequence[Granted]
+    assigned: Sequence[Assigned]
     trees: Sequence[Sequence[str]]
     rules: Mapping[str, GroupRule]
     member_roots: frozenset[str]

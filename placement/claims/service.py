@@ -17,9 +17,9 @@ from weakref import WeakKeyDictionary
 from placement import errors, telemetry
 from placement.claims import writing
 from placement.claims.orders import (
+    Assigned,
     Claim,
     FoundGroup,
-    Granted,
     Order,
     Outcome,
     Overtaken,
@@ -262,7 +262,7 @@ def _chosen(
             why = questions.explain_on(found.cloud, known, claim.asked, work_factor, work)
             return Refused(claim, found.number, found.exact, found.kept_out, why)
         rules = {name: group.state.rule for name, group in seen.groups.items()}
-        granted = [_granted(cloud, *each) for each in zip(order.claims, found, strict=True)]
+        assigned = [_assigned(cloud, *each) for each in zip(order.claims, found, strict=True)]
         roots = frozenset[str]().union(*(group.roots for group in seen.groups.values()))
         shapes = _shapes(cloud, found, roots)
         revision = None
@@ -270,7 +270,7 @@ def _chosen(
             revision = int(cloud.revisions[found[0].root])
         trees = [[str(cloud.uuids[root]) for root in place.trees] for place in found]
         begins_group = any(group.is_new for group in seen.groups.values())
-        return Plan(granted, trees, rules, roots, shapes, log, revision, begins_group)
+        return Plan(assigned, trees, rules, roots, shapes, log, revision, begins_group)
 
     with unknown_names_refused():
         found = picture.read_logged(names, on_cloud, age_s)
@@ -327,10 +327,9 @@ def _with_room_of(cloud: Cloud, held: Sequence[tree_rows.HeldBy]) -> Cloud:
     return cloud
 
 
-def _granted(cloud: Cloud, claim: Claim, place: Place) -> Granted:
-    return Granted(
+def _assigned(cloud: Cloud, claim: Claim, place: Place) -> Assigned:
+    return Assigned(
         claim.consumer_uuid,
-        1 if claim.generation is None else claim.generation + 1,
         {str(cloud.uuids[index]): held for index, held in place.allocations.items()},
         {
             suffix: [str(cloud.uuids[index]) for index in indexes]

@@ -1,8 +1,8 @@
 """The transaction of claims whose places are chosen: it checks under its locks what they depend on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from placement.claims.orders import Order, Outcome, Overtaken, Plan, change, found_groups
+from placement.claims.orders import Granted, Order, Outcome, Overtaken, Plan, change, found_groups
 from placement.db import cloud_rows, group_rows, hold_rows, named_rows
 from placement.db.database import Transaction
 from placement.db.group_rows import GroupRow
@@ -22,7 +22,7 @@ def write(tx: Transaction, order: Order, plan: Plan) -> Outcome:
     rows = _lock_groups(tx, plan.rules)
     changes = [
         change(*each)
-        for each in zip(order.claims, (g.allocations for g in plan.granted), strict=True)
+        for each in zip(order.claims, (a.allocations for a in plan.assigned), strict=True)
     ]
     is_everyday = (
         plan.revision is not None
@@ -33,19 +33,27 @@ def write(tx: Transaction, order: Order, plan: Plan) -> Outcome:
     try:
         replaced = replacement.checked(changes, reading, ACTION)
         owners = ledger.take_consumers(tx, replaced, reading)
+        granted = [
+            Granted(
+                each.consumer_uuid,
+                replaced.consumers[each.consumer_uuid].generation_after,
+                *each[1:],
+            )
+            for each in plan.assigned
+        ]
         # One provider, of which nothing has changed: that is a condition of the statement. Two messages
         # to PostgreSQL instead of four, and 0.87 of the service's processor time.
         if is_everyday and ledger.try_claim(tx, replaced, owners, reading, plan.revision):
-            return Outcome(plan.granted, None)
+            return Outcome(granted, None)
         providers, inventories = ledger.write_then_hold(tx, replaced)
     except (replacement.DoesNotFit, replacement.ProviderMissing, replacement.ClassMissing):
         raise Overtaken from None
     _require_rules(tx, order, plan, rows)
     _require_unmoved(tx, plan)
-    expires_at = _write_rows(tx, order, plan, rows)
+    expires_at = _write_rows(tx, order, granted, rows)
     stepped = {1: [providers[id_] for id_ in replaced.named | replaced.emptied]}
     ledger.finish_write(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
-    return Outcome(plan.granted, expires_at)
+    return Outcome(granted, expires_at)
 
 
 def _lock_groups(tx: Transaction, rules: Mapping[str, GroupRule]) -> dict[str, GroupRow]:
@@ -98,7 +106,7 @@ def _require_unmoved(tx: Transaction, plan: Plan) -> None:
 
 
 def _write_rows(
-    tx: Transaction, order: Order, plan: Plan, rows: Mapping[str, GroupRow]
+    tx: Transaction, order: Order, granted: Sequence[Granted], rows: Mapping[str, GroupRow]
 ) -> int | None:
     """Write who is a member of which group, and who is held; return until when."""
     replaced = [claim.consumer_uuid for claim in order.claims if claim.generation is not None]
@@ -120,5 +128,5 @@ def _write_rows(
     )
     if order.hold_s is None:
         return None
-    generations = [(ids[each.consumer_uuid], each.consumer_generation) for each in plan.granted]
+    generations = [(ids[each.consumer_uuid], each.consumer_generation) for each in granted]
     return hold_rows.add(tx, generations, order.hold_s)

@@ -12,6 +12,7 @@ from typing import Final
 from placement import errors
 from placement.db.inventory_rows import InventoryRow
 from placement.db.ledger_rows import AllocationRow, ConsumerRow, Owner, Reading
+from placement.db.ledger_writes import FIRST_GENERATION
 from placement.db.owner_usage_rows import CONSUMERS, NO_TYPE, Account
 
 InventoryKey = tuple[int, int]
@@ -136,6 +137,11 @@ class ConsumerBefore:
     def of(cls, uuid: str, reading: Reading) -> "ConsumerBefore":
         """Return the consumer as it was read."""
         return cls(reading.consumers.get(uuid), tuple(reading.allocations.get(uuid, ())))
+
+    @property
+    def generation_after(self) -> int:
+        """The generation of the consumer after a write that leaves it something."""
+        return FIRST_GENERATION if self.record is None else self.record.generation + 1
 
     def require(self, change: ConsumerChange) -> None:
         """Check that the consumer is of the generation the client sent.

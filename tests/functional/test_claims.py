@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import webob
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from placement import errors
 from placement.claims import service as claims
@@ -96,6 +96,54 @@ def test_what_a_consumer_holds_counts_as_free_for_it(service: Service) -> None:
 
     late = place(service, {**moved[0], "query": "resources=VCPU:9"}).json["errors"][0]
     assert late["code"] == "placement.concurrent_update"
+
+
+def leave_record(db: Database, consumer: str, generation: int) -> None:
+    """Store the record of a consumer that holds nothing, as the OpenStack service may leave it."""
+    owners = (models.projects, models.users)
+    project, user = (db.read(lambda tx, each=each: tx.value(select(each.c.id))) for each in owners)
+    row = {"uuid": consumer, "project_id": project, "user_id": user, "generation": generation}
+    db.write(lambda tx: tx.insert(models.consumers, [{"created_at": models.now(), **row}]))
+
+
+def test_a_record_without_allocations_is_claimed_as_a_new_consumer(service: Service) -> None:
+    """The answer has the generation that is stored then: the next write is by it."""
+    world = World(service)
+    host = world.provider(inventory={"VCPU": 4})
+    world.claim({host: {"VCPU": 1}})
+    alone, first, second = claim(1), claim(1), claim(1)
+    for number, each in enumerate((alone, first)):
+        leave_record(service.db, each["consumer_uuid"], 3 + number)
+
+    answers = [place(service, alone), place(service, first, second)]
+
+    granted = [each for answer in answers for each in answer.json["claims"]]
+    assert [each["consumer_generation"] for each in granted] == [4, 5, 1]
+    for each in granted:
+        world.claim({host: {"VCPU": 1}}, each["consumer_uuid"], generation=each["consumer_generation"])
+
+
+def test_a_record_without_allocations_is_held_as_a_new_consumer(service: Service) -> None:
+    """It is listed, can be confirmed, and goes when its time has come."""
+    world = World(service)
+    world.claim({world.provider(inventory={"VCPU": 3}): {"VCPU": 1}})
+    kept, left = claim(1), claim(1)
+    for each in (kept, left):
+        leave_record(service.db, each["consumer_uuid"], 3)
+
+    granted = place(service, kept, left, hold_s=900).json["claims"]
+
+    shown = service.request("GET", "/-/holds").json["holds"]
+    assert {each["consumer_uuid"]: each["consumer_generation"] for each in shown} == {
+        each["consumer_uuid"]: each["consumer_generation"] for each in granted
+    }
+    body = {"consumers": [{key: granted[0][key] for key in ("consumer_uuid", "consumer_generation")}]}
+    assert service.request("POST", "/-/claims/confirm", json=body).json == {
+        "consumers": [{"consumer_uuid": kept["consumer_uuid"], "consumer_generation": 5}]
+    }
+    let_holds_end(service.db)
+    assert place(service, claim(1)).status_int == 200
+    assert allocations(service, left["consumer_uuid"]) == {}
 
 
 def test_strategies_order_the_trees(service: Service) -> None:
@@ -228,7 +276,7 @@ def test_what_changes_after_the_choice_is_chosen_again(
 
     def overtaken(*args: Any) -> Any:
         plan = choose(*args)
-        chosen.append(plan.granted[0].root_provider_uuid)
+        chosen.append(plan.assigned[0].root_provider_uuid)
         if len(chosen) == 1:
             world.set_traits(chosen[0], [])
         return plan
