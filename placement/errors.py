@@ -33,6 +33,10 @@ class PlacementError(Exception):
     reason: ClassVar[str] = "internal_error"
     retry: ClassVar[Retry] = Retry.NEVER
     text: ClassVar[str] = ""
+    of_consumers: ClassVar[bool] = False
+    """What consumers hold may be the reason."""
+    is_amid_ended_holds: ClassVar[bool] = False
+    """It may be a hold that is over: it is to be removed, and the request to be tried again."""
     about: ClassVar[str] = ""
     """Which field of the error names what of the request is refused."""
 

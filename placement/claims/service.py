@@ -85,6 +85,7 @@ class GroupRuleDiffers(errors.Conflict):
 
     code = "placement.group_rule"
     reason = "group_rule"
+    of_consumers = True
     text = "The group {name} exists with another rule: {rule}, at most {at_most} per {level}"
     name: str
     rule: str

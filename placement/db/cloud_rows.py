@@ -16,7 +16,7 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from placement.db import coexistence_rows, dialects, hold_rows, models, statements
+from placement.db import coexistence_rows, dialects, ended_holds, models, statements
 from placement.db.change_rows import SLOTS, Log
 from placement.db.database import Access, Snapshot
 from placement.db.inventory_rows import SEEN_AMOUNTS
@@ -43,7 +43,7 @@ _TOTAL = CompiledStatement(
         func.count(),
         func.coalesce(func.sum(_changes.c.mark), 0),
         coexistence_rows.UNDER_WAY,
-        hold_rows.ANY_OVER,
+        ended_holds.ANY_OVER,
     ).select_from(_changes)
 )
 _LOG = CompiledStatement(
@@ -53,7 +53,7 @@ _LOG = CompiledStatement(
         _changes.c.recent,
         # Not of the type Boolean, whose values would be converted in each row.
         type_coerce(coexistence_rows.UNDER_WAY, Integer),
-        type_coerce(hold_rows.ANY_OVER, Integer),
+        type_coerce(ended_holds.ANY_OVER, Integer),
     )
 )
 _BY_BLOCK = CompiledStatement(select(_block, *_DIGEST).group_by(_block))

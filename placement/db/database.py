@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Engine, Executable, Table, exc, select
 from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
-from placement.db import character_sets, dialects, driver_errors, transport
+from placement.db import character_sets, deadlines, dialects, driver_errors, ended_holds, transport
 from placement.db.lost_connections import LostConnections
 from placement.db.statements import (
     NOTHING,
@@ -36,7 +36,7 @@ from placement.db.statements import (
 )
 from placement.db.transport import QueuedStatement, Watch
 from placement.db.transport import StaleRead as StaleRead
-from placement.db.turns import Silence, WriterQueue
+from placement.db.turns import Silence, SoonOrNever, WriterQueue
 
 T = TypeVar("T")
 A = TypeVar("A", bound="Access")
@@ -66,6 +66,7 @@ DEADLINE_S = 30
 
 
 _ANYTHING = CompiledStatement(select(1))
+_ANY_HOLD_OVER = CompiledStatement(select(ended_holds.ANY_OVER))
 
 
 @contextmanager
@@ -166,6 +167,17 @@ class Access:
             self._flush()
         except exc.DBAPIError:
             # Also where the database ended the transaction by itself (SQLite does on a full disk).
+            self.give_up()
+
+    def send_after(self, texts: Sequence[str]) -> None:
+        """Send what follows a transaction on its connection, or give the connection up."""
+        if not texts or self._connection.invalidated or self._connection.closed:
+            return
+        try:
+            for text in texts:
+                self._send_around(text)
+            self._flush()
+        except exc.DBAPIError:
             self.give_up()
 
     def give_up(self) -> None:
@@ -335,6 +347,9 @@ class Database:
         self._read_retry = self._write_retry.copy(
             retry=tenacity.retry_if_exception(driver_errors.may_repeat),
         )
+        self._brief_retry = self._write_retry.copy(
+            retry=tenacity.retry_if_exception(driver_errors.is_disconnect),
+        )
         self._ping_retry = self._read_retry.copy(stop=tenacity.stop_after_attempt(2))
 
     def ping(self) -> None:
@@ -374,6 +389,7 @@ class Database:
         work: Callable[[Transaction], T],
         *,
         on_conflict: Callable[[], errors.PlacementError] = errors.ObjectsChanged,
+        wait_s: float | None = None,
     ) -> T:
         """Return ``work(tx)`` once its transaction is committed.
 
@@ -381,6 +397,7 @@ class Database:
         rolls the transaction back.
 
         :param on_conflict: makes the error for a transaction that kept losing.
+        :param wait_s: how long it waits for each lock, if not as usual; a conflict is not repeated then.
         :raises errors.OutcomeUnknown: the connection was lost during COMMIT.
         :raises errors.DatabaseBusy, errors.DatabaseUnavailable: as :meth:`read`; on SQLite also while
             another program keeps the file locked.
@@ -392,11 +409,14 @@ class Database:
             tx.attempt = next(attempts)
             return work(tx)
 
-        begin = BEGIN_WRITE[self.dialect]
+        retry, turn, brief = self._write_retry, self._writers, deadlines.USUAL
+        if wait_s is not None:
+            retry, brief = self._brief_retry, deadlines.brief(self.dialect, wait_s)
+            if isinstance(turn, WriterQueue):
+                turn = SoonOrNever(turn, wait_s)
+        begin = (*brief.before, *BEGIN_WRITE[self.dialect], *brief.inside)
         try:
-            return self._guarded(
-                self._write_retry, self._run, Transaction, attempt, begin, self._writers
-            )
+            return self._guarded(retry, self._run, Transaction, attempt, begin, turn, brief.after)
         except StaleRead as stale:
             telemetry.current().gave_up += 1
             raise on_conflict() from stale
@@ -432,7 +452,14 @@ class Database:
         except exc.TimeoutError as error:
             raise errors.DatabaseUnavailable() from error
 
-    def _run(self, kind: type[A], work: Callable[[A], T], begin: tuple[str, ...], turn: Any) -> T:
+    def _run(
+        self,
+        kind: type[A],
+        work: Callable[[A], T],
+        begin: tuple[str, ...],
+        turn: Any,
+        after: tuple[str, ...] = (),
+    ) -> T:
         try:
             with turn, self._silence.noticed(), self._connected() as connection:
                 access = kind(connection, self.watch)
@@ -440,6 +467,7 @@ class Database:
                 try:
                     return self._in_transaction(access, work, begin) if begin else work(access)
                 finally:
+                    access.send_after(after)
                     self.in_use.remove(access)
         except (exc.SQLAlchemyError, errors.OutcomeUnknown) as error:
             telemetry.current().database_errors += (driver_errors.kind(error),)
@@ -464,7 +492,7 @@ class Database:
     def _in_transaction(self, tx: A, work: Callable[[A], T], begin: tuple[str, ...]) -> T:
         try:
             tx.begin(begin)
-            result = work(tx)
+            result = _refused_knowingly(tx, work)
             tx.flush_checked()
         except BaseException:
             tx.roll_back()
@@ -496,6 +524,19 @@ class Database:
     def dispose(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
+
+
+def _refused_knowingly(tx: A, work: Callable[[A], T]) -> T:
+    """Return ``work(tx)``; an error about what consumers hold says whether some hold is over.
+
+    Asked while it has its locks, or its snapshot: nobody can have removed meanwhile what it was refused for.
+    """
+    try:
+        return work(tx)
+    except errors.Conflict as refused:
+        if refused.of_consumers and tx.value(_ANY_HOLD_OVER):
+            vars(refused)["is_amid_ended_holds"] = True
+        raise
 
 
 def _ask(reader: Reader) -> None:

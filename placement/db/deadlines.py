@@ -13,6 +13,7 @@ anew: :func:`connect` bounds the whole. PyMySQL counts it only until the other s
 so what follows, up to the first statements, has ``connect_timeout`` as its ``read_timeout``.
 """
 
+import math
 import os
 import queue
 import socket
@@ -21,7 +22,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Dialect, Engine, event, exc
 from sqlalchemy.engine import URL
@@ -49,6 +50,9 @@ Together with ``LOCK_S``, less than the 30 s of ``attempts_deadline``: requests 
 
 LOOK_S = 1.0
 
+SQLITE_S = 30
+"""How long SQLite polls for a file that another process has locked."""
+
 KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
@@ -66,6 +70,33 @@ class Deadlines:
     statement: int
     lock: int
     idle_transaction: int
+
+
+class Brief(NamedTuple):
+    """What makes one transaction wait shorter for locks: sent before it, inside it first, and after it."""
+
+    before: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+USUAL = Brief()
+
+
+def brief(kind: str, wait_s: float) -> Brief:
+    """Return what lets a transaction wait so long for each lock; MySQL knows whole seconds only."""
+    wait_ms = max(1, int(1000 * wait_s))
+    if kind == "postgresql":
+        return Brief(inside=(f"SET LOCAL lock_timeout = {wait_ms}",))
+    if kind == "sqlite":
+        usual_ms = 1000 * SQLITE_S
+        return Brief((f"PRAGMA busy_timeout = {wait_ms}",), (), (f"PRAGMA busy_timeout = {usual_ms}",))
+    seconds = max(1, math.ceil(wait_s))
+    return Brief(
+        (f"SET @lock_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = {seconds}",),
+        (),
+        ("SET innodb_lock_wait_timeout = @lock_wait",),
+    )
 
 
 NONE = Deadlines(CONNECT_S, 0, 0, 0, 0, 0)

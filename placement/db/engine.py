@@ -16,8 +16,6 @@ from sqlalchemy.pool import PoolProxiedConnection, StaticPool
 
 from placement.db import address, character_sets, deadlines, dialects, driver_errors, transport
 
-SQLITE_BUSY_TIMEOUT_MS = 30_000
-
 MULTI_STATEMENTS = 1 << 16
 """Of the MySQL protocol: several statements may come as one message."""
 
@@ -155,7 +153,7 @@ def _set_up_sqlite(engine: Engine, synchronous: bool) -> None:
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout = {SQLITE_BUSY_TIMEOUT_MS}")
+        cursor.execute(f"PRAGMA busy_timeout = {1000 * deadlines.SQLITE_S}")
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute(f"PRAGMA synchronous = {'FULL' if synchronous else 'OFF'}")
         cursor.close()

@@ -7,31 +7,15 @@ epoch, by the clock of the database.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, bindparam, delete, exists, literal, select
+from sqlalchemy import bindparam, delete, exists, literal, select
 
-from placement.db import dialects, models
+from placement.db import models
 from placement.db.database import Access, Transaction
+from placement.db.ended_holds import NOW as NOW
 from placement.db.statements import CompiledStatement, is_among
 
 _holds = models.consumer_holds
 _consumers = models.consumers
-
-NOW: ColumnElement[int] = dialects.Spelled(
-    {
-        "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
-        # Not clock_timestamp(): compared with that, no index is used.
-        "postgresql": "CAST(floor(extract(epoch FROM statement_timestamp()) * 1000) AS bigint)",
-        "mysql": "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) DIV 1000)",
-    },
-    type_=BigInteger(),
-)
-"""The time of the database."""
-
-ANY_OVER: ColumnElement[bool] = exists(
-    select(literal(1)).select_from(_holds).where(_holds.c.expires_at <= NOW)
-)
-"""Some row is over: a look into an index that is nearly always empty."""
-
 
 class Hold(NamedTuple):
     """A hold with its consumer. ``is_over``: by the clock of the database."""
@@ -69,20 +53,31 @@ _OF = CompiledStatement(
 )
 
 
-def over(access: Access, most: int) -> list[tuple[int, str, bool]]:
-    """Return rows that are over: id and uuid of the consumer, and whether they count. One statement."""
-    return [
-        (id_, uuid, generation == present)
-        for id_, uuid, generation, present in access.rows(_OVER, {"most": most})
-    ]
+def over(access: Access, most: int) -> dict[int, str]:
+    """Return consumers with a hold that is over, whether it counts or not: uuids by id. One statement."""
+    return dict(access.rows(_OVER, {"most": most}))
 
 
 _OVER = CompiledStatement(
-    select(_consumers.c.id, _consumers.c.uuid, _holds.c.generation, _consumers.c.generation)
+    select(_consumers.c.id, _consumers.c.uuid)
     .join_from(_holds, _consumers, _consumers.c.id == _holds.c.consumer_id)
     .where(_holds.c.expires_at <= NOW)
     .order_by(_holds.c.expires_at)
     .limit(bindparam("most"))
+)
+
+
+def lock_free(tx: Transaction, consumer_ids: Collection[int], most: int) -> list[int]:
+    """Lock some of the consumers, at most a thousand, that no other transaction has locked; return which."""
+    return tx.column(_LOCK_FREE, {"id": sorted(consumer_ids), "most": most})
+
+
+_LOCK_FREE = CompiledStatement(
+    select(_consumers.c.id)
+    .where(is_among(_consumers.c.id, "id"))
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True),
+    "id",
 )
 
 

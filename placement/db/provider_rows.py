@@ -65,6 +65,21 @@ def _lock(*lists: str) -> CompiledStatement:
     )
 
 
+def lock_free(tx: Transaction, ids: Collection[int]) -> set[int]:
+    """Lock those of the providers that no other transaction has locked; return those that one has.
+
+    One statement, or two.
+    """
+    free = {id_ for (id_,) in tx.rows_of_all(_LOCK_FREE, "id", ids)}
+    # Not those that are gone.
+    return {id_ for (id_,) in tx.rows_of_all(_EXISTING, "id", set(ids) - free)}
+
+
+_SOME = select(_providers.c.id).where(statements.is_among(_providers.c.id, "id"))
+_EXISTING = CompiledStatement(_SOME, "id")
+_LOCK_FREE = CompiledStatement(_SOME.with_for_update(skip_locked=True), "id")
+
+
 def step(tx: Transaction, providers: Collection[LockedProvider]) -> None:
     """Step the generations of locked providers, and their revisions. Two statements.
 

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Self
 
 from sqlalchemy import exc
@@ -100,6 +101,15 @@ class WriterQueue:
         self._writing_since = time.monotonic()
         return self
 
+    def enter_within(self, wait_s: float) -> None:
+        """Wait no longer than that for the turn.
+
+        :raises errors.DatabaseBusy: another thread has it.
+        """
+        if not self._turn.acquire(timeout=wait_s):
+            raise errors.DatabaseBusy()
+        self._writing_since = time.monotonic()
+
     def _wait(self, patient: bool) -> None:
         deadline = time.monotonic() + self._deadline_s
         end = deadline
@@ -117,3 +127,19 @@ class WriterQueue:
     def __exit__(self, *_: object) -> None:
         self._writing_since = time.monotonic()
         self._turn.release()
+
+
+@dataclass(frozen=True)
+class SoonOrNever:
+    """The turn in a queue, if it comes within so many seconds; a context manager."""
+
+    queue: WriterQueue
+    wait_s: float
+
+    def __enter__(self) -> Self:
+        """Wait for the turn; raises as :meth:`WriterQueue.enter_within`."""
+        self.queue.enter_within(self.wait_s)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.queue.__exit__()

@@ -1,55 +1,135 @@
 """Holds that are over: their room is free again (specification 09 section 5).
 
-Whoever looks for room removes them first, so that no thread has to watch the time. A hold is over by the
-clock of the database, and counts only while its consumer has the generation that it was claimed with.
+Whoever looks for room removes them first, so that no thread has to watch the time; and so does a request
+that would be refused for what consumers hold. A hold is over by the clock of the database, and counts only
+while its consumer has the generation that it was claimed with.
 """
 
 import logging
-from datetime import UTC, datetime
+import time
+from collections.abc import Mapping, Set
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from placement import errors, telemetry
-from placement.db import hold_rows, ledger_writes
+from placement.db import hold_rows, ledger_rows, ledger_writes, provider_rows
 from placement.db.database import Database, Transaction
 from placement.objects import allocation
 from placement.objects.replacement import ConsumerChange
 
 LOG = logging.getLogger(__name__)
 
+MOST_SEEN = 1000
+"""Consumers that are read at once."""
+
 MOST_AT_ONCE = 200
 """Consumers that are removed in one transaction."""
 
+PATIENCE_S, SHORT_S = 2.0, 0.05
+"""How long is waited for what others have locked, and for what was waited for in vain before. Who removes
+holds takes a fraction of the first."""
 
-def expire(db: Database) -> int:
-    """Remove what is over, some ``MOST_AT_ONCE`` consumers; return how many rows went.
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_MS = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
+"""What is later, by whatever was written into the database, is shown so."""
 
-    A database that takes no writes goes on with what is there.
+_left_behind: WeakKeyDictionary[Database, frozenset[int]] = WeakKeyDictionary()
+"""The consumers for which this process has waited in vain: it does not wait for them again."""
+
+
+class _Removal(NamedTuple):
+    """What one transaction has done.
+
+    ``gone``: ids of consumers whose holds are over no more. ``expired``: how many of them it has removed.
+    ``blocked``: of one that others keep from being removed, the uuid, and the ids of providers that they
+    have locked.
     """
+
+    gone: frozenset[int]
+    expired: int
+    blocked: tuple[str, Set[int]] | None
+
+
+def expire(db: Database) -> bool:
+    """Remove the holds that are over; return whether any has gone, by this thread or another, or all have.
+
+    What others have locked is passed over, and waited for if nothing else is left: as a rule they remove it
+    too. What stays locked, or cannot be removed, stays for the moment.
+    """
+    deadline_s, any_went = time.monotonic() + PATIENCE_S, False
     try:
-        expired, rows = db.write(_expire)
-    except (errors.Unavailable, errors.Conflict) as refused:
+        over = _over(db)
+        any_went = not over
+        while over:
+            left_behind = _left_behind.get(db, frozenset())
+            left_s = deadline_s - time.monotonic()
+            is_patient = left_s > 0 and not over.keys() <= left_behind
+            gone = _removed(db, over, left_behind, left_s if is_patient else SHORT_S)
+            gone = gone or over.keys() - _over(db).keys()
+            if not (gone or is_patient):
+                _left_behind[db] = frozenset(over)
+                LOG.info("Holds that are over stay for the moment: %d are locked", len(over))
+                break
+            any_went = any_went or bool(gone)
+            over = {id_: uuid for id_, uuid in over.items() if id_ not in gone}
+    except errors.Unavailable as refused:
         LOG.info("Holds that are over stay for the moment: %s", refused)
-        return 0
-    telemetry.current().holds_expired += expired
-    return rows
+    return any_went
+
+
+def _over(db: Database) -> dict[int, str]:
+    return db.read(lambda reader: hold_rows.over(reader, MOST_SEEN))
 
 
 def shown(expires_at: int) -> str:
     """Return the end of a hold, in milliseconds since the epoch, as answers have it."""
-    moment = datetime.fromtimestamp(expires_at / 1000, UTC)
+    moment = EPOCH + timedelta(milliseconds=min(max(0, expires_at), LAST_MS))
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _expire(tx: Transaction) -> tuple[int, int]:
-    over = hold_rows.over(tx, MOST_AT_ONCE)
-    ledger_writes.lock_consumers(tx, [uuid for _, uuid, _ in over])
+def _removed(
+    db: Database, over: Mapping[int, str], left_behind: Set[int], wait_s: float
+) -> Set[int]:
+    """Remove some of these; return which are not over any more. Where all are locked, wait for one."""
+    try:
+        done = db.write(lambda tx: _expire(tx, over, left_behind), wait_s=wait_s)
+        if done.blocked and not done.gone and wait_s > SHORT_S:
+            blocked = done.blocked
+            done = db.write(lambda tx: _expire(tx, over, left_behind, blocked), wait_s=wait_s)
+    except (errors.Conflict, errors.DatabaseBusy):
+        return frozenset()
+    telemetry.current().holds_expired += done.expired
+    return done.gone
+
+
+def _expire(
+    tx: Transaction,
+    over: Mapping[int, str],
+    left_behind: Set[int],
+    awaited: tuple[str, Set[int]] | None = None,
+) -> _Removal:
+    if awaited:
+        uuid, provider_ids = awaited
+        ledger_writes.lock_consumers(tx, [uuid])
+        provider_rows.lock(tx, (), provider_ids)
+    free = hold_rows.lock_free(tx, over, MOST_AT_ONCE)
     # Confirmed, removed, or claimed and held again until the lock was there.
-    valid = hold_rows.of(tx, [uuid for _, uuid, counts in over if counts])
+    valid = hold_rows.of(tx, [over[id_] for id_ in free])
+    ended = {uuid: hold for uuid, hold in valid.items() if hold.is_over}
+    held = ledger_rows.read(tx, {"consumers": [*ended]}).allocations if ended else {}
+    places = {uuid: {row.provider_id for row in rows} for uuid, rows in held.items()}
+    locked = provider_rows.lock_free(tx, frozenset().union(*places.values()))
     changes = [
         ConsumerChange(uuid, {}, project="", user="", generation=hold.generation)
-        for uuid, hold in valid.items()
-        if hold.is_over
+        for uuid, hold in ended.items()
+        if locked.isdisjoint(places.get(uuid, ()))
     ]
     if changes:
         allocation.remove(tx, changes, may_be_empty=True)
-    done = hold_rows.remove_ended(tx, [id_ for id_, _, _ in over])
-    return len(changes), len(changes) + done
+    hold_rows.remove_ended(tx, free)
+    gone = frozenset(id_ for id_ in free if locked.isdisjoint(places.get(over[id_], ())))
+    # Rather one that was not waited for before.
+    rest = sorted(over.keys() - gone, key=left_behind.__contains__)
+    blocked = (over[rest[0]], locked & places.get(over[rest[0]], set())) if rest else None
+    return _Removal(gone, len(changes), blocked)

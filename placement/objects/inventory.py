@@ -96,6 +96,7 @@ class InventoryInUse(errors.Conflict):
     """Records with allocations were to be deleted, by name, with all others or by being left out."""
 
     reason = "inventory_in_use"
+    of_consumers = True
     code = IN_USE_CODE
     text = "{cause}Inventory for '{names}' on resource provider '{provider_uuid}' in use."
     cause: str
@@ -107,6 +108,7 @@ class RecordInUse(errors.ConcurrentUpdate):
     """A record with allocations was to be deleted. The code is not that of the others: it stays."""
 
     reason = "inventory_in_use"
+    of_consumers = True
     retry = errors.Retry.NEVER
     text = (
         "Unable to delete inventory of class {name}: "

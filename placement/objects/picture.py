@@ -188,9 +188,7 @@ class Picture:
         with _no_collection():
             found = self._db.snapshot(lambda tx: self._reading(tx, old))
             # Nobody is refused for the sake of a hold that is over.
-            went = 1
-            while found.any_over and went:
-                went = holds.expire(self._db)
+            while found.any_over and holds.expire(self._db):
                 found = self._db.snapshot(lambda tx: self._reading(tx, old))
             edition = self._shown(found, old)
         edition.shown_s = begun_s

@@ -48,6 +48,7 @@ class ConsumerConflict(errors.ConcurrentUpdate):
     """
 
     reason = "consumer_generation"
+    of_consumers = True
     retry = errors.Retry.AFTER_READING
     text = "consumer generation conflict - expected {expected} but got {given}"
     expected: int | str
@@ -117,6 +118,7 @@ class CapacityExceeded(DoesNotFit):
     """There is not as much left as is asked for."""
 
     reason = "capacity_exceeded"
+    of_consumers = True
     retry = errors.Retry.AFTER_READING
     text = (
         "Unable to allocate inventory: Unable to create allocation for '{class_name}' on resource "

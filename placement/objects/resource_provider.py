@@ -118,6 +118,7 @@ class ProviderInUse(errors.Conflict):
     """A provider is deleted after its allocations."""
 
     reason = "provider_in_use"
+    of_consumers = True
     code = "placement.resource_provider.inuse"
     text = "Unable to delete resource provider {uuid}: Resource provider has allocations."
     uuid: str

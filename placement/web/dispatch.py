@@ -8,7 +8,8 @@ from typing import Any
 from routes import Mapper
 from webob import Response
 
-from placement import telemetry
+from placement import errors, telemetry
+from placement.objects import holds
 from placement.web.authorization import Authorizer
 from placement.web.error_responses import (
     MethodNotAllowed,
@@ -108,7 +109,13 @@ class Dispatcher:
         if action.rule is not None and action.public not in self._public:
             target = action.target(request) if action.target else None
             self._authorizer.check(action.rule, request.context, target)
-        return action.handler(request)
+        while True:
+            try:
+                return action.handler(request)
+            except errors.Conflict as refused:
+                # No request is refused for the sake of a hold that is over (specification 09 section 5.5).
+                if not (refused.is_amid_ended_holds and holds.expire(request.db)):
+                    raise
 
     def _action(self, request: Request) -> Action:
         template, request.path_args = self.match(request.environ)

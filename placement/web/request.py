@@ -62,6 +62,7 @@ class Request(webob.BaseRequest):
     shapes: Mapping[str, CandidateRequest]
     """The named requests of ``[insight]/shapes_file``."""
     path_args: dict[str, str]
+    _body: bytes | None = None
 
     def read_json(self, schema: Schema) -> Any:
         """Return the body as Python values, valid under ``schema``, to which 10.0 is an integer."""
@@ -80,7 +81,12 @@ class Request(webob.BaseRequest):
             raise
 
     def read_body(self) -> bytes:
-        """Return the bytes of the body, as many as were announced and are allowed."""
+        """Return the bytes of the body, as many as were announced and are allowed; also a second time."""
+        if self._body is None:
+            self._body = self._arrived()
+        return self._body
+
+    def _arrived(self) -> bytes:
         limit = largest_body(self.conf.placement.max_request_body_size)
         announced = self.environ.get("CONTENT_LENGTH")
         if announced:

@@ -182,7 +182,7 @@ def test_a_search_that_cannot_write_goes_on(
 ) -> None:
     """With the holds that are over still there, and the log says why."""
 
-    def refuse(tx: Any) -> None:
+    def refuse(*_: Any) -> None:
         raise errors.DatabaseReadOnly
 
     World(service).provider(inventory={"VCPU": 4})

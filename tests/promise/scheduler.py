@@ -31,7 +31,7 @@ PATIENCE_S = 0.002
 on a busy machine the questions themselves would keep the statement waiting."""
 LONGEST_PATIENCE_S = 0.1
 
-NO_TURN = ("BEGIN ISOLATION", "START TRANSACTION", "SET ")
+NO_TURN = ("BEGIN ISOLATION", "START TRANSACTION", "SET ", "PRAGMA ")
 """Statements that read and lock nothing: a message of these alone is no turn."""
 
 FREES = ("COMMIT", "ROLLBACK")
@@ -40,7 +40,7 @@ Effect = Literal["reads", "writes", "commits"]
 """Of a message: it reads what is committed and waits for nothing; it writes or locks; it ends a transaction
 that has written or locked."""
 
-READS = re.compile(r"(SELECT|WITH|START TRANSACTION|BEGIN(?! IMMEDIATE)|SET )")
+READS = re.compile(r"(SELECT|WITH|START TRANSACTION|BEGIN(?! IMMEDIATE)|SET |PRAGMA )")
 LOCKS = re.compile(r"\b(INSERT|UPDATE|DELETE|SHARE|LOCK|REPLACE)\b")
 
 

@@ -1,0 +1,23 @@
+"""The time of the database, and whether some hold is over by it."""
+
+from sqlalchemy import BigInteger, ColumnElement, exists, literal, select
+
+from placement.db import dialects, models
+
+_holds = models.consumer_holds
+
+NOW: ColumnElement[int] = dialects.Spelled(
+    {
+        "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+        # Not clock_timestamp(): compared with that, no index is used.
+        "postgresql": "CAST(floor(extract(epoch FROM statement_timestamp()) * 1000) AS bigint)",
+        "mysql": "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) DIV 1000)",
+    },
+    type_=BigInteger(),
+)
+"""The time of the database."""
+
+ANY_OVER: ColumnElement[bool] = exists(
+    select(literal(1)).select_from(_holds).where(_holds.c.expires_at <= NOW)
+)
+"""Some row is over: a look into an index that is nearly always empty."""

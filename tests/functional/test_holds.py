@@ -1,0 +1,254 @@
+"""Nobody is refused, or waits, for the sake of holds that are over (specification 09 section 5)."""
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+from sqlalchemy import Connection, Table, select
+
+from placement import errors
+from placement.claims import service as claims
+from placement.db import invariants, models
+from placement.db.database import Database, Transaction
+from placement.db.transport import Message
+from placement.objects import holds
+from tests.functional.test_claims import claim, let_holds_end, place
+from tests.support import bodies
+from tests.support.client import HANGS_S, Answer
+from tests.support.databases import KINDS, opened
+from tests.support.recorder import Hook, observed
+from tests.support.service import Service, running
+from tests.support.world import World, new_uuid
+
+
+@pytest.fixture(params=KINDS)
+def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+    """The service with what is under /-/, on an empty database, which is sound at the end."""
+    with running(request.param, insight__enabled=True) as made:
+        yield made
+        assert invariants.violations(made.db) == []
+
+
+# -- refusals ------------------------------------------------------------------------------------
+
+
+class Held(NamedTuple):
+    """A host with four processors, all of which a consumer in the group g holds for a time."""
+
+    service: Service
+    host: str
+    holder: str
+
+    def send(self, method: str, path: str, body: Any = None) -> Answer:
+        return self.service.send(method, path, body)
+
+    @property
+    def path(self) -> str:
+        return f"/resource_providers/{self.host}"
+
+    @property
+    def generation(self) -> int:
+        return World(self.service).generation(self.host)
+
+    @property
+    def all_of_it(self) -> dict[str, dict[str, int]]:
+        return {self.host: {"VCPU": 4}}
+
+
+def put(held: Held) -> Answer:
+    return held.send("PUT", f"/allocations/{new_uuid()}", bodies.entry(held.all_of_it))
+
+
+def post(held: Held) -> Answer:
+    return held.send("POST", "/allocations", {new_uuid(): bodies.entry(held.all_of_it)})
+
+
+def put_as_new(held: Held) -> Answer:
+    return held.send("PUT", f"/allocations/{held.holder}", bodies.entry(held.all_of_it))
+
+
+def put_inventories(held: Held) -> Answer:
+    body = bodies.stock(held.generation, {"DISK_GB": 4})
+    return held.send("PUT", f"{held.path}/inventories", body)
+
+
+def delete_inventories(held: Held) -> Answer:
+    return held.send("DELETE", f"{held.path}/inventories")
+
+
+def delete_inventory(held: Held) -> Answer:
+    return held.send("DELETE", f"{held.path}/inventories/VCPU")
+
+
+def delete_provider(held: Held) -> Answer:
+    return held.send("DELETE", held.path)
+
+
+def reshape_allocations(held: Held) -> Answer:
+    inventories = {held.host: bodies.stock(held.generation, {"VCPU": 4})}
+    allocations = {new_uuid(): bodies.entry(held.all_of_it)}
+    body = {"inventories": inventories, "allocations": allocations}
+    return held.send("POST", "/reshaper", body)
+
+
+def reshape_inventories(held: Held) -> Answer:
+    inventories = {held.host: bodies.stock(held.generation, {"DISK_GB": 4})}
+    return held.send("POST", "/reshaper", {"inventories": inventories, "allocations": {}})
+
+
+def claim_with_another_rule(held: Held) -> Answer:
+    body = {"claims": [claim(1, groups=["g"])], "groups": {"g": {"rule": "together"}}}
+    return held.send("POST", "/-/claims", body)
+
+
+def claim_as_new(held: Held) -> Answer:
+    """Its place is chosen on a picture that is young enough, so that no refresh removes anything."""
+    return held.send("POST", "/-/claims", {"claims": [claim(1, consumer_uuid=held.holder)]})
+
+
+REFUSED = {
+    put: "capacity_exceeded",
+    post: "capacity_exceeded",
+    put_as_new: "consumer_generation",
+    put_inventories: "inventory_in_use",
+    delete_inventories: "inventory_in_use",
+    delete_inventory: "inventory_in_use",
+    delete_provider: "provider_in_use",
+    reshape_allocations: "capacity_exceeded",
+    reshape_inventories: "inventory_in_use",
+    claim_with_another_rule: "group_rule",
+    claim_as_new: "consumer_generation",
+}
+"""Requests, and why they are refused as long as the hold lasts."""
+
+
+@pytest.mark.parametrize("ask", REFUSED, ids=[ask.__name__ for ask in REFUSED])
+def test_nothing_is_refused_for_the_sake_of_a_hold_that_is_over(
+    service: Service, ask: Callable[[Held], Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is about to be refused removes it, and is granted; before the time has come it is refused."""
+    monkeypatch.setattr(claims, "AGE_S", math.inf)
+    host = World(service).provider(inventory={"VCPU": 4})
+    holder = claim(4, groups=["g"])
+    assert place(service, holder, hold_s=900, groups={"g": {"rule": "apart"}}).status_int == 200
+    held = Held(service, host, holder["consumer_uuid"])
+    World(service).provider(inventory={"VCPU": 1})
+    refused = ask(held)
+    service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
+    let_holds_end(service.db)
+
+    granted = ask(held)
+
+    assert (refused.status, refused.json["errors"][0]["reason"]) == (409, REFUSED[ask])
+    assert granted.status in (200, 204), granted
+    assert service.request("GET", "/-/holds").json["holds"] == []
+
+
+def test_every_refusal_that_a_hold_may_cause_is_tried() -> None:
+    """What consumers hold is the reason of just those that are declared so."""
+
+    def below(error: type[errors.PlacementError]) -> Iterator[type[errors.PlacementError]]:
+        for each in error.__subclasses__():
+            yield each
+            yield from below(each)
+
+    declared = {each.reason for each in below(errors.PlacementError) if each.of_consumers}
+    assert declared == set(REFUSED.values())
+
+
+# -- many that end at once -----------------------------------------------------------------------
+
+
+def test_a_search_waits_for_what_another_process_is_removing(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two find the same holds over, and one removes the first of them: both answers have all the room."""
+    World(service).provider(inventory={"VCPU": 3})
+    for _ in range(3):
+        assert place(service, claim(1), hold_s=900).status_int == 200
+    other = Service(service.conf, Database(service.db.engine))
+    let_holds_end(service.db)
+    monkeypatch.setattr(holds, "MOST_AT_ONCE", 1)
+    about_to_commit, may_commit = threading.Event(), threading.Event()
+
+    def stop_before_the_first_commit(_: Connection, sent: Message) -> None:
+        if sent.statements[-1].text == "COMMIT" and not about_to_commit.is_set():
+            about_to_commit.set()
+            assert may_commit.wait(HANGS_S)
+
+    def pass_on_when_looking(_: Connection, sent: Message) -> None:
+        if any("FOR UPDATE" in each.text or "IMMEDIATE" in each.text for each in sent.statements):
+            may_commit.set()
+
+    def search(asked: Service) -> int:
+        found = asked.request("GET", "/allocation_candidates?resources=VCPU:3", version="1.39")
+        return len(found.json["allocation_requests"])
+
+    with (
+        observed(service.db, Hook(stop_before_the_first_commit)),
+        observed(other.db, Hook(pass_on_when_looking)),
+        ThreadPoolExecutor(2) as threads,
+    ):
+        first = threads.submit(search, service)
+        assert about_to_commit.wait(HANGS_S)
+        second = threads.submit(search, other)
+        assert (first.result(HANGS_S), second.result(HANGS_S)) == (1, 1)
+
+
+# -- what another transaction has locked -----------------------------------------------------------
+
+
+@contextmanager
+def locked(db: Database, table: Table, uuid: str) -> Iterator[None]:
+    """Let another program have a row locked inside; in SQLite it has the file."""
+    is_locked, is_enough = threading.Event(), threading.Event()
+
+    def lock(tx: Transaction) -> None:
+        tx.rows(select(table.c.id).where(table.c.uuid == uuid).with_for_update())
+        is_locked.set()
+        assert is_enough.wait(HANGS_S)
+
+    # No server ends its transaction for being idle.
+    with opened(db.engine.url, patient=True) as stranger:
+        thread = threading.Thread(target=stranger.write, args=(lock,))
+        thread.start()
+        try:
+            assert is_locked.wait(HANGS_S)
+            yield
+        finally:
+            is_enough.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("table", [models.consumers, models.resource_providers], ids=str)
+def test_one_row_that_is_locked_stops_nobody(service: Service, table: Table) -> None:
+    """Searches of several threads answer meanwhile. All that is not locked is removed, and later the rest."""
+    world = World(service)
+    hosts = [world.provider(inventory={"VCPU": 4}) for _ in range(3)]
+    held = [claim(4, query=f"resources=VCPU:4&in_tree={host}") for host in hosts]
+    assert place(service, *held, hold_s=900).status_int == 200
+    let_holds_end(service.db)
+    rows = {"consumers": held[0]["consumer_uuid"], "resource_providers": hosts[0]}
+
+    def search() -> set[str]:
+        found = service.request("GET", "/allocation_candidates?resources=VCPU:4", version="1.39")
+        return {host for each in found.json["allocation_requests"] for host in each["allocations"]}
+
+    def claim_of_first() -> int:
+        path, body = f"/allocations/{new_uuid()}", bodies.entry({hosts[0]: {"VCPU": 4}})
+        return service.send("PUT", path, body).status
+
+    with ThreadPoolExecutor(4) as threads:
+        with locked(service.db, table, rows[table.name]):
+            searches = [threads.submit(search) for _ in range(4)]
+            found = [each.result(HANGS_S) for each in searches]
+        assert search() == set(hosts)
+
+    # SQLite has one writer.
+    free = set() if service.db.dialect == "sqlite" else set(hosts[1:])
+    assert found == [free] * 4
+    assert claim_of_first() == 204
