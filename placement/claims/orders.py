@@ -114,7 +114,7 @@ class Plan:
     """Chosen places, and what they depend on: providers by id, as they were when the log was so.
 
     ``trees``: of each place, the uuids of the roots that count for groups.
-    ``revision``: of the provider, if it is only one. ``begins_group``: some group is new.
+    ``revision``: of the provider, if it is only one. ``begun``: how many groups are new.
     """
 
     assigned: Sequence[Assigned]
@@ -124,7 +124,7 @@ class Plan:
     shapes: Mapping[int, Shape]
     log: Log
     revision: int | None
-    begins_group: bool
+    begun: int
 
 
 class FoundGroup(NamedTuple):

@@ -15,7 +15,9 @@ LONGEST_HOLD_S = 86_400
 DEFAULT_LIMIT = 1000
 
 _UUID = {"type": "string", "format": "uuid"}
-_GROUP_NAME = {"type": "string", "minLength": 1, "maxLength": 255}
+# Clients and proxies take parts that are dots out of a path: nobody could read such a group.
+_NO_DOTS = r"^(?!(?:[\s\S]*/)?\.\.?(?:/|\Z))"
+_GROUP_NAME = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": _NO_DOTS}
 _RULE = closed(
     {
         "rule": {"type": "string", "enum": ["apart", "together"]},
@@ -58,7 +60,7 @@ CLAIMS = Schema(
         {
             "strategy": {"type": "string", "enum": ["any", "spread", "pack"]},
             "hold_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_HOLD_S},
-            "groups": keyed(r"^[\s\S]{1,255}$", _RULE),
+            "groups": keyed(_NO_DOTS + r"[\s\S]{1,255}$", _RULE),
             "claims": {
                 "type": "array",
                 "items": _CLAIM,

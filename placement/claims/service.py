@@ -219,8 +219,8 @@ def _place(
                 raise ClaimsGivenUp from None
             time.sleep(DRAW.uniform(0, min(retries * PAUSE_S, LONGEST_PAUSE_S)))
         else:
-            if plan.begins_group:
-                remove_ended(db)
+            if plan.begun:
+                remove_ended(db, plan.begun)
             trace.claims_granted += len(outcome.granted)
             trace.holds_begun += len(outcome.granted) if order.hold_s else 0
             return outcome
@@ -270,8 +270,8 @@ def _chosen(
         if len(shapes) == 1:
             revision = int(cloud.revisions[found[0].root])
         trees = [[str(cloud.uuids[root]) for root in place.trees] for place in found]
-        begins_group = any(group.is_new for group in seen.groups.values())
-        return Plan(assigned, trees, rules, roots, shapes, log, revision, begins_group)
+        begun = sum(group.is_new for group in seen.groups.values())
+        return Plan(assigned, trees, rules, roots, shapes, log, revision, begun)
 
     with unknown_names_refused():
         found = picture.read_logged(names, on_cloud, age_s)

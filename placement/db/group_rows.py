@@ -131,12 +131,16 @@ _WITHOUT_MEMBERS = CompiledStatement(select(_row.c.id).where(~_has_members))
 
 
 def remove_without_members(tx: Transaction, ids: Collection[int]) -> int:
-    """Delete those of the groups that have no members; return how many. Two statements."""
+    """Delete those of the groups that have no members, and that nobody has locked; return how many.
+
+    Two statements.
+    """
+    # A claim locks the group before it becomes a member: look again under the lock.
+    free = select(_groups.c.id).where(is_one_of(_groups.c.id, sorted(ids)))
+    ids = tx.column(free.with_for_update(skip_locked=True))
     if not ids:
         return 0
-    named = is_one_of(_groups.c.id, sorted(ids))
-    # A claim locks the group before it becomes a member: look again under the lock.
-    tx.rows(select(_groups.c.id).where(named).order_by(_groups.c.name).with_for_update())
+    named = is_one_of(_groups.c.id, ids)
     has_members = select(_members.c.group_id).where(_members.c.group_id == _groups.c.id).exists()
     return tx.change(delete(_groups).where(named, ~has_members))
 

@@ -3,20 +3,23 @@
 import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from placement import errors
 from placement.db import group_rows
 from placement.db.database import Access, Database
 from placement.db.group_rows import GroupRow, MemberRow
+from placement.db.statements import batches
 from placement.search.group_rules import Domains, GroupRule, Occupancy
 
 LOG = logging.getLogger(__name__)
 
 DRAW = random.SystemRandom()
 
-LOOKED_AT = 20
-"""Groups that are looked at when a new one has begun: of so many in a row, those without members go."""
+LOOKED_AT, FOR_EACH = 20, 4
+"""Groups that are looked at when new ones have begun, at least, and for each of them: of so many in a row,
+those without members go."""
 
 
 class GroupNotFound(errors.NotFound):
@@ -52,18 +55,20 @@ def domains_by_member(
     return {uuid: rule.domains(trees, aggregates) for uuid, trees in sorted(roots.items())}
 
 
-def remove_ended(db: Database) -> int:
+def remove_ended(db: Database, begun: int) -> int:
     """Remove some groups that have ended with their last member; return how many.
 
-    Called when a group has begun: each removes up to ``LOOKED_AT``, so that few are left however many
-    begin and end.
+    Called when groups have begun: more go than have begun, so that few are left however many begin and end.
     """
+    most, removed = max(LOOKED_AT, FOR_EACH * begun), 0
     try:
-        ids = db.read(lambda reader: group_rows.without_members(reader, DRAW.random(), LOOKED_AT))
-        return db.write(lambda tx: group_rows.remove_without_members(tx, ids)) if ids else 0
+        ids = db.read(lambda reader: group_rows.without_members(reader, DRAW.random(), most))
+        for part in batches(ids):
+            removed += db.write(partial(group_rows.remove_without_members, ids=part))
+        return removed
     except (errors.Unavailable, errors.Conflict) as refused:
         LOG.info("Groups without members stay for the moment: %s", refused)
-        return 0
+        return removed
 
 
 class ShownMember(NamedTuple):

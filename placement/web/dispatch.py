@@ -113,7 +113,7 @@ class Dispatcher:
             try:
                 return action.handler(request)
             except errors.Conflict as refused:
-                # No request is refused for the sake of a hold that is over (specification 09 section 5.5).
+                # No request is refused for the sake of a hold that is over (specification 09 section 5).
                 if not (refused.is_amid_ended_holds and holds.expire(request.db)):
                     raise
 

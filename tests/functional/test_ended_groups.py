@@ -1,6 +1,7 @@
 """A group ends with its last member, and from then on there is none (specification 09 section 4)."""
 
 import logging
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -101,9 +102,23 @@ def test_groups_that_have_ended_do_not_pile_up(service: Service) -> None:
         by_delete(service, member["consumer_uuid"])
 
     for _ in range(100):
-        groups.remove_ended(service.db)
+        groups.remove_ended(service.db, 1)
 
     assert stored(service) == ["lasting"]
+
+
+def test_groups_of_gangs_do_not_pile_up(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The more groups a request begins, the more of those that have ended it takes along."""
+    monkeypatch.setattr(groups, "DRAW", random.Random(9))
+    for turn in range(6):
+        names = [[f"g{turn}-{number}-{each}" for each in range(8)] for number in range(10)]
+        members = [claim(1, groups=mine) for mine in names]
+        rules = {name: APART for mine in names for name in mine}
+        assert place(service, *members, groups=rules).status_int == 200
+        for member in members:
+            by_delete(service, member["consumer_uuid"])
+
+    assert len(stored(service)) <= 3 * 80
 
 
 def test_a_check_notes_and_removes_those_that_have_ended(service: Service) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pytest
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Table, select, update
 
 from placement import errors
 from placement.claims import service as claims
@@ -158,6 +158,29 @@ def test_every_refusal_that_a_hold_may_cause_is_tried() -> None:
 
     declared = {each.reason for each in below(errors.PlacementError) if each.of_consumers}
     assert declared == set(REFUSED.values())
+
+
+# -- what was written by hand ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("expires_at", [10**18, -(10**18)])
+def test_an_end_that_no_calendar_has_is_shown_as_the_last_or_first_day(
+    service: Service, expires_at: int
+) -> None:
+    """Written by SQL: the lists are answered all the same."""
+    host = World(service).provider(inventory={"VCPU": 4})
+    held = claim(4)
+    assert place(service, held, hold_s=900).status_int == 200
+    rows = update(models.consumer_holds).values(expires_at=expires_at)
+    service.db.write(lambda tx: tx.change(rows))
+
+    listed = service.send("GET", "/-/holds")
+    tree = service.send("GET", f"/-/trees/{host}?allocations=true")
+
+    day = "9999-12-31" if expires_at > 0 else "1970-01-01"
+    assert listed.json["holds"][0]["expires_at"].startswith(day)
+    (provider,) = tree.json["trees"][0]["providers"]
+    assert provider["allocations"][held["consumer_uuid"]]["held_until"].startswith(day)
 
 
 # -- many that end at once -----------------------------------------------------------------------
