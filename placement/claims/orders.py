@@ -8,9 +8,10 @@ from placement import errors
 from placement.db.change_rows import Log
 from placement.db.database import Access
 from placement.db.group_rows import GroupRow, MemberRow
-from placement.insight.choose import GroupState, Strategy
+from placement.insight.choose import GroupState
 from placement.insight.questions import Explanation
 from placement.insight.remedies import RelaxableRequest
+from placement.insight.turns import Strategy
 from placement.objects.groups import aggregates_by_root, domains_by_member
 from placement.objects.replacement import ConsumerChange
 from placement.search.group_rules import GroupRule
@@ -64,9 +65,9 @@ class Order:
         return len(self.claims) == 1 and not (self.hold_s or self.depends_on_rows)
 
     @property
-    def group_names(self) -> frozenset[str]:
-        """The groups that some claim is to be a member of."""
-        return frozenset(name for claim in self.claims for name in claim.groups)
+    def group_names(self) -> list[str]:
+        """The groups that some claim is to be a member of, in the order in which they are named first."""
+        return list(dict.fromkeys(name for claim in self.claims for name in claim.groups))
 
 
 class Assigned(NamedTuple):

@@ -35,8 +35,9 @@ from placement.db.change_rows import Log
 from placement.db.database import Access, Database, Transaction
 from placement.db.group_rows import GroupRow
 from placement.insight import questions
-from placement.insight.choose import Place, Refusal, Strategy, Wish, choose
+from placement.insight.choose import Place, Refusal, Wish, choose
 from placement.insight.remedies import RelaxableRequest
+from placement.insight.turns import Strategy
 from placement.objects import replacement
 from placement.objects.allocation_candidate import unknown_names_refused
 from placement.objects.groups import remove_ended, rule_of
@@ -44,7 +45,7 @@ from placement.objects.picture import Picture
 from placement.search.cloud import Cloud
 from placement.search.group_rules import GroupRule
 from placement.search.request import NameSets
-from placement.search.work import Work
+from placement.search.work import Work, WorkEnded
 
 DRAW = random.SystemRandom()
 
@@ -110,6 +111,17 @@ class ClaimsGivenUp(errors.Unavailable):
     text = "Others kept taking the places that were chosen. Nothing was written; please try again."
 
 
+class ClaimsCutShort(errors.Unavailable):
+    """The deadline came before places for all claims were found, or it was clear that there are none."""
+
+    code = "placement.search_given_up"
+    reason = "search_given_up"
+    text = (
+        "The search for places took too long and was given up; whether all claims fit is not known. Nothing "
+        "was written. Fewer claims in one request, or more of them with equal queries, make it easier."
+    )
+
+
 class _NotTogether(Exception):
     """Claims of several requests have no places together: each is placed alone."""
 
@@ -130,7 +142,7 @@ def place(
     :raises ConsumerConflict: 409, a consumer is not of the generation sent
     :raises GroupRuleDiffers: 409
     :raises GroupUndefined, UnknownNameInQuery: 400
-    :raises ClaimsGivenUp: 503
+    :raises ClaimsGivenUp, ClaimsCutShort: 503
     """
     placing = partial(_place, db, picture, work_factor)
     if not order.is_one_new_consumer:
@@ -198,14 +210,15 @@ def _place(
     if order.strategy == "any" and not order.depends_on_rows:
         age_s = desk.tolerable_age_s()
     while True:
-        plan = _chosen(db, picture, order, work_factor, work, age_s)
+        try:
+            plan = _chosen(db, picture, order, work_factor, work, age_s)
+        except WorkEnded:
+            # There was room when it was chosen first: then others took it, and the time has ended.
+            raise (ClaimsGivenUp if retries else ClaimsCutShort) from None
         if plan is None:
             age_s = 0.0
             continue
         if isinstance(plan, Refused):
-            if retries and not plan.exact and not work.look():
-                # There was room when it was chosen first: the time has ended, not the room.
-                raise ClaimsGivenUp
             trace.claims_refused += len(order.claims)
             return plan
         try:
@@ -232,7 +245,10 @@ def _place(
 def _chosen(
     db: Database, picture: Picture, order: Order, work_factor: int, work: Work, age_s: float
 ) -> Plan | Refused | None:
-    """Return places, or why there are none; None if that was said of what may be old or has changed."""
+    """Return places, or why there are none; None if that was said of what may be old or has changed.
+
+    :raises WorkEnded: with more time there might be places.
+    """
     seen = db.snapshot(lambda tx: _see(tx, order)) if order.depends_on_rows else _Seen((), {})
     asked = {id(claim.asked): claim.asked for claim in order.claims}.values()
     names = NameSets(
@@ -259,6 +275,8 @@ def _chosen(
                 return None
             if order.of_many:
                 raise _NotTogether
+            if found.timed_out:
+                raise WorkEnded
             claim = order.claims[found.number]
             why = questions.explain_on(found.cloud, known, claim.asked, work_factor, work)
             return Refused(claim, found.number, found.exact, found.kept_out, why)

@@ -7,29 +7,28 @@ long as the work lasts; when none is left, it is certain that the claims do not 
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.insight.packing import pack
+from placement.insight.packing import free_columns, pack, total
+from placement.insight.turns import Ranking, Strategy, Turns
 from placement.search.candidate import Candidate, Combination
 from placement.search.cloud import SHARING_TRAIT, Cloud
 from placement.search.group_rules import Domains, GroupRule, Occupancy
-from placement.search.index_set import Indexes
+from placement.search.index_set import Indexes, Mask
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import Turn, prospect, search
 from placement.search.work import Work, WorkEnded
 
 _Kind = tuple[int, tuple[str, ...], tuple[int, ...]]
-
-Strategy = Literal["any", "spread", "pack"]
+"""The number of the first wish with the same request, groups, and roots of further trees."""
 
 MOST_IN_TREE = 500
 """Candidates of one tree that are tried; where there are more, a refusal is not certain."""
@@ -85,52 +84,27 @@ class Refusal:
     """The wish that could not be placed, on a cloud with those that were placed before it.
 
     ``exact``: it is certain that not all can be placed. ``kept_out``: the groups whose rules excluded trees.
+    ``timed_out``: with more time more would have been tried, and any other wish may be the one.
     """
 
     number: int
     cloud: Cloud
     exact: bool
     kept_out: tuple[str, ...] = ()
+    timed_out: bool = False
 
 
 @dataclass(slots=True)
 class _Pool:
     """The trees for equal requests before anything is placed, best first.
 
-    ``alone``: the provider that serves everything by itself, -1 where a search must say.
+    ``alone``: the provider that serves everything by itself, as in ``pattern``; -1 where a search must say.
     """
 
     request: CandidateRequest
     roots: Indexes
-    keys: NDArray[np.float64]
     alone: Indexes
-    pattern: Combination | None = None
-
-
-@dataclass(slots=True)
-class _Turns:
-    """The trees of a pool in one attempt: the best is next, and a full one is not put back.
-
-    ``kept_out``: the groups whose rules excluded trees.
-    """
-
-    keys: NDArray[np.float64]
-    cursor: int = 0
-    again: list[tuple[float, int]] = field(default_factory=list)
-    kept_out: set[str] = field(default_factory=set)
-
-    def next(self) -> tuple[float, int] | None:
-        """Take out the best tree: what it is ordered by, and its position in the pool."""
-        if self.cursor < len(self.keys):
-            fresh = float(self.keys[self.cursor]), self.cursor
-            if not self.again or fresh < self.again[0]:
-                self.cursor += 1
-                return fresh
-        return heapq.heappop(self.again) if self.again else None
-
-    def put_back(self, key: float, position: int) -> None:
-        """Let a tree have a further turn."""
-        heapq.heappush(self.again, (key, position))
+    pattern: Combination | None
 
 
 def choose(
@@ -158,7 +132,7 @@ def choose(
             return apart
         return chooser.choose_in_one_order() if in_one_order else chooser.choose()
     except WorkEnded:
-        return chooser.refusal or Refusal(0, cloud, exact=False)
+        return replace(chooser.refusal or Refusal(0, cloud, exact=False), timed_out=True)
 
 
 @dataclass(eq=False)
@@ -178,15 +152,19 @@ class _Chooser:
     def __post_init__(self) -> None:
         self._kept_out: set[str] = set()
         self._all_seen = True
+        self._timed_out = False
         self._shares = self._start.has_trait(SHARING_TRAIT)
+        firsts: dict[int, int] = {}
+        self._first_alike = [
+            firsts.setdefault(id(wish.request), number) for number, wish in enumerate(self._wishes)
+        ]
         self._pools: dict[int, _Pool] = {}
         self._banned: dict[str, set[Domains]] = {name: set() for name in self._states}
-        self._begin()
 
     def _begin(self) -> None:
         """Take back everything that was placed."""
         self._cloud = self._start
-        self._touched: Counter[int] = Counter()
+        self._ranking.begin()
         self._occupied = {
             name: Occupancy.of(state.rule, state.members) for name, state in self._states.items()
         }
@@ -202,16 +180,18 @@ class _Chooser:
         if self._shares:
             return None
         places: dict[int, Place] = {}
+        taken: set[int] = set()
         for numbers in self._alike().values():
             request = replace(self._drawn(self._wishes[numbers[0]].request), limit=len(numbers))
-            for number, candidate in zip(
-                numbers, search(self._start, request, self._known, self._work), strict=False
-            ):
+            found = search(self._start, request, self._known, self._work)
+            if len(found) < len(numbers):
+                return None
+            for number, candidate in zip(numbers, found, strict=True):
+                if not taken.isdisjoint(candidate.allocations):
+                    return None
+                taken.update(candidate.allocations)
                 root = int(self._start.roots[candidate.members[0]])
                 places[number] = self._place(root, candidate)
-        taken = Counter(index for place in places.values() for index in place.allocations)
-        if len(places) < len(self._wishes) or max(taken.values()) > 1:
-            return None
         return [places[number] for number in range(len(places))]
 
     def choose_in_one_order(self) -> Sequence[Place] | Refusal:
@@ -220,7 +200,7 @@ class _Chooser:
         order = self._hardest_first()
         places, failed = self._attempt(order)
         if failed is not None:
-            return Refusal(failed, self._cloud, exact=False)
+            return Refusal(failed, self._cloud, exact=False, timed_out=self._work.timed_out)
         return [places[number] for number in range(len(order))]
 
     def choose(self) -> Sequence[Place] | Refusal:
@@ -234,14 +214,16 @@ class _Chooser:
         if self.refusal.exact:
             return self.refusal
         places, complete = self._in_all_ways()
-        return places or replace(self.refusal, exact=complete)
+        self._timed_out |= part.timed_out or self._work.timed_out
+        timed_out = self._timed_out and not complete
+        return places or replace(self.refusal, exact=complete, timed_out=timed_out)
 
     def _hopeless(self) -> Refusal | None:
         """Find the trees for each wish; return a refusal if one has none, or a group is broken."""
+        self._begin()
         # The trees of all wishes are found first: an unknown name is an error even if there is no room.
-        for wish in self._wishes:
-            if id(wish.request) not in self._pools:
-                self._pools[id(wish.request)] = self._pool(wish.request)
+        for first in self._alike():
+            self._pools[first] = self._pool(self._wishes[first].request)
         for number, wish in enumerate(self._wishes):
             broken = tuple(name for name in wish.groups if not self._occupied[name].kept)
             if broken or not len(self._pool_of(number).roots):
@@ -249,10 +231,10 @@ class _Chooser:
         return None
 
     def _alike(self) -> dict[int, list[int]]:
-        """Return the numbers of the wishes that ask the same."""
+        """Return the numbers of the wishes that ask the same, by the first of them."""
         numbers: dict[int, list[int]] = {}
-        for number, wish in enumerate(self._wishes):
-            numbers.setdefault(id(wish.request), []).append(number)
+        for number, first in enumerate(self._first_alike):
+            numbers.setdefault(first, []).append(number)
         return numbers
 
     def _drawn(self, request: CandidateRequest) -> CandidateRequest:
@@ -261,20 +243,28 @@ class _Chooser:
         return replace(request, limit=None, maximum=-1, seed=None, start=start)
 
     def _pool_of(self, number: int) -> _Pool:
-        return self._pools[id(self._wishes[number].request)]
+        return self._pools[self._first_alike[number]]
 
     def _kind(self, number: int) -> _Kind:
         """Return what is the same for wishes that are interchangeable."""
         wish = self._wishes[number]
-        return id(wish.request), wish.groups, wish.stays
+        return self._first_alike[number], wish.groups, wish.stays
 
     def _hardest_first(self) -> list[int]:
-        """Return the numbers of the wishes in the order of placing; equal ones one after another."""
+        """Return the numbers of the wishes in the order of placing; equal ones one after another.
+
+        Those with the fewest trees come first, of these those that ask for the largest part of a class.
+        """
+        room = {name: int(self._start.room(name).sum()) for name in self._asked}
+        part = {
+            first: max(amount / room[name] for name, amount in pool.request.amounts.items())
+            for first, pool in self._pools.items()
+        }
         return sorted(
             range(len(self._wishes)),
             key=lambda number: (
                 len(self._pool_of(number).roots),
-                -sum(sum(g.amounts.values()) for g in self._wishes[number].request.groups),
+                -part[self._first_alike[number]],
                 self._kind(number),
             ),
         )
@@ -285,9 +275,12 @@ class _Chooser:
             places, failed = self._attempt(order)
             if failed is None:
                 return [places[number] for number in range(len(order))]
-            kept_out = tuple(sorted(self._kept_out))
             if self.refusal is None:
-                self.refusal = Refusal(failed, self._cloud, self._are_too_many(), kept_out)
+                kept_out = tuple(sorted(self._kept_out))
+                self.refusal = Refusal(failed, self._cloud, exact=False, kept_out=kept_out)
+                with self._work.part(4) as counting:
+                    self.refusal = replace(self.refusal, exact=self._are_too_many(counting))
+                self._timed_out = counting.timed_out
             if self.refusal.exact or not work.look():
                 return None
             if self._ban_domain(failed):
@@ -312,48 +305,69 @@ class _Chooser:
     def _attempt(self, order: Sequence[int]) -> tuple[dict[int, Place], int | None]:
         """Place the wishes in this order; return their places, and the first that found none."""
         self._begin()
-        turns: dict[_Kind, _Turns] = {}
         places: dict[int, Place] = {}
+        kind, turns = None, None
         for number in order:
-            kind = self._kind(number)
-            if kind not in turns:
-                turns[kind] = _Turns(self._pool_of(number).keys)
-            place = self._best(number, turns[kind])
+            self._work.go_on()
+            if turns is None or kind != self._kind(number):
+                kind, pool = self._kind(number), self._pool_of(number)
+                turns = Turns.of(self._keys(pool, np.arange(len(pool.roots))))
+            place = self._best(number, turns)
             if place is None:
                 return places, number
             places[number] = place
             if len(places) < len(order):
                 self._put(number, place)
+                self._put_back(turns, self._pool_of(number), place)
         return places, None
 
-    def _best(self, number: int, turns: _Turns) -> Place | None:
+    def _best(self, number: int, turns: Turns) -> Place | None:
         """Return the place of a wish in the best tree that has one.
 
         A tree that is full, or that a rule excludes, has no further turn: an attempt gives nothing back.
         """
         pool = self._pool_of(number)
         self._kept_out = turns.kept_out
-        while turn := turns.next():
-            key, position = turn
-            root = int(pool.roots[position])
-            if root in self._touched and (fresh := self._key(pool, position)) > key:
-                turns.put_back(fresh, position)
-            elif (
-                self._admits(number, root)
-                and (found := next(self._candidates(pool, position, 1), None))
-                and self._admits(number, *found.trees)
-            ):
-                turns.put_back(key, position)
+        while (position := turns.next()) is not None:
+            if not self._admits(number, int(pool.roots[position])):
+                continue
+            found = next(self._candidates(pool, position, 1), None)
+            if found is None:
+                if pool.alone[position] < 0 and turns.has_room is None:
+                    turns.has_room = self._has_room_in(pool)
+            elif self._admits(number, *found.trees):
                 return found
         return None
 
+    def _has_room_in(self, pool: _Pool) -> Mask:
+        """Mark the trees of a pool that may have room now, at the price of searching a few of them."""
+        has_room = np.zeros(self._start.size, np.bool_)
+        found = prospect(self._cloud, pool.request, self._known, self._work)
+        if found is not None:
+            has_room[found.turns.anchor] = True
+        return has_room[pool.roots]
+
+    def _put_back(self, turns: Turns, pool: _Pool, place: Place) -> None:
+        """Let the tree of a place have a further turn, and those of which it uses something."""
+        touched = {place.root, *self._start.roots[list(place.allocations)].tolist()}
+        for root in touched:
+            positions = np.flatnonzero(pool.roots == root)
+            turns.put_back(self._keys(pool, positions), positions)
+
     # -- all ways --
 
-    def _are_too_many(self) -> bool:
-        """Tell whether equal claims are certainly more than fit, whatever the others are."""
-        for equal in self._alike().values():
-            request = self._wishes[equal[0]].request
-            found = pack(self._start, request, self._known, COUNTING_SEARCHES, self._work)
+    def _are_too_many(self, work: Work) -> bool:
+        """Tell whether all claims, or equal ones whatever the others are, are certainly more than fit."""
+        free = free_columns(self._start, self._asked)
+        if any(amount > total(np.maximum(free[n], 0)) for n, amount in self._asked.items()):
+            return True
+        for first, equal in self._alike().items():
+            pool = self._pools[first]
+            if not self._wishes[first].groups and len(equal) <= np.count_nonzero(pool.alone >= 0):
+                continue
+            if not work.look():
+                return False
+            found = pack(self._start, pool.request, self._known, COUNTING_SEARCHES, work)
             if found.exact and self._most(found.counts, equal) < len(equal):
                 return True
         return False
@@ -424,78 +438,54 @@ class _Chooser:
 
     # -- trees --
 
+    @cached_property
+    def _asked(self) -> Counter[str]:
+        """What all wishes together ask for, by class."""
+        return sum((wish.request.amounts for wish in self._wishes), Counter())
+
+    @cached_property
+    def _ranking(self) -> Ranking:
+        return Ranking(self._strategy, self._start, self._asked)
+
     def _pool(self, request: CandidateRequest) -> _Pool:
         """Return the trees that can take a request, in the order of the strategy."""
         request = self._drawn(request)
         found = prospect(self._start, request, self._known, self._work)
         if found is None:
             none: Indexes = np.zeros(0, np.int32)
-            return _Pool(request, none, none.astype(np.float64), none)
+            return _Pool(request, none, none, None)
         turns: Turn = found.turns
         alone = np.where(turns.single, turns.provider, -1)
+        pool = _Pool(request, turns.anchor, alone, found.alone)
         if self._strategy == "any":
-            return _Pool(request, turns.anchor, np.arange(len(alone), dtype=np.float64), alone)
-        parts = [self._used_parts[name][turns.anchor] for name in sorted(request.names.classes)]
-        keys = np.maximum.reduce(parts) * (-1 if self._strategy == "pack" else 1)
-        ties = np.zeros(len(keys))
+            return pool
+        ties = np.arange(len(alone))
         if self._draw is not None:
-            ties = np.random.default_rng(self._draw.getrandbits(63)).random(len(keys))
-        order = np.lexsort((ties, keys))
-        return _Pool(request, turns.anchor[order], keys[order], alone[order])
+            ties = np.random.default_rng(self._draw.getrandbits(63)).permutation(ties)
+        order = ties[np.argsort(self._keys(pool, ties), kind="stable")]
+        return replace(pool, roots=turns.anchor[order], alone=alone[order])
 
-    @cached_property
-    def _used_parts(self) -> Mapping[str, NDArray[np.float64]]:
-        """By class that is asked for, the used part of each tree by its root, before anything is placed."""
-        names = {name for wish in self._wishes for name in wish.request.names.classes}
-        # Lists, which NumPy sums up at once.
-        held: dict[str, tuple[list[int], list[int], list[int]]] = {n: ([], [], []) for n in names}
-        for root, inventories in zip(
-            self._start.roots.tolist(), self._start.inventories, strict=False
-        ):
-            for name, capacity, used, _ in inventories:
-                if name in held:
-                    roots, used_of, all_of = held[name]
-                    roots.append(root)
-                    used_of.append(used)
-                    all_of.append(capacity)
-        parts = {}
-        for name, (roots, *amounts) in held.items():
-            at = np.array(roots, np.intp)
-            used_sum, all_sum = (np.bincount(at, each, self._start.size) for each in amounts)
-            parts[name] = np.divide(
-                used_sum, all_sum, out=np.zeros(len(used_sum)), where=all_sum > 0
-            )
-        return parts
-
-    def _key(self, pool: _Pool, position: int) -> float:
-        """Return what orders a tree now: the smallest is the best."""
-        root = int(pool.roots[position])
-        if self._strategy == "any":
-            return position + len(pool.roots) * self._touched[root]
-        return self._fullness(pool.request, root)
-
-    def _fullness(self, request: CandidateRequest, root: int) -> float:
-        """Return the used part of the fullest class that is asked for; negative for packing."""
-        amounts = {name: [0, 0] for name in request.names.classes}
-        for index in self._cloud.forest.tree(root).tolist():
-            for name, capacity, used, _ in self._cloud.inventories[index]:
-                if name in amounts:
-                    amounts[name][0] += used
-                    amounts[name][1] += capacity
-        fullest = max((used / all_ for used, all_ in amounts.values() if all_), default=0.0)
-        return -fullest if self._strategy == "pack" else fullest
+    def _keys(self, pool: _Pool, positions: Indexes) -> NDArray[np.float64]:
+        return self._ranking.keys(pool.roots, positions, pool.request.amounts)
 
     def _candidates(self, pool: _Pool, position: int, most: int) -> Iterator[Place]:
         """Yield places in one tree as the cloud is now."""
         root, alone = int(pool.roots[position]), int(pool.alone[position])
-        if alone >= 0 and root not in self._touched and pool.pattern is not None:
-            yield self._place(root, Candidate(pool.pattern, (alone,)))
+        if alone >= 0 and pool.pattern is not None:
+            # Room alone changes here: what else the provider must have, the search has seen.
+            if self._has_room(candidate := Candidate(pool.pattern, (alone,))):
+                yield self._place(root, candidate)
             return
         here = replace(pool.request, anchor=str(self._start.uuids[root]), limit=most)
         for candidate in search(self._cloud, here, self._known, self._work):
-            if alone >= 0 and len(candidate.members) == 1:
-                pool.pattern = candidate.combination
             yield self._place(root, candidate)
+
+    def _has_room(self, candidate: Candidate) -> bool:
+        return all(
+            self._cloud.room(name)[index] >= amount
+            for index, amounts in candidate.allocations.items()
+            for name, amount in amounts.items()
+        )
 
     def _place(self, root: int, candidate: Candidate) -> Place:
         cloud, allocations = self._start, candidate.allocations
@@ -526,7 +516,7 @@ class _Chooser:
             self._cloud = self._start.snapshot()
         for index, amounts in place.allocations.items():
             self._cloud.use(index, {name: times * amount for name, amount in amounts.items()})
-            self._touched[int(self._cloud.roots[index])] += times
+            self._ranking.use(int(self._start.roots[index]), amounts, times)
         wish = self._wishes[number]
         for name in wish.groups:
             if times > 0:

@@ -177,7 +177,7 @@ def _move_at_once(
             if not isinstance(found, Refusal):
                 given = {n: place.allocations for n, place in zip(waiting, found, strict=True)}
                 return Moved(given, stopped, cut_short)
-            cut_short |= part.timed_out
+            cut_short |= part.timed_out or found.timed_out
             stopped[waiting[found.number]] = _why(found, wishes[found.number], part)
         del waiting[found.number]
     return Moved({}, stopped, cut_short)

@@ -7,8 +7,7 @@ of those that are left. That takes no more searches than the tree has inventorie
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -87,7 +86,7 @@ def pack(
     request = replace(request, limit=None, maximum=-1, seed=None)
     packing = Packing(np.zeros(cloud.size, np.int64))
     names = sorted(request.names.classes)
-    free = _free(cloud, names)
+    free = free_columns(cloud, names)
     full = cloud.snapshot()
     work = work or Work()
     try:
@@ -108,7 +107,7 @@ def pack(
     return packing
 
 
-def _free(cloud: Cloud, names: list[str]) -> dict[str, Column]:
+def free_columns(cloud: Cloud, names: Iterable[str]) -> dict[str, Column]:
     """Return what is free of each class, whatever max_unit says, in one pass."""
     columns = {name: np.zeros(cloud.size, np.int64) for name in names}
     for index, inventories in enumerate(cloud.inventories):
@@ -129,9 +128,7 @@ def _fill_columns(
     providers = found.turns.provider[found.turns.single]
     if not len(providers):
         return
-    totals: Counter[str] = Counter()
-    for group in request.groups:
-        totals.update(group.amounts)
+    totals = request.amounts
     times = np.min([free[name][providers] // amount for name, amount in totals.items()], axis=0)
     packing.counts[cloud.roots[providers]] = times
     packing.exact &= all(int(free[name][providers].max()) < MOST for name in totals)

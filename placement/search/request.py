@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -104,6 +105,14 @@ class CandidateRequest:
             ),
             frozenset(name for group in self.groups for name in group.amounts),
         )
+
+    @property
+    def amounts(self) -> Counter[str]:
+        """What all groups together ask for, by class."""
+        asked: Counter[str] = Counter()
+        for group in self.groups:
+            asked.update(group.amounts)
+        return asked
 
     @property
     def bound(self) -> int | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement.search.candidate import Candidate, SearchResult, SizeLimit, takers
+from placement.search.candidate import Candidate, Combination, SearchResult, SizeLimit, takers
 from placement.search.cloud import Cloud
 from placement.search.columns import LARGEST_AMOUNT
 from placement.search.feasible import Feasible, Nothing, feasible
@@ -150,11 +150,13 @@ class Turn(NamedTuple):
 class Prospect(NamedTuple):
     """The anchors at which a request may have candidates, before any is combined.
 
-    ``away``: the sharing providers that may serve some slot at other trees, None if there are none.
-    ``visited``: the roots they reach.
+    ``alone``: what a provider that serves a tree alone takes, None if there is none. ``away``: the sharing
+    providers that may serve some slot at other trees, None if there are none. ``visited``: the roots they
+    reach.
     """
 
     turns: Turn
+    alone: Combination | None
     away: Mask | None
     visited: Mask | None
 
@@ -170,7 +172,14 @@ def prospect(
     if found is None:
         return None
     parts = _turns(cloud, request, found, rules_of(request, found), None)
-    return Prospect(_first_turns(parts, None), found.away, _visited(cloud, found))
+    turns = _first_turns(parts, None)
+    alone = _by_one_provider(CombinationMaker(found.slots)) if turns.single.any() else None
+    return Prospect(turns, alone, found.away, _visited(cloud, found))
+
+
+def _by_one_provider(maker: CombinationMaker) -> Combination:
+    """Return the combination in which one provider serves everything."""
+    return maker.combination((0,) * maker.slots)
 
 
 def rules_of(request: CandidateRequest, found: Feasible) -> Rules:
@@ -418,7 +427,7 @@ def _uniform_result(
     size_limit: SizeLimit | None,
 ) -> SearchResult:
     """Each anchor gives one candidate: bound and limit are prefixes."""
-    pattern = maker.combination((0,) * maker.slots)
+    pattern = _by_one_provider(maker)
     survivors = providers[: request.bound]
     before_cut = np.sort(survivors) if request.one_provider_per_tree else None
     answered = survivors[: request.limit]

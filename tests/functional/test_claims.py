@@ -217,6 +217,33 @@ def test_whoever_is_always_overtaken_is_told_so_at_the_deadline(
     assert answer.json["errors"][0]["reason"] == "claims_given_up"
 
 
+@pytest.mark.parametrize("strategy", ["any", "spread", "pack"])
+def test_a_lack_of_time_is_no_lack_of_room(
+    service: Service, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    """Wherever the deadline comes: claims that fit are granted, or 503 and nothing is written."""
+    world = World(service)
+    for _ in range(3):
+        world.provider(inventory={"VCPU": 16})
+    statuses = set()
+    for step_s in (0.001, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12):
+        monkeypatch.setattr(search_bounds, "monotonic", itertools.count(0, step_s).__next__)
+        claims = [claim(amount) for amount in range(1, 7)]
+
+        answer = place(service, *claims, strategy=strategy)
+
+        statuses.add(answer.status_int)
+        if answer.status_int == 200:
+            for each in claims:
+                world.release(each["consumer_uuid"])
+            continue
+        error = answer.json["errors"][0]
+        assert (error["code"], error["reason"]) == ("placement.search_given_up", "search_given_up")
+        assert (answer.status_int, answer.headers["Retry-After"]) == (503, "1")
+        assert not any(allocations(service, each["consumer_uuid"]) for each in claims)
+    assert statuses == {200, 503}
+
+
 def test_an_ordinary_write_ends_a_hold(service: Service) -> None:
     """Later the time of the hold comes, and nothing happens but that its row goes."""
     world = World(service)

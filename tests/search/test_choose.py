@@ -1,13 +1,15 @@
 """Places for many claims, against every assignment there is, on small clouds (specification 09 section 3)."""
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import permutations, product
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from placement.insight import choose as choosing
 from placement.insight.choose import WAYS, GroupState, Place, Refusal, Wish, choose
 from placement.inventory_record import InventoryRecord
 from placement.search.cloud import Cloud
@@ -302,3 +304,172 @@ def test_a_rule_is_kept_by_all_members_at_once(
 ) -> None:
     """Each member stands for the domains that it is in, by a letter each."""
     assert Occupancy.of(rule, map(frozenset, members)).kept is kept
+
+
+# -- the order of the trees ----------------------------------------------------------------------
+
+
+class Flat(NamedTuple):
+    """Hosts with two classes, (used, total) of each, and what is asked of each class."""
+
+    hosts: list[tuple[tuple[int, int], tuple[int, int]]]
+    asked: list[tuple[int, int]]
+
+    def cloud(self) -> Cloud:
+        cloud = Cloud()
+        cloud.replace(
+            ProviderRecord(
+                provider_id=number + 1,
+                uuid=uuid_of(number),
+                revision=1,
+                parent_id=None,
+                root_id=number + 1,
+                inventories={
+                    name: UsedInventory(InventoryRecord(total), used)
+                    for name, (used, total) in zip((MEMORY, PROCESSORS), host, strict=True)
+                },
+            )
+            for number, host in enumerate(self.hosts)
+        )
+        return cloud
+
+    def wishes(self) -> list[Wish]:
+        """Return the wishes; equal ones share their request."""
+        requests = {
+            asked: CandidateRequest(
+                (Group("", {name: n for name, n in zip((MEMORY, PROCESSORS), asked, strict=True) if n}),)
+            )
+            for asked in self.asked
+        }
+        return [Wish(requests[asked]) for asked in self.asked]
+
+    def fullness(self, host: int, asked: tuple[int, int], taken: Counter[tuple[int, int]]) -> float:
+        """Return the used part of the fullest class that is asked for."""
+        return max(
+            (used + taken[host, number]) / total
+            for number, (used, total) in enumerate(self.hosts[host])
+            if asked[number]
+        )
+
+    def is_ordered(self, strategy: str, chosen: Sequence[int]) -> bool:
+        """Tell whether each took the best host that had room, after some order of those before it."""
+        return any(
+            self._is_ordered(strategy, chosen, order)
+            for order in permutations(range(len(self.asked)))
+        )
+
+    def _is_ordered(self, strategy: str, chosen: Sequence[int], order: Sequence[int]) -> bool:
+        taken: Counter[tuple[int, int]] = Counter()
+        sign = -1 if strategy == "pack" else 1
+        for number in order:
+            asked = self.asked[number]
+            best = min(
+                sign * self.fullness(host, asked, taken)
+                for host, stock in enumerate(self.hosts)
+                if all(
+                    used + taken[host, name] + asked[name] <= total
+                    for name, (used, total) in enumerate(stock)
+                )
+            )
+            if sign * self.fullness(chosen[number], asked, taken) != best:
+                return False
+            taken.update({(chosen[number], name): amount for name, amount in enumerate(asked)})
+        return True
+
+
+@seeds(300)
+def test_each_claim_takes_the_best_tree_as_those_before_it_have_left_it(draw: Random) -> None:
+    """Specification 09 section 2, strategy: whatever the kinds, and however they take turns."""
+    strategy = draw.choice(["pack", "spread"])
+    kinds = [(draw.randint(0, 2), draw.randint(1, 3)) for _ in range(3)]
+    hosts = [
+        tuple((draw.randint(0, 3), draw.randint(4, 12)) for _ in range(2))
+        for _ in range(draw.randint(2, 4))
+    ]
+    case = Flat(hosts, [draw.choice(kinds) for _ in range(draw.randint(2, 5))])
+
+    found = choose(
+        case.cloud(), None, case.wishes(), {}, strategy, Work(), draw, in_one_order=True
+    )
+
+    if not isinstance(found, Refusal):
+        assert case.is_ordered(strategy, [place.root for place in found])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_gang_of_two_kinds_packs_together(seed: int) -> None:
+    """The second follows the first, for which one host has room: that has become the fuller one."""
+    case = Flat([((0, 8), (0, 16)), ((0, 4), (1, 16))], [(8, 8), (0, 4)])
+
+    found = choose(case.cloud(), None, case.wishes(), {}, "pack", Work(), Random(seed))
+
+    assert not isinstance(found, Refusal)
+    assert [place.root for place in found] == [0, 0]
+
+
+@seeds(60)
+def test_where_requests_lie_in_memory_changes_nothing(draw: Random) -> None:
+    """Which of several claims is refused, and who takes what, depends on what is asked alone."""
+    hosts = [((0, draw.randint(2, 6)), (0, draw.randint(2, 6))) for _ in range(2)]
+    kinds = draw.sample([(1, 3), (3, 1), (2, 2), (1, 2), (2, 1)], 4)
+    case, seed = Flat(hosts, kinds), draw.random()
+
+    def outcome(*, falling: bool) -> Any:
+        spare = [CandidateRequest(()) for _ in kinds]
+        spare.sort(key=id, reverse=falling)
+        for request, wish in zip(spare, case.wishes(), strict=True):
+            object.__setattr__(request, "groups", wish.request.groups)
+        found = choose(
+            case.cloud(), None, [Wish(request) for request in spare], {}, "any", Work(), Random(seed)
+        )
+        return found.number if isinstance(found, Refusal) else [each.root for each in found]
+
+    assert outcome(falling=False) == outcome(falling=True)
+
+
+# -- what it costs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["any", "spread", "pack"])
+def test_claims_that_all_differ_cost_one_look_at_the_trees_each(
+    strategy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One provider serves them, and what has room for them is known from the look."""
+    case = Flat([((0, 64), (0, 4096))] * 12, [(1 + n % 5, 100 + n) for n in range(200)])
+    called: Counter[str] = Counter()
+
+    def counted(function: Callable[..., Any], *given: Any) -> Any:
+        called[function.__name__] += 1
+        return function(*given)
+
+    for each in (choosing.search, choosing.prospect, choosing.pack):
+        monkeypatch.setattr(choosing, each.__name__, partial(counted, each))
+
+    found = choose(case.cloud(), None, case.wishes(), {}, strategy, Work(), Random(1))
+
+    assert not isinstance(found, Refusal)
+    # Of thirteen at the latest two would go to one host, and then all are placed one after another.
+    assert called["search"] <= len(case.hosts) + 1
+    assert (called["prospect"], called["pack"]) == (len(case.asked), 0)
+
+
+def test_more_than_there_is_of_a_class_is_refused_for_certain() -> None:
+    """However different the claims are."""
+    case = Flat([((0, 8), (0, 8))] * 3, [(1 + n % 3, 1 + n % 2) for n in range(20)])
+
+    found = choose(case.cloud(), None, case.wishes(), {}, "any", Work(), Random(1))
+
+    assert isinstance(found, Refusal)
+    assert found.exact
+
+
+@seeds(60)
+def test_what_ends_for_want_of_time_says_so(draw: Random) -> None:
+    """A refusal that is not certain is one of the bounds that are counted, or of the time."""
+    case = drawn(draw)
+    looks = iter(range(draw.randint(0, 30), 0, -1))
+
+    found = chosen(case, draw, Work(remaining_s=lambda: next(looks, 0)))
+
+    if isinstance(found, Refusal):
+        assert found.exact is not found.timed_out

@@ -1,0 +1,125 @@
+"""In which order trees have their turns while claims are placed (specification 09 section 2). Pure."""
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement.search.cloud import Cloud
+from placement.search.index_set import Indexes, Mask
+
+Strategy = Literal["any", "spread", "pack"]
+
+Column = NDArray[np.float64]
+
+
+class Ranking:
+    """What orders the trees of a cloud for a strategy: as they were, and with what was placed since.
+
+    ``_used`` and ``_all``: by class and root, for ``spread`` and ``pack``; all is infinite where none is.
+    """
+
+    def __init__(self, strategy: Strategy, cloud: Cloud, names: Iterable[str]) -> None:
+        self._strategy = strategy
+        self._size = cloud.size
+        self._start, self._all = {}, {}
+        if strategy != "any":
+            for name, (used, all_of_it) in _sums(cloud, names).items():
+                self._start[name] = used
+                self._all[name] = np.where(all_of_it > 0, all_of_it, np.inf)
+        self.begin()
+
+    def begin(self) -> None:
+        """Take back everything that was placed."""
+        self._placed: NDArray[np.int64] = np.zeros(self._size, np.int64)
+        self._used = {name: used.copy() for name, used in self._start.items()}
+
+    def use(self, root: int, amounts: Mapping[str, int], times: int) -> None:
+        """Count what is taken from a provider of a tree, or with -1 given back."""
+        self._placed[root] += times
+        for name in amounts.keys() & self._used.keys():
+            self._used[name][root] += times * amounts[name]
+
+    def keys(self, roots: Indexes, positions: Indexes, names: Iterable[str]) -> Column:
+        """Return what orders some trees among those of these roots: the smallest is the best.
+
+        :param names: the classes that are asked for. The fullest of them counts.
+        """
+        of = roots[positions]
+        if self._strategy == "any":
+            return (positions + len(roots) * self._placed[of]).astype(np.float64)
+        fullest: Column = np.maximum.reduce(
+            [self._used[name][of] / self._all[name][of] for name in names]
+        )
+        return -fullest if self._strategy == "pack" else fullest
+
+
+def _sums(cloud: Cloud, names: Iterable[str]) -> dict[str, tuple[Column, Column]]:
+    """Return for each class what is used of it and what there is, by root."""
+    # Lists, which NumPy sums up at once.
+    held: dict[str, tuple[list[int], list[int], list[int]]] = {n: ([], [], []) for n in names}
+    for root, inventories in zip(cloud.roots.tolist(), cloud.inventories, strict=False):
+        for name, capacity, used, _ in inventories:
+            if name in held:
+                roots, used_of, all_of = held[name]
+                roots.append(root)
+                used_of.append(used)
+                all_of.append(capacity)
+    sums = {}
+    for name, (roots, *amounts) in held.items():
+        at = np.array(roots, np.intp)
+        used_sum, all_sum = (
+            np.bincount(at, each, cloud.size).astype(np.float64) for each in amounts
+        )
+        sums[name] = used_sum, all_sum
+    return sums
+
+
+@dataclass(slots=True)
+class Turns:
+    """Some trees, by position: the best is next, and a full one is not put back.
+
+    ``keys``: what the trees were ordered by at first, ``positions``: the trees in this order. ``new_keys``:
+    of those that were put back. ``has_room``: by position, None as long as no search was in vain.
+    ``kept_out``: the groups whose rules excluded trees.
+    """
+
+    keys: Column
+    positions: Indexes
+    cursor: int = 0
+    again: list[tuple[float, int]] = field(default_factory=list)
+    new_keys: dict[int, float] = field(default_factory=dict)
+    has_room: Mask | None = None
+    kept_out: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, keys: Column) -> "Turns":
+        """Return the trees of all positions in the order of these keys."""
+        order = np.argsort(keys, kind="stable")
+        return cls(keys[order], order)
+
+    def next(self) -> int | None:
+        """Take out the best tree, and return its position."""
+        while self.cursor < len(self.keys) or self.again:
+            key, position = self._next()
+            is_new = self.new_keys.get(position, key) == key
+            if is_new and (self.has_room is None or self.has_room[position]):
+                return position
+        return None
+
+    def _next(self) -> tuple[float, int]:
+        if self.cursor < len(self.keys):
+            first = float(self.keys[self.cursor]), int(self.positions[self.cursor])
+            if not self.again or first < self.again[0]:
+                self.cursor += 1
+                return first
+        return heapq.heappop(self.again)
+
+    def put_back(self, keys: Column, positions: Indexes) -> None:
+        """Let trees have a further turn, as their keys are now."""
+        for key, position in zip(keys.tolist(), positions.tolist(), strict=True):
+            self.new_keys[position] = key
+            heapq.heappush(self.again, (key, position))
