@@ -173,7 +173,7 @@ def _try(failures: "_Failures", place: Place, parts: Sequence[Share], found: Sur
         found.survivable += 1
         return
     homeless: dict[str, Homeless] = {}
-    for number, why in stopped.items():
+    for number, why in sorted(stopped.items()):
         consumer, held = parts[number]
         # A tree may be in several places: each has its own list of what is lost.
         kept_out_by = why.groups if isinstance(why, KeptOut) else ()
