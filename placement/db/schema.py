@@ -398,9 +398,11 @@ def _exclusive(database: Database) -> Iterator[Connection]:
         if database.dialect != "mysql":
             yield connection
             return
-        name = connection.scalar(
-            text("SELECT CONCAT(:name, '.', MD5(DATABASE()))"), {"name": LOCK_NAME}
-        )
+        # Locks are of the server, and their names have at most 64 characters. The digest is made here: MySQL
+        # from 9.6 on has no MD5(), and with another one an earlier build would not wait for this one.
+        database_name = connection.scalar(text("SELECT DATABASE()"))
+        digest = hashlib.md5(database_name.encode(), usedforsecurity=False).hexdigest()
+        name = f"{LOCK_NAME}.{digest}"
         if not connection.scalar(
             text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": LOCK_WAIT_S}
         ):

@@ -278,6 +278,19 @@ def test_cuts_of_a_first_sync_on_mysql_are_mended(database: Database, cut: int) 
 
 
 @on("mysql")
+def test_builds_of_any_age_keep_each_other_from_the_schema(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a lock whose name the server made with a function that MySQL has no more."""
+    monkeypatch.setattr(schema, "LOCK_WAIT_S", 0)
+    name = f"CONCAT('{schema.LOCK_NAME}.', MD5(DATABASE()))"
+    with database.engine.connect() as earlier:
+        assert earlier.scalar(text(f"SELECT GET_LOCK({name}, 0)")) == 1
+        with pytest.raises(schema.SchemaError, match="Another process"):
+            schema.sync(database)
+
+
+@on("mysql")
 @at(RELEASED[-1])
 def test_names_compare_byte_for_byte_on_mysql(database: Database) -> None:
     """Also after an upgrade of tables that another character set was the default of."""

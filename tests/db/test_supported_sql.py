@@ -1,0 +1,131 @@
+"""No statement uses what some supported release of a database lacks.
+
+Read is the SQL in the source, and every statement that is made once, as each kind of database has it.
+"""
+
+import ast
+import gc
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from placement.db.statements import CompiledStatement, DriverText
+from tests.support.setup_file import ROOT
+
+EVERYWHERE = frozenset(
+    ["ABS", "CAST", "COALESCE", "COUNT", "FLOOR", "LOG10", "MAX", "MIN", "ROUND", "SUBSTR", "SUM"]
+)
+"""Functions of SQL that all of them have had for ever."""
+
+FUNCTIONS = {
+    # From 15 on.
+    "postgresql": EVERYWHERE
+    | {
+        *("CLOCK_TIMESTAMP", "CURRENT_SETTING", "EXTRACT", "HAS_SEQUENCE_PRIVILEGE"),
+        *("PG_ADVISORY_XACT_LOCK", "PG_GET_SERIAL_SEQUENCE", "SET_CONFIG"),
+        *("STATEMENT_TIMESTAMP", "TIMEZONE", "UNNEST"),
+    },
+    # MySQL 8.0 to 9.7, MariaDB 10.11 to 12. CRC32 is a checksum, not one of the digests that left.
+    "mysql": EVERYWHERE
+    | {
+        *("CONCAT", "CONNECTION_ID", "CRC32", "DATABASE", "GET_LOCK", "IF", "JSON_TABLE"),
+        *("RELEASE_LOCK", "TIMESTAMPDIFF", "UTC_TIMESTAMP"),
+        # In ON DUPLICATE KEY UPDATE: disliked by MySQL since 8.0.20, and MariaDB has nothing else.
+        "VALUES",
+    },
+    "sqlite": EVERYWHERE | {"JSON_EACH", "JULIANDAY", "STRFTIME"},
+}
+"""What every supported release has. Whoever adds one has looked it up in the manuals of all of them."""
+
+LACKING = {
+    r"\b(MD5|SHA1?)\(": "MySQL from 9.6 on",
+    r"\b(PASSWORD|OLD_PASSWORD|ENCRYPT|ENCODE|DECODE|DES_ENCRYPT|DES_DECRYPT)\(": "MySQL from 8.0 on",
+    r"\b(ANY_VALUE|BIN_TO_UUID|UUID_TO_BIN|REGEXP_LIKE|GROUPING)\(": "MariaDB",
+    r"\bSQL_(NO_)?CACHE\b": "MySQL from 8.0 on",
+    r"\bSHOW (MASTER|SLAVE)\b": "MySQL from 8.4 on",
+    r"@@(SESSION\.|GLOBAL\.)?TX_(ISOLATION|READ_ONLY)\b": "MySQL from 8.0 on",
+    r"\bFOR SHARE\b": "MariaDB",
+    r"\bFOR (UPDATE|SHARE) OF\b": "MariaDB",
+    r"\bAS NEW ON DUPLICATE\b": "MariaDB",
+    r"\bWITH OIDS\b": "PostgreSQL from 12 on",
+}
+"""Functions and syntax by a pattern, and who lacks them. PostgreSQL may use what only the others lack."""
+
+CALL = re.compile(r"(?<![\w.%'\"`])([A-Za-z_]\w*)\(")
+WORDS = {"AND", "IN", "AS", "ON", "OR", "NOT", "EXISTS", "OVER", "INTO", "FROM", "KEY", "THEN", "WHEN", "BY"}
+TYPES = {"VARCHAR", "CHAR", "DECIMAL", "NUMERIC", "SET"}
+
+
+def calls(text: str) -> set[str]:
+    """Return the functions that a text calls, in capitals."""
+    return {name.upper() for name in CALL.findall(text)} - WORDS - TYPES
+
+
+def modules() -> None:
+    """Import everything that makes statements."""
+    for package in ("placement.db", "placement.objects", "placement.cmd"):
+        path = importlib.import_module(package).__path__
+        for each in pkgutil.iter_modules(path, f"{package}."):
+            importlib.import_module(each.name)
+
+
+DIALECTS: dict[str, Any] = {
+    "postgresql": postgresql.dialect,
+    "mysql": mysql.dialect,
+    "sqlite": sqlite.dialect,
+}
+
+
+def compiled(kind: str) -> Iterator[str]:
+    """Yield the statements that are made once, for a kind of database; some are of one kind only."""
+    modules()
+    dialect = DIALECTS[kind]()
+    for each in gc.get_objects():
+        if isinstance(each, CompiledStatement):
+            sizes = dict.fromkeys(each._lists, 1)
+            try:
+                yield DriverText(each.statement, dialect, sizes=sizes).text
+            except KeyError:
+                continue
+
+
+def in_source() -> Iterator[str]:
+    """Yield each text in the source of the floor that knows SQL, but its documentation."""
+    for path in sorted((ROOT / "placement").glob("db/**/*.py")):
+        tree = ast.parse(path.read_text())
+        told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if id(node) not in told:
+                    yield node.value
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("func"):
+                yield f"{node.attr}()"
+
+
+def lacking(text: str) -> list[str]:
+    return [who for pattern, who in LACKING.items() if re.search(pattern, text, re.IGNORECASE)]
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_statements_call_what_every_release_has(kind: str) -> None:
+    statements = list(compiled(kind))
+    assert len(statements) > 50
+    for text in statements:
+        assert calls(text) <= FUNCTIONS[kind], text
+        if kind == "mysql":
+            assert not lacking(text), text
+            assert "RETURNING" not in text, "MySQL"
+
+
+def test_sql_in_the_source_calls_what_some_kind_has_in_every_release() -> None:
+    known = frozenset().union(*FUNCTIONS.values())
+    texts = list(in_source())
+    assert calls(" ".join(texts)) >= {"GET_LOCK", "PG_ADVISORY_XACT_LOCK", "JSON_EACH"}
+    for text in texts:
+        assert calls(text) <= known, text
+        assert not lacking(text), (text, lacking(text))
