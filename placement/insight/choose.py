@@ -187,11 +187,11 @@ class _Chooser:
             if len(found) < len(numbers):
                 return None
             for number, candidate in zip(numbers, found, strict=True):
-                if not taken.isdisjoint(candidate.allocations):
-                    return None
-                taken.update(candidate.allocations)
                 root = int(self._start.roots[candidate.members[0]])
-                places[number] = self._place(root, candidate)
+                place = places[number] = self._place(root, candidate)
+                if not taken.isdisjoint(place.allocations):
+                    return None
+                taken.update(place.allocations)
         return [places[number] for number in range(len(places))]
 
     def choose_in_one_order(self) -> Sequence[Place] | Refusal:
