@@ -48,7 +48,7 @@ def _confirm(tx: Transaction, consumers: Mapping[str, int | None]) -> dict[str, 
     hold_rows.remove_ended(tx, [record.id for record in records])
     # Trees show the generations of consumers.
     ids = {row.provider_id for uuid in consumers for row in reading.allocations.get(uuid, ())}
-    ledger.lock_providers(tx, ids)
+    ledger.lock_providers(tx, (), ids)
     change_rows.advance(tx, {}, ids, stock_alone=True)
     return {record.uuid: record.generation + 1 for record in records}
 

@@ -51,7 +51,7 @@ def write(tx: Transaction, order: Order, plan: Plan) -> Outcome:
     _require_rules(tx, order, plan, rows)
     _require_unmoved(tx, plan)
     expires_at = _write_rows(tx, order, granted, rows)
-    stepped = {1: [providers[id_] for id_ in replaced.named | replaced.emptied]}
+    stepped = {1: [each for each in providers.values() if each.id not in replaced.left]}
     ledger.finish_write(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
     return Outcome(granted, expires_at)
 

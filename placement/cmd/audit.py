@@ -55,8 +55,8 @@ class Holder:
     uuid: str
     generation: int
     type: str | None
-    project: str
-    user: str
+    project: str | None
+    user: str | None
     changed_at: datetime | None
     held: Mapping[str, Resources]
 
@@ -298,8 +298,12 @@ def release(db: Database, holder: Holder, keeps: Mapping[str, Resources] = NOTHI
 
     :param keeps: what it goes on holding, by provider uuid; without that it is removed as well.
     :raises Conflict: 409, what it keeps cannot be written: its inventory no longer admits it
+    :raises AuditError: nobody can be named as the owner of what it keeps
     """
-    change = ConsumerChange(holder.uuid, keeps, holder.project, holder.user, holder.generation)
+    project, user = holder.project or "", holder.user or ""
+    if keeps and not (project and user):
+        raise AuditError("its project or user is gone; placement-manage db check --repair names another")
+    change = ConsumerChange(holder.uuid, keeps, project, user, holder.generation)
 
     def work(tx: Transaction) -> bool:
         # The generation says too little: a move removes a server's consumer and makes it anew, from 1 on.
@@ -322,7 +326,7 @@ def _age(holder: Holder) -> timedelta | None:
 
 
 def _order(holder: Holder) -> tuple[str, str, datetime, str]:
-    return (holder.type or "", holder.project, holder.changed_at or datetime.min, holder.uuid)
+    return (holder.type or "", holder.project or "", holder.changed_at or datetime.min, holder.uuid)
 
 
 def _print(report: Report, arguments: Any) -> None:
@@ -387,7 +391,7 @@ def _table(leaks: list[Holder]) -> PrettyTable:
 def _described(holder: Holder) -> tuple[str, str, str, str]:
     age = _age(holder)
     since = "unknown" if age is None else str(age).partition(".")[0]
-    return holder.type or "-", holder.project, since, holder.uuid
+    return holder.type or "-", holder.project or "-", since, holder.uuid
 
 
 def _amounts(resources: Resources) -> str:
@@ -416,7 +420,7 @@ def _remove(database: Database, report: Report, arguments: Any) -> set[str]:
                 gone.add(holder.uuid)
             else:
                 print(f"{holder.uuid} has changed meanwhile and stays as it is.", file=say)
-        except errors.Conflict as error:
+        except (errors.Conflict, AuditError) as error:
             print(f"{holder.uuid} stays as it is: {error}", file=say)
     print(f"{len(gone)} removed.", file=say)
     return gone

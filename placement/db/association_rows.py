@@ -29,15 +29,17 @@ class Associations:
         kind, refers_to = name.table, table.c[key]
         of_provider = table.c.resource_provider_id == bindparam("provider")
         self._of_provider = CompiledStatement(
-            select(_providers.c.generation, kind.c.id, *shown)
+            select(func.coalesce(_providers.c.generation, 0), kind.c.id, *shown)
             .select_from(_providers)
             .outerjoin(table, table.c.resource_provider_id == _providers.c.id)
-            .outerjoin(kind, kind.c.id == refers_to)
+            .outerjoin(kind, (kind.c.id == refers_to) & name.is_not(None))
             .where(_providers.c.uuid == bindparam("uuid"))
             .order_by(refers_to)
         )
         self._ids = CompiledStatement(
-            select(name, kind.c.id).join(table, refers_to == kind.c.id).where(of_provider)
+            select(name, kind.c.id)
+            .join(table, refers_to == kind.c.id)
+            .where(of_provider, name.is_not(None))
         )
         self._delete_all = CompiledStatement(delete(table).where(of_provider))
         self._delete = CompiledStatement(

@@ -111,7 +111,7 @@ def advance(
 
 
 STEP = update(_providers).values(
-    generation=_providers.c.generation + bindparam("steps"),
+    generation=func.coalesce(_providers.c.generation, 0) + bindparam("steps"),
     own_generation=_providers.c.own_generation + bindparam("steps"),
     revision=_providers.c.revision + 1,
     updated_at=bindparam("now"),

@@ -83,21 +83,9 @@ def insert_custom(tx: Transaction, name: str) -> bool:
     if taken:
         return False
     class_id = max(FIRST_CUSTOM_ID, (-1 if highest is None else highest) + 1)
-    _insert(tx, class_id, name, "the resource class's id or name was taken")
-    return True
-
-
-def restore(tx: Transaction, class_id: int) -> None:
-    """Insert a custom class that is gone, under a name that says so. One statement.
-
-    :raises StaleRead: another transaction has done it.
-    """
-    _insert(tx, class_id, f"CUSTOM_LOST_{class_id}", "the resource class is there again")
-
-
-def _insert(tx: Transaction, class_id: int, name: str, if_refused: str) -> None:
-    with stale_if_refused(if_refused):
+    with stale_if_refused("the resource class's id or name was taken"):
         tx.insert(_classes, [{"id": class_id, "name": name, "created_at": models.now()}])
+    return True
 
 
 def rename(tx: Transaction, class_id: int, name: str) -> None:

@@ -73,7 +73,7 @@ _PROVIDER = (
     _providers.c.revision,
     _providers.c.parent_provider_id,
     func.coalesce(_providers.c.root_provider_id, _providers.c.id),
-    _providers.c.name,
+    func.coalesce(_providers.c.name, _providers.c.uuid),
     func.coalesce(_providers.c.generation, 0),
     dialects.Spelled(
         _SECONDS,
@@ -188,7 +188,7 @@ _CONTENTS = [
         CompiledStatement(
             select(table.c.resource_provider_id, name, *more)
             .join_from(table, name.table, name.table.c.id == table.c[key])
-            .where(statements.is_among(table.c.resource_provider_id, "id"))
+            .where(statements.is_among(table.c.resource_provider_id, "id"), name.is_not(None))
             # With old statistics MariaDB starts at the small table of names and reads every inventory.
             .prefix_with("STRAIGHT_JOIN", dialect="mysql"),
             "id",
@@ -230,7 +230,10 @@ _EVERYTHING = [
         for table, key, _, more in _PARTS
     ),
 ]
-_NAMES = [CompiledStatement(select(name.table.c.id, name)) for _, _, name, _ in _PARTS]
+_NAMES = [
+    CompiledStatement(select(name.table.c.id, name).where(name.is_not(None)))
+    for _, _, name, _ in _PARTS
+]
 
 
 def any_has_trait(access: Access, names: Collection[str]) -> bool:

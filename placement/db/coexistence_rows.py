@@ -355,7 +355,7 @@ def is_quiet(access: Access) -> bool:
 def foreign(access: Access, most: int) -> dict[int, str]:
     """Return id and name of providers that another service has written, at most so many."""
     rows = access.rows(
-        select(_providers.c.id, _providers.c.name)
+        select(_providers.c.id, func.coalesce(_providers.c.name, _providers.c.uuid))
         .where(IS_FOREIGN)
         .order_by(_providers.c.id)
         .limit(most)
@@ -395,7 +395,9 @@ def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
         update(_providers)
         .where(is_one_of(_providers.c.id, sorted(provider_ids)))
         .values(
-            own_generation=_providers.c.generation,
+            # Older services could store no generation, which is 0: it stays no foreign one.
+            generation=func.coalesce(_providers.c.generation, 0),
+            own_generation=func.coalesce(_providers.c.generation, 0),
             revision=_providers.c.revision + 1,
             updated_at=_providers.c.updated_at,
         )

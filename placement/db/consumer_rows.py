@@ -21,14 +21,17 @@ UUIDS_WITHOUT_RECORD = (
 
 
 class HolderRow(NamedTuple):
-    """A consumer that holds something; ``changed_at`` is None where no time was recorded."""
+    """A consumer that holds something; ``changed_at`` is None where no time was recorded.
+
+    ``project`` and ``user`` are None where their rows are gone.
+    """
 
     id: int
     uuid: str
     generation: int
     type_name: str | None
-    project: str
-    user: str
+    project: str | None
+    user: str | None
     changed_at: datetime | None
 
 
@@ -43,7 +46,7 @@ class HolderAmountRow(NamedTuple):
 
 Holdings = tuple[list[HolderRow], list[HolderAmountRow]]
 """Consumers in order of id, and what they hold. Those that hold nothing are left out, and allocations
-without a record too."""
+without a record too. What is of a provider or a class that is gone is not among the holdings."""
 
 
 def holders_after(tx: Snapshot, consumer_id: int, most: int) -> Holdings:
@@ -68,8 +71,8 @@ def _holders(tx: Access, which: ColumnElement[bool], most: int) -> Holdings:
             models.users.c.external_id,
             func.coalesce(_consumers.c.updated_at, _consumers.c.created_at),
         )
-        .join(models.projects, models.projects.c.id == _consumers.c.project_id)
-        .join(models.users, models.users.c.id == _consumers.c.user_id)
+        .outerjoin(models.projects, models.projects.c.id == _consumers.c.project_id)
+        .outerjoin(models.users, models.users.c.id == _consumers.c.user_id)
         .outerjoin(
             models.consumer_types, models.consumer_types.c.id == _consumers.c.consumer_type_id
         )

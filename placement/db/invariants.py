@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import os_resource_classes
 from sqlalchemy import (
     ColumnElement,
     Float,
     Label,
     Select,
-    String,
     Table,
     cast,
     delete,
@@ -30,16 +28,17 @@ from sqlalchemy import (
 
 from placement.db import (
     change_rows,
-    class_rows,
     coexistence_rows,
     consumer_rows,
     group_rows,
     ledger_writes,
+    lost_rows,
     models,
     owner_usage_rows,
     provider_rows,
 )
 from placement.db.database import Database, Snapshot, Transaction
+from placement.db.lost_rows import BATCH
 from placement.db.owner_usage_rows import Account
 from placement.db.statements import CompiledStatement, Row, is_one_of
 
@@ -48,9 +47,6 @@ _inventories = models.inventories
 _allocations = models.allocations
 _consumers = models.consumers
 _classes = models.resource_classes
-
-BATCH = 500
-"""Rows repaired in one transaction."""
 
 EXAMPLES = 3
 
@@ -268,28 +264,6 @@ _dangling = (
     .where(or_(_inventories.c.id.is_(None), _providers.c.id.is_(None)))
 )
 
-_classless = select(
-    _inventories.c.resource_provider_id.label("provider"),
-    _inventories.c.resource_class_id.label("class"),
-    _inventories.c.total,
-).where(
-    ~exists().where(_classes.c.id == _inventories.c.resource_class_id),
-    # A start adds the standard ones, which databases of nova do not have as rows.
-    _inventories.c.resource_class_id >= len(os_resource_classes.STANDARDS),
-)
-
-
-def _restore_classes(tx: Transaction) -> int:
-    """Insert the missing classes under new names: no inventory and no allocation is lost."""
-    missing = sorted(
-        set(tx.column(_classless.with_only_columns(_inventories.c.resource_class_id)))
-    )
-    for class_id in missing[:BATCH]:
-        class_rows.restore(tx, class_id)
-        provider_rows.touch_with_class(tx, class_id)
-    return len(missing[:BATCH])
-
-
 _idle = ~_holds
 _without_allocations = select(_consumers.c.uuid.label("consumer")).where(_idle)
 
@@ -443,28 +417,6 @@ _broken_groups = (
     )
 )
 
-_ORPHANS = (_members, models.consumer_holds)
-
-
-def _lacks_consumer(table: Table) -> Any:
-    return ~exists().where(_consumers.c.id == table.c.consumer_id)
-
-
-# A deletion of a consumer takes them along.
-_orphans = union_all(
-    *(
-        select(literal(table.name, String).label("table"), table.c.consumer_id.label("consumer")).where(
-            _lacks_consumer(table)
-        )
-        for table in _ORPHANS
-    )
-).subquery()
-
-
-def _remove_orphans(tx: Transaction) -> int:
-    return sum(tx.change(delete(table).where(_lacks_consumer(table))) for table in _ORPHANS)
-
-
 _without_members = select(_groups.c.name.label("group")).where(
     ~exists().where(_members.c.group_id == _groups.c.id)
 )
@@ -485,8 +437,8 @@ COUNTERS = Invariant(
 )
 CLASSES = Invariant(
     "inventories have a class",
-    _classless,
-    _restore_classes,
+    lost_rows.CLASSLESS,
+    lost_rows.restore_classes,
     f"{REPAIR} names the class CUSTOM_LOST_<id>: rename or delete it.",
 )
 OWNER_USAGES = Invariant(
@@ -527,7 +479,20 @@ INVARIANTS: tuple[Invariant, ...] = (
         consumer_rows.UUIDS_WITHOUT_RECORD,
         advice="placement-manage db online_data_migrations",
     ),
+    Invariant(
+        "owners and types of consumers exist",
+        lost_rows.OWNERLESS,
+        lost_rows.restore_owners,
+        f"{REPAIR} names the project or user lost-<id>, and the type LOST_<id>.",
+    ),
     Invariant("consumers have allocations", _without_allocations, _remove_idle_consumers),
+    Invariant("every provider has a name and a generation", lost_rows.BARE, lost_rows.name_bare),
+    Invariant(
+        "inventories, traits and aggregates have a provider",
+        lost_rows.WITHOUT_PROVIDER,
+        lost_rows.remove_parts,
+    ),
+    Invariant("traits and aggregates of providers exist", lost_rows.NAMELESS, lost_rows.remove_nameless),
     Invariant(
         "every provider hangs on a root",
         _without_root_above,
@@ -543,7 +508,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "groups of consumers have members", _without_members, _remove_empty_groups, broken=False
     ),
-    Invariant("members of groups and holds have a consumer", select(_orphans), _remove_orphans),
+    Invariant("members of groups and holds have a consumer", lost_rows.ORPHANS, lost_rows.remove_orphans),
+    Invariant("members of groups have a group", lost_rows.GROUPLESS, lost_rows.remove_groupless),
     Invariant(
         "the log of changed providers has all its slots", _missing_slots, change_rows.restore
     ),

@@ -83,12 +83,12 @@ class InventoryRow:
 def lock_of(tx: Transaction, provider_ids: Collection[int]) -> list[InventoryRow]:
     """Return the inventory records of the providers, which the caller has locked. One statement.
 
-    A locking read shows the newest rows at every isolation level.
+    A locking read shows the newest rows at every isolation level. The name of a class that is gone is empty.
     """
     if not provider_ids:
         return []
     rows = tx.rows(_LOCK_OF, {"provider": sorted(provider_ids)})
-    return [InventoryRow.of(row[0], row[1], row[2], row[3], row[4:]) for row in rows]
+    return [InventoryRow.of(row[0], row[1], row[2], row[3] or "", row[4:]) for row in rows]
 
 
 _LOCK_OF = CompiledStatement(
@@ -135,7 +135,7 @@ def _of_provider(of_class: bool) -> CompiledStatement:
         own = own & (_inventories.c.resource_class_id == class_id.scalar_subquery())
     return CompiledStatement(
         select(
-            _providers.c.generation,
+            func.coalesce(_providers.c.generation, 0),
             _classes.c.name,
             coexistence_rows.USED,
             func.coalesce(_inventories.c.updated_at, _inventories.c.created_at),

@@ -77,7 +77,8 @@ class Reading:
 
     ``provider_generations`` is by provider uuid. ``stock``, if it was asked for: the inventory records of a
     provider whose counters are right, without the names of their classes and nearly as they are, since
-    ratios may have lost digits. What does not exist is missing.
+    ratios may have lost digits. What does not exist is missing. ``unseen``: consumers that have
+    allocations of which no listing shows any, as far as :func:`shown` was asked.
     """
 
     projects: dict[str, int] = field(default_factory=dict)
@@ -89,6 +90,7 @@ class Reading:
     consumers: dict[str, ConsumerRow] = field(default_factory=dict)
     allocations: dict[str, list[AllocationRow]] = field(default_factory=dict)
     stock: list[InventoryRow] = field(default_factory=list)
+    unseen: set[str] = field(default_factory=set)
 
 
 Branch = tuple[Select[Any], ColumnElement[str]]
@@ -232,6 +234,27 @@ def _seen_record(id_: int, provider_id: int, class_id: int, text: str) -> Invent
     return InventoryRow(id_, provider_id, class_id, "", InventoryRecord.parse(record), int(used))
 
 
+def shown(tx: Access, consumer_uuids: Collection[str]) -> set[str]:
+    """Return those of the consumers of which some allocation is shown: all that it refers to is there.
+
+    One statement.
+    """
+    return {row[0] for row in tx.rows_of_all(_SHOWN, "uuid", consumer_uuids)}
+
+
+_SHOWN = CompiledStatement(
+    select(_consumers.c.uuid)
+    .distinct()
+    .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
+    .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
+    .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
+    .join(models.projects, models.projects.c.id == _consumers.c.project_id)
+    .join(models.users, models.users.c.id == _consumers.c.user_id)
+    .where(statements.is_among(_consumers.c.uuid, "uuid")),
+    "uuid",
+)
+
+
 def hold(
     tx: Transaction, provider_ids: Collection[int]
 ) -> tuple[dict[int, LockedProvider], list[InventoryRow]]:
@@ -261,7 +284,7 @@ _HOLD = CompiledStatement(
     select(
         _providers.c.id,
         _providers.c.uuid,
-        _providers.c.generation,
+        func.coalesce(_providers.c.generation, 0),
         coexistence_rows.COUNTED,
         _inventories.c.id,
         _inventories.c.resource_class_id,

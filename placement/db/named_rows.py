@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Column, Table, select
 
 from placement.db import models
-from placement.db.database import Access, StaleRead, Transaction
+from placement.db.database import Access, StaleRead, Transaction, stale_if_refused
 from placement.db.statements import CompiledStatement, is_among
 
 Key = Column[Any]
@@ -36,6 +36,17 @@ def _ids(key: Key, hold: bool) -> CompiledStatement:
     if hold:
         statement = statement.order_by(key.table.c.id).with_for_update(read=True)
     return CompiledStatement(statement, "name")
+
+
+def restore(tx: Transaction, key: Key, row_id: int, name: str) -> None:
+    """Insert a row that is gone, under a name that says so. One statement.
+
+    :raises StaleRead: another transaction has done it.
+    """
+    table = key.table
+    assert isinstance(table, Table)
+    with stale_if_refused(f"the row of {table.name} is there again"):
+        tx.insert(table, [{"id": row_id, key.name: name, "created_at": models.now()}])
 
 
 def create(tx: Transaction, key: Key, names: Collection[str]) -> dict[str, int]:

@@ -6,7 +6,18 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, bindparam, case, delete, func, null, or_, select, update
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    bindparam,
+    case,
+    delete,
+    func,
+    null,
+    or_,
+    select,
+    update,
+)
 
 from placement import telemetry
 from placement.db import change_rows, coexistence_rows, models, statements
@@ -139,6 +150,9 @@ class TreePosition(NamedTuple):
     root_uuid: str
 
 
+NAME: ColumnElement[str] = func.coalesce(_providers.c.name, _providers.c.uuid)
+"""The name that is shown: older services could store none."""
+
 _parents = _providers.alias("parent")
 _roots = _providers.alias("root")
 _tree_columns = (
@@ -162,8 +176,8 @@ def _find(*names: str) -> CompiledStatement:
         select(
             _providers.c.id,
             _providers.c.uuid,
-            _providers.c.name,
-            _providers.c.generation,
+            NAME,
+            func.coalesce(_providers.c.generation, 0),
             _parents.c.uuid,
             func.coalesce(_roots.c.uuid, _providers.c.uuid),
             func.coalesce(_providers.c.updated_at, _providers.c.created_at),

@@ -26,6 +26,7 @@ from sqlalchemy import (
     Table,
     bindparam,
     case,
+    func,
     text,
 )
 from sqlalchemy.ext.compiler import compiles
@@ -300,7 +301,10 @@ def unmoved(table: Table) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
 
     The ids are a condition of their own, so that MariaDB uses the primary key and does not scan the table.
     """
-    same = table.c.generation == by_key(table.c.id, table.c.generation, *AS_READ)
+    # That of a provider may be NULL, which is read as 0.
+    column = table.c.generation
+    generation = func.coalesce(column, 0) if column.nullable else column
+    same = generation == by_key(table.c.id, table.c.generation, *AS_READ)
     return is_among(table.c.id, AS_READ[0]), same
 
 

@@ -217,13 +217,13 @@ def _found_in(cloud: Cloud, found: Indexes, form: ProviderForm) -> tuple[bytes, 
 
 
 def _provider(cloud: Cloud, index: int) -> ProviderRow:
-    parent, root = cloud.parents[index], cloud.roots[index]
+    root = cloud.roots[index]
     return ProviderRow(
         id=int(cloud.ids[index]),
         uuid=str(cloud.uuids[index]),
         name=cloud.names[index],
         generation=int(cloud.generations[index]),
-        parent_uuid=None if parent < 0 else str(cloud.uuids[parent]),
+        parent_uuid=cloud.stored_parent(index),
         root_uuid=str(cloud.uuids[root]),
         modified_at=_moment(cloud.modified[index]),
     )

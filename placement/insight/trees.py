@@ -166,7 +166,9 @@ def _documents(tx: Snapshot, members: Sequence[Member], allocations: bool) -> li
     rows = {row[0]: row for row in contents.providers}
     trees: dict[int, list[Member]] = {}
     for member in members:
-        trees.setdefault(member.root_id, []).append(member)
+        # As a search takes it, a provider whose root is gone is a tree of its own.
+        root_id = member.root_id if member.root_id in rows else member.id
+        trees.setdefault(root_id, []).append(member)
     return [
         {
             "root": shown[root_id]["uuid"],

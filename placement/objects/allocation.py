@@ -72,7 +72,7 @@ def replace(tx: Transaction, change: AllocationChange) -> None:
     if ledger.try_claim(tx, replaced, owners, reading):
         return
     providers, inventories = ledger.write_then_hold(tx, replaced)
-    stepped = {1: [providers[id_] for id_ in replaced.named | replaced.emptied]}
+    stepped = {1: [each for each in providers.values() if each.id not in replaced.left]}
     ledger.finish_write(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
 
 
@@ -118,4 +118,6 @@ def provider_allocations(db: Database, provider_uuid: str) -> tuple[int, list[Pr
     rows = db.read(lambda reader: allocation_rows.of_provider(reader, provider_uuid))
     if not rows:
         raise AllocationsProviderNotFound(uuid=provider_uuid)
-    return rows[0].provider_generation, [row for row in rows if row.consumer_uuid is not None]
+    # Rows without a consumer record, or of a class that is gone, are not shown.
+    shown = [row for row in rows if None not in (row.consumer_uuid, row.class_name)]
+    return rows[0].provider_generation, shown

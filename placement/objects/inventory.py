@@ -197,7 +197,8 @@ def replace_all(
         provider = resource_provider.lock_one(tx, provider_uuid, generation, GenerationConflict)
         for name, record in records.items():
             check_capacity("update", provider_uuid, name, record, may_be_full)
-        present = {row.class_name: row for row in inventory_rows.lock_of(tx, [provider.id])}
+        rows = inventory_rows.lock_of(tx, [provider.id])
+        present = {row.class_name: row for row in rows if row.class_name}
         class_ids = class_rows.hold(tx, records.keys() - present.keys())
         unknown = sorted(records.keys() - present.keys() - class_ids.keys())
         if unknown:

@@ -60,7 +60,7 @@ def read(
         # More than one record may be taken: all of them are, in one order.
         ledger_writes.lock_consumers(tx, [change.uuid for change in changes])
     filled = [change for change in changes if change.allocations]
-    return ledger_rows.read(
+    reading = ledger_rows.read(
         tx,
         {
             "consumers": [change.uuid for change in changes],
@@ -75,6 +75,16 @@ def read(
         },
         with_stock=with_stock,
     )
+    unexpected = {
+        change.uuid
+        for change in changes
+        if change.generation is None
+        and change.uuid in reading.consumers.keys() & reading.allocations.keys()
+    }
+    if unexpected:
+        # To be refused, unless what they hold is in no listing, so that no client knows of it.
+        reading.unseen = unexpected - ledger_rows.shown(tx, unexpected)
+    return reading
 
 
 def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> Mapping[str, Owner]:
@@ -165,13 +175,18 @@ def recount_if_foreign(
     return inventories | right
 
 
-def lock_providers(tx: Transaction, ids: Collection[int]) -> dict[int, LockedProvider]:
-    """Lock the providers, which were all there when they were read, and return them by id.
+def lock_providers(
+    tx: Transaction, named: Collection[int], held: Collection[int]
+) -> dict[int, LockedProvider]:
+    """Lock providers and return them by id.
 
-    :raises StaleRead: one of them was deleted meanwhile.
+    :param named: by the request; they were there when they were read.
+    :param held: ids in rows that are removed. Another service may have left rows whose provider is gone: they
+        go like any other, and their provider is missing in what is returned.
+    :raises StaleRead: one of ``named`` was deleted meanwhile.
     """
-    locked = {row.id: row for row in provider_rows.lock(tx, (), ids).values()}
-    if len(locked) != len(ids):
+    locked = {row.id: row for row in provider_rows.lock(tx, (), {*named, *held}).values()}
+    if not locked.keys() >= set(named):
         raise StaleRead("a provider was deleted meanwhile")
     return locked
 
@@ -192,9 +207,9 @@ def hold_places(
     """Lock the providers with their inventories, and check that there is room.
 
     :param written: by how much the transaction has changed the ledger already.
-    :returns: providers by id, inventory records by place.
+    :returns: the providers that are there by id, inventory records by place.
     :raises DoesNotFit: 409, one of its kinds
-    :raises StaleRead: a provider was deleted meanwhile.
+    :raises StaleRead: a provider that the request names was deleted meanwhile.
     """
     providers, records = ledger_rows.hold(tx, replaced.provider_ids)
     inventories = recount_if_foreign(tx, providers.values(), replacement.by_place(records), written)
@@ -204,7 +219,7 @@ def hold_places(
     if whole and replacement.has_room(replaced.added, inventories, replaced.freed):
         return providers, inventories
     # Something may be missing that is there: look again now that the providers are locked.
-    providers = lock_providers(tx, replaced.provider_ids)
+    providers = lock_providers(tx, replaced.named, replaced.provider_ids)
     inventories = lock_inventories(tx, providers, written)
     replacement.require_room(replaced.added, inventories, replaced.freed)
     return providers, inventories

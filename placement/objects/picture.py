@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -42,6 +42,9 @@ RELOAD_FRACTION = 0.25
 
 COMPARE_EVERY_S = 60.0
 """At least so often revisions are compared, whatever the log says."""
+
+MOST_TOLD = 10
+"""Ids that are in the line about what is gone, of each table."""
 
 COPY_S_PER_PROVIDER = 1e-7
 """What it takes to copy the columns of a cloud: so long a refresh waits for readers before it does that."""
@@ -119,6 +122,7 @@ class Picture:
         # Whether the last search found changes: then this one probably does too, and asking first
         # whether it does would be a wasted statement.
         self._moving = True
+        self._told: Mapping[str, Sequence[int]] = {}
 
     def read(self, work: Callable[[Cloud], T]) -> T:
         """Return ``work(cloud)`` on a cloud at least as new as this call, which stays as it is meanwhile.
@@ -202,7 +206,9 @@ class Picture:
         if old is None or found.rows is not None:
             assert found.rows is not None, "without a picture everything is read"
             # Made of the rows when the snapshot is over: that takes seconds for a million providers.
-            return self._published(Cloud.load(found.rows), found)
+            cloud = Cloud.load(found.rows)
+            self._tell(cloud.lost)
+            return self._published(cloud, found)
         with self._editing:
             if found.changes is not None:
                 patience_s = COPY_S_PER_PROVIDER * len(old.cloud)
@@ -217,6 +223,17 @@ class Picture:
         twin = old.cloud.snapshot()
         found.changes.into(twin)
         return self._published(twin, found)
+
+    def _tell(self, lost: Mapping[str, Sequence[int]]) -> None:
+        """Say once what providers have that is of nothing."""
+        if lost and lost != self._told:
+            named = "; ".join(f"{table}: {ids[:MOST_TOLD]}" for table, ids in lost.items())
+            LOG.warning(
+                "Resource providers have what is gone, and searches leave it out (%s)."
+                " placement-manage db check names it",
+                named,
+            )
+        self._told = lost
 
     def _change_in_place(self, cloud: Cloud, changes: _Changes) -> None:
         try:

@@ -130,15 +130,20 @@ class CapacityExceeded(DoesNotFit):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerBefore:
-    """A consumer before the write: its record, and its allocations; either may be missing."""
+    """A consumer before the write: its record, and its allocations; either may be missing.
+
+    ``is_unseen``: no listing shows any of them, since what they refer to is gone.
+    """
 
     record: ConsumerRow | None
     held: tuple[AllocationRow, ...]
+    is_unseen: bool = False
 
     @classmethod
     def of(cls, uuid: str, reading: Reading) -> "ConsumerBefore":
         """Return the consumer as it was read."""
-        return cls(reading.consumers.get(uuid), tuple(reading.allocations.get(uuid, ())))
+        held = tuple(reading.allocations.get(uuid, ()))
+        return cls(reading.consumers.get(uuid), held, uuid in reading.unseen)
 
     @property
     def generation_after(self) -> int:
@@ -158,7 +163,7 @@ class ConsumerBefore:
                 raise ConsumerConflict(expected="null", given=given)
         elif given is None:
             # No listing shows a record without allocations, so no client can know its generation.
-            if self.held:
+            if self.held and not self.is_unseen:
                 raise ConsumerConflict(expected=self.record.generation, given=None)
         elif given != self.record.generation:
             raise ConsumerConflict(expected=self.record.generation, given=given)

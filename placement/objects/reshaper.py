@@ -107,9 +107,12 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
     listed = {reading.providers[each.provider_uuid]: each for each in change.inventories}
 
     owners = ledger.take_consumers(tx, replaced, reading)
-    providers = ledger.lock_providers(tx, replaced.provider_ids | listed.keys())
+    named = replaced.named | listed.keys()
+    providers = ledger.lock_providers(tx, named, replaced.provider_ids)
     before = ledger.lock_inventories(tx, providers)
-    if change.seen is None or change.seen != tag_of(listed, before):
+    # A record whose class is gone is in no answer, so no client can mean it.
+    shown = {place: row for place, row in before.items() if row.class_name}
+    if change.seen is None or change.seen != tag_of(listed, shown):
         for provider_id, each in listed.items():
             _require_generation(each, providers[provider_id].generation)
     wanted = _wanted(listed, reading)
@@ -119,7 +122,7 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
     replacement.require_room(replaced.added, _intermediate(before, wanted, left), replaced.freed)
 
     ledger.write_allocations(tx, replaced)
-    removed = {place for place in before if place[0] in listed and place not in wanted}
+    removed = {place for place in shown if place[0] in listed and place not in wanted}
     _require_unused(tx, removed, before, listed)
     changes = replaced.used_changes()
     used = {place: left.get(place, 0) + changes.get(place, 0) for place in added}
@@ -256,7 +259,7 @@ def _by_steps(
     steps: dict[int, int] = defaultdict(int)
     for provider_id, each in listed.items():
         steps[provider_id] += 2 if each.records else 1
-    for provider_id in replaced.named | replaced.emptied:
+    for provider_id in (replaced.named | replaced.emptied) & providers.keys():
         steps[provider_id] += 1
     stepped: dict[int, list[LockedProvider]] = defaultdict(list)
     for provider_id, count in steps.items():

@@ -50,6 +50,8 @@ class Cloud:
     ``ids`` (-1: free slot), ``parents`` and ``roots`` (provider indexes, -1: none), ``keys`` (hash of the
     uuid: the stable order of trees and of their members), ``stamps`` (grows whenever the provider is
     replaced), ``modified`` (seconds since the epoch, 0: not known), and others by their names.
+    ``lost``: by table, the ids of classes, traits and aggregates that rows refer to and that are gone.
+    ``severed``: by provider index, the id of the parent that is stored, where that is no parent of the tree.
     ``kept_texts``: texts that renderers keep, each under its own name, as long as the cloud lasts.
     """
 
@@ -60,6 +62,8 @@ class Cloud:
         self.index_of: dict[int, int] = {}
         self.index_of_uuid: dict[str, int] = {}
         self.kept_texts: dict[str, Any] = {}
+        self.lost: dict[str, list[int]] = {}
+        self.severed: dict[int, int] = {}
         self.ids: NDArray[np.int64] = np.zeros(0, np.int64)
         self.revisions: NDArray[np.int64] = np.zeros(0, np.int64)
         self.parents: Indexes = np.zeros(0, np.int32)
@@ -112,6 +116,12 @@ class Cloud:
         members, counts = self.forest.trees(roots)
         latest = np.maximum.reduceat(self.stamps[members], np.cumsum(counts) - counts)
         return latest << TREE_BITS | counts
+
+    def stored_parent(self, index: int) -> str | None:
+        """Return the uuid of the parent that is stored for a provider, even if it is none in its tree."""
+        severed = self.severed.get(index)
+        parent = self.index_of.get(severed, -1) if severed is not None else int(self.parents[index])
+        return None if parent < 0 else self.uuids[parent]
 
     @property
     def forest(self) -> Forest:
@@ -264,13 +274,15 @@ class Cloud:
         cloud._load_providers(rows)
         if cloud.size:
             table = table_of(rows.inventories)
-            cloud._stock.load(table, cloud._indexes(table["provider"]), rows.class_names)
-            for column, pairs, names in (
-                (cloud._traits, rows.traits, rows.trait_names),
-                (cloud._aggregates, rows.aggregates, rows.aggregate_uuids),
+            lost = cloud._stock.load(table, cloud._indexes(table["provider"]), rows.class_names)
+            found = {"resource_classes": lost}
+            for kind, column, pairs, names in (
+                ("traits", cloud._traits, rows.traits, rows.trait_names),
+                ("placement_aggregates", cloud._aggregates, rows.aggregates, rows.aggregate_uuids),
             ):
                 flat = np.fromiter(chain.from_iterable(pairs), np.int64)
-                column.load(cloud._indexes(flat[0::2]), flat[1::2], names)
+                found[kind] = column.load(cloud._indexes(flat[0::2]), flat[1::2], names)
+            cloud.lost = {kind: ids for kind, ids in found.items() if ids}
         return cloud
 
     # -- one record --------------------------------------------------------------------------
@@ -309,6 +321,7 @@ class Cloud:
         self.names[index] = record.name
         parent = self.index_of.get(record.parent_id, -1) if record.parent_id is not None else -1
         root = self.index_of.get(record.root_id, index)
+        self.severed.pop(index, None)
         if (self.parents[index], self.roots[index]) != (parent, root):
             self.parents[index], self.roots[index] = parent, root
             self._forest = self._sharing = None
@@ -327,6 +340,7 @@ class Cloud:
         self._count_in_block(provider_id, -1, -int(self.revisions[index]))
         self._forget_uuid(index)
         self.names[index] = ""
+        self.severed.pop(index, None)
         self._stock.store(index, {})
         self._store_names(index, (), ())
         self.ids[index] = self.parents[index] = self.roots[index] = -1
@@ -352,7 +366,9 @@ class Cloud:
             above[deep] = above[above[deep]]
         in_ring = alive[roots[roots[alive]] != roots[alive]]
         roots[in_ring] = in_ring
-        parents[(above >= 0) | (roots[parents] != roots)] = -1
+        cut = np.flatnonzero((parents >= 0) & ((above >= 0) | (roots[parents] != roots)))
+        self.severed |= dict(zip(cut.tolist(), self.ids[parents[cut]].tolist(), strict=True))
+        parents[cut] = -1
 
     def _count_in_block(self, provider_id: int, count: int, revisions: int) -> None:
         block = provider_id // BLOCK

@@ -158,14 +158,23 @@ class InventoryColumns:
 
     def load(
         self, table: NDArray[Any], providers: NDArray[np.int64], names: Mapping[int, str]
-    ) -> None:
-        """Store rows with the provider index of each; those of index -1 are ignored."""
+    ) -> list[int]:
+        """Store rows with the provider index of each; those of index -1 are ignored.
+
+        :returns: the classes that have no name; their rows are ignored too.
+        """
         table, providers = table[providers >= 0], providers[providers >= 0]
+        numbers = np.unique(table["class"]).tolist()
+        if lost := [number for number in numbers if number not in names]:
+            known = ~np.isin(table["class"], lost)
+            table, providers = table[known], providers[known]
         offered = _capacities(table)
         free = np.trunc(np.clip(offered, -(2.0**62), 2.0**62)).astype(np.int64) - table["used"]
         room = np.clip(np.minimum(free, table["max_unit"]), 0, LARGEST_AMOUNT)
         has_units = (table["min_unit"] > 1) | (table["step_size"] > 1)
-        for number in np.unique(table["class"]).tolist():
+        for number in numbers:
+            if number not in names:
+                continue
             mine = table["class"] == number
             column = self.own_class(names[number])
             column.room[providers[mine]] = room[mine]
@@ -175,6 +184,7 @@ class InventoryColumns:
             for index, low, step in zip(*(each[odd].tolist() for each in units), strict=True):
                 column.set_units(index, low, step)
         self._load_held(table, providers, names)
+        return lost
 
     def _load_held(
         self, table: NDArray[Any], providers: NDArray[np.int64], names: Mapping[int, str]
@@ -288,9 +298,16 @@ class NameColumn:
 
     def load(
         self, providers: NDArray[np.int64], numbers: NDArray[np.int64], words: Mapping[int, str]
-    ) -> None:
-        """Store pairs of provider index and number of a word; those of index -1 are ignored."""
+    ) -> list[int]:
+        """Store pairs of provider index and number of a word; those of index -1 are ignored.
+
+        :returns: the numbers that have no word; their pairs are ignored too.
+        """
         used_numbers, places = np.unique(numbers, return_inverse=True)
+        if lost := [number for number in used_numbers.tolist() if number not in words]:
+            known = ~np.isin(numbers, lost)
+            self.load(providers[known], numbers[known], words)
+            return lost
         names = [words[number] for number in used_numbers.tolist()]
         ranks = np.argsort(np.argsort(names))
         names.sort()
@@ -304,6 +321,7 @@ class NameColumn:
         for name, (low, high) in zip(names, pairwise(edges), strict=True):
             if low < high:
                 self._own(name).add_many(owners[by_rank[low:high]])
+        return []
 
     def _load_lists(self, owners: Indexes, ranked: NDArray[np.int64], names: list[str]) -> None:
         """Give each provider its tuple of names; equal sets of names become one tuple."""

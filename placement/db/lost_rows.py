@@ -1,0 +1,200 @@
+"""What rows refer to and is gone, or is NULL where it should not be: queries, and repairs that lose nothing.
+
+Foreign keys do not keep all of it, and do not hold where another service or a hand switches them off.
+:mod:`placement.db.invariants` says what each query means.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import os_resource_classes
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    String,
+    Table,
+    case,
+    delete,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    union_all,
+    update,
+)
+
+from placement.db import models, named_rows, provider_rows
+from placement.db.database import Transaction
+from placement.db.statements import is_one_of
+
+_providers = models.resource_providers
+_inventories = models.inventories
+_consumers = models.consumers
+_classes = models.resource_classes
+_groups, _members = models.consumer_groups, models.consumer_group_members
+
+BATCH = 500
+"""Rows repaired in one transaction."""
+
+CLASSLESS = select(
+    _inventories.c.resource_provider_id.label("provider"),
+    _inventories.c.resource_class_id.label("class"),
+    _inventories.c.total,
+).where(
+    ~exists().where(_classes.c.id == _inventories.c.resource_class_id),
+    # A start adds the standard ones, which databases of nova do not have as rows.
+    _inventories.c.resource_class_id >= len(os_resource_classes.STANDARDS),
+)
+
+
+def restore_classes(tx: Transaction) -> int:
+    """Insert the missing classes under new names: no inventory and no allocation is lost."""
+    missing = sorted(set(tx.column(CLASSLESS.with_only_columns(_inventories.c.resource_class_id))))
+    for class_id in missing[:BATCH]:
+        named_rows.restore(tx, named_rows.CLASSES, class_id, f"CUSTOM_LOST_{class_id}")
+        provider_rows.touch_with_class(tx, class_id)
+    return len(missing[:BATCH])
+
+
+_OWNERS = (
+    (named_rows.PROJECTS, _consumers.c.project_id, "lost-{}"),
+    (named_rows.USERS, _consumers.c.user_id, "lost-{}"),
+    (named_rows.TYPES, _consumers.c.consumer_type_id, "LOST_{}"),
+)
+
+
+def _lacks(key: named_rows.Key, refers_to: ColumnElement[int]) -> ColumnElement[bool]:
+    """The row that a column refers to is gone, or has no name."""
+    return ~exists().where(key.table.c.id == refers_to, key.is_not(None))
+
+
+OWNERLESS = select(
+    _consumers.c.uuid.label("consumer"),
+    _consumers.c.project_id.label("project"),
+    _consumers.c.user_id.label("user"),
+    _consumers.c.consumer_type_id.label("type"),
+).where(or_(*(of.is_not(None) & _lacks(key, of) for key, of, _ in _OWNERS)))
+
+
+def restore_owners(tx: Transaction) -> int:
+    """Insert the missing rows under new names: no consumer is lost, and no sum of what it uses."""
+    done = 0
+    for key, of, name in _OWNERS:
+        missing = select(of).distinct().where(of.is_not(None), _lacks(key, of)).limit(BATCH)
+        for row_id in sorted(tx.column(missing)):
+            named_rows.restore(tx, key, row_id, name.format(row_id))
+            done += 1
+    return done
+
+
+# What providers have
+
+BARE = select(
+    _providers.c.uuid.label("provider"), _providers.c.name, _providers.c.generation
+).where(or_(_providers.c.name.is_(None), _providers.c.generation.is_(None)))
+
+
+def name_bare(tx: Transaction) -> int:
+    """Give providers the name that is shown, which is their uuid, and a generation."""
+    ids = tx.column(BARE.with_only_columns(_providers.c.id).limit(BATCH))
+    if not ids:
+        return 0
+    provider_rows.lock(tx, (), ids)
+    # Clients read 0 where there is none, but no generation ever goes back.
+    last = case((_providers.c.own_generation > 0, _providers.c.own_generation), else_=0)
+    shown = {
+        "name": provider_rows.NAME,
+        "generation": func.coalesce(_providers.c.generation, last),
+        "updated_at": _providers.c.updated_at,
+    }
+    tx.change(update(_providers).where(is_one_of(_providers.c.id, ids)).values(shown))
+    provider_rows.touch(tx, ids)
+    return len(ids)
+
+
+_has_trait, _is_in = models.resource_provider_traits, models.resource_provider_aggregates
+_PARTS = (
+    (_inventories, _inventories.c.resource_class_id),
+    (_has_trait, _has_trait.c.trait_id),
+    (_is_in, _is_in.c.aggregate_id),
+)
+
+
+def _parts(tables: Sequence[tuple[Table, ColumnElement[int], ColumnElement[bool]]]) -> Select[Any]:
+    """Return the rows of what providers have of which a condition is true."""
+    rows = (
+        select(
+            literal(table.name, String).label("table"),
+            table.c.resource_provider_id.label("provider"),
+            refers_to.label("of"),
+        ).where(condition)
+        for table, refers_to, condition in tables
+    )
+    return select(union_all(*rows).subquery())
+
+
+def _lacks_provider(table: Table) -> ColumnElement[bool]:
+    return ~exists().where(_providers.c.id == table.c.resource_provider_id)
+
+
+WITHOUT_PROVIDER = _parts([(table, of, _lacks_provider(table)) for table, of in _PARTS])
+
+
+def remove_parts(tx: Transaction) -> int:
+    """Remove what nothing shows: its provider is gone, and no other one gets the id."""
+    return sum(tx.change(delete(table).where(_lacks_provider(table))) for table, _ in _PARTS)
+
+
+_NAMED_PARTS = (
+    (_has_trait, _has_trait.c.trait_id, named_rows.TRAITS),
+    (_is_in, _is_in.c.aggregate_id, named_rows.AGGREGATES),
+)
+NAMELESS = _parts([(table, of, _lacks(key, of)) for table, of, key in _NAMED_PARTS])
+
+
+def remove_nameless(tx: Transaction) -> int:
+    """Remove associations as a deletion of the trait would have required it: none can be told by its name."""
+    done = 0
+    for table, of, key in _NAMED_PARTS:
+        of_provider = table.c.resource_provider_id
+        ids = tx.column(select(of_provider).distinct().where(_lacks(key, of)).limit(BATCH))
+        if ids:
+            provider_rows.lock(tx, (), ids)
+            done += tx.change(delete(table).where(is_one_of(of_provider, ids), _lacks(key, of)))
+            provider_rows.touch(tx, ids)
+    return done
+
+
+_OF_CONSUMER = (_members, models.consumer_holds)
+
+
+def _lacks_consumer(table: Table) -> Any:
+    return ~exists().where(_consumers.c.id == table.c.consumer_id)
+
+
+# A deletion of a consumer takes them along.
+_orphans = union_all(
+    *(
+        select(
+            literal(table.name, String).label("table"), table.c.consumer_id.label("consumer")
+        ).where(_lacks_consumer(table))
+        for table in _OF_CONSUMER
+    )
+)
+ORPHANS = select(_orphans.subquery())
+
+
+def remove_orphans(tx: Transaction) -> int:
+    """Remove what would have gone with its consumer."""
+    return sum(tx.change(delete(table).where(_lacks_consumer(table))) for table in _OF_CONSUMER)
+
+
+GROUPLESS = select(
+    _members.c.consumer_id.label("consumer"), _members.c.group_id.label("group")
+).where(~exists().where(_groups.c.id == _members.c.group_id))
+
+
+def remove_groupless(tx: Transaction) -> int:
+    """Let the members of a group that is gone be members of none."""
+    return tx.change(delete(_members).where(~exists().where(_groups.c.id == _members.c.group_id)))

@@ -1,0 +1,443 @@
+"""Damage stays where it is (specification 06 section 7.7): each foreign id and nullable column in turn.
+
+What is asked, written and advised is tried after each line of ``tests.support.damage.TABLE``, on each kind of
+database, alone and while the OpenStack service may write too.
+"""
+
+import argparse
+import json
+import random
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from placement.cmd import audit
+from placement.db import coexistence_rows, invariants, models, online_migrations
+from placement.db.database import Access, Database
+from placement.objects import coexistence
+from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
+from tests.support import bodies
+from tests.support.client import VERSION, Answer
+from tests.support.damage import (
+    DANGLING,
+    HANGS,
+    NOT_REFERENCES,
+    NOT_SHARED,
+    SOUND,
+    STRUCK,
+    TABLE,
+    Damage,
+    Half,
+    Saved,
+    partner,
+    unguarded,
+)
+from tests.support.databases import KINDS, synced, until_exit
+from tests.support.effort import CI, LONG
+from tests.support.service import Service, configure
+
+LINES = TABLE if CI or LONG else random.Random(47).sample(TABLE, 16)
+"""By hand a part is tried."""
+
+MODES = [f"{kind}-{mode}" for kind in KINDS for mode in ("alone", "shared")]
+SHAPES = f"small: resources=VCPU:1\nsound: resources={SOUND.custom}:1\n"
+
+
+@dataclass
+class Stage:
+    """A database of both halves, and what was answered before any damage."""
+
+    db: Database
+    saved: Saved
+    folder: Path
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    before: dict[str, Any] = field(default_factory=dict)
+
+    def service(self) -> "Recorded":
+        """Return a service that has read nothing yet."""
+        options = {"enabled": True, "metrics_per_provider": True, "survival_interval": 1}
+        options["shapes_file"] = str(self.folder / "shapes.yaml")
+        conf = configure(**{f"insight__{name}": value for name, value in options.items()})
+        return Recorded(conf, self)
+
+    def struck(self, damage: Damage) -> "Recorded":
+        """Do the damage and nothing else, and return a service that has read nothing yet."""
+        self.saved.put_back()
+        damage.apply(self.db)
+        return self.service()
+
+
+class Recorded(Service):
+    """Notes what it is asked, and lets no answer be a fault of the service."""
+
+    def __init__(self, conf: Any, stage: Stage) -> None:
+        super().__init__(conf, stage.db)
+        self.stage = stage
+
+    def send(self, method: str, path: str, body: Any = None, version: str = VERSION) -> Answer:
+        self.stage.asked.append((method, path))
+        answer = super().send(method, path, body, version)
+        assert answer.status < 500, (method, path, answer)
+        return answer
+
+
+@cache
+def _stage(kind: str, mode: str) -> Stage:
+    """Fill a database, once for a process."""
+    db = until_exit(synced(kind))
+    folder = Path(until_exit(tempfile.TemporaryDirectory()))
+    (folder / "shapes.yaml").write_text(SHAPES)
+    made = Stage(db, Saved(db), folder)
+    service = made.service()
+    for half in (SOUND, STRUCK):
+        half.make(service)
+    if mode == "shared":
+        coexistence.release(db)
+    assert told(db) == set()
+    made.saved = Saved(db)
+    made.before = answers(service, SOUND)
+    return made
+
+
+@pytest.fixture
+def stage(request: pytest.FixtureRequest) -> Stage:
+    kind, mode = request.param.split("-")
+    return _stage(kind, mode)
+
+
+def told(db: Database) -> set[str]:
+    """Return the faults that ``db check`` tells."""
+    return {found.invariant.name for found in invariants.violations(db)}
+
+
+# -- what is asked -------------------------------------------------------------------------------
+
+
+def questions(half: Half) -> Iterator[str]:
+    """Yield what one may ask about a half; of these the answers stay as they were for the sound one."""
+    root, child, aggregate = half.uuid("root"), half.uuid("child"), half.uuid("aggregate")
+    yield from (f"/resource_classes/{half.custom}", f"/traits/{half.custom}")
+    yield from ("/resource_classes", "/traits", "/traits?associated=true", "", "/")
+    for query in (
+        *("", f"?in_tree={child}", "?resources=VCPU:1", f"?resources={half.custom}:1"),
+        *(f"?required={half.custom}", f"?member_of={aggregate}", f"?uuid={child}"),
+        f"?name={half.name}-child",
+    ):
+        yield f"/resource_providers{query}"
+    for uuid in half.providers:
+        yield f"/resource_providers/{uuid}"
+        for part in ("inventories", f"inventories/{half.custom}", "usages", "aggregates"):
+            yield f"/resource_providers/{uuid}/{part}"
+        yield from (f"/resource_providers/{uuid}/{part}" for part in ("traits", "allocations"))
+        yield f"/-/trees/{uuid}?allocations=true"
+    yield from (f"/allocations/{uuid}" for uuid in half.consumers)
+    yield from (f"/usages?project_id={half.name}{more}" for more in ("", f"&user_id={half.name}"))
+    mixed = f"resources=VCPU:1&resources_A={half.custom}:1&resources_B=DISK_GB:1&group_policy=none"
+    for query in (
+        *("resources=VCPU:1", "resources=VCPU:1,DISK_GB:1", f"resources={half.custom}:1", mixed),
+        *(f"resources=VCPU:1&in_tree={root}", f"resources=VCPU:1,VGPU:1&in_tree={child}"),
+        *(f"resources=VCPU:1&required={half.custom}", f"resources=VCPU:1&member_of={aggregate}"),
+        f"resources_A={half.custom}:1&resources_B=VGPU:1&group_policy=none&same_subtree=_A,_B",
+    ):
+        yield f"/allocation_candidates?{query}"
+    yield from ("/-/trees", "/-/trees?allocations=true", f"/-/groups/{half.name}", "/-/holds")
+
+
+def figures(half: Half) -> Iterator[str]:
+    """Yield what adds up the whole cloud."""
+    query = f"resources=VCPU:1,DISK_GB:1&required={half.custom}"
+    yield from (f"/-/explain?{query}", f"/-/capacity?{query}", f"/-/capacity?{query}&by=aggregates")
+    yield from ("/-/capacity?shape=*", "/-/capacity/history?shape=small", "/-/metrics")
+    yield from ("/-/survival", "/-/survival?level=aggregate", "/-/explorer", "/-/explorer/")
+    yield "/-/explorer/main.js"
+
+
+def answers(service: Service, half: Half) -> dict[str, Any]:
+    """Return what is answered about a half, without what is of the other."""
+    found: dict[str, Any] = {}
+    for path in questions(half):
+        answer = service.send("GET", path)
+        found[path] = (answer.status, of_sound(answer.json) if answer.status == 200 else None)
+    sound = service.send("GET", f"/-/capacity?resources={SOUND.custom}:1")
+    found["count"] = sound.json["count"]
+    return found
+
+
+def of_sound(value: Any) -> Any:
+    """Return a document without anything that names what is of the struck half."""
+    if isinstance(value, list):
+        return [of_sound(each) for each in value if not _names_struck(each)]
+    if isinstance(value, dict):
+        left = {k: v for k, v in value.items() if not _names_struck(k)}
+        return {k: of_sound(v) for k, v in left.items()}
+    return None if _names_struck(value) else value
+
+
+def _names_struck(value: Any) -> bool:
+    text = json.dumps(value)
+    return any(word in text for word in (STRUCK.digit * 8, STRUCK.name, "LOST"))
+
+
+def ask_all(stage: Stage, service: Service) -> None:
+    """Ask everything: no answer is a fault, and all about the sound half are as before."""
+    for path in (*questions(STRUCK), *figures(STRUCK), *figures(SOUND)):
+        service.send("GET", path)
+    drains = [{"drain": half.uuid("root")} for half in (SOUND, STRUCK)]
+    places = [{"place": STRUCK.query, "times": 2}]
+    for changes in (drains[:1], drains[1:], places):
+        service.send("POST", "/-/what-if", {"changes": changes, "query": SOUND.query})
+    assert_sound(stage, service)
+
+
+def assert_sound(stage: Stage, service: Recorded) -> None:
+    """Let all answers about the sound half be as before."""
+    now = answers(service, SOUND)
+    assert {path: now[path] for path in now if now[path] != stage.before[path]} == {}
+
+
+# -- what is written -----------------------------------------------------------------------------
+
+
+def held(db: Database, consumer: str) -> set[int]:
+    """Return on which providers a consumer has allocations, whatever else of it is there."""
+    rows = models.allocations
+    wanted = select(rows.c.resource_provider_id).where(rows.c.consumer_id == consumer)
+    return set(db.read(lambda tx: tx.column(wanted)))
+
+
+def generation(service: Recorded, consumer: str) -> int | None:
+    """Return the generation that a client knows."""
+    shown = service.send("GET", f"/allocations/{consumer}").json.get("consumer_generation")
+    return None if shown is None else int(shown)
+
+
+SPARE = {STRUCK.uuid("spare"): {"VCPU": 1}}
+
+
+def put(service: Recorded, what: str, sets: bodies.Sets) -> Answer:
+    uuid = STRUCK.uuid(what)
+    body = STRUCK.entry(sets, generation(service, uuid))
+    return service.send("PUT", f"/allocations/{uuid}", body)
+
+
+def post(service: Recorded, what: str, sets: bodies.Sets) -> Answer:
+    uuid = STRUCK.uuid(what)
+    body = {uuid: STRUCK.entry(sets, generation(service, uuid))}
+    return service.send("POST", "/allocations", body)
+
+
+def reshape(service: Recorded, what: str, sets: bodies.Sets) -> Answer:
+    uuid = STRUCK.uuid(what)
+    entries = {uuid: STRUCK.entry(sets, generation(service, uuid))}
+    spare = STRUCK.uuid("spare")
+    listed = service.send("GET", f"/resource_providers/{spare}/inventories").json
+    body = {"inventories": {spare: listed}, "allocations": entries}
+    return service.send("POST", "/reshaper", body)
+
+
+def claim(service: Recorded, what: str, sets: bodies.Sets) -> Answer:
+    query = f"resources=VCPU:1&in_tree={STRUCK.uuid('spare')}"
+    known = generation(service, STRUCK.uuid(what))
+    answer = service.send("POST", "/-/claims", {"claims": [STRUCK.claim(what, known, query=query)]})
+    if answer.status == 200:
+        (granted,) = answer.json["claims"]
+        assert granted["consumer_generation"] == generation(service, STRUCK.uuid(what))
+    return answer
+
+
+def audited(service: Recorded, what: str, sets: bodies.Sets) -> Answer:
+    """Remove it as a leak: all others exist."""
+    uuids = set(service.db.read(lambda tx: tx.column(select(models.consumers.c.uuid))))
+    existing = service.stage.folder / "existing"
+    existing.write_text("\n".join(uuids - {STRUCK.uuid(what)}))
+    parser = argparse.ArgumentParser()
+    audit.add_parser(parser.add_subparsers())
+    given = ["audit", "--consumers", str(existing), "--remove", "--yes", "--older-than", "0s"]
+    assert audit.run(service.db, parser.parse_args(given)) == audit.CLEAN
+    return Answer(204)
+
+
+Way = tuple[Callable[[Recorded, str, bodies.Sets], Answer], bodies.Sets]
+WAYS: list[Way] = [
+    (lambda service, what, _: service.send("DELETE", f"/allocations/{STRUCK.uuid(what)}"), {}),
+    *((way, sets) for way in (put, post, reshape) for sets in ({}, SPARE)),
+    (claim, SPARE),
+    (audited, {}),
+]
+
+
+@pytest.mark.parametrize("stage", MODES, indirect=True)
+@pytest.mark.parametrize("damage", LINES, ids=str)
+def test_damage_stays_where_it_is(stage: Stage, damage: Damage) -> None:
+    shared = stage.db.read(coexistence_rows.is_under_way)
+    expected = set(damage.told) - (NOT_SHARED if shared else set())
+
+    service = stage.struck(damage)
+
+    assert told(stage.db) == expected
+    ask_all(stage, service)
+    write_providers(service)
+    write_names(service)
+    for path in questions(STRUCK):
+        service.send("GET", path)
+    for number, (way, sets) in enumerate(WAYS):
+        service = stage.struck(damage)
+        empty(stage, service, "plain", way, sets)
+        empty(stage, service, ("member", "other", "held")[number % 3], way, sets)
+    service = stage.struck(damage)
+    follow_advice(service)
+    remove_all(service)
+    assert told(stage.db) == set()
+    assert_sound(stage, service)
+
+
+def empty(stage: Stage, service: Recorded, what: str, way: Any, sets: bodies.Sets) -> None:
+    """Write a consumer of the struck half: what it held before is gone, and it can be deleted."""
+    uuid = STRUCK.uuid(what)
+    answer = way(service, what, sets)
+    has_no_record = answer.status == 404 and generation(service, uuid) is None
+    assert answer.status in (200, 204) or has_no_record, (way, what, answer)
+    if way is not audited and not has_no_record:
+        left = set(provider_ids(stage.db, STRUCK.uuid("spare"))) if sets else set()
+        assert held(stage.db, uuid) == left, (way, what)
+    if held(stage.db, uuid) and put(service, what, {}).status != 204:
+        assert service.send("DELETE", f"/allocations/{uuid}").status == 204
+    assert held(stage.db, uuid) == set()
+
+
+def provider_ids(db: Database, uuid: str) -> list[int]:
+    rows = models.resource_providers
+    return db.read(lambda tx: tx.column(select(rows.c.id).where(rows.c.uuid == uuid)))
+
+
+def write_providers(service: Recorded) -> None:
+    """Write everything of each provider of the struck half that is there: nothing is refused for ever."""
+    for uuid in STRUCK.providers:
+        path = f"/resource_providers/{uuid}"
+        shown = service.send("GET", path)
+        if shown.status == 404:
+            continue
+        for method, part, body in changes(shown.json["name"]):
+            known = service.send("GET", path).json["generation"]
+            if method != "DELETE" and part != "":
+                body = {"resource_provider_generation": known, **body}
+            answer = service.send(method, path + part, body)
+            assert answer.status in (200, 201, 204, 404) or answer.json["errors"][0]["reason"] in (
+                *("inventory_in_use", "unknown_inventory", "unknown_resource_class"),
+                *("unknown_trait", "inventory_exists"),
+            ), (method, part, answer)
+        known = service.send("GET", path).json["generation"]
+        inventories = {uuid: bodies.stock(known, {"VCPU": 7, "VGPU": 7, "DISK_GB": 1000})}
+        answer = service.send("POST", "/reshaper", {"inventories": inventories, "allocations": {}})
+        assert answer.status == 204 or answer.json["errors"][0]["reason"] == "inventory_in_use"
+
+
+def write_names(service: Recorded) -> None:
+    """Write what is not of one provider, and what is claimed: no answer is a fault."""
+    held_one = {"consumer_uuid": STRUCK.uuid("held"), "consumer_generation": 1}
+    child = {"name": "STRUCK-new", "uuid": STRUCK.uuid("new")}
+    child["parent_provider_uuid"] = STRUCK.uuid("child")
+    for method, path, body in (
+        ("POST", "/-/claims/confirm", {"consumers": [held_one]}),
+        ("POST", f"/-/claims/{STRUCK.uuid('held')}/confirm", None),
+        ("POST", "/-/claims", {"claims": [STRUCK.claim("new", groups=[STRUCK.name])]}),
+        ("DELETE", f"/resource_classes/{STRUCK.custom}", None),
+        ("DELETE", f"/traits/{STRUCK.custom}", None),
+        ("POST", "/resource_classes", {"name": f"{STRUCK.custom}_2"}),
+        ("PUT", f"/resource_classes/{STRUCK.custom}", None),
+        ("PUT", f"/traits/{STRUCK.custom}", None),
+        ("POST", "/resource_providers", child),
+    ):
+        service.send(method, path, body)
+
+
+def changes(name: str | None) -> Iterator[tuple[str, str, Any]]:
+    """Yield the writes of one provider: method, what follows its path, body."""
+    yield ("PUT", "", {"name": f"{name}-renamed"})
+    yield ("PUT", "/inventories", {"inventories": {"VCPU": {"total": 5}, "VGPU": {"total": 5}}})
+    yield ("PUT", "/inventories/VCPU", {"total": 6})
+    yield ("POST", "/inventories", {"resource_class": STRUCK.custom, "total": 6})
+    yield ("DELETE", f"/inventories/{STRUCK.custom}", None)
+    yield ("PUT", "/traits", {"traits": ["HW_CPU_X86_VMX", STRUCK.custom]})
+    yield ("PUT", "/aggregates", {"aggregates": [STRUCK.uuid("aggregate")]})
+    yield ("DELETE", "/traits", None)
+    yield ("DELETE", "/inventories", None)
+
+
+def follow_advice(service: Recorded) -> None:
+    """Do what ``db check`` says, as often as it says something new."""
+    for _ in range(4):
+        for found in invariants.violations(service.db):
+            invariant = found.invariant
+            if invariant.repair is not None:
+                invariants.repair(service.db, invariant)
+            elif "online_data_migrations" in invariant.advice:
+                ids = online_migrations.IncompleteIds("nobody", "nobody")
+                for _, migrate in online_migrations.MIGRATIONS:
+                    migrate(service.db, ids, 50)
+            elif invariant.name == DANGLING:
+                query = invariant.query.with_only_columns(models.allocations.c.consumer_id)
+                for uuid in set(service.db.read(partial(Access.column, statement=query))):
+                    service.send("DELETE", f"/allocations/{uuid}")
+            else:
+                assert invariant.name == HANGS
+                providers = models.resource_providers
+                with unguarded(service.db) as connection:
+                    lost = providers.c.uuid == STRUCK.uuid("child")
+                    connection.execute(
+                        update(providers).where(lost).values(parent_provider_id=None)
+                    )
+    assert told(service.db) == set()
+
+
+def remove_all(service: Recorded) -> None:
+    """Remove the whole struck half."""
+    for uuid in STRUCK.consumers:
+        answer = service.send("DELETE", f"/allocations/{uuid}")
+        assert answer.status in (204, 404), answer
+    for uuid in STRUCK.providers:
+        answer = service.send("DELETE", f"/resource_providers/{uuid}")
+        assert answer.status in (204, 404), answer
+
+
+def test_the_table_has_every_foreign_id_and_every_nullable_column() -> None:
+    done = {
+        (table, name, each.how)
+        for each in TABLE
+        for table in each.tables.split()
+        for name in each.columns.split() or ("",)
+    }
+    for table in models.metadata.tables.values():
+        for column in table.c:
+            if column.nullable:
+                assert (table.name, column.name, "NULL") in done
+            points_to = partner(table.name, column.name)
+            if points_to is not None:
+                assert (table.name, column.name, "nowhere") in done
+                assert (points_to.table.name, "", "removed") in done
+            else:
+                assert not column.foreign_keys
+                assert column.name in NOT_REFERENCES or not column.name.endswith("_id"), column
+
+
+def test_every_route_is_asked() -> None:
+    stage = _stage("sqlite", "alone")
+    service = stage.struck(TABLE[0])
+    ask_all(stage, service)
+    for way, sets in WAYS:
+        way(service, "plain", sets)
+    write_providers(service)
+    write_names(service)
+    remove_all(service)
+    routes = {**ROUTES, **INSIGHT, **CLAIMS, **EXPLORER}
+    for template, methods in routes.items():
+        pattern = re.compile(re.sub(r"\{[^}]*\}", "[^?]+", template) + r"(\?.*)?")
+        asked = {method for method, path in stage.asked if pattern.fullmatch(path)}
+        assert methods.keys() <= asked, template
