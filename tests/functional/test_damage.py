@@ -9,7 +9,7 @@ import json
 import random
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import select, update
 
 from placement.cmd import audit
-from placement.db import coexistence_rows, invariants, models, online_migrations
+from placement.db import change_rows, coexistence_rows, invariants, models, online_migrations
 from placement.db.database import Access, Database
 from placement.objects import coexistence
 from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
@@ -27,6 +27,7 @@ from tests.support import bodies
 from tests.support.client import VERSION, Answer
 from tests.support.damage import (
     DANGLING,
+    GONE_UUID,
     HANGS,
     NOT_REFERENCES,
     NOT_SHARED,
@@ -102,7 +103,7 @@ def _stage(kind: str, mode: str) -> Stage:
         coexistence.release(db)
     assert told(db) == set()
     made.saved = Saved(db)
-    made.before = answers(service, SOUND)
+    made.before = answers(service, questions(SOUND))
     return made
 
 
@@ -122,15 +123,9 @@ def told(db: Database) -> set[str]:
 
 def questions(half: Half) -> Iterator[str]:
     """Yield what one may ask about a half; of these the answers stay as they were for the sound one."""
-    root, child, aggregate = half.uuid("root"), half.uuid("child"), half.uuid("aggregate")
-    yield from (f"/resource_classes/{half.custom}", f"/traits/{half.custom}")
-    yield from ("/resource_classes", "/traits", "/traits?associated=true", "", "/")
-    for query in (
-        *("", f"?in_tree={child}", "?resources=VCPU:1", f"?resources={half.custom}:1"),
-        *(f"?required={half.custom}", f"?member_of={aggregate}", f"?uuid={child}"),
-        f"?name={half.name}-child",
-    ):
-        yield f"/resource_providers{query}"
+    yield from wide_questions(half)
+    yield from (f"/resource_classes/{half.custom}", f"/traits/{half.custom}", "", "/")
+    yield from ("/resource_classes", "/traits", "/traits?associated=true")
     for uuid in half.providers:
         yield f"/resource_providers/{uuid}"
         for part in ("inventories", f"inventories/{half.custom}", "usages", "aggregates"):
@@ -139,6 +134,18 @@ def questions(half: Half) -> Iterator[str]:
         yield f"/-/trees/{uuid}?allocations=true"
     yield from (f"/allocations/{uuid}" for uuid in half.consumers)
     yield from (f"/usages?project_id={half.name}{more}" for more in ("", f"&user_id={half.name}"))
+    yield from (f"/-/groups/{half.name}", "/-/holds")
+
+
+def wide_questions(half: Half) -> Iterator[str]:
+    """Yield those that look at all providers."""
+    root, child, aggregate = half.uuid("root"), half.uuid("child"), half.uuid("aggregate")
+    for query in (
+        *("", f"?in_tree={child}", "?resources=VCPU:1", f"?resources={half.custom}:1"),
+        *(f"?required={half.custom}", f"?member_of={aggregate}", f"?uuid={child}"),
+        f"?name={half.name}-child",
+    ):
+        yield f"/resource_providers{query}"
     mixed = f"resources=VCPU:1&resources_A={half.custom}:1&resources_B=DISK_GB:1&group_policy=none"
     for query in (
         *("resources=VCPU:1", "resources=VCPU:1,DISK_GB:1", f"resources={half.custom}:1", mixed),
@@ -147,7 +154,7 @@ def questions(half: Half) -> Iterator[str]:
         f"resources_A={half.custom}:1&resources_B=VGPU:1&group_policy=none&same_subtree=_A,_B",
     ):
         yield f"/allocation_candidates?{query}"
-    yield from ("/-/trees", "/-/trees?allocations=true", f"/-/groups/{half.name}", "/-/holds")
+    yield from ("/-/trees", "/-/trees?allocations=true")
 
 
 def figures(half: Half) -> Iterator[str]:
@@ -159,10 +166,10 @@ def figures(half: Half) -> Iterator[str]:
     yield "/-/explorer/main.js"
 
 
-def answers(service: Service, half: Half) -> dict[str, Any]:
-    """Return what is answered about a half, without what is of the other."""
+def answers(service: Service, paths: Iterable[str]) -> dict[str, Any]:
+    """Return what is answered of the sound half, and how many more of its class fit."""
     found: dict[str, Any] = {}
-    for path in questions(half):
+    for path in paths:
         answer = service.send("GET", path)
         found[path] = (answer.status, of_sound(answer.json) if answer.status == 200 else None)
     sound = service.send("GET", f"/-/capacity?resources={SOUND.custom}:1")
@@ -193,12 +200,12 @@ def ask_all(stage: Stage, service: Service) -> None:
     places = [{"place": STRUCK.query, "times": 2}]
     for changes in (drains[:1], drains[1:], places):
         service.send("POST", "/-/what-if", {"changes": changes, "query": SOUND.query})
-    assert_sound(stage, service)
+    assert_sound(stage, service, questions(SOUND))
 
 
-def assert_sound(stage: Stage, service: Recorded) -> None:
-    """Let all answers about the sound half be as before."""
-    now = answers(service, SOUND)
+def assert_sound(stage: Stage, service: Service, paths: Iterable[str]) -> None:
+    """Let the answers about the sound half be as before."""
+    now = answers(service, paths)
     assert {path: now[path] for path in now if now[path] != stage.before[path]} == {}
 
 
@@ -245,11 +252,9 @@ def reshape(service: Recorded, what: str, sets: bodies.Sets) -> Answer:
 def claim(service: Recorded, what: str, sets: bodies.Sets) -> Answer:
     query = f"resources=VCPU:1&in_tree={STRUCK.uuid('spare')}"
     known = generation(service, STRUCK.uuid(what))
-    answer = service.send("POST", "/-/claims", {"claims": [STRUCK.claim(what, known, query=query)]})
-    if answer.status == 200:
-        (granted,) = answer.json["claims"]
-        assert granted["consumer_generation"] == generation(service, STRUCK.uuid(what))
-    return answer
+    claims = [STRUCK.claim(what, known, query=query, groups=[f"{STRUCK.name}-2"])]
+    rules = {f"{STRUCK.name}-2": {"rule": "together"}}
+    return service.send("POST", "/-/claims", {"claims": claims, "groups": rules})
 
 
 def audited(service: Recorded, what: str, sets: bodies.Sets) -> Answer:
@@ -257,11 +262,16 @@ def audited(service: Recorded, what: str, sets: bodies.Sets) -> Answer:
     uuids = set(service.db.read(lambda tx: tx.column(select(models.consumers.c.uuid))))
     existing = service.stage.folder / "existing"
     existing.write_text("\n".join(uuids - {STRUCK.uuid(what)}))
+    assert audit_of(service, existing) == audit.CLEAN
+    return Answer(204)
+
+
+def audit_of(service: Service, existing: Path) -> int:
+    """Remove all leaks, and return the exit code."""
     parser = argparse.ArgumentParser()
     audit.add_parser(parser.add_subparsers())
     given = ["audit", "--consumers", str(existing), "--remove", "--yes", "--older-than", "0s"]
-    assert audit.run(service.db, parser.parse_args(given)) == audit.CLEAN
-    return Answer(204)
+    return audit.run(service.db, parser.parse_args(given))
 
 
 Way = tuple[Callable[[Recorded, str, bodies.Sets], Answer], bodies.Sets]
@@ -285,7 +295,7 @@ def test_damage_stays_where_it_is(stage: Stage, damage: Damage) -> None:
     ask_all(stage, service)
     write_providers(service)
     write_names(service)
-    for path in questions(STRUCK):
+    for path in wide_questions(STRUCK):
         service.send("GET", path)
     for number, (way, sets) in enumerate(WAYS):
         service = stage.struck(damage)
@@ -295,7 +305,7 @@ def test_damage_stays_where_it_is(stage: Stage, damage: Damage) -> None:
     follow_advice(service)
     remove_all(service)
     assert told(stage.db) == set()
-    assert_sound(stage, service)
+    assert_sound(stage, service, wide_questions(SOUND))
 
 
 def empty(stage: Stage, service: Recorded, what: str, way: Any, sets: bodies.Sets) -> None:
@@ -399,7 +409,8 @@ def follow_advice(service: Recorded) -> None:
 
 def remove_all(service: Recorded) -> None:
     """Remove the whole struck half."""
-    for uuid in STRUCK.consumers:
+    # A row that led to nobody has got a consumer by now.
+    for uuid in (*STRUCK.consumers, GONE_UUID):
         answer = service.send("DELETE", f"/allocations/{uuid}")
         assert answer.status in (204, 404), answer
     for uuid in STRUCK.providers:
@@ -441,3 +452,73 @@ def test_every_route_is_asked() -> None:
         pattern = re.compile(re.sub(r"\{[^}]*\}", "[^?]+", template) + r"(\?.*)?")
         asked = {method for method, path in stage.asked if pattern.fullmatch(path)}
         assert methods.keys() <= asked, template
+
+
+@pytest.mark.parametrize("stage", MODES, indirect=True)
+def test_a_list_shows_the_parent_that_is_stored(stage: Stage) -> None:
+    """Also where the stored root is not that of the parent; and a search of the tree is answered."""
+    child, root = STRUCK.uuid("child"), STRUCK.uuid("root")
+    for how in ("NULL", "nowhere"):
+        service = stage.struck(Damage("resource_providers", "root_provider_id", how))
+        # Read with the cloud, and then alone.
+        for _ in range(2):
+            listed = service.send("GET", "/resource_providers").json["resource_providers"]
+            (shown,) = (each for each in listed if each["uuid"] == child)
+            assert shown["parent_provider_uuid"] == root
+            found = service.send("GET", f"/allocation_candidates?resources=VGPU:1&in_tree={child}")
+            assert [[*each["allocations"]] for each in found.json["allocation_requests"]] == [
+                [child]
+            ]
+            path = f"/resource_providers/{child}"
+            body = {"name": f"{STRUCK.name}-child"}
+            assert service.send("PUT", path, body).json["parent_provider_uuid"] == root
+
+
+@pytest.mark.parametrize("stage", MODES, indirect=True)
+def test_what_is_gone_is_told_once(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """Not by each search, and again only if something else is gone."""
+    service = stage.struck(Damage("resource_classes", "", "removed"))
+    (lost,) = _ids(stage, models.inventories.c.resource_class_id, models.resource_classes.c.id)
+    for _ in range(2):
+        # Read whole again: as after a change of many.
+        service.send("GET", "/resource_providers")
+        stage.db.write(change_rows.note_many)
+    told_so = [record.getMessage() for record in caplog.records if "is gone" in record.getMessage()]
+    assert len(told_so) == 1
+    assert f"resource_classes: [{lost}]" in told_so[0]
+
+
+def _ids(stage: Stage, refers_to: Any, key: Any) -> set[int]:
+    """Return the ids that a column has and its partner has not."""
+    found, known = (
+        set(stage.db.read(partial(Access.column, statement=select(column))))
+        for column in (refers_to, key)
+    )
+    return found - known
+
+
+@pytest.mark.parametrize("stage", MODES, indirect=True)
+def test_the_audit_goes_on_after_one_that_it_cannot_remove(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are removed, and it says which one has stayed."""
+    service = stage.struck(Damage("resource_providers", "", "removed", what="child"))
+    file = stage.folder / "nobody"
+    file.write_text("\n".join(SOUND.consumers[:-1]))
+    delete = audit.allocation.delete_allocations
+
+    def refuse_one(db: Database, uuid: str, generation: Any) -> None:
+        if uuid == STRUCK.uuid("plain"):
+            raise audit.allocation.LedgerMoved
+        delete(db, uuid, generation)
+
+    monkeypatch.setattr(audit.allocation, "delete_allocations", refuse_one)
+    code = audit_of(service, file)
+
+    assert code == audit.FOUND
+    assert f"{STRUCK.uuid('plain')} has changed meanwhile" in capsys.readouterr().out
+    left = [uuid for uuid in STRUCK.consumers if held(stage.db, uuid)]
+    assert left == [STRUCK.uuid("plain")]
+    monkeypatch.undo()
+    assert audit_of(service, file) == audit.CLEAN
+    assert not held(stage.db, STRUCK.uuid("plain"))
