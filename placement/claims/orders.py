@@ -14,6 +14,7 @@ from placement.insight.remedies import RelaxableRequest
 from placement.insight.turns import Strategy
 from placement.objects.groups import aggregates_by_root, domains_by_member
 from placement.objects.replacement import ConsumerChange
+from placement.search.cloud import Cloud
 from placement.search.group_rules import GroupRule
 
 
@@ -108,6 +109,17 @@ class Outcome(NamedTuple):
 
 Shape = tuple[int | None, int, frozenset[str], frozenset[str]]
 """Of a provider: the ids of parent and root, traits and aggregates."""
+
+
+def shape(cloud: Cloud, index: int) -> Shape:
+    """Return the shape of a provider."""
+    parent = int(cloud.parents[index])
+    return (
+        int(cloud.ids[parent]) if parent >= 0 else None,
+        int(cloud.ids[cloud.roots[index]]),
+        frozenset(cloud.traits[index]),
+        frozenset(cloud.aggregates[index]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

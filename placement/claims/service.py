@@ -28,6 +28,7 @@ from placement.claims.orders import (
     Shape,
     change,
     found_groups,
+    shape,
 )
 from placement.claims.together import Together
 from placement.db import group_rows, ledger_rows, tree_rows
@@ -366,15 +367,7 @@ def _shapes(cloud: Cloud, places: Sequence[Place], member_roots: Iterable[str]) 
     indexes.update(cloud.index_of_uuid.get(root, -1) for root in member_roots)
     roots = {int(cloud.roots[index]) for index in indexes if index >= 0}
     trees = [index for root in roots for index in cloud.forest.tree(root).tolist()]
-    return {
-        int(cloud.ids[index]): (
-            int(cloud.ids[parent]) if (parent := int(cloud.parents[index])) >= 0 else None,
-            int(cloud.ids[cloud.roots[index]]),
-            frozenset(cloud.traits[index]),
-            frozenset(cloud.aggregates[index]),
-        )
-        for index in trees
-    }
+    return {int(cloud.ids[index]): shape(cloud, index) for index in trees}
 
 
 def _require_generations(tx: Access, order: Order) -> None:

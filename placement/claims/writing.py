@@ -2,13 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 
-from placement.claims.orders import Granted, Order, Outcome, Overtaken, Plan, change, found_groups
+from placement.claims.orders import (
+    Granted,
+    Order,
+    Outcome,
+    Overtaken,
+    Plan,
+    change,
+    found_groups,
+    shape,
+)
 from placement.db import cloud_rows, group_rows, hold_rows, named_rows
 from placement.db.database import Transaction
 from placement.db.group_rows import GroupRow
 from placement.objects import ledger, replacement
 from placement.objects.groups import rule_of
 from placement.objects.picture import records_of
+from placement.search.cloud import Cloud
 from placement.search.group_rules import GroupRule, Occupancy
 
 ACTION = "Unable to allocate inventory"
@@ -98,10 +108,12 @@ def _require_unmoved(tx: Transaction, plan: Plan) -> None:
             raise Overtaken
         return
     contents = cloud_rows.steady_contents(tx, plan.shapes)
-    if contents is None or plan.shapes != {
-        record.provider_id: (record.parent_id, record.root_id, record.traits, record.aggregates)
-        for record in records_of(contents)
-    }:
+    if contents is None:
+        raise Overtaken
+    # As a cloud, in which parents and roots that are none are left out alike.
+    found = Cloud()
+    found.replace(records_of(contents))
+    if plan.shapes != {id_: shape(found, index) for id_, index in found.index_of.items()}:
         raise Overtaken
 
 

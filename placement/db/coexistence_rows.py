@@ -92,9 +92,12 @@ _MARK = {
 
 
 def _mark(table: FromClause) -> ColumnElement[int]:
-    """A checksum of a row's name and of the time of its last change: it differs after a change of name."""
+    """A checksum of a row's name and of the time of its last change: it differs after a change of name.
+
+    0 where there is no time, or, on MySQL and MariaDB, no name.
+    """
     moment = func.coalesce(table.c.updated_at, table.c.created_at)
-    return dialects.Spelled(_MARK, table.c.name, moment, type_=BigInteger())
+    return func.coalesce(dialects.Spelled(_MARK, table.c.name, moment, type_=BigInteger()), 0)
 
 
 _MANY = 2**33
