@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, select
+from sqlalchemy import delete, exc, select
 
 from placement import errors
 from placement.claims import service as claims
@@ -164,20 +164,35 @@ def test_a_claim_that_begins_a_group_removes_an_ended_one(
     assert len(looks) == 2
 
 
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (
+            errors.DatabaseUnavailable(),
+            f"Groups without members stay for the moment: {errors.DatabaseUnavailable()}",
+        ),
+        (exc.InternalError("SELECT", (), Exception("broken")), "(builtins.Exception) broken"),
+    ],
+    ids=["no database", "an unexpected error"],
+)
 def test_a_claim_is_granted_where_ended_groups_cannot_be_removed(
-    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    service: Service,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    failure: Exception,
+    told: str,
 ) -> None:
     """It has been written by then; the log says why they stay."""
 
     def refused(*args: Any) -> list[int]:
-        raise errors.DatabaseUnavailable
+        raise failure
 
     monkeypatch.setattr(group_rows, "without_members", refused)
 
     with caplog.at_level(logging.INFO, groups.__name__):
         assert place(service, claim(groups=["g"]), groups={"g": APART}).status_int == 200
 
-    assert f"stay for the moment: {errors.DatabaseUnavailable()}" in caplog.text
+    assert told in caplog.text
 
 
 def test_a_group_that_is_removed_after_the_choice_begins_again(
