@@ -20,6 +20,7 @@ from placement.db.database import Database
 from placement.handlers import search_bounds
 from placement.objects import holds
 from tests.support.databases import KINDS
+from tests.support.meetings import waiting
 from tests.support.processes import PATIENCE, wait_until
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
@@ -395,7 +396,7 @@ def at_once(
         first = threads.submit(place, service, claim(1))
         wait_until("the first is placed", lambda: any(map(_is_busy, list(claims._DESKS.values()))))
         others = [threads.submit(place, service, each) for each in asked]
-        wait_until("the others wait", lambda: _waiting() == len(asked))
+        wait_until("the others wait", lambda: waiting() == len(asked))
         first_may_go_on.set()
         assert first.result(hangs_s).status_int == 200
         return [each.result(hangs_s) for each in others], sizes
@@ -403,11 +404,6 @@ def at_once(
 
 def _is_busy(desk: Any) -> bool:
     return any(meeting._is_busy for meeting in list(desk.meetings.values()))
-
-
-def _waiting() -> int:
-    desks = list(claims._DESKS.values())
-    return sum(len(meeting._waiting) for desk in desks for meeting in list(desk.meetings.values()))
 
 
 def test_claims_that_arrive_at_once_are_placed_together(

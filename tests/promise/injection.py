@@ -9,6 +9,7 @@ carry the codes that its library sets.
 import contextlib
 import select
 import sqlite3
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -120,10 +121,14 @@ def recorded(db: Database) -> Iterator[list[Texts]]:
 @contextlib.contextmanager
 def injected(place: Stage, db: Database, injection: Injection) -> Iterator[None]:
     """Let the injection strike among the messages of ``db``."""
-    announced: list[Message] = []
+    # Several threads may send.
+    announced = threading.local()
+
+    def announce(_connection: Any, sent: Message) -> None:
+        announced.message = sent
 
     def run(execute: Execute, cursor: Any, text: str | bytes, parameters: Any) -> None:
-        sent = announced.pop()
+        sent = announced.message
         if not injection.strikes(texts_of(sent)):
             execute(cursor, text, parameters)
         elif injection.at == 0:
@@ -143,7 +148,7 @@ def injected(place: Stage, db: Database, injection: Injection) -> Iterator[None]
             execute(cursor, *transport.driver_message(db.engine.dialect.driver, cursor, statements))
 
     with (
-        observed(db, Hook(lambda _connection, sent: announced.append(sent))),
+        observed(db, Hook(announce)),
         replaced_driver(db, run),
     ):
         yield

@@ -24,6 +24,8 @@ class Scene:
     """The orders that make the state before, and those that are played against one another.
 
     ``wins``: how many of them get a 2xx in every order, if that is known. ``over``: the holds are.
+    ``unseen``: what has happened since the process has looked; None: no claim is chosen on what may be old.
+    ``bare``: a consumer of which there is only a record, of another service.
     """
 
     name: str
@@ -31,6 +33,8 @@ class Scene:
     orders: Sequence[Order]
     wins: int | None = None
     over: bool = False
+    unseen: Sequence[Order] | None = None
+    bare: str = ""
 
 
 def provider(uuid: str, parent: str | None = None, name: str | None = None) -> Order:
@@ -115,31 +119,6 @@ def reshape(host_generation: int, child_generation: int, **held: tuple[int, int]
             },
         },
     )
-
-
-def gang(*consumers: str, query: str, hold_s: int | None = None, **rules: Any) -> Order:
-    """Let the service choose for new consumers, all members of the groups that have rules here."""
-    claims = [
-        {
-            "consumer_uuid": consumer,
-            "consumer_generation": None,
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_type": "INSTANCE",
-            "query": query,
-            "groups": [*rules],
-        }
-        for consumer in consumers
-    ]
-    groups = {name: {"rule": rule} for name, rule in rules.items()}
-    hold = {} if hold_s is None else {"hold_s": hold_s}
-    return Order("POST", "/-/claims", {"claims": claims, "groups": groups, **hold})
-
-
-def confirm(*consumers: str) -> Order:
-    """Keep what consumers hold, which were claimed once."""
-    held = [{"consumer_uuid": uuid, "consumer_generation": 1} for uuid in consumers]
-    return Order("POST", "/-/claims/confirm", {"consumers": held})
 
 
 TRAIT = Order("PUT", "/traits/CUSTOM_A")
@@ -228,130 +207,6 @@ PAIRS = (
     Scene("child-orphan", EMPTY_HOST, (provider(CHILD, HOST), delete(HOST)), 1),
     Scene("ring", (*EMPTY_HOST, provider(OTHER)), (adopt(HOST, OTHER), adopt(OTHER, HOST)), 1),
     Scene("child-moved", (*TREE, provider(OTHER)), (provider(NEW, CHILD), adopt(HOST, OTHER)), 2),
-)
-
-TWO = "resources=VCPU:2"
-ALL_HELD = (*FREE, gang(HOLDER, query="resources=VCPU:4", hold_s=900))
-BELOW = (
-    *EMPTY_HOST,
-    TRAIT,
-    traits(0, "CUSTOM_A"),
-    provider(CHILD, HOST),
-    stock(CHILD, 0, VCPU=4),
-)
-
-PAIRS_OF_CLAIMS = (
-    Scene("gang-gang", FREE, (gang(ANN, BOB, query=TWO), gang(HOLDER, NEW, query=TWO)), 1),
-    Scene("gang-claim", FREE, (gang(ANN, BOB, query=TWO), claim(HOLDER, VCPU=1)), 1),
-    Scene("gang-room", FREE, (gang(ANN, query=TWO), claim(HOLDER, VCPU=2)), 2),
-    Scene("gang-release", FULL, (gang(ANN, query=TWO), release(HOLDER))),
-    Scene("gang-shrink", FREE, (gang(ANN, BOB, query=TWO), stock(HOST, 1, VCPU=3)), 1),
-    Scene("gang-same", FREE, (gang(ANN, query=TWO), gang(ANN, query=TWO)), 1),
-    Scene(
-        "gang-trait",
-        (*FREE, TRAIT, traits(1, "CUSTOM_A")),
-        (gang(ANN, query=f"{TWO}&required=CUSTOM_A"), traits(2)),
-        1,
-    ),
-    # Nothing is allocated of the provider with the trait: neither lock nor generation sees it.
-    Scene(
-        "gang-trait-above",
-        BELOW,
-        (gang(ANN, query=f"{TWO}&root_required=CUSTOM_A"), traits(1)),
-    ),
-    Scene(
-        "gang-tree",
-        (*BELOW, provider(OTHER)),
-        (
-            gang(ANN, query=f"{TWO}&in_tree={HOST}"),
-            adopt(CHILD, None),
-        ),
-    ),
-    Scene(
-        "gang-aggregate",
-        (*FREE, aggregates(1, RED)),
-        (gang(ANN, query=f"{TWO}&member_of={RED}"), aggregates(2)),
-        1,
-    ),
-    Scene("apart-apart", FREE, (gang(ANN, query=TWO, g="apart"), gang(BOB, query=TWO, g="apart")), 1),
-    Scene(
-        "apart-apart-old",
-        (*FREE, gang(HOLDER, query=TWO, g="apart"), provider(OTHER), stock(OTHER, 0, VCPU=4)),
-        (gang(ANN, query=TWO, g="apart"), gang(BOB, query=TWO, g="apart")),
-        1,
-    ),
-    Scene(
-        "apart-together", FREE, (gang(ANN, query=TWO, g="apart"), gang(BOB, query=TWO, g="together"))
-    ),
-    Scene(
-        "two-groups",
-        FREE,
-        (
-            gang(ANN, query=TWO, g="apart", h="together"),
-            gang(BOB, query=TWO, h="together", g="apart"),
-        ),
-        1,
-    ),
-    Scene(
-        "apart-release",
-        (*FREE, gang(HOLDER, query=TWO, g="apart")),
-        (gang(ANN, query=TWO, g="apart"), release(HOLDER)),
-    ),
-    # The first begins a group, and removes the one that has ended, which the other claims for.
-    Scene(
-        "begin-ended",
-        (*FREE, gang(HOLDER, query=TWO, g="apart"), release(HOLDER)),
-        (gang(ANN, query=TWO, h="apart"), gang(BOB, query=TWO, g="together")),
-        2,
-    ),
-    Scene(
-        "begin-release",
-        (*FREE, gang(HOLDER, query=TWO, g="apart")),
-        (gang(ANN, query=TWO, h="apart"), release(HOLDER)),
-        2,
-    ),
-    Scene("confirm-confirm", ALL_HELD, (confirm(HOLDER), confirm(HOLDER)), 1),
-    Scene("confirm-claim", ALL_HELD, (confirm(HOLDER), claim(HOLDER, generation=1, VCPU=3)), 1),
-    Scene("confirm-release", ALL_HELD, (confirm(HOLDER), release(HOLDER))),
-    Scene("confirm-gang", ALL_HELD, (confirm(HOLDER), gang(ANN, query=TWO)), 1),
-    Scene("confirm-gang-over", ALL_HELD, (confirm(HOLDER), gang(ANN, query=TWO)), 1, over=True),
-    Scene("gang-gang-over", ALL_HELD, (gang(ANN, query=TWO), gang(BOB, query=TWO)), 2, over=True),
-    Scene(
-        "claim-gang-over",
-        ALL_HELD,
-        (claim(HOLDER, generation=1, VCPU=3), gang(ANN, query=TWO)),
-        1,
-        over=True,
-    ),
-    Scene("release-gang-over", ALL_HELD, (release(HOLDER), gang(ANN, query=TWO)), over=True),
-)
-
-TRIPLES_OF_CLAIMS = (
-    Scene(
-        "gang-apart-release",
-        (*FREE, gang(HOLDER, query=TWO, g="apart")),
-        (gang(ANN, query=TWO, g="apart"), gang(BOB, query=TWO, g="apart"), release(HOLDER)),
-    ),
-    Scene(
-        "gang-confirm-claim-over",
-        ALL_HELD,
-        (
-            gang(ANN, BOB, query=TWO),
-            confirm(HOLDER),
-            claim(HOLDER, generation=1, VCPU=4),
-        ),
-        1,
-        over=True,
-    ),
-    Scene(
-        "gangs-trait",
-        BELOW,
-        (
-            gang(ANN, query=f"{TWO}&root_required=CUSTOM_A"),
-            gang(BOB, query=f"{TWO}&root_required=CUSTOM_A"),
-            traits(1),
-        ),
-    ),
 )
 
 TRIPLES = (

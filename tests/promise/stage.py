@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import webob
-from sqlalchemy import Column, Table, bindparam, insert, select, text
+from sqlalchemy import Column, Table, bindparam, insert, select, text, update
 
 from placement.db import change_rows, database, invariants, models, schema
 from placement.db.database import Database
@@ -80,7 +80,8 @@ class Order:
 class Stage:
     """One scratch database, with players on it.
 
-    ``db`` is the director's own way to the database, which no hook sees.
+    ``db`` is the director's own way to the database, which no hook sees. ``turns``: how often a state was put
+    back.
     """
 
     def __init__(self, route: str, url: str, players: int, attempts: int = ATTEMPTS) -> None:
@@ -96,23 +97,31 @@ class Stage:
         )
         self.players = [Service(conf, _database(url, attempts)) for _ in range(players)]
         self._revisions: dict[str, int] = {}
-        self._put_back = 0
+        self.turns = 0
 
     def prepare(self, orders: Sequence[Order]) -> Rows:
         """Begin empty, send the orders, which must all succeed, and return the rows there are."""
         self.put_back({})
+        return self.go_on(orders)
+
+    def go_on(self, orders: Sequence[Order]) -> Rows:
+        """Send the orders, which must all succeed, and return the rows there are."""
         for order in orders:
             answer = order.send(self.players[0])
             assert answer.status_int < 300, (order, answer.text)
         return self.db.snapshot(lambda tx: {t: _rows(tx, t) for t in _STATE})
 
+    def let_holds_end(self) -> None:
+        """Let the time of all holds have come, by the clock of the database."""
+        self.db.write(lambda tx: tx.change(_LET_END))
+
     def put_back(self, rows: Rows) -> None:
         """Make these the rows of the database: one message, where the driver takes several statements."""
 
         # No revision comes again with other contents: pictures are compared by them.
-        self._put_back += 1
+        self.turns += 1
         providers = [
-            {**row, "revision": row["revision"] + 1000 * self._put_back}
+            {**row, "revision": row["revision"] + 1000 * self.turns}
             for row in rows.get(models.resource_providers, ())
         ]
         rows = {**rows, models.resource_providers: providers}
@@ -225,6 +234,7 @@ _STATE = {
     for table in models.metadata.sorted_tables
     if table is not models.provider_changes
 }
+_LET_END = CompiledStatement(update(models.consumer_holds).values(expires_at=1))
 _UNCHECKED = CompiledStatement(text("SET SESSION foreign_key_checks = 0"))
 
 

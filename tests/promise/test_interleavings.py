@@ -27,17 +27,8 @@ from sqlalchemy import or_, select, update
 from placement.claims import service as claims
 from placement.db import models, provider_rows
 from placement.objects import groups
-from tests.promise.scenes import (
-    ANN,
-    FREE,
-    HOST,
-    PAIRS,
-    PAIRS_OF_CLAIMS,
-    TRIPLES,
-    TRIPLES_OF_CLAIMS,
-    Scene,
-    claim,
-)
+from tests.promise.claim_scenes import PAIRS_OF_CLAIMS, TRIPLES_OF_CLAIMS
+from tests.promise.scenes import ANN, FREE, HOST, PAIRS, TRIPLES, Scene, claim
 from tests.promise.scheduler import (
     HANGS_S,
     Choose,
@@ -48,7 +39,8 @@ from tests.promise.scheduler import (
     by_chance,
     interleavings,
 )
-from tests.promise.stage import Rows, Stage, stage
+from tests.promise.solo import AlwaysFirst, prepared
+from tests.promise.stage import Stage, stage
 from tests.support.databases import MAIN_ROUTES, ROUTES
 from tests.support.effort import LONG, ONLY_IN_LONG_MODE, examples
 from tests.support.processes import wait_until
@@ -75,13 +67,6 @@ def place(request: pytest.FixtureRequest) -> Iterator[Stage]:
         yield made
 
 
-class AlwaysFirst:
-    """Draws what is smallest."""
-
-    def random(self) -> float:
-        return 0.0
-
-
 @pytest.fixture(autouse=True)
 def fresh_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a picture is young enough to choose on must not depend on the clock: it never is."""
@@ -94,10 +79,7 @@ class Theatre:
     def __init__(self, place: Stage, scene: Scene) -> None:
         self.place = place
         self.scene = scene
-        self.before: Rows = place.prepare(scene.before)
-        if scene.over:
-            for hold in self.before[models.consumer_holds]:
-                hold["expires_at"] = 1
+        self.before = prepared(place, scene)
         self.serial = {self._in_turn(order) for order in self._orders()}
         self.runs = 0
 
