@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tests.faults.gangs import Ganger
 from tests.support import bodies
 from tests.support.book import AggregatesPage, Book, Violation
 from tests.support.client import Client
@@ -181,4 +182,5 @@ def crew(ports: Sequence[int], book: Book, seed: int, world: dict[str, list[str]
         Reshaper(*given(4, "reshaper"), pair=pair, consumer=world["moved"][0]),
         Exchanger(*given(5, "exchanger"), host=world["exchange"][0], pair=partners),
         Seeker(*given(6, "seeker")),
+        *(Ganger(*given(n, f"ganger {n}"), among=world["rack"][0]) for n in (7, 8)),
     ]

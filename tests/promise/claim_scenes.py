@@ -21,12 +21,16 @@ from tests.promise.scenes import (
     adopt,
     aggregates,
     claim,
+    delete,
+    many,
     provider,
     release,
+    reshape,
     stock,
     traits,
 )
 from tests.promise.stage import Order
+from tests.support.bodies import entry
 
 
 def gang(
@@ -137,13 +141,27 @@ REQUESTS_OF_CLAIMS = (
         )
     ),
     *(
-        Scene(name, before, (order,), over=True)
+        Scene(name, before, (order,), 0, over=True)
         for name, before, order in (
             ("confirm late", ALL_HELD, confirm(HOLDER)),
             ("confirm one late", ALL_HELD, confirm_one(HOLDER)),
+            ("gang too large past a hold", ALL_HELD, gang(ANN, BOB, NEW, query=TWO)),
+        )
+    ),
+    *(
+        Scene(name, before, (order,), 1, over=True)
+        for name, before, order in (
             ("gang past a hold", ALL_HELD, gang(ANN, BOB, query=TWO)),
             ("gang past two holds", BOTH_HELD, gang(ANN, NEW, query=TWO)),
-            ("gang too large past a hold", ALL_HELD, gang(ANN, BOB, NEW, query=TWO)),
+            ("gang of what was held", ALL_HELD, gang(HOLDER, query=TWO)),
+            ("begin a group again past a hold", HELD_IN_GROUP, gang(ANN, query=HERE, g="together")),
+            ("claim past a hold", ALL_HELD, claim(ANN, VCPU=4)),
+            ("claim of what was held", ALL_HELD, claim(HOLDER, VCPU=4)),
+            ("claims of many past a hold", ALL_HELD, many({ANN: entry({HOST: {"VCPU": 4}})})),
+            ("replace inventories past a hold", ALL_HELD, stock(HOST, 2, MEMORY_MB=1)),
+            ("delete inventory past a hold", ALL_HELD, delete(HOST, "/inventories/VCPU")),
+            ("delete provider past a hold", ALL_HELD, delete(HOST)),
+            ("reshape past a hold", (*ALL_HELD, provider(CHILD, HOST)), reshape(2, 0)),
             ("join a group past a hold", HELD_IN_GROUP, gang(ANN, BOB, query=APIECE, g="apart")),
             *((f"{name} past a hold", ALL_HELD, order) for name, order in LOOKS.items()),
         )
@@ -278,7 +296,7 @@ PAIRS_OF_CLAIMS = (
         (gang(HOLDER, query=TWO, generation=1), gang(ANN, query=TWO, g="apart")),
     ),
     Scene(
-        "replace-release-gang",
+        "replace-by-claim-release",
         HELD,
         (gang(HOLDER, query="resources=VCPU:4", generation=1), release(HOLDER)),
     ),

@@ -185,6 +185,8 @@ def undisturbed(place: Stage, scene: Scene, solo: Solo) -> Clean:
     place.assert_sound()
     assert_told(place, answer)
     states.append(place.picture())
+    if scene.wins is not None:
+        assert (answer.status_int < 300) == bool(scene.wins), answer.text
     if not scene.over:
         # What a request has done can be seen in the picture.
         assert (answer.status_int < 300) == (states[-1] != states[0])
