@@ -33,7 +33,7 @@ def test_faults_break_no_promise(kind: str) -> None:
     assert not report.book.violations, "\n".join(report.lines())
     written = report.book.counts["PUT 204"]
     assert written > 100, f"only {written} writes got through"
-    assert report.book.counts["gangs granted"] > 10
+    assert report.book.counts["gangs granted"]
     assert len(report.faults) >= FAULTS[kind] - ("disk full" in " ".join(report.left_out))
     assert all(report.faults.values()), report.faults
 

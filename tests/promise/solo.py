@@ -1,9 +1,11 @@
 """The requests of one scene, sent again and again from the same state, with nobody else on the stage."""
 
+import itertools
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ import webob
 from placement.claims import service as claims
 from placement.claims import together
 from placement.db import models
-from placement.objects import groups, picture
+from placement.objects import groups, holds, picture
 from tests.promise.scenes import Scene
 from tests.promise.stage import Order, Rows, Stage
 from tests.support.meetings import waiting
@@ -21,6 +23,9 @@ from tests.support.recorder import Hook, observed
 from tests.support.service import Service
 
 HANGS_S = 30.0 * PATIENCE
+TICK_S = 0.25
+"""Between two looks at the clock by what removes holds."""
+
 GENERATION = 3
 """Of a record of a consumer that another service has left."""
 
@@ -33,6 +38,13 @@ class AlwaysFirst:
 
     def random(self) -> float:
         return 0.0
+
+
+class Forgetful(dict[Any, Any]):
+    """Keeps nothing: what a process remembers of holds that it waited for in vain."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
 
 
 def prepared(place: Stage, scene: Scene) -> Rows:
@@ -56,6 +68,9 @@ def pin(patched: pytest.MonkeyPatch, scene: Scene) -> None:
     patched.setattr(claims, "CALM_S", -math.inf)
     patched.setattr(together, "PATIENCE_S", HANGS_S)
     patched.setattr(picture, "COMPARE_EVERY_S", math.inf)
+    ticks = itertools.count(step=TICK_S)
+    patched.setattr(holds, "time", SimpleNamespace(monotonic=lambda: next(ticks)), raising=False)
+    patched.setattr(holds, "_left_behind", Forgetful(), raising=False)
 
 
 class Solo:
