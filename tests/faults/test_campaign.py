@@ -7,11 +7,13 @@ PROMISE 1, 3 to 5, 7 and 8. ``PLACEMENT_FAULT_SECONDS`` (default 0, and 40 in th
 import os
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from placement.db import schema
 from tests.faults import campaign
+from tests.faults.gangs import LONG_S, SHORT_S, Gang
 from tests.faults.servers import KINDS, PostgreSQL, server
 from tests.support.databases import opened
 from tests.support.effort import LONG
@@ -59,3 +61,31 @@ def test_a_standby_serves_reads_and_says_that_it_takes_no_writes(standby: Servic
     assert refused.status_int == 503, refused.text
     assert "takes no writes" in refused.json["errors"][0]["detail"]
     assert standby.request("GET", "/resource_providers").status_int == 200
+
+
+GANG = {"a": (1, {"host": {"VCPU": 2}}), "b": (1, {"host": {"VCPU": 2}})}
+KEPT = {uuid: (2, held) for uuid, (_, held) in GANG.items()}
+GONE = dict.fromkeys(GANG, (None, {}))
+HALF = {"a": GANG["a"], "b": GONE["b"]}
+
+
+@pytest.mark.parametrize(
+    ("hold_s", "confirmed", "right"),
+    [
+        (None, False, [GANG]),
+        (LONG_S, False, [GANG]),
+        (LONG_S, None, [GANG, KEPT]),
+        (LONG_S, True, [KEPT]),
+        (SHORT_S, False, [GANG, GONE, HALF]),
+        (SHORT_S, None, [GANG, KEPT, GONE, HALF]),
+        (SHORT_S, True, [KEPT]),
+    ],
+)
+def test_the_book_of_gangs_finds_what_must_not_be(
+    hold_s: int | None, confirmed: bool | None, right: list[Any]
+) -> None:
+    gang = Gang([*GANG], hold_s, GANG, confirmed)
+
+    mixed = {"a": GANG["a"], "b": KEPT["b"]}
+    found = [each for each in (GANG, KEPT, GONE, HALF, mixed) if gang.may_be(each)]
+    assert found == right
