@@ -6,11 +6,13 @@ run costs milliseconds, because the state before it is put back row by row.
 
 import contextlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import webob
 from sqlalchemy import Column, Table, bindparam, insert, select, text, update
 
@@ -18,6 +20,7 @@ from placement.db import change_rows, database, invariants, models, schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.db.statements import CompiledStatement
+from placement.objects import coexistence
 from tests.support.databases import KINDS, ROUTES, scratch_route
 from tests.support.service import Service, configure
 
@@ -95,7 +98,10 @@ class Stage:
             insight__enabled=True,
             api__search_deadline=0,
         )
-        self.players = [Service(conf, _database(url, attempts)) for _ in range(players)]
+        with pytest.MonkeyPatch.context() as patched:
+            # Whether it is time to look for another service would be up to the clock.
+            patched.setattr(coexistence, "LOOK_EVERY_S", math.inf)
+            self.players = [Service(conf, _database(url, attempts)) for _ in range(players)]
         self._revisions: dict[str, int] = {}
         self.turns = 0
 
