@@ -170,7 +170,8 @@ def expected(injection: Injection, clean: Clean, *, is_claim: bool) -> set[Outco
     if fault.meaning == "fatal":
         return {(500, before)}
     if part == "expiry":
-        return {clean.while_held}
+        # What a search could not remove, a claim tries to once more before it is refused.
+        return {clean.while_held} | done
     if fault.meaning != "conflict" or part == "reading":
         return {(503, before)}
     if not is_claim:
