@@ -6,7 +6,7 @@ import sys
 
 from tests.histories import campaign
 from tests.support.databases import KINDS
-from tests.support.racing import arena
+from tests.support.racing import SERVING_CLAIMS, arena
 
 
 def main() -> int:
@@ -20,7 +20,7 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=150, help="of each client in a round")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.randrange(1, 2**31)
-    with arena(given.database, servers=given.servers) as place:
+    with arena(given.database, given.servers, SERVING_CLAIMS) as place:
         report = campaign.run(
             place,
             given.database,

@@ -6,27 +6,34 @@ Each draws from a seed of its own what it does and with what; what it sends as g
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support import bodies, registers
-from tests.support.book import Book, Effects
+from tests.support import bodies, registers, whole
+from tests.support.book import Book
 from tests.support.checker import Effect
 from tests.support.client import UNKNOWN, VERSION, Answer, Client
+from tests.support.whole import Effects, Told
 
 CLASSES = ("VCPU", "MEMORY_MB")
-PROVIDERS, CONSUMERS = 3, 4
+PROVIDERS, CONSUMERS = 3, 6
+HOLD_S = 1
 LOOKS_FIRST = 0.4
 """How often a client reads before it sends a generation, though it has seen one."""
 
 
 @dataclass
 class History(Book):
-    """What every client did to each of these providers and consumers, by uuid."""
+    """What every client did to each of these providers and consumers, by uuid, and to a group."""
 
     providers: list[str] = field(default_factory=list)
     consumers: list[str] = field(default_factory=list)
+    group: str = ""
+    until: float = 0.0
+    """When the first holds have been over for a while: nobody stops before."""
+    epoch: float = field(default_factory=lambda: time.time() - time.monotonic())
+    """What the clock of operations lacks to the one on the wall."""
 
     @classmethod
     def empty(cls, chance: random.Random) -> "History":
@@ -35,7 +42,9 @@ class History(Book):
         def names(count: int) -> list[str]:
             return [str(uuid.UUID(int=chance.getrandbits(128), version=4)) for _ in range(count)]
 
-        return cls(providers=names(PROVIDERS), consumers=names(CONSUMERS))
+        until = time.monotonic() + 1.5 * HOLD_S
+        [group] = names(1)
+        return cls(providers=names(PROVIDERS), consumers=names(CONSUMERS), group=group, until=until)
 
 
 class Caller:
@@ -46,7 +55,12 @@ class Caller:
         self._history = history
         self._chance = random.Random(seed)
         self._seen: dict[str, Any] = {}
-        choices = (
+        self._called = 0.0
+        self._actions = [action for action, weight in self._choices() for _ in range(weight)]
+
+    def _choices(self) -> Sequence[tuple[Callable[[], None], int]]:
+        """Return what it does, and how often."""
+        return (
             (self.put, 12),
             (self.post, 6),
             (self.delete, 2),
@@ -57,17 +71,18 @@ class Caller:
             (self.delete_inventories, 1),
             (self.put_traits, 2),
             (self.put_aggregates, 2),
-            (self.create_provider, 2),
+            (self.create_provider, 4),
             (self.delete_provider, 1),
             (self.look_at_provider, 3),
             (self.look_at_consumer, 3),
         )
-        self._actions = [action for action, weight in choices for _ in range(weight)]
 
     def run(self, requests: int) -> None:
-        """Send this many random requests."""
-        for _ in range(requests):
+        """Send this many random requests, and more until holds have ended."""
+        sent = 0
+        while sent < requests or time.monotonic() < self._history.until:
             self._chance.choice(self._actions)()
+            sent += 1
 
     # What is drawn
 
@@ -101,11 +116,11 @@ class Caller:
         method: str,
         path: str,
         body: Any,
-        read: Callable[[Answer], Effects],
+        read: Callable[[Answer], Effects | Told],
         version: str = VERSION,
     ) -> None:
         """Send a request and note what ``read`` takes from its answer."""
-        called = time.monotonic()
+        called = self._called = time.monotonic()
         answer = self._client.send(method, path, body, version)
         self._history.note(what, called, answer, read(answer), f"{method} {path} {body}")
 
@@ -141,16 +156,18 @@ class Caller:
             for name in names
         }
 
-    def _wrote(self, answer: Answer, entries: Mapping[str, tuple[Any, Any]]) -> Effects:
+    def _wrote(
+        self, answer: Answer, entries: Mapping[str, tuple[Any, Any]], reshaped: str | None = None
+    ) -> Told:
         if answer.status in UNKNOWN | {204}:
             if answer.status == 204:
                 self._remember(entries)
+            held = {name: registers.triples(held) for name, (_, held) in entries.items()}
             effects = {
-                name: registers.wrote(sent, registers.triples(held))
-                for name, (sent, held) in entries.items()
+                name: registers.wrote(sent, held[name]) for name, (sent, _) in entries.items()
             }
-            return effects | self._steps(entries)
-        return self._refused_consumer(answer, entries)
+            return Told([effects | self._steps(entries)], [whole.moved(held, reshaped)])
+        return self._refused(answer, entries)
 
     def _remember(self, entries: Mapping[str, tuple[Any, Any]]) -> None:
         for name, (sent, held) in entries.items():
@@ -167,14 +184,22 @@ class Caller:
                 effects[name] = _perhaps(registers.stepped(1))
         return effects
 
-    def _refused_consumer(self, answer: Answer, entries: Mapping[str, tuple[Any, Any]]) -> Effects:
+    def _refused(self, answer: Answer, entries: Mapping[str, tuple[Any, Any]]) -> Told:
+        """Return what is said by the refusal of a write of allocations."""
         self._count_reason(answer)
-        if _reason(answer) == "consumer_generation":
-            for name in entries:
-                self._look_again(name)
-            if len(entries) == 1:
-                return {name: registers.refused(sent) for name, (sent, _) in entries.items()}
-        return {}
+        if reason(answer) in ("capacity_exceeded", "no_inventory"):
+            held = {name: registers.triples(has) for name, (_, has) in entries.items()}
+            return Told([{}], [whole.too_much(held, self._called)])
+        return self._refused_consumer(answer, {name: sent for name, (sent, _) in entries.items()})
+
+    def _refused_consumer(self, answer: Answer, sent: Mapping[str, Any]) -> Told:
+        if reason(answer) != "consumer_generation":
+            return Told([{}])
+        for name in sent:
+            self._look_again(name)
+        effects = {name: registers.refused(each) for name, each in sent.items()}
+        rule = whole.other_generation(sent, self._called)
+        return Told([effects if len(effects) == 1 else {}], [rule])
 
     def _look_again(self, name: str) -> None:
         """Forget a generation that was refused: None is the next guess, or what is read then."""
@@ -203,20 +228,24 @@ class Caller:
             "allocations": {one: bodies.entry(held, seen) for one, (seen, held) in entries.items()},
         }
 
-        def read(answer: Answer) -> Effects:
+        def read(answer: Answer) -> Effects | Told:
             if answer.status not in UNKNOWN | {204}:
-                if _reason(answer) == "provider_generation":
+                self._count_reason(answer)
+                if reason(answer) == "provider_generation":
                     self._look_again(name)
                     return {name: registers.refused(sent)}
-                return self._refused_consumer(answer, entries)
-            effects = dict(self._wrote(answer, entries))
+                return self._refused_consumer(
+                    answer, {one: seen for one, (seen, _) in entries.items()}
+                )
+            told = self._wrote(answer, entries, reshaped=name)
+            effects = dict(*told.ways)
             # One step as the new records come, one as the old ones go, one if it is claimed of.
             claimed = any(name in held for _, held in entries.values())
             gone = any(not held for _, held in entries.values())
             steps = (3,) if claimed else (2, 3) if gone else (2,)
             effects[name] = registers.stocked(sent, frozenset(stock.items()), None, steps)
             self._seen.pop(name, None)
-            return effects
+            return Told([effects], told.rules)
 
         self._do("reshape", "POST", "/reshaper", body, read)
 
@@ -253,7 +282,7 @@ class Caller:
     ) -> None:
         """Replace a part of a provider, with a generation."""
 
-        def read(answer: Answer) -> Effects:
+        def read(answer: Answer) -> Effects | Told:
             self._count_reason(answer)
             if answer.status in UNKNOWN:
                 return {name: effect(None)}
@@ -261,9 +290,12 @@ class Caller:
                 answered = answer.json["resource_provider_generation"]
                 self._seen.pop(name, None)
                 return {name: effect(answered)}
-            if _reason(answer) == "provider_generation":
+            if reason(answer) == "provider_generation":
                 self._look_again(name)
                 return {name: registers.refused(sent)}
+            if reason(answer) == "inventory_in_use":
+                lost = set(CLASSES) - body["inventories"].keys()
+                return Told([{name: registers.present()}], [whole.in_use(name, lost, self._called)])
             return {name: registers.absent()} if answer.status == 404 else {}
 
         self._do(f"PUT {part}", "PUT", f"/resource_providers/{name}/{part}", body, read)
@@ -279,7 +311,7 @@ class Caller:
             if answer.status == 201:
                 answered = answer.json["resource_provider_generation"]
                 return {name: registers.added(kind, total, answered)}
-            if _reason(answer) == "inventory_exists":
+            if reason(answer) == "inventory_exists":
                 return {name: registers.had(kind)}
             return {name: registers.absent()} if answer.status == 404 else {}
 
@@ -289,11 +321,12 @@ class Caller:
         """Delete the record of a class."""
         name, kind = self._provider(), self._chance.choice(CLASSES)
 
-        def read(answer: Answer) -> Effects:
+        def read(answer: Answer) -> Effects | Told:
             if answer.status in UNKNOWN | {204}:
                 return {name: registers.lost(kind)}
-            effect = registers.lacked(kind) if answer.status == 404 else registers.had(kind)
-            return {name: effect}
+            if answer.status == 404:
+                return {name: registers.lacked(kind)}
+            return Told([{name: registers.had(kind)}], [whole.in_use(name, [kind], self._called)])
 
         path = f"/resource_providers/{name}/inventories/{kind}"
         self._do("DELETE inventory", "DELETE", path, None, read)
@@ -310,10 +343,12 @@ class Caller:
         self._remove("DELETE provider", f"/resource_providers/{name}", name, registers.removed())
 
     def _remove(self, what: str, path: str, name: str, effect: Effect) -> None:
-        def read(answer: Answer) -> Effects:
+        def read(answer: Answer) -> Effects | Told:
             if answer.status in UNKNOWN | {204}:
                 return {name: effect}
-            return {name: registers.absent() if answer.status == 404 else registers.present()}
+            if answer.status == 404:
+                return {name: registers.absent()}
+            return Told([{name: registers.present()}], [whole.in_use(name, CLASSES, self._called)])
 
         self._do(what, "DELETE", path, None, read)
 
@@ -364,10 +399,10 @@ class Caller:
 
     def _count_reason(self, answer: Answer) -> None:
         if answer.status == 409:
-            self._history.counts[f"refused: {_reason(answer)}"] += 1
+            self._history.counts[f"refused: {reason(answer)}"] += 1
 
 
-def _reason(answer: Answer) -> str | None:
+def reason(answer: Answer) -> str | None:
     """Return the reason of a refusal, which versions before 1.23 do not tell."""
     if answer.status < 400:
         return None

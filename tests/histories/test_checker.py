@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import checker, registers
+from tests.support import checker, registers, whole
 from tests.support.checker import NotLinearizable, Operation, check
 from tests.support.effort import examples
+from tests.support.whole import Ask, Effects, Rule, Told
 
 HELD = frozenset({("host", "VCPU", 1)})
 
@@ -85,6 +86,180 @@ BROKEN = {
 }
 
 
+HOST, OTHER = "host", "other"
+ONE, TWO = Ask("one", {"VCPU": 2}), Ask("two", {"VCPU": 2})
+LATE = math.inf
+
+
+def of_all(called: float, returned: float, *ways: Effects, rule: Rule | None = None) -> Operation:
+    told = Told(ways or [{}], [rule] if rule else [])
+    return Operation(called, returned, told.together, f"{called} to {returned}")
+
+
+def granted(*asked: Ask, on: str = HOST, hold: registers.Hold | None = None) -> Effects:
+    """Return what a claim says that was granted to new consumers."""
+    consumers = {
+        ask.consumer: registers.claimed(None, ask.on(on), hold, ask.grouped) for ask in asked
+    }
+    return consumers | {on: registers.stepped(1)}
+
+
+def holds(ask: Ask, generation: int = 1) -> Effects:
+    return {ask.consumer: registers.seen((generation, ask.on(HOST)))}
+
+
+def has_nothing(ask: Ask) -> Effects:
+    return {ask.consumer: registers.absent()}
+
+
+def host(name: str, total: int = 4) -> list[Operation]:
+    return [
+        of_all(-4, -3, {name: registers.created()}),
+        of_all(-2, -1, {name: registers.stocked(0, frozenset({("VCPU", total)}), 1)}),
+    ]
+
+
+UNTIL = (10.0, 10.5)
+HELD_ONE = [
+    *host(HOST),
+    of_all(0, 1, granted(ONE, hold=UNTIL)),
+    of_all(UNTIL[0], LATE, {"one": registers.ended(UNTIL)}),
+]
+"""A consumer that is held until 10: afterwards its hold may end, which nobody sends."""
+CONFIRMED = of_all(4, 5, {"one": registers.confirmed(1, 2)})
+GANG = [*host(HOST), of_all(0, 9, granted(ONE, TWO))]
+NOBODY_KNOWS = [
+    *host(HOST),
+    *host(OTHER),
+    of_all(0, LATE, granted(ONE, TWO), granted(ONE, TWO, on=OTHER)),
+]
+APART = Ask("one", {"VCPU": 1}, grouped=True), Ask("two", {"VCPU": 1}, grouped=True)
+ALL_RIGHT = {
+    "a gang is seen, and nobody of it before": [
+        *GANG,
+        of_all(1, 2, has_nothing(ONE)),
+        of_all(3, 4, has_nothing(TWO)),
+        of_all(5, 6, holds(TWO)),
+        of_all(7, 8, holds(ONE)),
+    ],
+    "no answer, and the gang is there": [*NOBODY_KNOWS, of_all(2, 3, holds(ONE) | holds(TWO))],
+    "no answer, and it is not": [*NOBODY_KNOWS, of_all(2, 3, has_nothing(ONE) | has_nothing(TWO))],
+    "a hold ends": [*HELD_ONE, of_all(8, 9, holds(ONE)), of_all(12, 13, has_nothing(ONE))],
+    "a hold is over, and nobody needs its room": [*HELD_ONE, of_all(12, 13, holds(ONE))],
+    "a confirmed hold does not end": [*HELD_ONE, CONFIRMED, of_all(12, 13, holds(ONE, 2))],
+    "refused beside a hold that is not over": [
+        *HELD_ONE,
+        of_all(9, 10, rule=whole.no_place([Ask("two", {"VCPU": 3})], 9)),
+    ],
+    "refused as the first member is on the only host": [
+        *host(HOST),
+        of_all(0, 1, granted(APART[0]), rule=whole.keeps_apart),
+        of_all(2, 3, rule=whole.no_place(APART[1:], 2)),
+    ],
+    "confirmation is refused after the end": [
+        *HELD_ONE,
+        of_all(11, 12, rule=whole.not_confirmable({"one": 1}, 12, generation=False)),
+    ],
+}
+ALL_BROKEN = {
+    "a gang is half visible": [*GANG, of_all(1, 2, holds(ONE)), of_all(3, 4, has_nothing(TWO))],
+    "a gang is half visible to one reading": [*GANG, of_all(1, 2, holds(ONE) | has_nothing(TWO))],
+    "no answer, and half of the gang is there": [
+        *NOBODY_KNOWS,
+        of_all(2, 3, holds(ONE)),
+        of_all(4, 5, has_nothing(TWO)),
+    ],
+    "no answer, and the gang is there, and gone": [
+        *NOBODY_KNOWS,
+        of_all(2, 3, holds(ONE)),
+        of_all(4, 5, has_nothing(ONE)),
+    ],
+    "a refused claim leaves something": [
+        *host(HOST, 1),
+        of_all(0, 1, rule=whole.no_place([ONE], 0)),
+        of_all(2, 3, holds(ONE)),
+    ],
+    "a hold ends early": [*HELD_ONE, of_all(8, 9, has_nothing(ONE))],
+    "a hold ends after its confirmation": [*HELD_ONE, CONFIRMED, of_all(12, 13, has_nothing(ONE))],
+    "a hold ends after it was overwritten": [
+        *HELD_ONE,
+        of_all(4, 5, {"one": registers.wrote(1, HELD), HOST: registers.stepped(1)}),
+        of_all(12, 13, has_nothing(ONE)),
+    ],
+    "a hold ends and is confirmed": [
+        *HELD_ONE,
+        of_all(12, 13, has_nothing(ONE)),
+        of_all(14, 15, {"one": registers.confirmed(1, 2)}),
+    ],
+    "a hold is confirmed twice": [
+        *HELD_ONE,
+        CONFIRMED,
+        of_all(6, 7, {"one": registers.confirmed(registers.ANY, 3)}),
+    ],
+    "a hold is confirmed when it is over": [
+        *HELD_ONE,
+        of_all(11, 12, {"one": registers.confirmed(1, 2)}, rule=whole.in_time(["one"], 11)),
+    ],
+    "confirmation is refused before the end": [
+        *HELD_ONE,
+        of_all(4, 5, rule=whole.not_confirmable({"one": 1}, 5, generation=False)),
+    ],
+    "a generation is skipped": [*HELD_ONE, of_all(4, 5, {"one": registers.confirmed(1, 3)})],
+    "a claim is granted twice": [
+        *host(HOST),
+        of_all(0, 9, granted(ONE)),
+        of_all(1, 8, granted(ONE)),
+    ],
+    "a claim is seen to be there twice": [
+        *GANG,
+        of_all(10, 11, {HOST: registers.seen_at(3)}),
+    ],
+    "a provider is filled twice": [
+        *host(HOST, 3),
+        of_all(0, 9, granted(ONE)),
+        of_all(1, 8, granted(TWO)),
+    ],
+    "nothing is held, and there is no room": [
+        *host(HOST),
+        of_all(0, 1, rule=whole.no_place([ONE], 0)),
+    ],
+    "a claim is refused for the sake of a hold that is over": [
+        *HELD_ONE,
+        of_all(11, 12, rule=whole.no_place([Ask("two", {"VCPU": 3})], 11)),
+    ],
+    "a plain write is refused for the sake of a hold that is over": [
+        *HELD_ONE,
+        of_all(11, 12, rule=whole.too_much({"two": frozenset({(HOST, "VCPU", 3)})}, 11)),
+    ],
+    "two of a group are on one host": [
+        *host(HOST),
+        of_all(0, 1, granted(APART[0]), rule=whole.keeps_apart),
+        of_all(2, 3, granted(APART[1]), rule=whole.keeps_apart),
+    ],
+}
+NAMES = (HOST, OTHER, "one", "two")
+
+
+@pytest.mark.parametrize("name", ALL_RIGHT)
+def test_a_right_history_of_all_is_taken(name: str) -> None:
+    check(ALL_RIGHT[name], whole.start(NAMES))
+
+
+@pytest.mark.parametrize("name", ALL_BROKEN)
+def test_a_broken_history_of_all_is_refused(name: str) -> None:
+    with pytest.raises(NotLinearizable):
+        check(ALL_BROKEN[name], whole.start(NAMES))
+
+
+@pytest.mark.parametrize("name", ALL_BROKEN)
+def test_what_breaks_a_history_of_all_is_its_end(name: str) -> None:
+    """Each would be right without the operation that came last."""
+    last = max(
+        (each for each in ALL_BROKEN[name] if each.returned != LATE), key=lambda each: each.called
+    )
+    check([each for each in ALL_BROKEN[name] if each is not last], whole.start(NAMES))
+
+
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_history_is_taken(name: str) -> None:
     check(RIGHT[name], None)
@@ -125,6 +300,9 @@ effects = st.one_of(
         lambda generation: registers.seen(None if generation is None else (generation, HELD))
     ),
     st.builds(registers.removed),
+    st.builds(lambda: registers.claimed(None, HELD, UNTIL)),
+    st.builds(lambda: registers.confirmed(registers.ANY, None)),
+    st.builds(lambda: registers.ended(UNTIL)),
 )
 operations = st.builds(
     lambda called, lasts, effect: operation(called, called + lasts, effect),

@@ -45,27 +45,40 @@ def check(operations: Iterable[Operation], initial: Hashable) -> int:
     :raises NotLinearizable: it names what stands where every order ends.
     :raises Undecided: after ``CONFIGURATIONS``.
     """
-    history = sorted(operations, key=lambda each: each.called)
-    # (operations before ``base`` are all done, those done from there on as bits, what the object is)
-    start = (0, 0, initial)
+    ordered = sorted(operations, key=lambda each: each.called)
+    history = [each for each in ordered if each.returned != math.inf]
+    # Apart from the others, which are looked through from the first that is not done: these may never be.
+    lost = [each for each in ordered if each.returned == math.inf]
+    # (operations before ``base`` are all done, those done from there on as bits, those that were lost and
+    # took place as bits, what the object is)
+    start = (0, 0, 0, initial)
     tried = {start}
     open_ = [start]
     furthest = start
     while open_:
-        base, done, state = here = open_.pop()
-        if all(history[i].returned == math.inf for i in _pending(history, base, done)):
+        base, done, happened, state = here = open_.pop()
+        if base == len(history):
             return len(tried)
         furthest = max(furthest, here, key=lambda each: (each[0], each[1].bit_count()))
-        # The first to return goes last onto the stack, and is tried first.
-        for place in sorted(_next(history, base, done), key=lambda i: -history[i].returned):
-            for after in history[place].effect(state):
-                following = (*_advanced(base, done | 1 << (place - base)), after)
-                if following not in tried:
-                    tried.add(following)
-                    open_.append(following)
+        places = _next(history, base, done)
+        horizon = min(history[place].returned for place in places)
+        # The first to return goes last onto the stack, and is tried first; what is lost is tried last.
+        following = [
+            (base, done, happened | 1 << place, after)
+            for place, each in enumerate(lost)
+            if each.called <= horizon and not happened >> place & 1
+            for after in each.effect(state)
+        ]
+        following += [
+            (*_advanced(base, done | 1 << (place - base)), happened, after)
+            for place in sorted(places, key=lambda i: -history[i].returned)
+            for after in history[place].effect(state)
+        ]
+        open_ += [each for each in following if each not in tried]
+        tried.update(following)
         if len(tried) > CONFIGURATIONS:
-            raise Undecided(f"{len(tried)} configurations of {len(history)} operations")
-    raise NotLinearizable(_described(history, *furthest))
+            raise Undecided(f"{len(tried)} configurations of {len(ordered)} operations")
+    raise NotLinearizable(_described(history, lost, *furthest))
 
 
 def _next(history: Sequence[Operation], base: int, done: int) -> list[int]:
@@ -80,19 +93,22 @@ def _next(history: Sequence[Operation], base: int, done: int) -> list[int]:
     return [place for place in found if history[place].called <= horizon]
 
 
-def _pending(history: Sequence[Operation], base: int, done: int) -> Iterable[int]:
-    """Yield the operations that are not done."""
-    return (i for i in range(base, len(history)) if not done >> (i - base) & 1)
-
-
 def _advanced(base: int, done: int) -> tuple[int, int]:
     """Move the base past everything that is done."""
     finished = (~done & (done + 1)).bit_length() - 1
     return base + finished, done >> finished
 
 
-def _described(history: Sequence[Operation], base: int, done: int, state: Hashable) -> str:
-    lines = [f"after {base + done.bit_count()} of {len(history)} operations it is {state!r}; next:"]
+def _described(
+    history: Sequence[Operation],
+    lost: Sequence[Operation],
+    base: int,
+    done: int,
+    happened: int,
+    state: Hashable,
+) -> str:
+    count = base + done.bit_count() + happened.bit_count()
+    lines = [f"after {count} of {len(history) + len(lost)} operations it is {state!r}; next:"]
     lines += [f"  {history[i].text}" for i in _next(history, base, done)]
     lines += ["before that:", *(f"  {each.text}" for each in history[max(0, base - 8) : base])]
     return "\n".join(lines)

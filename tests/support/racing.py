@@ -30,6 +30,9 @@ sync_on_startup = true
 {options}
 """
 
+SERVING_CLAIMS = "[insight]\nenabled = true"
+"""Options with which servers serve what is under ``/-/`` too."""
+
 READ_COMMITTED = "init_command=SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 
@@ -161,4 +164,4 @@ def emptied(place: Arena) -> Arena:
 
 @cache
 def _standing_arena(kind: str) -> Arena:
-    return until_exit(arena(kind, options="[insight]\nenabled = true"))
+    return until_exit(arena(kind, options=SERVING_CLAIMS))

@@ -1,19 +1,38 @@
 """What each answer says of one provider or one consumer, as effects for the checker.
 
-A provider is None while there is none, else its generation, its inventory as pairs of class and total,
-and its traits. A consumer is None, or its generation and what it holds: triples of provider, class and
-amount.
+A provider or a consumer is None while there is none. ``tests/support/whole.py`` judges all of them together.
 """
 
 from collections.abc import Collection, Hashable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.support.checker import Effect
 
 ANY = object()
 """No generation was sent."""
 
-NEW: Hashable = (0, frozenset(), frozenset())
+Hold = tuple[float, float]
+"""When a hold ends, by the clock of operations: not before the one, and it is over at the other."""
+
+
+class Provider(NamedTuple):
+    """A provider. ``stock``: pairs of class and total."""
+
+    generation: int
+    stock: frozenset[tuple[str, int]] = frozenset()
+    traits: frozenset[str] = frozenset()
+
+
+class Consumer(NamedTuple):
+    """A consumer. ``held``: triples of provider, class and amount; ``grouped``: it is in the group."""
+
+    generation: int
+    held: frozenset[tuple[str, str, int]]
+    hold: Hold | None = None
+    grouped: bool = False
+
+
+NEW = Provider(0)
 """A provider that was just made."""
 
 
@@ -25,8 +44,8 @@ def _generation(state: Any) -> int | None:
 
 
 def seen(shown: Hashable) -> Effect:
-    """It was shown as this."""
-    return lambda state: [state] if state == shown else []
+    """It was shown as this: nothing, or its generation and what it has."""
+    return lambda state: [state] if (state and state[:2]) == shown else []
 
 
 def seen_at(generation: int) -> Effect:
@@ -63,8 +82,79 @@ def wrote(sent: Any, held: frozenset[Any]) -> Effect:
     def effect(state: Any) -> list[Any]:
         if sent is not ANY and _generation(state) != sent:
             return []
-        after = generation_after(_generation(state), held)
-        return [None if after is None else (after, held)]
+        return [_consumer(state, held, None, state is not None and state.grouped)]
+
+    return effect
+
+
+def _consumer(
+    state: Any, held: frozenset[Any], hold: Hold | None, grouped: bool
+) -> Consumer | None:
+    after = generation_after(_generation(state), held)
+    return None if after is None else Consumer(after, held, hold, grouped)
+
+
+def claimed(
+    sent: int | None, held: frozenset[Any], hold: Hold | None = None, grouped: bool = False
+) -> Effect:
+    """The service chose this for it."""
+    return lambda state: (
+        [_consumer(state, held, hold, grouped)] if _generation(state) == sent else []
+    )
+
+
+def confirmed(sent: Any, answered: int | None) -> Effect:
+    """Its hold was ended, and what it holds stays; ``sent``: the generation, or ``ANY``."""
+
+    def effect(state: Any) -> list[Any]:
+        if state is None or state.hold is None or sent not in (ANY, state.generation):
+            return []
+        after = state._replace(generation=state.generation + 1, hold=None)
+        return [after] if answered in (None, after.generation) else []
+
+    return effect
+
+
+def ended(hold: Hold) -> Effect:
+    """Its hold was over, and somebody needed the room."""
+    return lambda state: [None] if state is not None and state.hold == hold else []
+
+
+def not_held(at: float) -> Effect:
+    """It was not held, or its hold was over then."""
+    return lambda state: (
+        [state] if state is None or state.hold is None or state.hold[0] <= at else []
+    )
+
+
+def shown_held(generation: int | None) -> Effect:
+    """It was shown among those that are held, with this generation; None: it was not."""
+
+    def effect(state: Any) -> list[Any]:
+        held = None if state is None or state.hold is None else state.generation
+        return [state] if held == generation else []
+
+    return effect
+
+
+def shown_grouped(generation: int | None) -> Effect:
+    """It was shown as a member of the group, with this generation; None: it was not."""
+
+    def effect(state: Any) -> list[Any]:
+        member = state.generation if state is not None and state.grouped else None
+        return [state] if member == generation else []
+
+    return effect
+
+
+def shown_on(provider: str, generation: int | None, amounts: Mapping[str, int]) -> Effect:
+    """The provider was shown with what it has of it; None: with nothing."""
+    shown = (generation, frozenset(amounts.items()))
+
+    def effect(state: Any) -> list[Any]:
+        held = () if state is None else state.held
+        there = frozenset((kind, amount) for name, kind, amount in held if name == provider)
+        return [state] if (state.generation if there else None, there) == shown else []
 
     return effect
 
@@ -84,6 +174,10 @@ def triples(held: Mapping[str, Mapping[str, int]]) -> frozenset[tuple[str, str, 
 # Of providers
 
 
+def _stepped(state: Provider, steps: int = 1, **changed: Any) -> Provider:
+    return state._replace(generation=state.generation + steps, **changed)
+
+
 def created() -> Effect:
     """It was made."""
     return lambda state: [NEW] if state is None else []
@@ -98,7 +192,7 @@ def stepped(*steps: int) -> Effect:
     """A request that concerns it moved its generation by one of these numbers of steps."""
 
     def effect(state: Any) -> list[Any]:
-        return [] if state is None else [(state[0] + step, *state[1:]) for step in steps]
+        return [] if state is None else [_stepped(state, step) for step in steps]
 
     return effect
 
@@ -110,7 +204,7 @@ def characterised(sent: int, traits: frozenset[str], answered: int | None) -> Ef
         if state is None or state[0] != sent:
             return []
         after = sent + (traits != state[2])
-        return [(after, state[1], traits)] if answered in (None, after) else []
+        return [_stepped(state, after - sent, traits=traits)] if answered in (None, after) else []
 
     return effect
 
@@ -121,7 +215,7 @@ def aggregated(sent: int, answered: int | None) -> Effect:
     def effect(state: Any) -> list[Any]:
         if state is None or state[0] != sent or answered not in (None, sent + 1):
             return []
-        return [(sent + 1, *state[1:])]
+        return [_stepped(state)]
 
     return effect
 
@@ -134,7 +228,7 @@ def stocked(
     def effect(state: Any) -> list[Any]:
         if state is None or state[0] != sent or answered not in (None, sent + 1):
             return []
-        return [(sent + step, stock, state[2]) for step in steps]
+        return [_stepped(state, step, stock=stock) for step in steps]
 
     return effect
 
@@ -145,7 +239,7 @@ def added(name: str, total: int, answered: int | None) -> Effect:
     def effect(state: Any) -> list[Any]:
         if state is None or name in dict(state[1]) or answered not in (None, state[0] + 1):
             return []
-        return [(state[0] + 1, state[1] | {(name, total)}, state[2])]
+        return [_stepped(state, stock=state.stock | {(name, total)})]
 
     return effect
 
@@ -166,12 +260,11 @@ def lost(name: str) -> Effect:
     def effect(state: Any) -> list[Any]:
         if state is None or name not in dict(state[1]):
             return []
-        left = frozenset(each for each in state[1] if each[0] != name)
-        return [(state[0] + 1, left, state[2])]
+        return [_stepped(state, stock=frozenset(each for each in state.stock if each[0] != name))]
 
     return effect
 
 
 def emptied() -> Effect:
     """All its records were deleted, or there were none, which is a step too."""
-    return lambda state: [] if state is None else [(state[0] + 1, frozenset(), state[2])]
+    return lambda state: [] if state is None else [_stepped(state, stock=frozenset())]
