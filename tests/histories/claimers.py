@@ -80,8 +80,8 @@ class Claimer(Caller):
         before = len(self._holds)
         self._do(f"claim of {len(asked)}", "POST", "/-/claims", body, read)
         if len(self._holds) > before and chance.random() < 0.5:
-            # Others take its place soon.
-            self.confirm()
+            # Others overwrite it soon.
+            self.confirm(len(self._holds) - before)
 
     def _amounts(self) -> dict[str, int]:
         return {
@@ -152,9 +152,9 @@ class Claimer(Caller):
 
     # Confirmation
 
-    def confirm(self) -> None:
-        """Confirm the holds of one consumer or two, by the generation that was seen."""
-        names = self._to_confirm()
+    def confirm(self, count: int = 1) -> None:
+        """Confirm the holds of so many consumers, by the generation that was seen."""
+        names = self._to_confirm(count)
         sent = {name: (self._seen.get(name) or (1,))[0] for name in names}
         body = {
             "consumers": [
@@ -166,13 +166,13 @@ class Claimer(Caller):
 
     def confirm_one(self) -> None:
         """Confirm the hold of a consumer, whatever its generation is."""
-        name = self._to_confirm()[0]
+        name = self._to_confirm(1)[0]
         self._confirm("confirm one", f"/-/claims/{name}/confirm", None, {name: registers.ANY})
 
-    def _to_confirm(self) -> list[str]:
-        """Return the last consumers that it held itself, or any."""
-        if self._holds and self._chance.random() < 0.8:
-            return [self._holds.pop() for _ in self._holds[-self._chance.choice((1, 2)) :]]
+    def _to_confirm(self, count: int) -> list[str]:
+        """Return the last consumers that it held itself; at times, or if there are none, any one."""
+        if count > 1 or (self._holds and self._chance.random() < 0.8):
+            return [self._holds.pop() for _ in range(count)]
         return [self._consumer()]
 
     def _confirm(self, what: str, path: str, body: Any, sent: Mapping[str, Any]) -> None:
