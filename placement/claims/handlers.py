@@ -10,13 +10,14 @@ from placement.claims import holding, schemas, service
 from placement.claims.orders import Claim, Order, Outcome, Refused
 from placement.errors import MalformedRequest
 from placement.handlers import candidate_query
-from placement.handlers.search_bounds import bounded
+from placement.handlers.search_bounds import bounded, bounded_reading
 from placement.insight.handlers import explanation, relaxable
 from placement.insight.remedies import RelaxableRequest
 from placement.insight.schemas import DEFAULT_EXAMPLES, NOTHING
 from placement.objects import groups, holds
 from placement.objects.allocation_candidate import UnknownNameInQuery
 from placement.search.group_rules import GroupRule
+from placement.search.work import Work
 from placement.web.microversion import MAXIMUM
 from placement.web.request import Request
 from placement.web.response import json_response
@@ -51,7 +52,8 @@ class MalformedClaims(errors.Malformed):
 def place(request: Request) -> Response:
     """POST /-/claims"""
     request.read_query(NOTHING)
-    order = _order(request, request.read_json(schemas.CLAIMS))
+    with bounded_reading(request) as reading:
+        order = _order(request, request.read_json(schemas.CLAIMS), reading)
     try:
         with bounded(request) as work:
             outcome = service.place(
@@ -155,14 +157,14 @@ def _group_in_path(request: Request) -> str:
 # -- what is asked -------------------------------------------------------------------------------
 
 
-def _order(request: Request, body: Mapping[str, Any]) -> Order:
+def _order(request: Request, body: Mapping[str, Any], reading: Work) -> Order:
     given, hold_s = body["claims"], body.get("hold_s")
     most = request.conf.insight.claims_most
     if len(given) > most:
         raise MalformedClaims.of("most", count=len(given), most=most)
     # Equal queries become one object: such claims are interchangeable.
     queries: dict[str, RelaxableRequest] = {}
-    claims = [_claim(request, number, each, queries) for number, each in enumerate(given)]
+    claims = [_claim(request, number, each, queries, reading) for number, each in enumerate(given)]
     seen: set[str] = set()
     for claim in claims:
         if claim.consumer_uuid in seen:
@@ -177,10 +179,16 @@ def _order(request: Request, body: Mapping[str, Any]) -> Order:
 
 
 def _claim(
-    request: Request, number: int, given: Mapping[str, Any], queries: dict[str, RelaxableRequest]
+    request: Request,
+    number: int,
+    given: Mapping[str, Any],
+    queries: dict[str, RelaxableRequest],
+    reading: Work,
 ) -> Claim:
     text, generation = given["query"], given["consumer_generation"]
     if text not in queries:
+        if queries:
+            reading.go_on()
         try:
             query = candidate_query.checked(request, schemas.CANDIDATES, text)
             queries[text] = relaxable(query, MAXIMUM, request.conf.placement)

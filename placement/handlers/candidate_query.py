@@ -111,11 +111,12 @@ def groups(query: MultiDict, version: Version, most: int) -> tuple[Group, ...]:
             fields[parts[2]] = {}
     if len(fields) > most:
         raise MalformedQuery.of("groups", count=len(fields), limit=most)
-    for key in dict.fromkeys(query):
+    # ``getall`` would look through all parameters for each of them.
+    for key, values in query.dict_of_lists().items():
         parts = GROUP_KEY.match(key)
         if parts:
             name, suffix = parts.groups()
-            fields[suffix] |= READERS[name](query.getall(key), version, suffix)
+            fields[suffix] |= READERS[name](values, version, suffix)
     return tuple(Group(suffix, **given) for suffix, given in fields.items())
 
 

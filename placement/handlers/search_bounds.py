@@ -7,7 +7,8 @@ from math import inf
 from time import monotonic
 
 from placement import errors, telemetry
-from placement.search.work import Work
+from placement.objects.allocation_candidate import SearchGivenUp
+from placement.search.work import Work, WorkEnded
 from placement.web import hang_up
 from placement.web.request import Request
 
@@ -44,6 +45,19 @@ def bounded(request: Request) -> Iterator[Work]:
                 deadline_s,
                 work.done,
             )
+
+
+@contextmanager
+def bounded_reading(request: Request) -> Iterator[Work]:
+    """Bound the time that the reading of many queries takes, apart from that of the search.
+
+    :raises SearchGivenUp: ``Work.go_on`` was called when it was over.
+    """
+    with bounded(request) as work:
+        try:
+            yield work
+        except WorkEnded:
+            raise SearchGivenUp(hardest="") from None
 
 
 CONNECTION_EVERY_S = 0.05

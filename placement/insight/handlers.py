@@ -18,7 +18,7 @@ from placement.handlers import candidate_query
 from placement.handlers.candidate_query import GROUP_KEY
 from placement.handlers.query_syntax import ANY_PREFIX, ANY_TRAITS_SINCE
 from placement.handlers.resource_provider import provider_query
-from placement.handlers.search_bounds import bounded
+from placement.handlers.search_bounds import bounded, bounded_reading
 from placement.insight import history, obstacles, questions, schemas, trees, what_if
 from placement.insight import survival as survivals
 from placement.insight.history import Forecast
@@ -42,6 +42,7 @@ from placement.objects.inventory import records_from
 from placement.schemas import allocation_candidate
 from placement.search.request import CandidateRequest
 from placement.search.tally import Stop, Stopped, Tally
+from placement.search.work import Work
 from placement.web.error_responses import NotFoundHere
 from placement.web.microversion import Version
 from placement.web.request import Request
@@ -139,7 +140,10 @@ def try_out(request: Request) -> Response:
     body = request.read_json(schemas.WHAT_IF)
     query = _query_in_body(request, body["query"])
     asked = relaxable(query, request.version, request.conf.placement)
-    changes = [change for given in body["changes"] for change in _changes(request, given)]
+    with bounded_reading(request) as reading:
+        changes = [
+            change for given in body["changes"] for change in _changes(request, given, reading)
+        ]
     with bounded(request) as work:
         outcome = what_if.try_out(
             request.db, request.picture, changes, asked, request.conf.insight.work_factor, work
@@ -217,12 +221,13 @@ def _query_in_body(request: Request, text: str) -> MultiDict:
     return candidate_query.checked(request, schema, text)
 
 
-def _changes(request: Request, given: Mapping[str, Any]) -> Iterator[Change]:
+def _changes(request: Request, given: Mapping[str, Any], reading: Work) -> Iterator[Change]:
     if "drain" in given:
         yield Drain(normalized_uuid(given["drain"]))
     elif "remove" in given:
         yield Remove(normalized_uuid(given["remove"]))
     elif "place" in given:
+        reading.go_on()
         query = _query_in_body(request, given["place"])
         placed = candidate_query.parsed(query, request.version, request.conf.placement)
         yield Placements(placed, int(given.get("times", 1)))
@@ -251,7 +256,11 @@ def relaxable(
     are put together again and read by the code that reads every query: what it refuses is not a relaxation.
     """
     request = candidate_query.parsed(query, version, options)
-    pieces = [piece for key in dict.fromkeys(query) for piece in _pieces(query, key, version)]
+    pieces = [
+        piece
+        for key, values in query.dict_of_lists().items()
+        for piece in _pieces(key, values, version)
+    ]
     droppable = [piece for piece in pieces if _is_demand(piece)]
 
     def without(numbers: tuple[int, ...]) -> CandidateRequest | None:
@@ -270,9 +279,8 @@ def _is_demand(piece: Piece) -> bool:
     return piece.parameter != "limit"
 
 
-def _pieces(query: MultiDict, key: str, version: Version) -> Iterable[Piece]:
+def _pieces(key: str, values: list[str], version: Version) -> Iterable[Piece]:
     """Yield the pieces of those values of a parameter that count."""
-    values = list(query.getall(key))
     name = GROUP_KEY.match(key)
     kind = name[1] if name else key
     if kind in ("resources", "in_tree") or (kind == "required" and version < ANY_TRAITS_SINCE):

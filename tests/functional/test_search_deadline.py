@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from placement.handlers import candidate_answer, search_bounds
+from placement.handlers import candidate_answer, candidate_query, search_bounds
 from placement.handlers.search_bounds import Countdown
 from placement.objects import allocation_candidate
 from placement.search.candidate import SearchResult
@@ -178,3 +178,42 @@ def test_the_connection_is_not_looked_at_each_time() -> None:
     for _ in range(1000):
         countdown.remaining_s()
     assert 1 <= len(looks) < 500
+
+
+def test_the_time_for_reading_many_queries_is_bounded_too(
+    place: Service, looks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand queries of a claim, or a hundred of a what-if, may take seconds to read."""
+    read = []
+    checked = candidate_query.checked
+
+    def counted(*given: Any) -> Any:
+        read.append(given[-1])
+        return checked(*given)
+
+    monkeypatch.setattr(candidate_query, "checked", counted)
+    queries = [f"resources=VCPU:{n}" for n in range(1, 9)]
+    claims = [
+        {
+            "consumer_uuid": f"{HOSTS[0][:-1]}{number}",
+            "consumer_generation": None,
+            "project_id": "p",
+            "user_id": "u",
+            "consumer_type": "INSTANCE",
+            "query": query,
+        }
+        for number, query in enumerate(queries)
+    ]
+    changes = [{"place": query} for query in queries]
+    looks(4)
+    for path, body in [
+        ("/-/claims", {"claims": claims}),
+        ("/-/what-if", {"changes": changes, "query": queries[0]}),
+    ]:
+        answer = place.request("POST", path, json=body)
+        assert (answer.status_int, answer.json["errors"][0]["code"]) == (
+            503,
+            "placement.search_given_up",
+        )
+        assert 1 < len(read) < len(queries)
+        read.clear()
