@@ -18,6 +18,7 @@ from tests.security.hostile import Attacker, Hostile
 from tests.support import deployment
 from tests.support.databases import scratch_database
 from tests.support.deployment import Site, shipped
+from tests.support.described import SOMEBODY
 from tests.support.processes import public_folder
 from tests.support.world import World
 
@@ -29,11 +30,18 @@ POLICY = """\
 "placement:traits:list": "!"
 "placement:resource_providers:create": "role:nobody"
 "placement:allocations:delete": "role:nobody"
+"placement:claims:confirm": "role:nobody"
+"placement:holds:list": "!"
+"placement:insight:survival": "role:nobody"
 """
 CLOSED = {
     ("GET", "/traits"),
     ("POST", "/resource_providers"),
     ("DELETE", "/allocations/{consumer_uuid}"),
+    ("POST", "/-/claims/confirm"),
+    ("POST", "/-/claims/{consumer_uuid}/confirm"),
+    ("GET", "/-/holds"),
+    ("GET", "/-/survival"),
 }
 TIMEOUT_S = 30
 NO_ANSWER = 599
@@ -110,9 +118,12 @@ def run(server: str, database: str, count: int, seed: int) -> Report:
     """Send so many requests, and say what they met and what they broke."""
     report = Report(server, database, seed)
     with public_folder("placement-hostile-") as folder, _database(database, folder) as url:
-        environment = deployment.prepare(folder, url)
+        environment = deployment.prepare(folder, url, "[insight]\nenabled = true\n")
         with SERVERS[server](folder, environment) as (site, logs):
-            victim = World(site).host(VCPU=8)
+            world = World(site)
+            # For the claims of those who may: no request asks for what the victim has.
+            world.host(SOMEBODY, VCPU=10**6)
+            victim = world.host(PGPU=8)
             before = _state(site, victim)
             (folder / "policy.yaml").write_text(POLICY)
             attacker = Attacker(seed, site.prefix, victim, CLOSED)

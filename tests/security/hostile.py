@@ -1,12 +1,15 @@
 """Hostile requests, drawn by chance, as the bytes that go over the wire."""
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 from urllib.parse import quote
 
 from placement.routes import ROUTES
+from tests.property.test_hostile_bodies import VALUES
 from tests.property.test_http_fuzz import (
     ACCEPTS,
     MEMBERS,
@@ -17,7 +20,14 @@ from tests.property.test_http_fuzz import (
     QUERY_VALUES,
     UUIDS,
 )
+from tests.support.described import REQUESTS, Described, places, replaced, variants
 
+BESIDE = {(each.method, each.template): each for each in REQUESTS}
+"""What is served under ``/-/``."""
+EVERY = [
+    *((method, path) for path in ROUTES if path not in ("", "/") for method in ROUTES[path]),
+    *BESIDE,
+]
 METHODS = ("GET", "POST", "PUT", "DELETE")
 ODD_METHODS = ("HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get", "PROPFIND", "X" * 300, "-")
 ODD_PATHS = (
@@ -68,8 +78,8 @@ class Attacker:
         pick = self._random
         if pick.random() < 0.2:
             return self._harmless()
-        template = pick.choice([route for route in ROUTES if route not in ("", "/")])
-        method = pick.choice(list(ROUTES[template]))
+        method, template = pick.choice(EVERY)
+        beside = BESIDE.get((method, template))
         if pick.random() < 0.3:
             method = pick.choice(METHODS + ODD_METHODS)
         path = self._prefix + self._filled(template)
@@ -77,18 +87,20 @@ class Attacker:
         if odd:
             path = self._prefix + pick.choice(ODD_PATHS)
         if pick.random() < 0.4:
-            path += "?" + "&".join(self._parameter() for _ in range(pick.randint(1, 6)))
+            own = beside.parameters if beside else ()
+            path += "?" + "&".join(self._parameter(own) for _ in range(pick.randint(1, 6)))
         admin = pick.random() < 0.8
         headers = ["Host: h", *self._identity(admin), *self._version()]
         if pick.random() < 0.3:
             headers.append("Accept: " + pick.choice(ACCEPTS))
         headers += pick.sample(ODD_HEADERS, pick.choice((0, 0, 0, 1, 2)))
-        body = self._body() if pick.random() < 0.7 else b""
+        body = self._body(beside) if pick.random() < 0.7 else b""
         framing, sent, whole = self._framed(body)
         head = "\r\n".join([f"{method} {path} HTTP/1.1", *headers, *framing, "Connection: close"])
         data = head.encode("latin-1", "replace") + b"\r\n\r\n" + sent
         # An odd path may be the root to a web server, which is open to all.
-        open_to_him = odd or (admin and (method, template) not in self._closed)
+        is_open = odd or (beside is not None and beside.is_open)
+        open_to_him = is_open or (admin and (method, template) not in self._closed)
         return Hostile(data, open_to_him, whole)
 
     def _harmless(self) -> Hostile:
@@ -102,18 +114,16 @@ class Attacker:
         return Hostile(head.encode(), may_succeed=True, whole=True, must_succeed=True)
 
     def _filled(self, template: str) -> str:
-        values = {
-            "{uuid}": self._random.choice(UUIDS * 2 + ODD),
-            "{consumer_uuid}": self._random.choice(UUIDS * 2 + ODD),
-            "{resource_class}": self._random.choice(NAMES * 2 + ODD),
-            "{name}": self._random.choice(NAMES * 2 + ODD),
-        }
-        for variable, value in values.items():
-            template = template.replace(variable, quote(value, safe=""))
-        return template
+        def value(variable: re.Match[str]) -> str:
+            usual = UUIDS if variable[1].endswith("uuid") else NAMES
+            return quote(self._random.choice(usual * 2 + ODD), safe="")
 
-    def _parameter(self) -> str:
-        name, value = self._random.choice(PARAMETERS), self._random.choice(QUERY_VALUES + ODD)
+        return re.sub(r"{(\w+)[^}]*}", value, template)
+
+    def _parameter(self, own: Sequence[str]) -> str:
+        """Return a parameter, one of those that the request has half of the time."""
+        name = self._random.choice([*own] if own and self._random.random() < 0.5 else PARAMETERS)
+        value = self._random.choice(QUERY_VALUES + ODD)
         if self._random.random() < 0.8:
             return f"{quote(name)}={quote(value)}"
         return self._random.choice(("%", "%ff=1", "a=%00", "=", "&&", f"{name}=%zz", ";", "[]=1"))
@@ -143,9 +153,14 @@ class Attacker:
         )
         return [f"OpenStack-API-Version: placement {one}"]
 
-    def _body(self) -> bytes:
+    def _body(self, beside: Described | None) -> bytes:
         pick = self._random
         kind = pick.random()
+        if beside is not None and beside.body is not None and pick.random() < 0.7:
+            body = pick.choice(variants(beside.body))
+            if kind < 0.7:
+                body = replaced(body, pick.choice([*places(body)]), pick.choice(VALUES))
+            return json.dumps(body).encode()
         if kind < 0.7:
             return json.dumps(self._tree(4)).encode()
         if kind < 0.8:

@@ -1,0 +1,130 @@
+"""Small requests are answered while the dearest ones that are legal run in the same processes (PROMISE 9).
+
+Hostile clients send such requests without pause to a server that gives each of them a second. Small reads and
+claims of others come in between: they may take turns with the dear ones, and wait for none of them to end.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.races.test_gang_races import asked_for
+from tests.support.client import Answer, Client
+from tests.support.effort import in_one_process
+from tests.support.racing import Arena, arena
+from tests.support.world import World, new_uuid
+
+HOSTS, SMALL = 20, 40
+OPTIONS = "[insight]\nenabled = true\n[api]\nsearch_deadline = 1"
+HARD = "&".join(
+    ["group_policy=isolate"]
+    + [f"resources_{n}=VCPU:9&required_{n}=HW_GPU_API_VULKAN" for n in range(64)]
+)
+"""No demand that is dropped helps, nor any pair."""
+DEVICES = "&".join(
+    [
+        "group_policy=none",
+        "resources=VCPU:60",
+        *(f"resources_{n}=SRIOV_NET_VF:3" for n in range(40)),
+    ]
+)
+"""Forty groups that nearly fit into two devices of each host."""
+RACKS = [new_uuid() for _ in range(1000)]
+
+
+def claims(*queries: str, **more: Any) -> dict[str, Any]:
+    """Return the body of as many claims as may be sent, with these queries in turn."""
+    body = asked_for(1000, **more)
+    for number, each in enumerate(body["claims"]):
+        each["query"] = queries[number % len(queries)]
+    return body
+
+
+def grouped() -> dict[str, Any]:
+    """Return a hundred groups of a thousand aggregates, each consumer a member of eight."""
+    names = [new_uuid() for _ in range(100)]
+    rule = {"rule": "apart", "level": "aggregate", "of": RACKS}
+    body = asked_for(100)
+    for number, each in enumerate(body["claims"]):
+        each["groups"] = [names[(number + step) % 100] for step in range(8)]
+    return body | {"groups": dict.fromkeys(names, rule)}
+
+
+def changed(query: str) -> dict[str, Any]:
+    return {"changes": [{"place": query, "times": 20}] * 100, "query": query}
+
+
+HOSTILE: dict[str, tuple[str, str, Callable[[], Any]]] = {
+    "claims that nothing takes": ("POST", "/-/claims", partial(claims, HARD)),
+    "claims that nearly fit": ("POST", "/-/claims", partial(claims, DEVICES)),
+    "a thousand queries": (
+        "POST",
+        "/-/claims",
+        partial(claims, *(f"{HARD}&resources=MEMORY_MB:{n}" for n in range(1, 1001))),
+    ),
+    "groups": ("POST", "/-/claims", grouped),
+    "explain": ("GET", f"/-/explain?{HARD}", lambda: None),
+    "what-if": ("POST", "/-/what-if", partial(changed, DEVICES)),
+}
+
+
+@pytest.fixture(scope="module", params=in_one_process("beside hostile", "sqlite", "postgresql"))
+def place(request: pytest.FixtureRequest) -> Iterator[Arena]:
+    """One server with six threads, and hosts with devices of which half is in use."""
+    with arena(request.param, 1, OPTIONS) as made:
+        world = World(made)
+        for _ in range(HOSTS):
+            host = world.host(VCPU=64, MEMORY_MB=4096)
+            for _ in range(2):
+                world.provider(None, host, {"SRIOV_NET_VF": 64})
+            world.claim({host: {"VCPU": 1}})
+        yield made
+
+
+def small(client: Client, host: str) -> list[float]:
+    """Send small reads and claims, which must be answered; return how long each took."""
+    took = []
+    for number in range(SMALL):
+        began = time.monotonic()
+        if number % 2:
+            assert client.send("GET", f"/resource_providers/{host}/inventories").status == 200
+        else:
+            assert client.send("POST", "/-/claims", asked_for(1)).status == 200
+        took.append(time.monotonic() - began)
+    return took
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_small_requests_are_answered_beside(place: Arena, kind: str) -> None:
+    """None waits until a dear one ends: the slowest small one is faster than the slowest dear one."""
+    method, path, body = HOSTILE[kind]
+    host = World(place).host(VCPU=10**6)
+    over, dear = threading.Event(), list[tuple[Answer, float]]()
+
+    def attack(client: Client) -> list[float]:
+        while not over.is_set():
+            began = time.monotonic()
+            answer = client.send(method, path, body())
+            dear.append((answer, time.monotonic() - began))
+        return []
+
+    def beside(client: Client) -> list[float]:
+        try:
+            return small(client, host)
+        finally:
+            over.set()
+
+    *_, took = place.race([attack, attack, attack, beside])
+
+    slowest = max(each for _, each in dear)
+    print(f"{kind}: {len(dear)} dear, at most {slowest:.2f} s; small at most {max(took):.2f} s")
+    statuses = {answer.status for answer, _ in dear}
+    assert statuses <= {200, 409, 503}, [answer.text[:300] for answer, _ in dear][:3]
+    assert all(
+        answer.code.endswith("search_given_up") for answer, _ in dear if answer.status == 503
+    )
+    assert max(took) < slowest
