@@ -20,11 +20,12 @@ CLOCKS_S = 0.02
 
 
 class Claimer(Caller):
-    """A client that claims in both ways. ``_holds``: its own, which may be over."""
+    """A client that claims in both ways. ``_holds``: its own, which may be over; ``_fresh``: the last."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._holds: list[str] = []
+        self._fresh: list[str] = []
 
     def _choices(self) -> Sequence[tuple[Callable[[], None], int]]:
         return (
@@ -77,11 +78,11 @@ class Claimer(Caller):
                 return Told([{}], [whole.no_place(asked, self._called)])
             return self._refused_consumer(answer, sent)
 
-        before = len(self._holds)
+        self._fresh = []
         self._do(f"claim of {len(asked)}", "POST", "/-/claims", body, read)
-        if len(self._holds) > before and chance.random() < 0.5:
+        if self._fresh and chance.random() < 0.5:
             # Others overwrite it soon.
-            self.confirm(len(self._holds) - before)
+            self.confirm(len(self._fresh))
 
     def _amounts(self) -> dict[str, int]:
         return {
@@ -127,7 +128,8 @@ class Claimer(Caller):
     ) -> Told:
         """Return that the claims were granted in one of these places."""
         if hold is not None:
-            self._holds = list(dict.fromkeys([*self._holds, *(ask.consumer for ask in asked)]))
+            self._fresh = [ask.consumer for ask in asked]
+            self._holds = [name for name in self._holds if name not in self._fresh] + self._fresh
             for ask in asked:
                 self._history.note_end(ask.consumer, hold)
         grouped = any(ask.grouped for ask in asked)

@@ -86,14 +86,19 @@ def place(request: pytest.FixtureRequest) -> Iterator[Arena]:
 
 
 def small(client: Client, host: str) -> list[float]:
-    """Send small reads and claims, which must be answered; return how long each took."""
+    """Send small reads and claims, which must be answered; return how long each took.
+
+    A claim may be given up at its own deadline: a gang that is written locks the hosts which it wants.
+    """
     took = []
     for number in range(SMALL):
         began = time.monotonic()
         if number % 2:
-            assert client.send("GET", f"/resource_providers/{host}/inventories").status == 200
+            answer = client.send("GET", f"/resource_providers/{host}/inventories")
+            assert answer.status == 200, answer
         else:
-            assert client.send("POST", "/-/claims", asked_for(1)).status == 200
+            answer = client.send("POST", "/-/claims", asked_for(1))
+            assert answer.status == 200 or answer.code == "placement.search_given_up", answer
         took.append(time.monotonic() - began)
     return took
 
