@@ -18,6 +18,7 @@ from placement.db.group_rows import GroupRow
 from placement.objects import ledger, replacement
 from placement.objects.groups import rule_of
 from placement.objects.picture import records_of
+from placement.objects.replacement import Replacement
 from placement.search.cloud import Cloud
 from placement.search.group_rules import GroupRule, Occupancy
 
@@ -60,7 +61,7 @@ def write(tx: Transaction, order: Order, plan: Plan) -> Outcome:
         raise Overtaken from None
     _require_rules(tx, order, plan, rows)
     _require_unmoved(tx, plan)
-    expires_at = _write_rows(tx, order, granted, rows)
+    expires_at = _write_rows(tx, order, replaced, granted, rows)
     stepped = {1: [each for each in providers.values() if each.id not in replaced.left]}
     ledger.finish_write(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
     return Outcome(granted, expires_at)
@@ -118,18 +119,23 @@ def _require_unmoved(tx: Transaction, plan: Plan) -> None:
 
 
 def _write_rows(
-    tx: Transaction, order: Order, granted: Sequence[Granted], rows: Mapping[str, GroupRow]
+    tx: Transaction,
+    order: Order,
+    replaced: Replacement,
+    granted: Sequence[Granted],
+    rows: Mapping[str, GroupRow],
 ) -> int | None:
     """Write who is a member of which group, and who is held; return until when."""
-    replaced = [claim.consumer_uuid for claim in order.claims if claim.generation is not None]
+    # Also a record whose allocations nobody sees, which is claimed as a new consumer, may be a member.
+    existing = [uuid for uuid, before in replaced.consumers.items() if before.record is not None]
     joining = [claim.consumer_uuid for claim in order.claims if claim.groups]
     named = (
-        {claim.consumer_uuid for claim in order.claims} if order.hold_s else {*replaced, *joining}
+        {claim.consumer_uuid for claim in order.claims} if order.hold_s else {*existing, *joining}
     )
     if not named:
         return None
     ids = named_rows.ids(tx, named_rows.CONSUMERS, named)
-    group_rows.leave(tx, [ids[uuid] for uuid in replaced])
+    group_rows.leave(tx, [ids[uuid] for uuid in existing])
     group_rows.join(
         tx,
         [

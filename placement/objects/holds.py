@@ -97,7 +97,8 @@ def _removed(
         if done.blocked and not done.gone and wait_s > SHORT_S:
             blocked = done.blocked
             done = db.write(lambda tx: _expire(tx, over, left_behind, blocked), wait_s=wait_s)
-    except (errors.Conflict, errors.DatabaseBusy):
+    except (errors.Conflict, errors.DatabaseBusy, errors.OutcomeUnknown):
+        # The caller looks whether they are gone all the same.
         return frozenset()
     telemetry.current().holds_expired += done.expired
     return done.gone

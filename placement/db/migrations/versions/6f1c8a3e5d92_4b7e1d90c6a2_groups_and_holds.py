@@ -70,6 +70,11 @@ def upgrade() -> None:
                 f"CREATE TRIGGER IF NOT EXISTS {table}_of_deleted AFTER DELETE ON consumers BEGIN"  # noqa: S608
                 f" DELETE FROM {table} WHERE consumer_id = OLD.id; END"
             )
+        # SQLite gives ids again: members that a damaged database has left behind join no new group.
+        op.execute(
+            "CREATE TRIGGER IF NOT EXISTS consumer_group_members_of_new AFTER INSERT ON consumer_groups BEGIN"
+            " DELETE FROM consumer_group_members WHERE group_id = NEW.id; END"
+        )
     if steps.is_mysql():
         known = set(
             op.get_bind().scalars(
