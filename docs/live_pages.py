@@ -25,6 +25,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 SWITCH = ("howto/switch-over.rst",)
 OUTLOOK = ("tutorial/drain.rst", "howto/capacity.rst")
+HOLD = ("tutorial/hold.rst",)
 STORIES = (
     ("tutorial/five-minute-tour.rst",),
     (
@@ -37,7 +38,7 @@ STORIES = (
     ("howto/no-candidates.rst",),
     ("provider-trees.rst",),
     ("howto/client-library.rst",),
-    ("tutorial/hold.rst",),
+    HOLD,
     ("howto/claim-eight-or-none.rst",),
     ("howto/conflicts.rst", "howto/over-capacity.rst", "howto/health.rst"),
     ("howto/large-cloud.rst",),
@@ -315,7 +316,23 @@ with sqlite3.connect("var/placement.sqlite") as database:
 '"""
 """Each day two fewer of them."""
 
-STAGES = {SWITCH: two_machines, OUTLOOK: with_shapes}
+
+
+@contextmanager
+def with_clock() -> Iterator[Shell]:
+    """Run a service whose holds come nearer to their end where the page waits."""
+    with service() as shell:
+        shell.run(SLEEP)
+        yield shell
+
+
+SLEEP = """sleep() { python3 -c '
+import sqlite3, sys
+with sqlite3.connect("var/placement.sqlite") as database:
+    database.execute("UPDATE consumer_holds SET expires_at = expires_at - 1000 * ?", sys.argv[1:])
+' "$1"; }"""
+
+STAGES = {SWITCH: two_machines, OUTLOOK: with_shapes, HOLD: with_clock}
 """Stories that do not run on one service with an empty database."""
 
 

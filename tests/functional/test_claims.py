@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import webob
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from placement import errors
 from placement.claims import service as claims
@@ -19,6 +19,7 @@ from placement.db import coexistence_rows, invariants, models
 from placement.db.database import Database
 from placement.handlers import search_bounds
 from placement.objects import holds
+from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
 from tests.support.meetings import waiting
 from tests.support.processes import PATIENCE, wait_until
@@ -56,12 +57,6 @@ def place(service: Service, *claims: Any, **more: Any) -> webob.Response:
 def roots(answer: webob.Response) -> list[str]:
     assert answer.status_int == 200, answer.text
     return [granted["root_provider_uuid"] for granted in answer.json["claims"]]
-
-
-def let_holds_end(db: Database) -> None:
-    """Let the time of all holds have come, by the clock of the database."""
-    rows = update(models.consumer_holds).values(expires_at=1)
-    db.write(lambda tx: tx.change(rows))
 
 
 def allocations(service: Service, consumer: str) -> Any:

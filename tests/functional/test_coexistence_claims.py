@@ -4,9 +4,10 @@ from typing import Any
 
 from sqlalchemy import text
 
-from tests.functional.test_claims import claim, let_holds_end
+from tests.functional.test_claims import claim
 from tests.support.both_services import CONSUMER, HOST, OTHER, Both
 from tests.support.client import Answer
+from tests.support.clock import let_holds_end
 from tests.support.old_service import new_uuid
 
 

@@ -12,7 +12,8 @@ from placement import errors
 from placement.claims import service as claims
 from placement.db import group_rows, invariants, models
 from placement.objects import groups
-from tests.functional.test_claims import claim, let_holds_end, place
+from tests.functional.test_claims import claim, place
+from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
 from tests.support.service import Service, running
 from tests.support.world import World

@@ -17,6 +17,7 @@ from placement.insight.kept_figures import KeptFigures
 from placement.routes import INSIGHT, ROUTES
 from tests.functional import test_claims as gangs
 from tests.support import bodies, databases
+from tests.support.clock import let_holds_end
 from tests.support.processes import ran
 from tests.support.service import Service, configure, database, running
 from tests.support.world import World
@@ -113,7 +114,7 @@ def test_claims_and_holds_are_counted_by_outcome(place: Service) -> None:
     gangs.place(place, gangs.claim(99))
     confirmed = {"consumer_uuid": kept["consumer_uuid"], "consumer_generation": 1}
     place.request("POST", "/-/claims/confirm", json={"consumers": [confirmed]}, version="1.39")
-    gangs.let_holds_end(place.db)
+    let_holds_end(place.db)
     search(place, "resources=VCPU:1")
 
     seen = read(place)

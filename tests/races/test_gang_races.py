@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 
-from placement.db import hold_rows, models
+from placement.db import models
 from tests.races.test_claim_races import CLIENTS, host, rounds, used
 from tests.support.client import HANGS_S, Answer, Client
+from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
 from tests.support.racing import ARENAS, Arena, arena, emptied_arena
 from tests.support.world import new_uuid
@@ -140,11 +141,9 @@ def test_writers_of_one_group_never_break_its_rule(place: Arena, turn: int, rule
 def test_of_confirmation_and_expiry_exactly_one_wins(place: Arena, turn: int) -> None:
     """One confirms while the time of the hold comes, another needs its room."""
     host(place, VCPU=8)
-    holds = models.consumer_holds
     for _ in range(5):
         held = gang(place.clients(1)[0], 8, hold_s=900).json["claims"]
-        soon = update(holds).values(expires_at=hold_rows.NOW + random.randint(0, 15))
-        place.db.write(lambda tx, soon=soon: tx.change(soon))
+        let_holds_end(place.db, random.randint(0, 15))
         body = {
             "consumers": [
                 {"consumer_uuid": each["consumer_uuid"], "consumer_generation": 1} for each in held

@@ -1,0 +1,39 @@
+"""The clock of the database, as holds see it: tests move it instead of waiting.
+
+What a hold compares with that clock is one number, ``expires_at``. So the time passes as well if that number
+becomes smaller, on every database, for every session and every process of the service, whatever they send.
+"""
+
+from collections.abc import Collection
+
+from sqlalchemy import select, update
+
+from placement.db import hold_rows, models
+from placement.db.database import Database
+
+_HOLDS = models.consumer_holds
+
+
+def now_ms(db: Database) -> int:
+    """Return the time of the database in milliseconds since the epoch."""
+    return int(db.read(lambda reader: reader.value(select(hold_rows.NOW))))
+
+
+def let_time_pass(db: Database, seconds: float) -> None:
+    """Let all holds be so much nearer to their end."""
+    nearer = update(_HOLDS).values(expires_at=_HOLDS.c.expires_at - round(1000 * seconds))
+    db.write(lambda tx: tx.change(nearer))
+
+
+def let_holds_end(
+    db: Database, within_ms: int = 0, consumers: Collection[str] | None = None
+) -> int:
+    """Let the time of holds have come, or come so soon; return of how many.
+
+    :param consumers: theirs; all if None.
+    """
+    soon = update(_HOLDS).values(expires_at=hold_rows.NOW + within_ms)
+    if consumers is not None:
+        ids = select(models.consumers.c.id).where(models.consumers.c.uuid.in_(consumers))
+        soon = soon.where(_HOLDS.c.consumer_id.in_(ids))
+    return db.write(lambda tx: tx.change(soon))
