@@ -152,17 +152,22 @@ class Oracle:
     # 5.3, 5.7
     def candidates(self, request: CandidateRequest) -> set[Candidate]:
         """Return the set of (allocations, mappings), both frozen, of provider ids."""
+        return set(self.anchored(request))
+
+    def anchored(self, request: CandidateRequest) -> dict[Candidate, set[int]]:
+        """Return the candidates with the roots at which each is found."""
         named = [g.in_tree for g in request.groups if g.in_tree is not None]
         if any(self.tree_of(uuid) is None for uuid in named):
-            return set()
-        found: set[Candidate] = set()
+            return {}
+        found: dict[Candidate, set[int]] = {}
         for a, record in self.world.items():
             if record.parent_id is not None or not request.root_required <= record.traits:
                 continue
             if not request.root_forbidden & record.traits:
-                found |= set(self.combinations(request, a))
+                for candidate in self.combinations(request, a):
+                    found.setdefault(candidate, set()).add(a)
         if request.one_provider_per_tree:
-            found = {c for c in found if self.spread(c)}
+            found = {c: roots for c, roots in found.items() if self.spread(c)}
         return found
 
     def spread(self, candidate: Candidate) -> bool:

@@ -6,7 +6,7 @@ becomes smaller, on every database, for every session and every process of the s
 
 from collections.abc import Collection
 
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 
 from placement.db import hold_rows, models
 from placement.db.database import Database
@@ -34,6 +34,7 @@ def let_holds_end(
     """
     soon = update(_HOLDS).values(expires_at=hold_rows.NOW + within_ms)
     if consumers is not None:
-        ids = select(models.consumers.c.id).where(models.consumers.c.uuid.in_(consumers))
+        named = or_(*(models.consumers.c.uuid == uuid for uuid in consumers))
+        ids = select(models.consumers.c.id).where(named)
         soon = soon.where(_HOLDS.c.consumer_id.in_(ids))
     return db.write(lambda tx: tx.change(soon))

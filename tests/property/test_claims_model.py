@@ -1,0 +1,525 @@
+"""Random sequences of claims decided here, beside plain writes, held to the model of specification 09.
+
+After each step the answer and all stored rows must be what the chapter allows. Holds that are over may be
+removed at any time, and no request is refused for their sake: what is refused must be refused without them.
+
+PLACEMENT_CLAIMS_EXAMPLES says how many sequences are tried on each database. Hypothesis prints the sequence
+of a failure, shrunk; what the service draws comes from a seed that is drawn with the sequence.
+"""
+
+import itertools
+import os
+import random
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from placement.claims import service as claims
+from placement.db import invariants
+from placement.db.database import Database
+from placement.objects import groups
+from tests.property.claims_model import Claims
+from tests.property.claims_orders import Claim, NotAllowed, Order, milliseconds, require, subsets
+from tests.property.claims_rows import add_record, body_of, candidates_of, rows_of, stored
+from tests.property.ledger_model import Answer, Entry, Record
+from tests.search.oracle import SHARES
+from tests.support.client import Answer as Told
+from tests.support.clock import let_time_pass, now_ms
+from tests.support.databases import KINDS
+from tests.support.effort import LONG, examples
+from tests.support.service import running
+from tests.support.world import World
+
+EXAMPLES = int(os.environ.get("PLACEMENT_CLAIMS_EXAMPLES", 200 if LONG else examples(12)))
+STEPS = 30
+
+HOSTS = tuple(f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 7))
+ONE, TWO, THREE, CELL, POOL, LATE = HOSTS
+RACKS = tuple(f"aaaaaaa{n}-0000-4000-8000-000000000000" for n in range(1, 4))
+CONSUMERS = tuple(f"cccccccc-0000-4000-8000-00000000000{n}" for n in range(1, 8))
+NAMES = ("web", "Web", "a/b ö")
+TRAIT, OTHER = "HW_CPU_X86_AVX2", "COMPUTE_NODE"
+
+CLOUD: Mapping[str, Mapping[str, Any]] = {
+    ONE: {"inventory": {"VCPU": 4, "MEMORY_MB": 8}, "aggregates": [RACKS[0]], "traits": [TRAIT]},
+    TWO: {"inventory": {"VCPU": 4, "DISK_GB": 2}, "aggregates": [RACKS[0], RACKS[1]]},
+    THREE: {"inventory": {"VCPU": 4, "MEMORY_MB": 8}, "traits": [TRAIT, OTHER]},
+    CELL: {"parent": ONE, "inventory": {"VCPU": 2, "DISK_GB": 3}, "aggregates": [RACKS[2]]},
+    POOL: {"inventory": {"DISK_GB": 4}, "aggregates": [RACKS[0]], "traits": [SHARES]},
+}
+QUERIES = (
+    "resources=VCPU:1",
+    "resources=VCPU:1",
+    "resources=VCPU:2",
+    "resources=VCPU:2",
+    "resources=VCPU:3",
+    "resources=VCPU:1,MEMORY_MB:2",
+    "resources=VCPU:1,DISK_GB:1",
+    "resources=DISK_GB:1",
+    "resources=DISK_GB:2",
+    f"resources=VCPU:1&required={TRAIT}",
+    f"resources=VCPU:1&required=!{TRAIT}",
+    f"resources=VCPU:1&required=in:{TRAIT},{OTHER}&root_required=!{OTHER}",
+    f"resources=VCPU:1&member_of={RACKS[0]}",
+    f"resources=VCPU:1&member_of=!in:{RACKS[1]},{RACKS[2]}",
+    f"resources=VCPU:1&in_tree={ONE}",
+    f"resources=VCPU:2&in_tree={CELL}",
+    "resources_A=VCPU:1&resources_B=VCPU:1&group_policy=isolate",
+    "resources_A=VCPU:1&resources_B=VCPU:1&group_policy=none",
+    "resources_A=VCPU:1&resources_B=DISK_GB:1&group_policy=none&same_subtree=_A,_B",
+    "resources=MEMORY_MB:1&resources_B=DISK_GB:1",
+)
+UNKNOWN = "resources=VCPU:1&required=CUSTOM_NOWHERE"
+RULES: tuple[Mapping[str, Any], ...] = (
+    {"rule": "apart"},
+    {"rule": "apart", "at_most": 2, "level": "tree"},
+    {"rule": "together"},
+    {"rule": "apart", "level": "aggregate", "of": list(RACKS[:2])},
+    {"rule": "together", "level": "aggregate", "of": [RACKS[0], RACKS[2]]},
+)
+AMOUNT = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 9, "step_size": 1}
+
+hosts = st.sampled_from(HOSTS)
+consumers = st.sampled_from(CONSUMERS)
+queries = st.sampled_from(QUERIES)
+# Which generation is sent: the one there is, mostly.
+honesty = st.sampled_from(["right"] * 8 + ["null", "wrong"])
+owners = st.tuples(st.sampled_from(["red", "blue"]), st.sampled_from(["INSTANCE", "X"]))
+names = st.lists(st.sampled_from((NAMES[0], NAMES[0], *NAMES)), unique=True, max_size=2)
+claimed = st.tuples(st.sampled_from((*QUERIES, UNKNOWN)), honesty, names, owners)
+gangs = st.dictionaries(consumers, claimed, min_size=1, max_size=4)
+rules = st.fixed_dictionaries({name: st.sampled_from(RULES) for name in NAMES})
+orders = st.sampled_from(["any", "any", "spread", "pack"])
+held_for = st.sampled_from([None, None, 1000, 1000, 2000, 86_400])
+# What is said of the rules of groups: what is missing, everything, or another rule.
+tellings = st.sampled_from(["needed", "needed", "needed", "repeated", "drawn", "nothing"])
+class_names = st.sampled_from(["VCPU", "MEMORY_MB", "DISK_GB"])
+held = st.dictionaries(
+    hosts, st.dictionaries(class_names, st.integers(1, 2), min_size=1), max_size=2
+)
+stocks = st.dictionaries(
+    class_names,
+    st.builds(
+        lambda **given: AMOUNT | given,
+        total=st.integers(1, 5),
+        reserved=st.sampled_from([0, 0, 0, 1]),
+        max_unit=st.sampled_from([9, 9, 1]),
+        step_size=st.sampled_from([1, 1, 1, 2]),
+        allocation_ratio=st.sampled_from([1.0, 1.0, 1.5]),
+    ),
+    max_size=3,
+)
+
+Judge = Callable[[Claims, Told], None]
+
+
+class ClaimsMachine(RuleBasedStateMachine):
+    """The service and the model beside one another."""
+
+    def __init__(self, serve: Callable[[], AbstractContextManager[Any]]) -> None:
+        super().__init__()
+        self._running = serve()
+        self._patched = pytest.MonkeyPatch()
+        self.service = self._running.__enter__()
+        self.db: Database = self.service.db
+
+    @initialize(seed=st.integers(0, 2**32), age_s=st.sampled_from([0.0, 1e9]), shares=st.booleans())
+    def begin(self, seed: int, age_s: float, shares: bool) -> None:
+        """Start with a small cloud; what the service draws, and how old its picture may be, is drawn."""
+        draw = random.Random(seed)
+        for module in (claims, groups):
+            self._patched.setattr(module, "DRAW", draw)
+        self._patched.setattr(claims, "AGE_S", age_s)
+        self._patched.setattr(claims, "CALM_S", -1.0)
+        self.model, world = Claims(), World(self.service)
+        for uuid, made in [*CLOUD.items()][: None if shares else -1]:
+            world.provider(key=uuid, **made)
+            self.model.create_host(uuid, made.get("parent"))
+            host = self.model.providers[uuid]
+            host.traits = frozenset(made.get("traits", ()))
+            host.aggregates = frozenset(made.get("aggregates", ()))
+            shown = self._get(f"/resource_providers/{uuid}/inventories")
+            host.inventories = shown["inventories"]
+            host.generation = shown["resource_provider_generation"]
+
+    def teardown(self) -> None:
+        """Let the service go."""
+        self._patched.undo()
+        self._running.__exit__(None, None, None)
+
+    # -- sending and judging --
+
+    def _get(self, path: str, version: str = "1.39") -> Any:
+        answer = self.service.send("GET", path, None, version)
+        assert answer.status == 200, answer
+        return answer.json
+
+    def _send(
+        self, method: str, path: str, body: Any, judge: Judge, named: frozenset[str] = frozenset()
+    ) -> Told:
+        """Send a request; the answer and what is stored must be what the model allows.
+
+        :param named: consumers that the request may write.
+        """
+        answer = self.service.send(method, path, body, "1.39")
+        rows = stored(self.db)
+        over = self.model.over()
+        gone = over - named - rows["records"].keys()
+        why = []
+        for removed in subsets(over & named):
+            after = self.model.without(gone | removed)
+            try:
+                judge(after, answer)
+                if answer.status >= 400:
+                    judge(self.model.without(over), answer)
+                shown = rows_of(after)
+                for what, found in rows.items():
+                    require(found == shown[what], what, found, "instead of", shown[what])
+            except NotAllowed as refused:
+                why.append(refused.args)
+            else:
+                self.model = after
+                self._require_sound()
+                return answer
+        raise AssertionError(f"{method} {path} {body}: {answer.status} {answer.text[:2000]}: {why}")
+
+    def _require_sound(self) -> None:
+        """Nothing is half written; only a record that other software left has no allocations."""
+        left = self.model.records.keys() - self.model.allocations.keys()
+        found = {each.invariant.name for each in invariants.violations(self.db)}
+        assert found == ({"consumers have allocations"} if left else set())
+
+    def _plain(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        expected: Callable[[Claims], Answer],
+        named: frozenset[str] = frozenset(),
+    ) -> Told:
+        """Send a request to which the model knows the one answer in each state."""
+
+        def judge(model: Claims, answer: Told) -> None:
+            right = expected(model)
+            require(answer.status // 100 == right.status // 100, "expected", right)
+            if answer.status >= 400 and over == model.over():
+                require((answer.status, answer.code) == (right.status, right.code), right)
+                for words in right.words:
+                    require(words in answer.text, words)
+
+        over = self.model.over()
+        return self._send(method, path, body, judge, named)
+
+    def _generation(self, consumer: str, choice: str) -> int | None:
+        record = self.model.records.get(consumer)
+        if choice == "null" or (choice == "right" and record is None):
+            return None
+        return record.generation if record and choice == "right" else 7
+
+    # -- claims --
+
+    def _claim(self, order: Order) -> Told:
+        before = now_ms(self.db)
+        named = frozenset(claim.uuid for claim in order.claims)
+        answer = self._send(
+            "POST", "/-/claims", order.body(), lambda model, told: model.claim(order, told), named
+        )
+        if answer.status == 200 and order.hold_s is not None:
+            until = milliseconds(answer.json["hold"]["expires_at"]) - 1000 * order.hold_s
+            assert before <= until <= now_ms(self.db)
+        for name in order.names:
+            self._show_group(name)
+        return answer
+
+    def _order(
+        self, parts: Mapping[str, Any], strategy: str, hold_s: int | None, drawn: Any, telling: str
+    ) -> Order:
+        made = tuple(
+            Claim(uuid, self._generation(uuid, choice), query, tuple(groups), project, "ann", kind)
+            for uuid, (query, choice, groups, (project, kind)) in parts.items()
+        )
+        if hold_s is not None:
+            made = tuple(claim for claim in made if claim.generation is None) or made
+        order = Order(made, strategy, hold_s)
+        return Order(made, strategy, hold_s, dict(self._told(order.names, drawn, telling)))
+
+    def _told(self, named: list[str], drawn: Any, telling: str) -> Any:
+        for name in named:
+            group = self.model.without(self.model.over()).groups.get(name)
+            if telling == "drawn" or (telling in ("needed", "repeated") and group is None):
+                yield name, drawn[name]
+            elif telling == "repeated" and group is not None:
+                rule = group.rule
+                level = {"level": "aggregate", "of": sorted(rule.of)} if rule.of else {}
+                many = {"at_most": rule.at_most} if rule.rule == "apart" else {}
+                yield name, {"rule": rule.rule, **many, **level}
+
+    @rule(gang=gangs, strategy=orders, hold_s=held_for, drawn=rules, telling=tellings)
+    def claim(self, gang: Any, strategy: str, hold_s: int | None, drawn: Any, telling: str) -> None:
+        """Claim for one consumer or some, new ones and those that hold something."""
+        self._claim(self._order(gang, strategy, hold_s, drawn, telling))
+
+    @rule(uuid=consumers, query=queries, strategy=orders, hold_s=held_for)
+    def claim_one(self, uuid: str, query: str, strategy: str, hold_s: int | None) -> None:
+        """Claim for one consumer, mostly a new one, in no group."""
+        part = {uuid: (query, "right", (), ("red", "INSTANCE"))}
+        self._claim(self._order(part, strategy, hold_s, {}, "nothing"))
+
+    @rule(
+        named=st.lists(consumers, unique=True, min_size=2, max_size=6),
+        query=queries,
+        strategy=orders,
+        hold_s=held_for,
+        groups=names,
+        drawn=rules,
+    )
+    def claim_alike(
+        self, named: Any, query: str, strategy: str, hold_s: int | None, groups: Any, drawn: Any
+    ) -> None:
+        """Claim the same for some consumers."""
+        gang = dict.fromkeys(named, (query, "right", groups, ("blue", "X")))
+        self._claim(self._order(gang, strategy, hold_s, drawn, "needed"))
+
+    @rule(
+        gang=st.dictionaries(consumers, st.sampled_from(QUERIES[:6]), min_size=2, max_size=3),
+        strategy=st.sampled_from(["pack", "pack", "spread"]),
+    )
+    def claim_of_kinds(self, gang: Any, strategy: str) -> None:
+        """Claim for consumers of several kinds, in no group, in the order of a strategy."""
+        parts = {uuid: (query, "right", (), ("red", "X")) for uuid, query in gang.items()}
+        self._claim(self._order(parts, strategy, None, {}, "nothing"))
+
+    @rule(
+        gang=st.dictionaries(consumers, queries, min_size=1, max_size=4),
+        name=st.sampled_from(NAMES[:2]),
+        strategy=orders,
+        hold_s=held_for,
+        drawn=rules,
+    )
+    def claim_in_group(
+        self, gang: Any, name: str, strategy: str, hold_s: int | None, drawn: Any
+    ) -> None:
+        """Let consumers of several kinds join one group, or begin it."""
+        parts = {uuid: (query, "right", (name,), ("red", "X")) for uuid, query in gang.items()}
+        self._claim(self._order(parts, strategy, hold_s, drawn, "needed"))
+
+    # -- holds --
+
+    @rule(
+        first=st.integers(0, 5),
+        choices=st.lists(honesty, min_size=1, max_size=3),
+        more=st.lists(consumers, max_size=1),
+    )
+    def confirm(self, first: int, choices: list[str], more: list[str]) -> None:
+        """Confirm some consumers at once, held or not, whether it is over or not."""
+        held = sorted(self.model.holds)[first : first + len(choices)]
+        sent = zip(dict.fromkeys((*held, *more)), itertools.cycle(choices), strict=False)
+        listed = [(uuid, self._generation(uuid, choice) or 1) for uuid, choice in sent]
+        body = {"consumers": [{"consumer_uuid": u, "consumer_generation": g} for u, g in listed]}
+        if listed:
+            self._confirm("/-/claims/confirm", body, listed)
+
+    @rule(uuid=consumers)
+    def confirm_one(self, uuid: str) -> None:
+        """Confirm one consumer of whatever generation."""
+        self._confirm(f"/-/claims/{uuid}/confirm", None, [(uuid, None)])
+
+    def _confirm(self, path: str, body: Any, listed: Any) -> None:
+        def expected(model: Claims) -> Answer:
+            right, told = model.confirm(listed)
+            expected_told[:] = [told]
+            return right
+
+        expected_told: list[dict[str, int]] = []
+        named = frozenset(uuid for uuid, _ in listed)
+        answer = self._plain("POST", path, body, expected, named)
+        if answer.status == 200:
+            shown = [
+                (each["consumer_uuid"], each["consumer_generation"])
+                for each in answer.json["consumers"]
+            ]
+            assert shown == list(expected_told[0].items())
+
+    @rule(seconds=st.sampled_from([1000, 1000, 2000]))
+    def let_time_pass(self, seconds: int) -> None:
+        """Move the clock of the database."""
+        let_time_pass(self.db, seconds)
+        self.model.let_time_pass(seconds)
+
+    # -- plain requests beside them --
+
+    def _entry(self, uuid: str, sets: Any, owner: Any, choice: str) -> Entry:
+        project, kind = owner
+        return Entry(uuid, sets, project, "bob", kind, self._generation(uuid, choice))
+
+    @rule(uuid=consumers, sets=held, owner=owners, choice=honesty)
+    def put(self, uuid: str, sets: Any, owner: Any, choice: str) -> None:
+        """Replace what a consumer holds, or take it all."""
+        entry = self._entry(uuid, sets, owner, choice)
+        self._plain(
+            "PUT",
+            f"/allocations/{uuid}",
+            body_of(entry),
+            lambda model: model.replace([entry], True),
+            frozenset({uuid}),
+        )
+
+    @rule(
+        parts=st.dictionaries(consumers, st.tuples(held, owners, honesty), min_size=1, max_size=3)
+    )
+    def post(self, parts: Any) -> None:
+        """Replace what some consumers hold."""
+        entries = [self._entry(uuid, *each) for uuid, each in parts.items()]
+        body = {entry.uuid: body_of(entry) for entry in entries}
+        self._plain(
+            "POST",
+            "/allocations",
+            body,
+            lambda model: model.replace(entries, False),
+            frozenset(parts),
+        )
+
+    @rule(number=st.integers(0, 6))
+    def delete(self, number: int) -> None:
+        """Release a consumer that holds something, if there are enough."""
+        holders = sorted(self.model.allocations)
+        uuid = holders[number] if number < len(holders) else CONSUMERS[number]
+        named = frozenset({uuid})
+        self._plain("DELETE", f"/allocations/{uuid}", None, lambda model: model.delete(uuid), named)
+
+    @rule(uuid=hosts, stock=stocks)
+    def put_inventories(self, uuid: str, stock: Any) -> None:
+        """Replace the inventories of a provider, also by less than is used."""
+        generation = self._of_provider(uuid)
+        body = {"resource_provider_generation": generation, "inventories": stock}
+        self._plain(
+            "PUT",
+            f"/resource_providers/{uuid}/inventories",
+            body,
+            lambda model: model.put_inventories(uuid, generation, stock),
+        )
+
+    def _of_provider(self, uuid: str) -> int:
+        host = self.model.providers.get(uuid)
+        return host.generation if host else 0
+
+    @rule(
+        uuid=hosts,
+        value=st.one_of(
+            st.tuples(st.just("traits"), st.sets(st.sampled_from([TRAIT, OTHER, SHARES]))),
+            st.tuples(st.just("aggregates"), st.sets(st.sampled_from(RACKS))),
+        ),
+    )
+    def change_host(self, uuid: str, value: Any) -> None:
+        """Give a provider other traits, or put it into other aggregates."""
+        part, chosen = value
+        generation = self._of_provider(uuid)
+        body = {"resource_provider_generation": generation, part: sorted(chosen)}
+        self._plain(
+            "PUT",
+            f"/resource_providers/{uuid}/{part}",
+            body,
+            lambda model: model.change_host(uuid, generation, part, frozenset(chosen)),
+        )
+
+    @rule(
+        uuid=st.sampled_from([LATE, LATE, *HOSTS]), parent=st.sampled_from([None, ONE, TWO, CELL])
+    )
+    def create_or_delete_host(self, uuid: str, parent: str | None) -> None:
+        """Create a provider, or delete it, or fail because it is used."""
+        if uuid in self.model.providers:
+            path = f"/resource_providers/{uuid}"
+            self._plain("DELETE", path, None, lambda model: model.delete_host(uuid))
+        elif parent is None or parent in self.model.providers:
+            body = {"name": uuid, "uuid": uuid, "parent_provider_uuid": parent}
+            self._plain(
+                "POST", "/resource_providers", body, lambda model: model.create_host(uuid, parent)
+            )
+
+    @rule(uuid=consumers)
+    def add_record(self, uuid: str) -> None:
+        """Leave a consumer record without allocations, as other software does."""
+        if uuid not in self.model.records:
+            add_record(self.db, uuid)
+            self.model.records[uuid] = Record("old", "old", None, 4)
+
+    # -- reading --
+
+    @rule(query=queries)
+    def search(self, query: str) -> None:
+        """Ask for candidates: they are those of the oracle, without any hold that is over."""
+
+        def judge(model: Claims, answer: Told) -> None:
+            require(not model.over(), "who looks for room first removes what is over", model.over())
+            found = candidates_of(answer.json, model)
+            require(found == model.candidates(query), "the candidates of", query)
+
+        answer = self._send("GET", f"/allocation_candidates?{query}", None, judge)
+        assert answer.status == 200, answer
+
+    @rule(
+        limit=st.integers(1, 3),
+        project=st.sampled_from([None, "red"]),
+        group=st.sampled_from([None, None, NAMES[0], "none"]),
+    )
+    def list_holds(self, limit: int, project: str | None, group: str | None) -> None:
+        """List what is held, page by page."""
+        filters = {"project_id": project, "group": group, "limit": limit}
+        query = "&".join(f"{name}={value}" for name, value in filters.items() if value is not None)
+        shown, marker = [], None
+        while marker or not shown:
+            page = self._get(f"/-/holds?{query}" + (f"&marker={marker}" if marker else ""))
+            assert len(page["holds"]) <= limit
+            shown += page["holds"]
+            marker = page["next"]
+            if not marker:
+                break
+            assert marker == shown[-1]["consumer_uuid"]
+        for each in shown:
+            each["expires_at"] = milliseconds(each["expires_at"])
+        assert shown == self.model.shown_holds(project, group)
+
+    @rule()
+    def show_everything(self) -> None:
+        """All groups, consumers, providers and usages are as the model has them."""
+        for name in NAMES:
+            self._show_group(name)
+        for uuid in CONSUMERS:
+            assert self._get(f"/allocations/{uuid}") == self.model.shown_consumer(uuid)
+        for uuid in self.model.providers:
+            path = f"/resource_providers/{uuid}"
+            assert self._get(f"{path}/inventories") == self.model.shown_inventories(uuid)
+            assert self._get(f"{path}/usages") == self.model.shown_usages(uuid)
+            assert self._get(f"{path}/allocations") == self.model.shown_holders(uuid)
+        for project in ("red", "blue", "old"):
+            shown = self._get(f"/usages?project_id={project}")
+            assert shown == self.model.shown_project(project)
+
+    def _show_group(self, name: str) -> None:
+        answer = self.service.send("GET", f"/-/groups/{quote(name)}")
+        expected = self.model.shown_group(name)
+        assert answer.status == (404 if expected is None else 200), answer
+        if expected is not None:
+            assert answer.json == expected
+
+
+SETTINGS = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_claims_are_what_the_model_allows(kind: str) -> None:
+    serve = partial(running, kind, insight__enabled=True, api__search_deadline=0)
+    run_state_machine_as_test(partial(ClaimsMachine, serve), settings=SETTINGS)
