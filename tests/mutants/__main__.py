@@ -73,6 +73,7 @@ TESTS = {
         "tests/functional/test_what_if.py",
         "tests/functional/test_shapes.py",
         "tests/functional/test_survival.py",
+        "tests/property/test_claims_model.py",
     ),
     "placement/claims": (
         "tests/functional/test_claims.py",
@@ -80,6 +81,7 @@ TESTS = {
         "tests/functional/test_ended_groups.py",
         "tests/docs/test_statements.py",
         "tests/client/test_claims.py",
+        "tests/property/test_claims_model.py",
         "tests/promise/test_interleavings.py",
     ),
     "placement/search": (

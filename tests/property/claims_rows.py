@@ -66,7 +66,7 @@ def stored(db: Database) -> dict[str, Any]:
         return {what: [tuple(row) for row in tx.rows(query)] for what, query in _STORED.items()}
 
     rows = db.snapshot(read)
-    found = {what: sorted(each, key=str) for what, each in rows.items()}
+    found: dict[str, Any] = {what: sorted(each, key=str) for what, each in rows.items()}
     found["records"] = {uuid: row for uuid, *row in rows["records"]}
     return found
 
@@ -84,7 +84,7 @@ def rows_of(model: Claims) -> dict[str, Any]:
         "members": [(name, uuid) for name, group in model.groups.items() for uuid in group.members],
         "holds": [(uuid, hold.generation, hold.expires_at) for uuid, hold in model.holds.items()],
     }
-    shown = {what: sorted(each, key=str) for what, each in rows.items()}
+    shown: dict[str, Any] = {what: sorted(each, key=str) for what, each in rows.items()}
     shown["records"] = {
         uuid: [each.generation, each.project, each.type] for uuid, each in model.records.items()
     }

@@ -34,6 +34,7 @@ from tests.support.client import Answer as Told
 from tests.support.clock import let_time_pass, now_ms
 from tests.support.databases import KINDS
 from tests.support.effort import LONG, examples
+from tests.support.processes import ENDS_S
 from tests.support.service import running
 from tests.support.world import World
 
@@ -234,6 +235,7 @@ class ClaimsMachine(RuleBasedStateMachine):
         if answer.status == 200 and order.hold_s is not None:
             until = milliseconds(answer.json["hold"]["expires_at"]) - 1000 * order.hold_s
             assert before <= until <= now_ms(self.db)
+            self._list_holds(2)
         for name in order.names:
             self._show_group(name)
         return answer
@@ -313,14 +315,16 @@ class ClaimsMachine(RuleBasedStateMachine):
     # -- holds --
 
     @rule(
-        first=st.integers(0, 5),
-        choices=st.lists(honesty, min_size=1, max_size=3),
+        first=st.integers(0, 6),
+        choices=st.lists(st.sampled_from(["right"] * 5 + ["wrong"]), min_size=1, max_size=3),
         more=st.lists(consumers, max_size=1),
     )
     def confirm(self, first: int, choices: list[str], more: list[str]) -> None:
-        """Confirm some consumers at once, held or not, whether it is over or not."""
-        held = sorted(self.model.holds)[first : first + len(choices)]
-        sent = zip(dict.fromkeys((*held, *more)), itertools.cycle(choices), strict=False)
+        """Confirm some of those that are held, over or not, and sometimes another one."""
+        held = sorted(self.model.holds)
+        at = first % len(held) if held else 0
+        named = dict.fromkeys([*(held[at:] + held[:at])[: len(choices)], *more])
+        sent = zip(named, itertools.cycle(choices), strict=False)
         listed = [(uuid, self._generation(uuid, choice) or 1) for uuid, choice in sent]
         body = {"consumers": [{"consumer_uuid": u, "consumer_generation": g} for u, g in listed]}
         if listed:
@@ -347,11 +351,15 @@ class ClaimsMachine(RuleBasedStateMachine):
             ]
             assert shown == list(expected_told[0].items())
 
-    @rule(seconds=st.sampled_from([1000, 1000, 2000]))
-    def let_time_pass(self, seconds: int) -> None:
-        """Move the clock of the database."""
+    @rule(seconds=st.sampled_from([1000, 1000, 2000]), number=st.integers(0, 9))
+    def let_time_pass(self, seconds: int, number: int) -> None:
+        """Move the clock of the database; some confirm too late."""
         let_time_pass(self.db, seconds)
         self.model.let_time_pass(seconds)
+        self._list_holds(2)
+        held = sorted(self.model.holds)
+        if number < len(held):
+            self.confirm_one(held[number])
 
     # -- plain requests beside them --
 
@@ -385,6 +393,14 @@ class ClaimsMachine(RuleBasedStateMachine):
             lambda model: model.replace(entries, False),
             frozenset(parts),
         )
+
+    @rule(number=st.integers(0, 6), host=hosts, choice=honesty)
+    def move(self, number: int, host: str, choice: str) -> None:
+        """Move a consumer that holds something, wherever its groups want it."""
+        holders = sorted(self.model.allocations)
+        if holders:
+            uuid = holders[number % len(holders)]
+            self.put(uuid, {host: {"VCPU": 1}}, ("red", "X"), choice)
 
     @rule(number=st.integers(0, 6))
     def delete(self, number: int) -> None:
@@ -470,7 +486,10 @@ class ClaimsMachine(RuleBasedStateMachine):
         group=st.sampled_from([None, None, NAMES[0], "none"]),
     )
     def list_holds(self, limit: int, project: str | None, group: str | None) -> None:
-        """List what is held, page by page."""
+        """List what is held by a project or in a group, page by page."""
+        self._list_holds(limit, project, group)
+
+    def _list_holds(self, limit: int, project: str | None = None, group: str | None = None) -> None:
         filters = {"project_id": project, "group": group, "limit": limit}
         query = "&".join(f"{name}={value}" for name, value in filters.items() if value is not None)
         shown, marker = [], None
@@ -521,5 +540,5 @@ SETTINGS = settings(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_claims_are_what_the_model_allows(kind: str) -> None:
-    serve = partial(running, kind, insight__enabled=True, api__search_deadline=0)
+    serve = partial(running, kind, insight__enabled=True, api__search_deadline=ENDS_S)
     run_state_machine_as_test(partial(ClaimsMachine, serve), settings=SETTINGS)
