@@ -128,6 +128,14 @@ class Claims(Model):
             uuid = parent
         return uuid
 
+    def free(self, uuid: str, class_name: str) -> int:
+        """Return what of a class is free of a provider; 0 if it is not there."""
+        host = self.providers.get(uuid)
+        record = host.inventories.get(class_name) if host else None
+        if record is None:
+            return 0
+        return int(InventoryRecord(**record).capacity) - self.used(uuid, class_name)
+
     # Time
 
     def let_time_pass(self, seconds: int) -> None:

@@ -247,7 +247,7 @@ class ClaimsMachine(RuleBasedStateMachine):
             Claim(uuid, self._generation(uuid, choice), query, tuple(groups), project, "ann", kind)
             for uuid, (query, choice, groups, (project, kind)) in parts.items()
         )
-        if hold_s is not None:
+        if hold_s is not None and telling != "drawn":
             made = tuple(claim for claim in made if claim.generation is None) or made
         order = Order(made, strategy, hold_s)
         return Order(made, strategy, hold_s, dict(self._told(order.names, drawn, telling)))
@@ -311,6 +311,31 @@ class ClaimsMachine(RuleBasedStateMachine):
         """Let consumers of several kinds join one group, or begin it."""
         parts = {uuid: (query, "right", (name,), ("red", "X")) for uuid, query in gang.items()}
         self._claim(self._order(parts, strategy, hold_s, drawn, "needed"))
+
+    @rule(
+        host=hosts,
+        pieces=st.integers(1, 3),
+        more=st.sampled_from([0, 0, 1]),
+        strategy=orders,
+        released=st.booleans(),
+    )
+    def claim_the_rest(
+        self, host: str, pieces: int, more: int, strategy: str, released: bool
+    ) -> None:
+        """Claim exactly what is free in a tree, or more than that, perhaps just after a release."""
+        if released:
+            self.delete(0)
+        free = self.model.free(host, "VCPU") + more
+        amounts = [n for n in [free - pieces + 1] + [1] * (pieces - 1) if n > 0]
+        new = [uuid for uuid in CONSUMERS if uuid not in self.model.records]
+        query = f"resources=VCPU:{{}}&in_tree={host}"
+        owner = ("red", "INSTANCE")
+        gang = {
+            uuid: (query.format(amount), "right", (), owner)
+            for uuid, amount in zip(new, amounts, strict=False)
+        }
+        if gang:
+            self._claim(self._order(gang, strategy, None, {}, "nothing"))
 
     # -- holds --
 
