@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from docs import api_examples, api_fields
-from docs.api_calls import Operation, Page
+from docs.api_calls import Call, Operation, Page
 from docs.api_examples import Exchange, Told
 from docs.api_fields import Field, Window
 from docs.api_schemas import (
@@ -145,7 +145,7 @@ def document() -> Json:
 def _operation(page: Page, operation: Operation, action: Action, told: Told) -> Json:
     path, method = key = operation.path, operation.method
     text = plain(operation.text)
-    exchanges = [each for each in told.exchanges.get(key, []) if each.call.version == str(MAXIMUM)]
+    exchanges = [each for each in told.exchanges.get(key, []) if _is_example(each.call, operation)]
     described: Json = {
         "operationId": action.handler.__name__,
         "tags": [page.title],
@@ -176,6 +176,14 @@ def _operation(page: Page, operation: Operation, action: Action, told: Told) -> 
             },
         }
     return described
+
+
+def _is_example(call: Call, operation: Operation) -> bool:
+    """Tell whether a call is one of the operation, not a preparation, at the newest version."""
+    template = re.sub(r"{\w+}", "[^/]+", operation.path)
+    path = call.path.partition("?")[0]
+    is_of_it = call.method == operation.method and re.fullmatch(template, path) is not None
+    return is_of_it and call.version == str(MAXIMUM)
 
 
 def plain(text: str) -> str:

@@ -1,6 +1,7 @@
 """The OpenAPI document: current, complete, and kept by the running service."""
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -12,6 +13,8 @@ from typing import Any
 import hypothesis
 import pytest
 import schemathesis
+from jsonschema import Draft202012Validator
+from routes import Mapper
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -20,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from sqlalchemy import Connection
 
-from docs import openapi
+from docs import api_examples, openapi
 from placement.db.transport import Message
 from placement.web.microversion import MAXIMUM
 from tests.support import service
@@ -51,6 +54,49 @@ def test_every_body_and_route_is_described() -> None:
         (path, method) for path, methods in openapi.ALL_ROUTES.items() if path for method in methods
     }
     assert described == routed
+
+
+def shown_in(content: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the example with its schema, if there is one."""
+    for described in content.get("content", {}).values():
+        if "example" in described:
+            yield described["example"], described["schema"]
+
+
+def test_every_example_is_one_of_its_operation() -> None:
+    """What is sent and answered in examples keeps to the schemas beside it, and went to that route."""
+    document, router = (
+        json.loads(DOCUMENT.read_text()),
+        Mapper(controller_scan=None, register=False),
+    )
+    for template in openapi.ALL_ROUTES:
+        router.connect(template, template)
+    router.create_regs()
+    sent, answered = dict[tuple[str, str], list[Any]](), dict[tuple[str, str, str], list[Any]]()
+    for exchange in itertools.chain(*api_examples.tell().exchanges.values()):
+        call = exchange.call
+        key = router.routematch(call.path.partition("?")[0])[1].name, call.method.lower()
+        sent.setdefault(key, []).append(call.body)
+        answered.setdefault((*key, str(call.status)), []).append(exchange.shown())
+
+    seen = 0
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            found = [
+                (*each, sent.get((path, method)))
+                for each in shown_in(operation.get("requestBody", {}))
+            ] + [
+                (*each, answered.get((path, method, status)))
+                for status, answer in operation["responses"].items()
+                for each in shown_in(answer)
+            ]
+            for example, schema, real in found:
+                Draft202012Validator(schema | {"components": document["components"]}).validate(
+                    example
+                )
+                assert example in (real or ()), (method, path, example)
+                seen += 1
+    assert seen > 30
 
 
 @contextlib.contextmanager
