@@ -172,7 +172,7 @@ def _order(request: Request, body: Mapping[str, Any], reading: Work) -> Order:
         seen.add(claim.consumer_uuid)
         if hold_s is not None and claim.generation is not None:
             raise MalformedClaims.of("held", uuid=claim.consumer_uuid)
-    rules = {name: _rule(name, rule) for name, rule in body.get("groups", {}).items()}
+    rules = {name: _rule(name, rule, reading) for name, rule in body.get("groups", {}).items()}
     return Order(
         claims, rules, body.get("strategy", "any"), None if hold_s is None else int(hold_s)
     )
@@ -220,12 +220,14 @@ def _first_with(order: Order, name: str) -> int:
     return next((n for n, names in enumerate(asked) if name in names.traits | names.classes), 0)
 
 
-def _rule(name: str, given: Mapping[str, Any]) -> GroupRule:
+def _rule(name: str, given: Mapping[str, Any], reading: Work) -> GroupRule:
     domains, is_apart = given.get("of", ()), given["rule"] == "apart"
     if (given.get("level", "tree") == "aggregate") != bool(domains):
         raise MalformedClaims.of("level", name=name)
     if "at_most" in given and not is_apart:
         raise MalformedClaims.of("at_most", name=name)
+    if domains:
+        reading.go_on()
     uuids = tuple(sorted(set(map(normalized_uuid, domains))))
     return GroupRule(given["rule"], int(given.get("at_most", 1)), uuids)
 

@@ -160,11 +160,14 @@ def found_groups(
 ) -> dict[str, FoundGroup]:
     """Return the groups with those members that are not claimed for now: those leave and may come back."""
     claimed = {claim.consumer_uuid for claim in order.claims}
-    stay = [member for member in members if member.consumer_uuid not in claimed]
+    stay: dict[int, list[MemberRow]] = {}
+    for member in members:
+        if member.consumer_uuid not in claimed:
+            stay.setdefault(member.group_id, []).append(member)
     aggregates = aggregates_by_root(tx, rules.values())
     groups = {}
     for name, rule in rules.items():
-        mine = [member for member in stay if name in rows and member.group_id == rows[name].id]
+        mine = stay.get(rows[name].id, []) if name in rows else []
         domains = domains_by_member(rule, mine, aggregates)
         state = GroupState(rule, list(domains.values()), aggregates)
         groups[name] = FoundGroup(

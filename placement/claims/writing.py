@@ -87,11 +87,14 @@ def _require_rules(tx: Transaction, order: Order, plan: Plan, rows: Mapping[str,
                 raise Overtaken
             rule = plan.rules[name]
             group_rows.redefine(tx, row.id, rule.rule, rule.at_most, rule.of)
+    joining: dict[str, list[Sequence[str]]] = {}
+    for claim, trees in zip(order.claims, plan.trees, strict=True):
+        for name in claim.groups:
+            joining.setdefault(name, []).append(trees)
     for name, group in found_groups(tx, order, plan.rules, rows, members).items():
         occupied = Occupancy.of(group.state.rule, group.state.members)
-        for claim, trees in zip(order.claims, plan.trees, strict=True):
-            if name in claim.groups:
-                occupied.add(group.state.rule.domains(trees, group.state.aggregates))
+        for trees in joining[name]:
+            occupied.add(group.state.rule.domains(trees, group.state.aggregates))
         if not occupied.kept or not group.roots <= plan.member_roots:
             raise Overtaken
 

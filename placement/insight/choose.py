@@ -494,6 +494,11 @@ class _Chooser:
         return Place(root, tuple(trees), allocations, candidate.mappings)
 
     def _domains(self, name: str, roots: Iterable[int]) -> Domains:
+        """Return the domains of these trees.
+
+        A tree may be in a thousand of them, and all trees be asked for: it looks at the time.
+        """
+        self._work.go_on()
         state = self._states[name]
         return state.rule.domains(
             [str(self._start.uuids[root]) for root in roots], state.aggregates

@@ -24,6 +24,11 @@ class GroupRule:
     rule: Literal["apart", "together"]
     at_most: int = 1
     of: tuple[str, ...] = ()
+    _among: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Those of ``of``, so that few of them are looked at for a tree that is in few aggregates."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_among", frozenset(self.of))
 
     @property
     def level(self) -> Literal["tree", "aggregate"]:
@@ -38,7 +43,7 @@ class GroupRule:
         """
         found: set[str] = set()
         for root in roots:
-            found |= aggregates.get(root, frozenset()).intersection(self.of) or {root}
+            found |= aggregates.get(root, frozenset()) & self._among or {root}
         return frozenset(found)
 
 

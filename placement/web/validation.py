@@ -24,6 +24,7 @@ COMPARED_FAILURES = 100
 
 Failures = Iterator[jsonschema.exceptions.ValidationError]
 
+USUAL_UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\\Z")
 HEX_32 = re.compile(r"[0-9a-fA-F]{32}\Z")
 DASH_OFFSETS = (8, 13, 18, 23)
 END_OF_LINE = re.compile(r"(?<!\\)\$(?=$|\||\))")
@@ -31,12 +32,16 @@ END_OF_LINE = re.compile(r"(?<!\\)\$(?=$|\||\))")
 
 def is_uuid_like(value: str) -> bool:
     """The text is a uuid in any of the spellings that bodies may use (specification 02 section 0.3)."""
+    if USUAL_UUID.match(value):
+        return True
     bare = value.replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "")
     return HEX_32.match(bare) is not None
 
 
 def normalized_uuid(value: str) -> str:
     """Return a uuid-like text in lower case with its four dashes."""
+    if USUAL_UUID.match(value):
+        return value
     bare = value.replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "")
     return str(uuid.UUID(hex=bare))
 

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from placement import errors
 from placement.claims import service as claims
 from placement.claims import together
-from placement.db import coexistence_rows, invariants, models
+from placement.db import coexistence_rows, group_rows, invariants, models
 from placement.db.database import Database
 from placement.handlers import search_bounds
 from placement.objects import holds
@@ -492,3 +492,27 @@ def test_what_another_process_has_written_just_now_counts(service: Service) -> N
     assert roots(place(service, third)) == [taken[1]]
     new = world.provider(inventory={"VCPU": 2})
     assert roots(place(service, claim())) == [new]
+
+
+def test_members_are_looked_at_once_however_many_groups_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A claim may name eight thousand groups, each with members, and checks them under its locks."""
+    many, looked = 40, [0]
+
+    class Counted(group_rows.MemberRow):
+        @property
+        def group_id(self) -> int:  # type: ignore[override]
+            looked[0] += 1
+            return self[0]
+
+    monkeypatch.setattr(group_rows, "MemberRow", Counted)
+    rules = {f"g{number}": {"rule": "apart", "at_most": 5} for number in range(many)}
+    with running(insight__enabled=True) as service:
+        World(service).provider(inventory={"VCPU": 8 * many})
+        for _ in range(2):
+            claims = [claim(1, groups=[name]) for name in rules]
+            assert place(service, *claims, groups=rules).status_int == 200
+
+    # Before choosing and under the locks: whether its group lives, and whose member it is.
+    assert 0 < looked[0] <= 4 * many

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from placement.claims import handlers as claims_handlers
 from placement.handlers import candidate_answer, candidate_query, search_bounds
 from placement.handlers.search_bounds import Countdown
 from placement.objects import allocation_candidate
@@ -217,3 +218,35 @@ def test_the_time_for_reading_many_queries_is_bounded_too(
         )
         assert 1 < len(read) < len(queries)
         read.clear()
+
+
+def test_the_time_for_reading_many_rules_is_bounded_too(
+    place: Service, looks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many groups as a body has room for may each name a thousand aggregates."""
+    read, normalized_uuid = [], claims_handlers.normalized_uuid
+
+    def counted(given: str) -> str:
+        read.append(given)
+        return normalized_uuid(given)
+
+    monkeypatch.setattr(claims_handlers, "normalized_uuid", counted)
+    names = [f"group{number}" for number in range(8)]
+    claim = {
+        "consumer_uuid": HOSTS[0],
+        "consumer_generation": None,
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_type": "INSTANCE",
+        "query": "resources=VCPU:1",
+        "groups": names,
+    }
+    rule = {"rule": "apart", "level": "aggregate", "of": HOSTS}
+    body = {"claims": [claim], "groups": dict.fromkeys(names, rule)}
+    looks(4)
+
+    answer = place.request("POST", "/-/claims", json=body)
+
+    assert answer.status_int == 503
+    assert answer.json["errors"][0]["code"] == "placement.search_given_up"
+    assert len(HOSTS) < len(read) < len(HOSTS) * len(names)

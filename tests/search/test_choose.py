@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import permutations, product
 from random import Random
@@ -473,3 +474,58 @@ def test_what_ends_for_want_of_time_says_so(draw: Random) -> None:
 
     if isinstance(found, Refusal):
         assert found.exact is not found.timed_out
+
+
+class Counted(str):
+    """A text that counts how often its hash is asked for."""
+
+    hashed = 0
+
+    def __hash__(self) -> int:
+        Counted.hashed += 1
+        return super().__hash__()
+
+
+def test_of_the_aggregates_of_a_rule_those_of_the_tree_are_looked_at() -> None:
+    """A rule may name a thousand, and is asked for each claim, group and tree."""
+    racks = tuple(Counted(f"rack{n:03}") for n in range(100))
+    rule = GroupRule("apart", 1, racks)
+    inside = {"in one": frozenset({"rack007"}), "in another": frozenset({"elsewhere"})}
+    Counted.hashed = 0
+
+    found = [rule.domains([root], inside) for root in ("in one", "in another", "in none")]
+
+    assert found == [{"rack007"}, {"in another"}, {"in none"}]
+    assert Counted.hashed == 0
+
+
+@pytest.mark.parametrize("rule", [GroupRule("apart"), GroupRule("apart", 1, ("rack",))])
+def test_trees_that_a_rule_excludes_are_looked_at_until_the_time_is_over(
+    rule: GroupRule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every tree may be excluded: no other look would come before the last of them."""
+    hosts = 500
+    case = Flat([((0, 8), (0, 8))] * hosts, [(1, 1)])
+    uuids = [str(uuid) for uuid in case.cloud().uuids]
+    inside = dict.fromkeys(uuids, frozenset(rule.of))
+    members = [rule.domains([uuid], inside) for uuid in uuids[: 1 if rule.of else hosts]]
+    asked, domains, looks = list[Any](), GroupRule.domains, iter(range(40, 0, -1))
+
+    def counted(self: GroupRule, roots: Any, aggregates: Any) -> Domains:
+        asked.append(roots)
+        return domains(self, roots, aggregates)
+
+    monkeypatch.setattr(GroupRule, "domains", counted)
+    found = choose(
+        case.cloud(),
+        None,
+        [replace(wish, groups=("g",)) for wish in case.wishes()],
+        {"g": GroupState(rule, members, inside)},
+        "any",
+        Work(remaining_s=lambda: next(looks, 0)),
+        None,
+    )
+
+    assert isinstance(found, Refusal)
+    assert (found.timed_out, found.exact) == (True, False)
+    assert 0 < len(asked) <= 40

@@ -142,4 +142,5 @@ def test_uuid_spellings(value: str, like: bool, strict: bool) -> None:
 
 
 def test_uuid_like_texts_have_one_normal_form() -> None:
+    assert normalized_uuid(UUID) == UUID
     assert normalized_uuid("{urn:uuid:" + UUID.upper() + "}") == UUID
