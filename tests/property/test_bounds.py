@@ -261,3 +261,47 @@ def test_memory_stays_flat_under_refused_and_odd_requests(service: Service) -> N
     burst(1000, 900)
     gc.collect()
     assert _resident_mb() - before < 15
+
+
+def test_memory_stays_flat_under_dear_requests_of_insight() -> None:
+    """Claims, what-if and explain of names that never come twice leave nothing behind."""
+    hard = [f"resources_{n}=SRIOV_NET_VF:3&required_{n}=HW_GPU_API_VULKAN" for n in range(4)]
+
+    def burst(service: Service, first: int, count: int) -> None:
+        for number in range(first, first + count):
+            query = "&".join([*hard, f"resources=MEMORY_MB:{number + 1}", "group_policy=none"])
+            racks = [uuid(number, rack) for rack in range(1000)]
+            rule = {"rule": "apart", "level": "aggregate", "of": racks}
+            claims = [
+                {
+                    "consumer_uuid": uuid(number, 1000 + each),
+                    "consumer_generation": None,
+                    "project_id": f"p{number}",
+                    "user_id": f"u{number}",
+                    "consumer_type": "INSTANCE",
+                    "query": f"resources=VCPU:{each + 1}&{query}",
+                    "groups": [f"g{number}_{each}"],
+                }
+                for each in range(8)
+            ]
+            groups = {f"g{number}_{each}": rule for each in range(8)}
+            claimed = json.dumps({"claims": claims, "groups": groups}).encode()
+            changes = [{"place": f"resources=VCPU:{each + 1}", "times": 3} for each in range(5)]
+            tried = json.dumps({"changes": changes, "query": query}).encode()
+            for method, path, body, statuses in (
+                ("POST", "/-/claims", claimed, {409}),
+                ("POST", "/-/what-if", tried, {200}),
+                ("GET", f"/-/explain?{query}", b"", {200}),
+            ):
+                assert send(service, method, path, body).status_int in statuses
+
+    with running(insight__enabled=True, api__search_deadline=600) as service:
+        for number in range(8):
+            host = World(service).host(uuid(number, 0), VCPU=64, MEMORY_MB=4096)
+            World(service).provider(parent=host, inventory={"SRIOV_NET_VF": 64})
+        burst(service, 0, 10)
+        gc.collect()
+        before = _resident_mb()
+        burst(service, 1000, 40)
+        gc.collect()
+        assert _resident_mb() - before < 15
