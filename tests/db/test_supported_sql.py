@@ -57,13 +57,16 @@ LACKING = {
 """Functions and syntax by a pattern, and who lacks them. PostgreSQL may use what only the others lack."""
 
 CALL = re.compile(r"(?<![\w.%'\"`])([A-Za-z_]\w*)\(")
+TABLE = re.compile(r"\b(\w+)\([^()]*\) AS\s*\(")
+"""What WITH names."""
 WORDS = {"AND", "IN", "AS", "ON", "OR", "NOT", "EXISTS", "OVER", "INTO", "FROM", "KEY", "THEN", "WHEN", "BY"}
 TYPES = {"VARCHAR", "CHAR", "DECIMAL", "NUMERIC", "SET"}
 
 
 def calls(text: str) -> set[str]:
     """Return the functions that a text calls, in capitals."""
-    return {name.upper() for name in CALL.findall(text)} - WORDS - TYPES
+    tables = {name.upper() for name in TABLE.findall(text)}
+    return {name.upper() for name in CALL.findall(text)} - WORDS - TYPES - tables
 
 
 def modules() -> None:
@@ -84,6 +87,8 @@ DIALECTS: dict[str, Any] = {
 def compiled(kind: str) -> Iterator[str]:
     """Yield the statements that are made once, for a kind of database; some are of one kind only."""
     modules()
+    # The suite freezes what is there when it has been collected, and nothing lists that.
+    gc.unfreeze()
     dialect = DIALECTS[kind]()
     for each in gc.get_objects():
         if isinstance(each, CompiledStatement):
