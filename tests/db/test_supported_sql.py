@@ -116,6 +116,8 @@ def lacking(text: str) -> list[str]:
     return [who for pattern, who in LACKING.items() if re.search(pattern, text, re.IGNORECASE)]
 
 
+# A dialect that has no server yet leaves out the casts that MySQL has since 8.0.17.
+@pytest.mark.filterwarnings("ignore:Datatype FLOAT does not support CAST")
 @pytest.mark.parametrize("kind", FUNCTIONS)
 def test_statements_call_what_every_release_has(kind: str) -> None:
     statements = list(compiled(kind))
