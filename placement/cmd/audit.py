@@ -16,7 +16,6 @@ from types import MappingProxyType
 from typing import Any
 
 import prometheus_client
-from keystoneauth1 import exceptions as keystone_exceptions
 from prettytable import PrettyTable
 
 from placement import errors
@@ -208,7 +207,9 @@ def _listed(name: str) -> Iterator[str]:
 
 def _from_nova(database: Database, cloud: str | None) -> Report:
     try:
+        # Only here: other commands do not wait for what speaks HTTP.
         import openstack
+        from keystoneauth1 import exceptions as keystone_exceptions
     except ImportError as error:
         raise AuditError("--from-nova needs openstacksdk: pip install openstacksdk") from error
     try:
