@@ -3,10 +3,11 @@
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
+from urllib.parse import quote
 
 from oslo_config import cfg
 from oslo_context.context import RequestContext
@@ -76,7 +77,7 @@ class Authorizer:
             LOG.info("The rule %s refuses a token that is not of a project", name)
             raise WrongScope(rule=name)
         if not self._current_rules().allow(name, context, target):
-            roles = f"the roles {', '.join(context.roles)}" if context.roles else "a caller without roles"
+            roles = f"the roles {_shown(context.roles)}" if context.roles else "a caller without roles"
             LOG.info("The rule %s refuses %s", name, roles)
             raise NotAuthorized(rule=name)
 
@@ -163,6 +164,11 @@ class _RuleSet:
         except UNDECIDED:
             # The log has told which rule of the file it is.
             return False
+
+
+def _shown(roles: Sequence[str]) -> str:
+    """Return roles for the log: under noauth2 a client names them, and could begin a new line of it."""
+    return ", ".join(quote(role, safe=" :@/+", errors="replace") for role in roles)
 
 
 def _load(conf: cfg.ConfigOpts) -> _RuleSet:
