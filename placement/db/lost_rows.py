@@ -142,7 +142,7 @@ WITHOUT_PROVIDER = _parts([(table, of, _lacks_provider(table)) for table, of in 
 
 
 def remove_parts(tx: Transaction) -> int:
-    """Remove what nothing shows: its provider is gone, and no other one gets the id."""
+    """Remove what nothing shows, since its provider is gone."""
     return sum(tx.change(delete(table).where(_lacks_provider(table))) for table, _ in _PARTS)
 
 
