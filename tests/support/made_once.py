@@ -1,4 +1,4 @@
-"""Print the statements that are made once when the service's modules are imported, as each kind of database has them."""
+"""Print the statements that are made once, when modules are imported, as each kind of database has them."""
 
 import gc
 import importlib
