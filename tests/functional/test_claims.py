@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -338,6 +339,8 @@ def test_a_sharing_provider_counts_for_members_that_have_nothing_else(service: S
     apart = {name: {"rule": "apart"} for name in "gh"}
 
     assert sorted(roots(place(service, claim(**both), claim(**both), groups=apart))) == sorted(hosts)
+    # The pool is a domain of its own, in which the members on hosts are not.
+    assert roots(place(service, claim(**alone | {"groups": ["g"]}))) == [pool]
     assert place(service, claim(**alone), claim(**alone), groups=apart).status_int == 409
     two = [claim(**alone), claim(1, groups=["h"])]
     assert place(service, *two, groups=apart).status_int == 200
@@ -492,6 +495,42 @@ def test_what_another_process_has_written_just_now_counts(service: Service) -> N
     assert roots(place(service, third)) == [taken[1]]
     new = world.provider(inventory={"VCPU": 2})
     assert roots(place(service, claim())) == [new]
+
+
+def test_nothing_is_refused_by_what_was_seen_a_moment_ago(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever released it, and however young the picture is: the database is asked before a refusal."""
+    monkeypatch.setattr(claims, "AGE_S", math.inf)
+    monkeypatch.setattr(claims, "CALM_S", -1.0)
+    host = World(service).provider(inventory={"VCPU": 2})
+    full = claim()
+    other = Service(service.conf, Database(service.db.engine))
+    for process in (service, other):
+        assert roots(place(service, full)) == [host]
+        assert place(service, claim()).status_int == 409
+        World(process).release(full["consumer_uuid"])
+
+    assert roots(place(service, claim(), strategy="any")) == [host]
+
+
+def test_a_claim_that_is_written_at_once_lets_the_next_use_the_picture_too(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody was faster: there is no reason to ask for every claim what has changed."""
+    ages, choose = [], claims._chosen
+
+    def look(*args: Any) -> Any:
+        ages.append(args[5])
+        return choose(*args)
+
+    World(service).provider(inventory={"VCPU": 8})
+    monkeypatch.setattr(claims, "_chosen", look)
+
+    for _ in range(2):
+        assert place(service, claim()).status_int == 200
+
+    assert ages == [claims.AGE_S] * 2
 
 
 def test_members_are_looked_at_once_however_many_groups_there_are(

@@ -1,4 +1,7 @@
-"""Nobody is refused, or waits, for the sake of holds that are over (specification 09 section 5)."""
+"""Holds and their confirmation (specification 09 section 5).
+
+Nobody is refused, or waits, for the sake of those that are over.
+"""
 
 import math
 import threading
@@ -8,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pytest
+import webob
 from sqlalchemy import Connection, Table, select, update
 
 from placement import errors
@@ -158,6 +162,65 @@ def test_every_refusal_that_a_hold_may_cause_is_tried() -> None:
 
     declared = {each.reason for each in below(errors.PlacementError) if each.of_consumers}
     assert declared == set(REFUSED.values())
+
+
+# -- confirmation --------------------------------------------------------------------------------
+
+
+def confirm(service: Service, *consumers: str) -> webob.Response:
+    """Confirm consumers as they were claimed."""
+    listed = [{"consumer_uuid": uuid, "consumer_generation": 1} for uuid in consumers]
+    return service.request("POST", "/-/claims/confirm", json={"consumers": listed})
+
+
+def generation(service: Service, consumer: str) -> Any:
+    return service.request("GET", f"/allocations/{consumer}", version="1.39").json["consumer_generation"]
+
+
+def test_a_confirmation_steps_each_consumer_it_names(service: Service) -> None:
+    """So that whoever still has the old generation of one of them is refused."""
+    World(service).provider(inventory={"VCPU": 8})
+    gang = [claim(2) for _ in range(3)]
+    assert place(service, *gang, hold_s=900).status_int == 200
+    uuids = [each["consumer_uuid"] for each in gang]
+
+    assert confirm(service, *uuids).status_int == 200
+
+    assert [generation(service, uuid) for uuid in uuids] == [2, 2, 2]
+    repeated = confirm(service, *uuids).json["errors"][0]
+    assert repeated["code"] == "placement.concurrent_update"
+
+
+def test_what_is_over_is_not_confirmed_although_it_is_still_there(service: Service) -> None:
+    """Nothing has removed it: all of a confirmation is refused then, by a list or alone."""
+    World(service).provider(inventory={"VCPU": 8})
+    early, late = claim(2), claim(2)
+    for each in (early, late):
+        assert place(service, each, hold_s=900).status_int == 200
+    uuids = [each["consumer_uuid"] for each in (early, late)]
+    let_holds_end(service.db, consumers=uuids[:1])
+
+    alone = service.request("POST", f"/-/claims/{uuids[0]}/confirm")
+    answers = [confirm(service, *uuids[::-1]), confirm(service, uuids[0]), alone]
+
+    codes = [answer.json["errors"][0]["code"] for answer in answers]
+    assert codes == ["placement.hold_expired"] * 3
+    assert [generation(service, uuid) for uuid in uuids] == [1, 1]
+    assert confirm(service, uuids[1]).status_int == 200
+
+
+def test_only_a_new_consumer_is_held(service: Service) -> None:
+    """What an existing one has must not go when a hold ends. One that has it is enough for a refusal."""
+    World(service).provider(inventory={"VCPU": 8})
+    existing = claim(2)
+    assert place(service, existing).status_int == 200
+    again = {**existing, "consumer_generation": 1}
+
+    answers = [place(service, again, hold_s=900), place(service, claim(2), again, hold_s=900)]
+
+    assert [each.json["errors"][0]["reason"] for each in answers] == ["consumer_not_new"] * 2
+    assert service.request("GET", "/-/holds").json["holds"] == []
+    assert generation(service, existing["consumer_uuid"]) == 1
 
 
 # -- what was written by hand ------------------------------------------------------------------------

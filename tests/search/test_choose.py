@@ -1,5 +1,6 @@
 """Places for many claims, against every assignment there is, on small clouds (specification 09 section 3)."""
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -82,6 +83,24 @@ def drawn(draw: Random) -> Case:
         name: [draw.randrange(len(hosts)) for _ in range(draw.choice([0, 0, 1]))] for name in names
     }
     return Case(hosts, asked, rules, members)
+
+
+def drawn_tight(draw: Random) -> Case:
+    """Hosts in one rack and in two, and as many members as racks take: one in seven needs all ways."""
+    hosts = [
+        Host(draw.randint(1, 3), (draw.randint(1, 3),), frozenset(racks))
+        for racks in (RACKS, RACKS[:1], draw.choice([RACKS, RACKS[1:], RACKS[1:]]))
+    ]
+    draw.shuffle(hosts)
+    most = draw.randint(1, 2)
+    rules = {"g": GroupRule("apart", most, RACKS)}
+    if draw.random() < 0.5:
+        level = draw.choice([(), RACKS])
+        rules["h"] = GroupRule(draw.choice(["apart", "together"]), 2, level)
+    kinds = [(1, 1), (draw.randint(1, 2), 1)]
+    names = draw.choice([("g",), tuple(rules)])
+    asked = [Asked(*draw.choice(kinds), draw.choice([("g",), names])) for _ in range(2 * most)]
+    return Case(hosts, asked, rules, {name: [] for name in rules})
 
 
 def cloud_of(case: Case) -> Cloud:
@@ -199,7 +218,7 @@ def require_sound(case: Case, found: Sequence[Place]) -> None:
 @seeds(300)
 def test_places_are_found_exactly_where_there_are_some(draw: Random) -> None:
     """What is chosen fits and keeps the rules; a refusal is exact, and no assignment exists."""
-    case = drawn(draw)
+    case = draw.choice([drawn, drawn_tight])(draw)
 
     found = chosen(case, draw)
 
@@ -249,10 +268,39 @@ def test_a_new_group_goes_elsewhere_where_its_first_host_is_too_small(seed: int)
     require_sound(case, found)
 
 
+def detour(most: int) -> Case:
+    """A host in both racks, which is in the way of each, and as many claims as the two others take."""
+    racks = [frozenset(each) for each in (RACKS, RACKS[:1], RACKS[1:])]
+    hosts = [Host(2 * most, (2 * most,), each) for each in racks]
+    return Case(hosts, [Asked(1, 1, ("g",))] * 2 * most, {"g": GroupRule("apart", most, RACKS)}, {"g": []})
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_gang_goes_where_each_of_its_members_would_not(seed: int, most: int) -> None:
+    """No order helps, but all ways: equal claims share hosts then, and what is taken back counts no more."""
+    case = detour(most)
+
+    found = chosen(case, Random(seed))
+
+    assert not isinstance(found, Refusal)
+    require_sound(case, found)
+
+
+def test_orders_that_ended_for_want_of_time_are_no_lack_of_room() -> None:
+    """Although there was time for the ways that came after them."""
+    looks = itertools.chain([10, 10, 10, 10], itertools.repeat(1))
+
+    found = chosen(detour(2), Random(1), Work(remaining_s=lambda: next(looks)), ways=0)
+
+    assert isinstance(found, Refusal)
+    assert (found.exact, found.timed_out) == (False, True)
+
+
 @seeds(60)
 def test_what_ends_early_is_sound_and_exact_only_where_nothing_fits(draw: Random) -> None:
     """Whatever ends first, the work, the time or the ways: what is certain is true."""
-    case = drawn(draw)
+    case = draw.choice([drawn, drawn_tight])(draw)
     looks = iter(range(draw.randint(0, 12), 0, -1))
     work = draw.choice([Work(limit=draw.randint(0, 30)), Work(remaining_s=lambda: next(looks, 0))])
 
@@ -284,7 +332,7 @@ def test_more_equal_claims_than_fit_are_refused_for_certain(
     refused = chosen(case, Random(1))
 
     assert isinstance(refused, Refusal)
-    assert refused.exact
+    assert (refused.exact, refused.kept_out) == (True, groups)
     assert len(chosen(case._replace(asked=case.asked[1:]), Random(1))) == asked - 1
 
 
@@ -395,6 +443,23 @@ def test_each_claim_takes_the_best_tree_as_those_before_it_have_left_it(draw: Ra
 
     if not isinstance(found, Refusal):
         assert case.is_ordered(strategy, [place.root for place in found])
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("strategy", ["any", "spread", "pack"])
+def test_among_equal_trees_one_is_drawn(strategy: Any, grouped: bool) -> None:
+    """Else racing clients would all run to the same. Where nothing is drawn it is always one."""
+    case = Flat([((0, 8), (0, 8))] * 4, [(1, 1)])
+    groups = {"g": GroupState(GroupRule("apart"))} if grouped else {}
+    wishes = [replace(wish, groups=tuple(groups)) for wish in case.wishes()]
+
+    def taken(draw: Random | None) -> int:
+        found = choose(case.cloud(), None, wishes, groups, strategy, Work(), draw)
+        assert not isinstance(found, Refusal)
+        return found[0].root
+
+    assert {taken(Random(seed)) for seed in range(40)} == {0, 1, 2, 3}
+    assert len({taken(None) for _ in range(9)}) == 1
 
 
 @pytest.mark.parametrize("seed", range(10))
