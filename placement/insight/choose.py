@@ -477,7 +477,10 @@ class _Chooser:
                 yield self._place(root, candidate)
             return
         here = replace(pool.request, anchor=str(self._start.uuids[root]), limit=most)
-        for candidate in search(self._cloud, here, self._known, self._work):
+        found = search(self._cloud, here, self._known, self._work)
+        # What a search has set aside may be a place, although the work is not cut short.
+        self._all_seen &= found.complete
+        for candidate in found:
             yield self._place(root, candidate)
 
     def _has_room(self, candidate: Candidate) -> bool:

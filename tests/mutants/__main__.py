@@ -69,6 +69,7 @@ TESTS = {
     ),
     "placement/insight": (
         "tests/search/test_choose.py",
+        "tests/search/test_detours.py",
         "tests/functional/test_claims.py",
         "tests/functional/test_what_if.py",
         "tests/functional/test_shapes.py",
@@ -77,6 +78,7 @@ TESTS = {
     ),
     "placement/claims": (
         "tests/functional/test_claims.py",
+        "tests/functional/test_holds.py",
         "tests/unit/test_together.py",
         "tests/functional/test_ended_groups.py",
         "tests/docs/test_statements.py",

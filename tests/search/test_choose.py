@@ -1,6 +1,5 @@
 """Places for many claims, against every assignment there is, on small clouds (specification 09 section 3)."""
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -266,35 +265,6 @@ def test_a_new_group_goes_elsewhere_where_its_first_host_is_too_small(seed: int)
 
     assert not isinstance(found, Refusal)
     require_sound(case, found)
-
-
-def detour(most: int) -> Case:
-    """A host in both racks, which is in the way of each, and as many claims as the two others take."""
-    racks = [frozenset(each) for each in (RACKS, RACKS[:1], RACKS[1:])]
-    hosts = [Host(2 * most, (2 * most,), each) for each in racks]
-    return Case(hosts, [Asked(1, 1, ("g",))] * 2 * most, {"g": GroupRule("apart", most, RACKS)}, {"g": []})
-
-
-@pytest.mark.parametrize("most", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(6))
-def test_a_gang_goes_where_each_of_its_members_would_not(seed: int, most: int) -> None:
-    """No order helps, but all ways: equal claims share hosts then, and what is taken back counts no more."""
-    case = detour(most)
-
-    found = chosen(case, Random(seed))
-
-    assert not isinstance(found, Refusal)
-    require_sound(case, found)
-
-
-def test_orders_that_ended_for_want_of_time_are_no_lack_of_room() -> None:
-    """Although there was time for the ways that came after them."""
-    looks = itertools.chain([10, 10, 10, 10], itertools.repeat(1))
-
-    found = chosen(detour(2), Random(1), Work(remaining_s=lambda: next(looks)), ways=0)
-
-    assert isinstance(found, Refusal)
-    assert (found.exact, found.timed_out) == (False, True)
 
 
 @seeds(60)
