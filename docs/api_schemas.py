@@ -9,10 +9,11 @@ from typing import Any
 
 from placement import deploy, errors
 from placement.claims import schemas as claims
+from placement.handlers.explanation import KEPT_OUT
 from placement.insight import schemas as insight
-from placement.insight.handlers import KEPT_OUT
 from placement.routes import CLAIMS, INSIGHT, ROUTES
 from placement.schemas import allocation, allocation_candidate, resource_provider
+from placement.schemas.questions import NOTHING
 from placement.schemas.windows import Windows
 from placement.search.tally import Reason, Stop
 from placement.web.microversion import MAXIMUM
@@ -58,9 +59,9 @@ QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
     ("/-/capacity", "GET"): insight.CAPACITY,
     ("/-/capacity/history", "GET"): insight.HISTORY,
     ("/-/explain", "GET"): insight.EXPLAIN,
-    ("/-/groups/{name}", "GET"): insight.NOTHING,
+    ("/-/groups/{name}", "GET"): NOTHING,
     ("/-/holds", "GET"): claims.HOLDS,
-    ("/-/metrics", "GET"): insight.NOTHING,
+    ("/-/metrics", "GET"): NOTHING,
     ("/-/survival", "GET"): insight.SURVIVAL,
     ("/-/trees", "GET"): insight.TREES,
     ("/-/trees/{uuid}", "GET"): insight.TREE,

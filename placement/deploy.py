@@ -13,8 +13,8 @@ from webob import Response
 from placement import db_api, errors, profiling
 from placement.db import schema, standard_names
 from placement.db.database import Database
-from placement.insight import shapes as shapes_file
-from placement.insight.shapes import Shapes
+from placement.insight import door as insight_door
+from placement.insight.door import Shapes
 from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
 from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
@@ -30,7 +30,7 @@ from placement.web.request_log import Environ, WSGIApp, logged
 from placement.web.unread_body import with_rest_read
 
 if TYPE_CHECKING:
-    from placement.insight.metrics import Metrics
+    from placement.insight.door import Metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     """Return the WSGI application; a layer that is switched off is not there at all."""
     insight = conf.insight
     routes = _routes(conf)
-    shapes = shapes_file.read(conf) if insight.enabled else {}
+    shapes = insight_door.read_shapes(conf) if insight.enabled else {}
     metrics = _metrics(conf, database, routes, shapes) if insight.enabled else None
     serve = _negotiated(Dispatcher(Authorizer(conf), routes, insight.public))
     application = _identified(serve, conf, database, picture, metrics, shapes)
@@ -98,7 +98,9 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     application = observed(application, _watchers(conf, metrics))
     application = with_health_check(application, conf, database)
     # No web server in front lets more than twice the largest body through.
-    application = with_rest_read(application, 2 * largest_body(conf.placement.max_request_body_size))
+    application = with_rest_read(
+        application, 2 * largest_body(conf.placement.max_request_body_size)
+    )
     return _with_request_line(application)
 
 
@@ -111,22 +113,13 @@ def _routes(conf: cfg.ConfigOpts) -> Mapping[str, dict[str, Actions]]:
 def _metrics(
     conf: cfg.ConfigOpts, database: Database, routes: Collection[str], shapes: Shapes
 ) -> "Metrics":
-    # Its library is loaded only where it is wanted.
-    from placement.insight.asked_gauges import sources
-    from placement.insight.metrics import metrics_in
-
     writes = [
         (method, template)
         for template, methods in (ROUTES | CLAIMS).items()
         for method in methods
         if method != "GET" and template in routes
     ]
-    metrics = metrics_in(conf.insight.metrics_directory, tuple(writes))
-    metrics.watch_pool(database)
-    metrics.show_also(
-        sources(conf, database, shapes), per_provider=conf.insight.metrics_per_provider
-    )
-    return metrics
+    return insight_door.begin_metrics(conf, database, writes, shapes)
 
 
 def _watchers(conf: cfg.ConfigOpts, metrics: "Metrics | None") -> list[Watcher]:

@@ -15,7 +15,7 @@ from placement.handlers import (
     root,
     trait,
 )
-from placement.insight import handlers as insight
+from placement.insight.door import handlers as insight
 from placement.web.dispatch import Actions, acts, shows, takes
 
 PROVIDER = "/resource_providers/{uuid}"

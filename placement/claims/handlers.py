@@ -10,17 +10,17 @@ from placement.claims import holding, schemas, service
 from placement.claims.orders import Claim, Order, Outcome, Refused
 from placement.errors import MalformedRequest
 from placement.handlers import candidate_query
-from placement.handlers.search_bounds import bounded, bounded_reading
-from placement.insight.handlers import explanation, relaxable
-from placement.insight.remedies import RelaxableRequest
-from placement.insight.schemas import DEFAULT_EXAMPLES, NOTHING
+from placement.handlers.explanation import read_relaxable, render_explanation
 from placement.objects import groups, holds
 from placement.objects.allocation_candidate import UnknownNameInQuery
+from placement.placing.remedies import RelaxableRequest
+from placement.schemas.questions import DEFAULT_EXAMPLES, NOTHING
 from placement.search.group_rules import GroupRule
 from placement.search.work import Work
 from placement.web.microversion import MAXIMUM
 from placement.web.request import Request
 from placement.web.response import json_response
+from placement.web.search_bounds import bounded, bounded_reading
 from placement.web.validation import is_uuid_like, normalized_uuid
 
 GROUPS = "/-/groups/"
@@ -191,7 +191,7 @@ def _claim(
             reading.go_on()
         try:
             query = candidate_query.checked(request, schemas.CANDIDATES, text)
-            queries[text] = relaxable(query, MAXIMUM, request.conf.placement)
+            queries[text] = read_relaxable(query, MAXIMUM, request.conf.placement)
         except errors.BadRequest as refused:
             raise _of_claim(number, refused) from None
     return Claim(
@@ -257,7 +257,7 @@ def _refusal(refused: Refused) -> dict[str, Any]:
         "claim": {"number": refused.number, "consumer_uuid": refused.claim.consumer_uuid},
         "exact": refused.exact,
         "groups": sorted(refused.groups),
-        "explanation": explanation(
+        "explanation": render_explanation(
             refused.explanation, refused.claim.asked.request, DEFAULT_EXAMPLES
         ),
     }

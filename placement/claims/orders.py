@@ -8,14 +8,14 @@ from placement import errors
 from placement.db.change_rows import Log
 from placement.db.database import Access
 from placement.db.group_rows import GroupRow, MemberRow
-from placement.insight.choose import GroupState
-from placement.insight.questions import Explanation
-from placement.insight.remedies import RelaxableRequest
-from placement.insight.turns import Strategy
-from placement.objects.groups import aggregates_by_root, domains_by_member
+from placement.objects.groups import aggregates_by_root
 from placement.objects.replacement import ConsumerChange
+from placement.placing.explain import Explanation
+from placement.placing.remedies import RelaxableRequest
+from placement.placing.turns import TreeOrder
+from placement.placing.wishes import GroupState
 from placement.search.cloud import Cloud
-from placement.search.group_rules import GroupRule
+from placement.search.group_rules import GroupRule, domains_by_member
 
 
 class Overtaken(errors.ConcurrentUpdate):
@@ -51,7 +51,7 @@ class Order:
 
     claims: Sequence[Claim]
     rules: Mapping[str, GroupRule]
-    strategy: Strategy
+    strategy: TreeOrder
     hold_s: int | None = None
     of_many: bool = False
 

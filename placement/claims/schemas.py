@@ -1,8 +1,8 @@
 """Bodies and query strings of claims decided here (specification 09)."""
 
-from placement.insight.schemas import extended
 from placement.schemas import allocation_candidate
 from placement.schemas.allocation import OWNER_ID, TYPE
+from placement.schemas.questions import extend_query
 from placement.schemas.windows import closed, keyed
 from placement.web.microversion import MAXIMUM
 from placement.web.validation import Schema
@@ -92,7 +92,7 @@ CONFIRM = Schema(
 )
 """``POST /-/claims/confirm``"""
 
-CANDIDATES = extended(allocation_candidate.GET.at(MAXIMUM.minor), {}, ("limit",))
+CANDIDATES = extend_query(allocation_candidate.GET.at(MAXIMUM.minor), {}, ("limit",))
 """The query of one claim."""
 
 HOLDS = Schema(

@@ -35,14 +35,15 @@ from placement.db import group_rows, ledger_rows, tree_rows
 from placement.db.change_rows import Log
 from placement.db.database import Access, Database, Transaction
 from placement.db.group_rows import GroupRow
-from placement.insight import questions
-from placement.insight.choose import Place, Refusal, Wish, choose
-from placement.insight.remedies import RelaxableRequest
-from placement.insight.turns import Strategy
 from placement.objects import replacement
 from placement.objects.allocation_candidate import unknown_names_refused
 from placement.objects.groups import remove_ended, rule_of
 from placement.objects.picture import Picture
+from placement.placing.choose import choose
+from placement.placing.explain import explain_on
+from placement.placing.remedies import RelaxableRequest
+from placement.placing.turns import TreeOrder
+from placement.placing.wishes import ChosenPlace, NoPlace, Wish
 from placement.search.cloud import Cloud
 from placement.search.group_rules import GroupRule
 from placement.search.request import NameSets
@@ -161,7 +162,7 @@ class _Desk:
     ``overtaken_s``: when something was last chosen in vain, by the monotonic clock.
     """
 
-    meetings: dict[Strategy, Together[Order, Outcome | Refused]] = field(default_factory=dict)
+    meetings: dict[TreeOrder, Together[Order, Outcome | Refused]] = field(default_factory=dict)
     overtaken_s: float = -CALM_S
 
     @classmethod
@@ -271,7 +272,7 @@ def _chosen(
             found = choose(
                 cloud, known, wishes, groups, order.strategy, part, DRAW, in_one_order=is_first_try
             )
-        if isinstance(found, Refusal):
+        if isinstance(found, NoPlace):
             if age_s:
                 return None
             if order.of_many:
@@ -279,7 +280,7 @@ def _chosen(
             if found.timed_out:
                 raise WorkEnded
             claim = order.claims[found.number]
-            why = questions.explain_on(found.cloud, known, claim.asked, work_factor, work)
+            why = explain_on(found.cloud, known, claim.asked, work_factor, work)
             return Refused(claim, found.number, found.exact, found.kept_out, why)
         rules = {name: group.state.rule for name, group in seen.groups.items()}
         assigned = [_assigned(cloud, *each) for each in zip(order.claims, found, strict=True)]
@@ -347,7 +348,7 @@ def _with_room_of(cloud: Cloud, held: Sequence[tree_rows.HeldBy]) -> Cloud:
     return cloud
 
 
-def _assigned(cloud: Cloud, claim: Claim, place: Place) -> Assigned:
+def _assigned(cloud: Cloud, claim: Claim, place: ChosenPlace) -> Assigned:
     return Assigned(
         claim.consumer_uuid,
         {str(cloud.uuids[index]): held for index, held in place.allocations.items()},
@@ -359,7 +360,7 @@ def _assigned(cloud: Cloud, claim: Claim, place: Place) -> Assigned:
     )
 
 
-def _shapes(cloud: Cloud, places: Sequence[Place], member_roots: Iterable[str]) -> dict[int, Shape]:
+def _shapes(cloud: Cloud, places: Sequence[ChosenPlace], member_roots: Iterable[str]) -> dict[int, Shape]:
     """Return the providers that the places depend on: all those of the trees that take part."""
     indexes = {place.root for place in places}
     for place in places:

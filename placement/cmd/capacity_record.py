@@ -7,7 +7,6 @@ from oslo_config import cfg
 from placement.advice import NotConfigured
 from placement.cmd import output
 from placement.db.database import Database
-from placement.objects.picture import Picture
 
 RECORDED, TROUBLE = 0, 1
 
@@ -15,18 +14,17 @@ RECORDED, TROUBLE = 0, 1
 def run(conf: cfg.ConfigOpts, database: Database, *, as_json: bool = False) -> int:
     """Count and record the shapes of the configuration, print them, and return the exit code."""
     # Slow to import, and other commands do not need it.
-    from placement.insight import history, shapes
+    from placement.insight import door
 
     try:
-        given = shapes.read(conf)
+        given = door.read_shapes(conf)
     except NotConfigured as error:
         print(*error.args, sep="\n", file=sys.stderr)
         return TROUBLE
     if not given:
         print("[insight]/shapes_file names no shapes.", file=sys.stderr)
         return TROUBLE
-    picture = Picture(database, conf.placement_database.finish_after)
-    counts = history.record(database, picture, given, conf.insight.work_factor)
+    counts = door.record_capacity(conf, database, given)
     for name, count in counts.items():
         if count is None:
             print(f"{name}: not counted to the end, not recorded", file=sys.stderr)

@@ -12,7 +12,6 @@ from webob import Response
 from placement import telemetry
 from placement.handlers import candidate_answer, candidate_query
 from placement.handlers.candidate_answer import CandidateAnswer
-from placement.handlers.search_bounds import bounded
 from placement.objects import allocation_candidate
 from placement.schemas import allocation_candidate as schema
 from placement.search.candidate import SearchResult, SizeLimit
@@ -20,6 +19,7 @@ from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest
 from placement.web.request import Request
 from placement.web.response import json_response
+from placement.web.search_bounds import bounded
 
 LOG = logging.getLogger(__name__)
 

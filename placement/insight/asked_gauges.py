@@ -11,13 +11,13 @@ from prometheus_client.core import GaugeMetricFamily
 
 from placement import errors
 from placement.db.database import Database
-from placement.handlers.search_bounds import Countdown
 from placement.insight.kept_figures import Kept, KeptFigures
 from placement.insight.questions import capacity_of_shapes
 from placement.insight.shapes import Shapes
 from placement.insight.survival import survival
 from placement.objects.picture import Picture
 from placement.search.work import Work
+from placement.web.search_bounds import Countdown
 
 LOG = logging.getLogger(__name__)
 

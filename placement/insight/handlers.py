@@ -1,7 +1,7 @@
 """The handlers of ``/-/``: parse, ask one question, render (specification 07)."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -9,27 +9,25 @@ from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
 
-from oslo_config import cfg
 from webob import Response
 from webob.multidict import MultiDict
 
-from placement import errors
 from placement.handlers import candidate_query
-from placement.handlers.candidate_query import GROUP_KEY
-from placement.handlers.query_syntax import ANY_PREFIX, ANY_TRAITS_SINCE
+from placement.handlers.explanation import (
+    read_relaxable,
+    render_explanation,
+    render_remedies,
+    render_stop,
+)
 from placement.handlers.resource_provider import provider_query
-from placement.handlers.search_bounds import bounded, bounded_reading
-from placement.insight import history, obstacles, questions, schemas, trees, what_if
+from placement.insight import history, questions, schemas, trees, what_if
 from placement.insight import survival as survivals
+from placement.insight.affected import AffectedConsumer
 from placement.insight.history import Forecast
-from placement.insight.moving import KeptOut
-from placement.insight.packing import Packing
-from placement.insight.questions import Diagnosis, Explanation, PlaceCount, ShapeNotFound
-from placement.insight.remedies import Piece, RelaxableRequest, Relaxation, Remedies
+from placement.insight.questions import PlaceCount, ShapeNotFound
 from placement.insight.survival import Survival
 from placement.insight.trees import Page, TreesQuery
 from placement.insight.what_if import (
-    AffectedConsumer,
     Change,
     Drain,
     Placements,
@@ -39,22 +37,16 @@ from placement.insight.what_if import (
     TrialOutcome,
 )
 from placement.objects.inventory import records_from
+from placement.placing.packing import Packing
 from placement.schemas import allocation_candidate
-from placement.search.request import CandidateRequest
-from placement.search.tally import Stop, Stopped, Tally
+from placement.schemas.questions import DEFAULT_EXAMPLES, NOTHING
 from placement.search.work import Work
 from placement.web.error_responses import NotFoundHere
-from placement.web.microversion import Version
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, tagged_response
+from placement.web.search_bounds import bounded, bounded_reading
 from placement.web.validation import is_uuid_like, normalized_uuid
 
-KEPT_OUT = "GROUP_RULE"
-KEPT_OUT_MEANING = (
-    "There is room in some tree, but the rules of the consumer's groups keep it out of there."
-)
-
-AFTER_COMBINING = frozenset({Stop.NO_COMBINATION, Stop.WORK_LIMIT})
 AGGREGATES = ("aggregates", "aggregate")
 EVERY_SHAPE = "*"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -64,15 +56,15 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def explain(request: Request) -> Response:
     """Say why no provider can take the request, and what would help."""
     given = candidate_query.checked(request, schemas.EXPLAIN.at(request.version.minor))
-    asked = relaxable(
+    asked = read_relaxable(
         _search_query(given, schemas.EXPLAIN_OWN), request.version, request.conf.placement
     )
     with bounded(request) as work:
         found = questions.explain(
             request.picture, asked, given.get("about"), request.conf.insight.work_factor, work
         )
-    examples = int(given.get("examples", schemas.DEFAULT_EXAMPLES))
-    return json_response(request, explanation(found, asked.request, examples))
+    examples = int(given.get("examples", DEFAULT_EXAMPLES))
+    return json_response(request, render_explanation(found, asked.request, examples))
 
 
 def capacity(request: Request) -> Response:
@@ -136,10 +128,10 @@ def capacity_history(request: Request) -> Response:
 
 def try_out(request: Request) -> Response:
     """Say what changes would do to a request; nothing is written."""
-    request.read_query(schemas.NOTHING)
+    request.read_query(NOTHING)
     body = request.read_json(schemas.WHAT_IF)
     query = _query_in_body(request, body["query"])
-    asked = relaxable(query, request.version, request.conf.placement)
+    asked = read_relaxable(query, request.version, request.conf.placement)
     with bounded_reading(request) as reading:
         changes = [
             change for given in body["changes"] for change in _changes(request, given, reading)
@@ -198,7 +190,7 @@ def show_tree(request: Request) -> Response:
 
 def show_metrics(request: Request) -> Response:
     """GET /-/metrics"""
-    request.read_query(schemas.NOTHING)
+    request.read_query(NOTHING)
     assert request.metrics is not None, "the route is there only with the metrics"
     headers = [("Content-Type", METRICS_TYPE), ("Cache-Control", "no-cache")]
     if request.conf.insight.metrics_per_provider:
@@ -244,130 +236,7 @@ def _provider(key: str) -> str:
     return normalized_uuid(key) if is_uuid_like(key) else key
 
 
-# -- the demands of a query, and the query without some of them ----------------------------------
-
-
-def relaxable(
-    query: MultiDict, version: Version, options: cfg.ConfigOpts.GroupAttr
-) -> RelaxableRequest:
-    """Return the request of a query, with its demands.
-
-    The query is taken apart into the pieces that can be left out (specification 07 section 2.1). The others
-    are put together again and read by the code that reads every query: what it refuses is not a relaxation.
-    """
-    request = candidate_query.parsed(query, version, options)
-    pieces = [
-        piece
-        for key, values in query.dict_of_lists().items()
-        for piece in _pieces(key, values, version)
-    ]
-    droppable = [piece for piece in pieces if _is_demand(piece)]
-
-    def without(numbers: tuple[int, ...]) -> CandidateRequest | None:
-        left = _without(pieces, [droppable[number] for number in numbers])
-        try:
-            return candidate_query.parsed(_query(left), version, options)
-        except errors.BadRequest:
-            return None
-
-    return RelaxableRequest(request, droppable, without)
-
-
-def _is_demand(piece: Piece) -> bool:
-    if piece.parameter == "group_policy":
-        return piece.text == "isolate"
-    return piece.parameter != "limit"
-
-
-def _pieces(key: str, values: list[str], version: Version) -> Iterable[Piece]:
-    """Yield the pieces of those values of a parameter that count."""
-    name = GROUP_KEY.match(key)
-    kind = name[1] if name else key
-    if kind in ("resources", "in_tree") or (kind == "required" and version < ANY_TRAITS_SINCE):
-        values = values[-1:]
-    elif kind in candidate_query.FIRST_VALUE_COUNTS:
-        values = values[:1]
-    for number, value in enumerate(values):
-        for text in _parts(kind, value):
-            yield Piece(key, number, text)
-
-
-def _parts(kind: str, value: str) -> list[str]:
-    if kind == "resources":
-        # If a class is given twice, the last amount counts.
-        return list({item.partition(":")[0]: item for item in value.split(",")}.values())
-    if kind in ("required", "root_required") and not value.startswith(ANY_PREFIX):
-        return list(dict.fromkeys(item.strip() for item in value.split(",")))
-    return [value]
-
-
-def _without(pieces: list[Piece], dropped: Collection[Piece]) -> list[Piece]:
-    """Return the remaining pieces, without groups, also in same_subtree, that ask for nothing any more."""
-    left = [piece for piece in pieces if piece not in dropped]
-    if any(piece.parameter == "group_policy" for piece in dropped):
-        left.append(Piece("group_policy", 0, "none"))
-    for suffix in {_suffix(piece) for piece in dropped} - {None}:
-        asking = {f"resources{suffix}", f"required{suffix}"}
-        if not any(piece.parameter in asking for piece in left):
-            left = [piece for piece in left if _suffix(piece) != suffix]
-            left = [tied for piece in left for tied in _untied(piece, str(suffix))]
-    return left
-
-
-def _suffix(piece: Piece) -> str | None:
-    name = GROUP_KEY.match(piece.parameter)
-    return name[2] if name else None
-
-
-def _untied(piece: Piece, suffix: str) -> list[Piece]:
-    """Return a piece without a dropped group; nothing if it named only that group."""
-    if piece.parameter != "same_subtree":
-        return [piece]
-    names = [name for name in piece.text.split(",") if name.strip() != suffix]
-    return [piece._replace(text=",".join(names))] if names else []
-
-
-def _query(pieces: list[Piece]) -> MultiDict:
-    values: dict[tuple[str, int], list[str]] = {}
-    for piece in pieces:
-        values.setdefault(piece[:2], []).append(piece.text)
-    return MultiDict((key, ",".join(texts)) for (key, _), texts in values.items())
-
-
 # -- what is answered ----------------------------------------------------------------------------
-
-
-def explanation(found: Explanation, request: CandidateRequest, examples: int) -> dict[str, Any]:
-    """Return the document that explains what a search has found."""
-    tally = found.result.tally
-    document = {
-        **_diagnosis(found.everywhere),
-        "steps": _steps(found, tally, request, examples),
-        **_ends(tally.stopped),
-    }
-    if found.about is not None:
-        document["about"] = {**_diagnosis(found.about), "verdict": found.about.verdict}
-        document["complete"] = document["complete"] and document["about"]["complete"]
-    return document
-
-
-def _diagnosis(found: Diagnosis) -> dict[str, Any]:
-    document: dict[str, Any] = {"candidates": asdict(found.candidates), "complete": True}
-    return document if found.remedies is None else document | _remedies(found.remedies)
-
-
-def _remedies(found: Remedies) -> dict[str, Any]:
-    return {
-        "relaxations": [_relaxation(each) for each in found.relaxations],
-        "pairs_tried": found.pairs,
-        "largest": [asdict(each) for each in found.largest],
-        "complete": found.complete,
-    }
-
-
-def _relaxation(each: Relaxation) -> dict[str, Any]:
-    drop = [{"parameter": piece.parameter, "value": piece.text} for piece in each.drop]
-    return {"drop": drop[0] if len(drop) == 1 else drop, "candidates": asdict(each.candidates)}
 
 
 def _packing(packing: Packing) -> dict[str, Any]:
@@ -397,47 +266,6 @@ def _time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _steps(
-    found: Explanation, tally: Tally, request: CandidateRequest, examples: int
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "group": step.group,
-            "test": step.test.value,
-            "subject": step.subject,
-            "unit": step.unit.value,
-            "before": step.before,
-            "left": step.left,
-            "examples": obstacles.examples(found.cloud, request, step, examples),
-        }
-        for step in tally.steps
-    ]
-
-
-def _ends(stopped: Stopped | None) -> dict[str, Any]:
-    """Return what ended the search before combining, and what combining ended with."""
-    if stopped is None:
-        return {"stopped": None, "combining": None}
-    if stopped.why in AFTER_COMBINING:
-        return {"stopped": None, "combining": _ended(stopped)}
-    return {"stopped": _ended(stopped), "combining": None}
-
-
-def _ended_or_kept_out(stopped: Stopped | KeptOut) -> dict[str, Any]:
-    if isinstance(stopped, Stopped):
-        return _ended(stopped)
-    return {"why": KEPT_OUT, "group": None, "subject": None, "meaning": KEPT_OUT_MEANING}
-
-
-def _ended(stopped: Stopped) -> dict[str, Any]:
-    return {
-        "why": stopped.why.value,
-        "group": stopped.group,
-        "subject": stopped.subject,
-        "meaning": stopped.why.meaning,
-    }
-
-
 def _outcome(outcome: TrialOutcome) -> dict[str, Any]:
     return {
         "before": _situation(outcome.before),
@@ -450,7 +278,7 @@ def _outcome(outcome: TrialOutcome) -> dict[str, Any]:
 
 def _situation(met: Situation) -> dict[str, Any]:
     document = {"candidates": asdict(met.candidates), "capacity": _packing(met.packing)}
-    return document if met.remedies is None else document | _remedies(met.remedies)
+    return document if met.remedies is None else document | render_remedies(met.remedies)
 
 
 def _homeless(consumer: AffectedConsumer) -> dict[str, Any]:
@@ -477,7 +305,7 @@ def _survival(found: Survival) -> dict[str, Any]:
                 "consumers": loss.consumers,
                 "homeless_count": loss.homeless,
                 "homeless": [
-                    {**_homeless(consumer), "stopped": _ended_or_kept_out(stopped)}
+                    {**_homeless(consumer), "stopped": render_stop(stopped)}
                     for consumer, stopped in loss.named
                 ],
             }

@@ -19,16 +19,16 @@ from placement.db import tree_rows
 from placement.db.database import Database, Snapshot
 from placement.db.statements import MOST
 from placement.db.tree_rows import HeldBy
-from placement.insight.moving import Given, KeptOut, Members, Moved, Part, move
-from placement.insight.packing import roots_by_aggregate
+from placement.insight.affected import AffectedConsumer, list_consumers, read_members
 from placement.insight.what_if import (
     WORK_SHARE,
-    AffectedConsumer,
-    consumers_of,
     request_to_move,
     without_sharing,
 )
 from placement.objects.picture import Picture
+from placement.placing.members import AmountsByIndex, Members
+from placement.placing.moving import KeptOut, Moved, Part, move
+from placement.placing.packing import roots_by_aggregate
 from placement.search.candidate import Candidate
 from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest
@@ -43,7 +43,7 @@ Amounts = tuple[tuple[tuple[str, int], ...], ...]
 """What a consumer has on each provider of a tree."""
 
 
-class Place(NamedTuple):
+class FailureDomain(NamedTuple):
     """A tree, or the trees of an aggregate, which has no name."""
 
     uuid: str
@@ -61,7 +61,7 @@ class Homeless(NamedTuple):
 class Loss(NamedTuple):
     """A place that must not fail: the number of its consumers, of the homeless among them, and the first."""
 
-    place: Place
+    place: FailureDomain
     consumers: int
     homeless: int
     named: list[Homeless]
@@ -109,22 +109,22 @@ def survival(
 # -- what fails ----------------------------------------------------------------------------------
 
 
-def _trees(cloud: Cloud) -> list[Place]:
+def _trees(cloud: Cloud) -> list[FailureDomain]:
     roots = sorted(cloud.forest.roots.tolist(), key=cloud.ids.__getitem__)
-    return [Place(str(cloud.uuids[root]), cloud.names[root], [root]) for root in roots]
+    return [FailureDomain(str(cloud.uuids[root]), cloud.names[root], [root]) for root in roots]
 
 
-def _aggregates(cloud: Cloud) -> list[Place]:
+def _aggregates(cloud: Cloud) -> list[FailureDomain]:
     """Return the aggregates with the trees that have a provider in them."""
     return [
-        Place(uuid, None, sorted(roots, key=cloud.ids.__getitem__))
+        FailureDomain(uuid, None, sorted(roots, key=cloud.ids.__getitem__))
         for uuid, roots in sorted(roots_by_aggregate(cloud).items())
     ]
 
 
-def _batches(cloud: Cloud, places: Sequence[Place]) -> Iterator[list[Place]]:
+def _batches(cloud: Cloud, places: Sequence[FailureDomain]) -> Iterator[list[FailureDomain]]:
     """Yield places of which one statement reads the allocations; more if it is one large place."""
-    batch: list[Place] = []
+    batch: list[FailureDomain] = []
     providers = 0
     for place in places:
         count = int(cloud.forest.trees(np.array(place.roots))[1].sum())
@@ -142,7 +142,7 @@ Share = tuple[AffectedConsumer, Mapping[int, Mapping[str, int]]]
 
 
 def _held(
-    db: Database, cloud: Cloud, places: Sequence[Place]
+    db: Database, cloud: Cloud, places: Sequence[FailureDomain]
 ) -> tuple[dict[int, list[Share]], Members]:
     """Return by root what each consumer has in the trees of some places, oldest first, and their groups."""
     roots = np.array(sorted({root for place in places for root in place.roots}))
@@ -151,19 +151,21 @@ def _held(
 
     def read(tx: Snapshot) -> tuple[list[HeldBy], Members]:
         rows = tree_rows.allocations(tx, ids)
-        return rows, Members.read(tx, rows)
+        return rows, read_members(tx, rows)
 
     rows, members = db.snapshot(read)
     for row in rows:
         rows_of.setdefault(int(cloud.roots[cloud.index_of[row.provider_id]]), []).append(row)
     held: dict[int, list[Share]] = {
-        root: [(consumer, consumer.held) for consumer in consumers_of(rows)]
+        root: [(consumer, consumer.held) for consumer in list_consumers(rows)]
         for root, rows in rows_of.items()
     }
     return held, members
 
 
-def _try(failures: "_Failures", place: Place, parts: Sequence[Share], found: Survival) -> None:
+def _try(
+    failures: "_Failures", place: FailureDomain, parts: Sequence[Share], found: Survival
+) -> None:
     """Let a place fail, and note the outcome; a place whose search was cut short was not tried."""
     stopped = failures.outcome(place.roots, [(c.uuid, _amounts(held)) for c, held in parts])
     if stopped is None:
@@ -261,7 +263,7 @@ class _Failures:
         firsts: dict[Amounts, Candidate | Stopped] = {}
         taken: list[tuple[int, Mapping[str, int]]] = []
 
-        def take(given: Given) -> None:
+        def take(given: AmountsByIndex) -> None:
             for index, amounts in given.items():
                 self._cloud.use(index, amounts)
                 taken.append((index, amounts))

@@ -8,10 +8,7 @@ import numpy as np
 
 from placement.db import tree_rows
 from placement.db.database import Database, Snapshot
-from placement.db.tree_rows import HeldBy
-from placement.insight.moving import Given, KeptOut, Members, Part, move
-from placement.insight.packing import Packing, pack, record
-from placement.insight.remedies import Budget, Count, RelaxableRequest, Remedies, remedies
+from placement.insight.affected import AffectedConsumer, list_consumers, read_members
 from placement.inventory_record import InventoryRecord
 from placement.objects.allocation import NoAllocations
 from placement.objects.allocation_candidate import unknown_names_refused
@@ -25,6 +22,10 @@ from placement.objects.inventory import (
 from placement.objects.picture import Picture
 from placement.objects.resource_provider import ProviderNotFound
 from placement.objects.trait import UnknownTraits
+from placement.placing.members import AmountsByIndex, Members
+from placement.placing.moving import KeptOut, Part, move
+from placement.placing.packing import Packing, pack, record
+from placement.placing.remedies import Budget, Count, RelaxableRequest, Remedies, remedies
 from placement.search.cloud import Cloud
 from placement.search.records import UsedInventory
 from placement.search.request import CandidateRequest, Group, NameSets
@@ -87,25 +88,9 @@ class TrialOutcome(NamedTuple):
 
     before: Situation
     after: Situation
-    homeless: list["AffectedConsumer"]
+    homeless: list[AffectedConsumer]
     placed: list[tuple[int, int]]
     complete: bool
-
-
-@dataclass(slots=True, eq=False)
-class AffectedConsumer:
-    """A consumer with its amounts by provider id; one that a change placed has no uuid.
-
-    ``kept_out_by``: groups whose rules alone kept it out of a place, if it is homeless.
-    """
-
-    uuid: str | None
-    project: str | None
-    user: str | None
-    type: str | None
-    held: dict[int, dict[str, int]] = field(default_factory=dict)
-    lost: dict[str, dict[str, int]] = field(default_factory=dict)
-    kept_out_by: tuple[str, ...] = ()
 
 
 def try_out(
@@ -208,12 +193,12 @@ class _Trial:
             if isinstance(change, Drain):
                 ids.update(self.cloud.ids[self._tree(change.provider_uuid)].tolist())
         rows = tree_rows.allocations(tx, sorted(ids)) if ids else []
-        self.members = Members.read(tx, rows)
+        self.members = read_members(tx, rows)
         removed = {change.consumer_uuid for change in changes if isinstance(change, Remove)}
         rows = [row for row in rows if row.consumer_uuid not in removed]
         for uuid in sorted(removed):
             rows += tree_rows.allocations_of(tx, uuid)
-        self.consumers = consumers_of(rows)
+        self.consumers = list_consumers(rows)
 
     def apply(self, change: Change) -> None:
         """Make one change."""
@@ -311,7 +296,7 @@ class _Trial:
         self._give(consumer, candidate.allocations)
         return True
 
-    def _give(self, consumer: AffectedConsumer, given: Given) -> None:
+    def _give(self, consumer: AffectedConsumer, given: AmountsByIndex) -> None:
         for index, amounts in given.items():
             self.cloud.use(index, amounts)
             held = consumer.held.setdefault(int(self.cloud.ids[index]), {})
@@ -391,18 +376,6 @@ def request_to_move(held: Iterable[Mapping[str, int]]) -> CandidateRequest:
     """Return the request for what a consumer has in one tree, from the amounts on each provider."""
     groups = tuple(Group(f"_{n}", amounts) for n, amounts in enumerate(held, 1))
     return CandidateRequest(groups, limit=1)
-
-
-def consumers_of(rows: Iterable[HeldBy]) -> list[AffectedConsumer]:
-    """Return the consumers in the order of their first allocations."""
-    consumers: dict[str, AffectedConsumer] = {}
-    for row in rows:
-        consumer = consumers.get(row.consumer_uuid)
-        if consumer is None:
-            consumer = AffectedConsumer(row.consumer_uuid, row.project, row.user, row.type)
-            consumers[row.consumer_uuid] = consumer
-        consumer.held.setdefault(row.provider_id, {})[row.class_name] = row.used
-    return list(consumers.values())
 
 
 def without_sharing(cloud: Cloud) -> Cloud:

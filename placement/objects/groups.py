@@ -1,17 +1,17 @@
-"""Groups as they are stored: in which domains their members are (specification 09 section 4)."""
+"""Groups as they are stored: their rules, and what becomes of those that have ended (09 section 4)."""
 
 import logging
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from placement import errors
 from placement.db import group_rows
 from placement.db.database import Access, Database
-from placement.db.group_rows import GroupRow, MemberRow
+from placement.db.group_rows import GroupRow
 from placement.db.statements import batches
-from placement.search.group_rules import Domains, GroupRule, Occupancy
+from placement.search.group_rules import Domains, GroupRule, Occupancy, domains_by_member
 
 LOG = logging.getLogger(__name__)
 
@@ -41,18 +41,6 @@ def aggregates_by_root(tx: Access, rules: Iterable[GroupRule]) -> dict[str, Doma
     for root, uuid in group_rows.trees_in(tx, named) if named else ():
         found.setdefault(root, set()).add(uuid)
     return {root: frozenset(uuids) for root, uuids in found.items()}
-
-
-def domains_by_member(
-    rule: GroupRule, members: Sequence[MemberRow], aggregates: Mapping[str, Domains]
-) -> dict[str, Domains]:
-    """Return the domains of members by consumer uuid; a tree counts that only shares if there is no other."""
-    own = {member.consumer_uuid for member in members if not member.shares}
-    roots: dict[str, set[str]] = {}
-    for member in members:
-        if not member.shares or member.consumer_uuid not in own:
-            roots.setdefault(member.consumer_uuid, set()).add(member.root_uuid)
-    return {uuid: rule.domains(trees, aggregates) for uuid, trees in sorted(roots.items())}
 
 
 def remove_ended(db: Database, begun: int) -> int:

@@ -5,9 +5,9 @@ domains of the members alone, so that the choice, the check under locks and ``db
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 Domains = frozenset[str]
 """Uuids of the trees' roots, or of aggregates."""
@@ -45,6 +45,34 @@ class GroupRule:
         for root in roots:
             found |= aggregates.get(root, frozenset()) & self._among or {root}
         return frozenset(found)
+
+
+class InTree(Protocol):
+    """What a member has in one tree. ``shares``: of a sharing provider."""
+
+    @property
+    def consumer_uuid(self) -> str:
+        """The member."""
+
+    @property
+    def root_uuid(self) -> str:
+        """The root of the tree."""
+
+    @property
+    def shares(self) -> bool:
+        """Whether the provider shares."""
+
+
+def domains_by_member(
+    rule: GroupRule, members: Sequence[InTree], aggregates: Mapping[str, Domains]
+) -> dict[str, Domains]:
+    """Return the domains of members by consumer uuid; a tree counts that only shares if there is no other."""
+    own = {member.consumer_uuid for member in members if not member.shares}
+    roots: dict[str, set[str]] = {}
+    for member in members:
+        if not member.shares or member.consumer_uuid not in own:
+            roots.setdefault(member.consumer_uuid, set()).add(member.root_uuid)
+    return {uuid: rule.domains(trees, aggregates) for uuid, trees in sorted(roots.items())}
 
 
 @dataclass(slots=True)

@@ -18,8 +18,8 @@ from placement.claims import service as claims
 from placement.claims import together
 from placement.db import coexistence_rows, group_rows, invariants, models
 from placement.db.database import Database
-from placement.handlers import search_bounds
 from placement.objects import holds
+from placement.web import search_bounds
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
 from tests.support.meetings import waiting

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from placement.insight import questions, remedies
+from placement.placing import explain, remedies
 from tests.support.processes import ENDS_S
 from tests.support.service import Service, running
 from tests.support.world import World
@@ -69,7 +69,7 @@ def test_others_write_and_search_while_it_works(
     """What would help is sought on a snapshot: the picture goes on, and the answer stays one moment's."""
     assert candidates(place) == 1
     found = []
-    remedies = questions.remedies
+    remedies = explain.remedies
 
     def beside(*given: Any) -> Any:
         if not found:
@@ -81,7 +81,7 @@ def test_others_write_and_search_while_it_works(
         with ThreadPoolExecutor(1) as other:
             return other.submit(beside, *given).result(ENDS_S)
 
-    monkeypatch.setattr(questions, "remedies", watched)
+    monkeypatch.setattr(explain, "remedies", watched)
     told = explained(place)
 
     assert found == [2]

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from placement.claims import handlers as claims_handlers
-from placement.handlers import candidate_answer, candidate_query, search_bounds
-from placement.handlers.search_bounds import Countdown
+from placement.handlers import candidate_answer, candidate_query
 from placement.objects import allocation_candidate
 from placement.search.candidate import SearchResult
 from placement.search.tally import Tally
 from placement.search.work import Work
+from placement.web import search_bounds
+from placement.web.search_bounds import Countdown
 from tests.support.service import Service, running
 from tests.support.world import World
 

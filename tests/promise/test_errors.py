@@ -27,8 +27,8 @@ import webob
 
 from placement.db.database import BEGIN_WRITE, Database
 from placement.db.transport import Message
-from placement.handlers import search_bounds
 from placement.objects import holds
+from placement.web import search_bounds
 from tests.promise.claim_scenes import AT_ONCE, REQUESTS_OF_CLAIMS
 from tests.promise.injection import FAULTS, Fault, Injection, Texts, injected, recorded, texts_of
 from tests.promise.scenes import REQUESTS, Scene

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from placement.insight import choose as choosing
-from placement.insight.choose import WAYS, GroupState, Place, Refusal, Wish, choose
 from placement.inventory_record import InventoryRecord
+from placement.placing import board, pool
+from placement.placing import choose as choosing
+from placement.placing.choose import WAYS, choose
+from placement.placing.wishes import ChosenPlace, GroupState, NoPlace, Wish
 from placement.search.cloud import Cloud
 from placement.search.group_rules import Domains, GroupRule, Occupancy
 from placement.search.records import ProviderRecord, UsedInventory
@@ -132,7 +134,7 @@ def chosen(
     ways: int = WAYS,
     *,
     in_one_order: bool = False,
-) -> Sequence[Place] | Refusal:
+) -> Sequence[ChosenPlace] | NoPlace:
     requests = {
         (asked.memory, asked.processors): CandidateRequest(
             (Group("", {MEMORY: asked.memory}), Group("_1", {PROCESSORS: asked.processors}))
@@ -205,7 +207,7 @@ def fits(case: Case) -> bool:
     return any(is_sound(case, each) for each in product(places, repeat=len(case.asked)))
 
 
-def require_sound(case: Case, found: Sequence[Place]) -> None:
+def require_sound(case: Case, found: Sequence[ChosenPlace]) -> None:
     uuids = cloud_of(case).uuids
     assignment = [
         tuple(map(int, str(uuids[place.mappings["_1"][0]]).split("-"))) for place in found
@@ -221,7 +223,7 @@ def test_places_are_found_exactly_where_there_are_some(draw: Random) -> None:
 
     found = chosen(case, draw)
 
-    if isinstance(found, Refusal):
+    if isinstance(found, NoPlace):
         assert found.exact
         assert not fits(case)
     else:
@@ -235,7 +237,7 @@ def test_places_in_one_order_are_sound(draw: Random) -> None:
 
     found = chosen(case, draw, in_one_order=True)
 
-    if not isinstance(found, Refusal):
+    if not isinstance(found, NoPlace):
         require_sound(case, found)
     elif found.exact:
         assert not fits(case)
@@ -250,7 +252,7 @@ def test_every_tree_has_its_turn_in_one_order(seed: int) -> None:
 
     found = chosen(case, Random(seed), in_one_order=True)
 
-    assert not isinstance(found, Refusal)
+    assert not isinstance(found, NoPlace)
     require_sound(case, found)
 
 
@@ -263,7 +265,7 @@ def test_a_new_group_goes_elsewhere_where_its_first_host_is_too_small(seed: int)
 
     found = chosen(case, Random(seed), ways=0)
 
-    assert not isinstance(found, Refusal)
+    assert not isinstance(found, NoPlace)
     require_sound(case, found)
 
 
@@ -276,7 +278,7 @@ def test_what_ends_early_is_sound_and_exact_only_where_nothing_fits(draw: Random
 
     found = chosen(case, draw, work, draw.choice([1, 3, WAYS]))
 
-    if isinstance(found, Refusal):
+    if isinstance(found, NoPlace):
         assert not (found.exact and fits(case))
     else:
         require_sound(case, found)
@@ -301,7 +303,7 @@ def test_more_equal_claims_than_fit_are_refused_for_certain(
 
     refused = chosen(case, Random(1))
 
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, NoPlace)
     assert (refused.exact, refused.kept_out) == (True, groups)
     assert len(chosen(case._replace(asked=case.asked[1:]), Random(1))) == asked - 1
 
@@ -411,7 +413,7 @@ def test_each_claim_takes_the_best_tree_as_those_before_it_have_left_it(draw: Ra
         case.cloud(), None, case.wishes(), {}, strategy, Work(), draw, in_one_order=True
     )
 
-    if not isinstance(found, Refusal):
+    if not isinstance(found, NoPlace):
         assert case.is_ordered(strategy, [place.root for place in found])
 
 
@@ -425,7 +427,7 @@ def test_among_equal_trees_one_is_drawn(strategy: Any, grouped: bool) -> None:
 
     def taken(draw: Random | None) -> int:
         found = choose(case.cloud(), None, wishes, groups, strategy, Work(), draw)
-        assert not isinstance(found, Refusal)
+        assert not isinstance(found, NoPlace)
         return found[0].root
 
     assert {taken(Random(seed)) for seed in range(40)} == {0, 1, 2, 3}
@@ -439,7 +441,7 @@ def test_a_gang_of_two_kinds_packs_together(seed: int) -> None:
 
     found = choose(case.cloud(), None, case.wishes(), {}, "pack", Work(), Random(seed))
 
-    assert not isinstance(found, Refusal)
+    assert not isinstance(found, NoPlace)
     assert [place.root for place in found] == [0, 0]
 
 
@@ -458,7 +460,7 @@ def test_where_requests_lie_in_memory_changes_nothing(draw: Random) -> None:
         found = choose(
             case.cloud(), None, [Wish(request) for request in spare], {}, "any", Work(), Random(seed)
         )
-        return found.number if isinstance(found, Refusal) else [each.root for each in found]
+        return found.number if isinstance(found, NoPlace) else [each.root for each in found]
 
     assert outcome(falling=False) == outcome(falling=True)
 
@@ -478,12 +480,13 @@ def test_claims_that_all_differ_cost_one_look_at_the_trees_each(
         called[function.__name__] += 1
         return function(*given)
 
-    for each in (choosing.search, choosing.prospect, choosing.pack):
-        monkeypatch.setattr(choosing, each.__name__, partial(counted, each))
+    for module in (choosing, pool, board):
+        for name in {"search", "prospect", "pack"} & vars(module).keys():
+            monkeypatch.setattr(module, name, partial(counted, getattr(module, name)))
 
     found = choose(case.cloud(), None, case.wishes(), {}, strategy, Work(), Random(1))
 
-    assert not isinstance(found, Refusal)
+    assert not isinstance(found, NoPlace)
     # Of thirteen at the latest two would go to one host, and then all are placed one after another.
     assert called["search"] <= len(case.hosts) + 1
     assert (called["prospect"], called["pack"]) == (len(case.asked), 0)
@@ -495,7 +498,7 @@ def test_more_than_there_is_of_a_class_is_refused_for_certain() -> None:
 
     found = choose(case.cloud(), None, case.wishes(), {}, "any", Work(), Random(1))
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, NoPlace)
     assert found.exact
 
 
@@ -507,7 +510,7 @@ def test_what_ends_for_want_of_time_says_so(draw: Random) -> None:
 
     found = chosen(case, draw, Work(remaining_s=lambda: next(looks, 0)))
 
-    if isinstance(found, Refusal):
+    if isinstance(found, NoPlace):
         assert found.exact is not found.timed_out
 
 
@@ -561,6 +564,6 @@ def test_trees_that_a_rule_excludes_are_looked_at_until_the_time_is_over(
         None,
     )
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, NoPlace)
     assert (found.timed_out, found.exact) == (True, False)
     assert 0 < len(asked) <= 40

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from placement.insight.choose import Refusal
+from placement.placing.wishes import NoPlace
 from placement.search.group_rules import GroupRule
 from placement.search.work import Work
 from tests.search.test_choose import RACKS, Asked, Case, Host, chosen, require_sound
@@ -27,7 +27,7 @@ def test_a_gang_goes_where_each_of_its_members_would_not(seed: int, most: int) -
 
     found = chosen(case, Random(seed))
 
-    assert not isinstance(found, Refusal)
+    assert not isinstance(found, NoPlace)
     require_sound(case, found)
 
 
@@ -37,7 +37,7 @@ def test_orders_that_ended_for_want_of_time_are_no_lack_of_room() -> None:
 
     found = chosen(detour(2), Random(1), Work(remaining_s=lambda: next(looks)), ways=0)
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, NoPlace)
     assert (found.exact, found.timed_out) == (False, True)
 
 
@@ -51,4 +51,4 @@ def test_what_a_search_has_set_aside_may_be_the_place(limit: int) -> None:
     for seed in range(2):
         found = chosen(case, Random(seed), Work(limit=limit))
 
-        assert not (isinstance(found, Refusal) and found.exact)
+        assert not (isinstance(found, NoPlace) and found.exact)

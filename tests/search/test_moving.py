@@ -6,7 +6,8 @@ from random import Random
 from typing import Any
 
 from placement.db.group_rows import MemberRow
-from placement.insight.moving import Given, KeptOut, Members, Moved, Part, move
+from placement.placing.members import AmountsByIndex, Members
+from placement.placing.moving import KeptOut, Moved, Part, move
 from placement.search.cloud import Cloud
 from placement.search.group_rules import GroupRule
 from placement.search.request import CandidateRequest, Group
@@ -111,7 +112,7 @@ class Leaving:
         )
 
 
-def taken(cloud: Cloud, given: Given) -> tuple[int, int]:
+def taken(cloud: Cloud, given: AmountsByIndex) -> tuple[int, int]:
     """Return the host and the node that are given."""
     node = next(str(cloud.uuids[index]) for index, held in given.items() if PROCESSORS in held)
     host, number = map(int, node.split("-"))

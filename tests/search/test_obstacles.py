@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placement.insight.obstacles import examples
+from placement.placing.obstacles import examples
 from placement.search.cloud import Cloud
 from placement.search.search import search
 from tests.search.builders import World, ask, group

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from placement.insight.packing import pack
 from placement.inventory_record import InventoryRecord
+from placement.placing.packing import pack
 from placement.search.records import UsedInventory
 from placement.search.search import search
 from placement.search.work import Work

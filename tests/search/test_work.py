@@ -8,8 +8,8 @@ from math import inf
 
 import pytest
 
-from placement.insight.packing import pack
-from placement.insight.remedies import Budget
+from placement.placing.packing import pack
+from placement.placing.remedies import Budget
 from placement.search.request import NameSets
 from placement.search.search import search
 from placement.search.work import Work

@@ -21,7 +21,7 @@ LARGEST_SHARE = 4
 """Each search after the first may take a fourth of the work that is left."""
 
 
-class Spent(Exception):
+class BudgetSpent(Exception):
     """No search is left; the answer is what was found so far."""
 
 
@@ -37,7 +37,7 @@ class Count:
 class Budget:
     """The searches that one question has left, and the work that they may take.
 
-    Searches raise :class:`Spent`. ``known``: names that exist although no provider has them.
+    Searches raise :class:`BudgetSpent`. ``known``: names that exist although no provider has them.
     """
 
     known: NameSets
@@ -49,7 +49,7 @@ class Budget:
         """Return the result of one search."""
         if self.searches <= 0 or self.work.is_over:
             self.complete = False
-            raise Spent
+            raise BudgetSpent
         self.searches -= 1
         with self.work.part(LARGEST_SHARE) as part:
             return search(cloud, request, self.known, work=part)
@@ -57,16 +57,16 @@ class Budget:
     def count(self, cloud: Cloud, request: CandidateRequest) -> Count:
         """Return the number of allocation requests that the compatible API answers to this request."""
         limit = request.limit or COUNTED
-        return self.counted(cloud, request, self.search(cloud, one_more(request)), limit)
+        return self.count_result(cloud, request, self.search(cloud, one_more(request)), limit)
 
     def count_if_any_is_left(self, cloud: Cloud, request: CandidateRequest) -> Count:
         """Return the same, and 0 of an incomplete count if there may be no search any more."""
         try:
             return self.count(cloud, request)
-        except Spent:
+        except BudgetSpent:
             return Count(0, complete=False)
 
-    def counted(
+    def count_result(
         self, cloud: Cloud, request: CandidateRequest, result: SearchResult, limit: int
     ) -> Count:
         """Return the number of candidates in a result, whose search had a limit higher by one."""
@@ -150,16 +150,16 @@ def remedies(
 ) -> Remedies:
     """Return what would help a request that has no candidate; ``anchor`` as in :class:`CandidateRequest`."""
     numbers = range(len(asked.demands))
-    found = list(_dropped(cloud, asked, budget, [(number,) for number in numbers], anchor))
+    found = list(_drop_each(cloud, asked, budget, [(number,) for number in numbers], anchor))
     smaller = largest(cloud, replace(asked.request, anchor=anchor), budget)
     pairs = not any(relaxation.candidates.count for relaxation in found)
     if pairs:
-        found += _dropped(cloud, asked, budget, combinations(numbers, 2), anchor)
+        found += _drop_each(cloud, asked, budget, combinations(numbers, 2), anchor)
     found.sort(key=lambda each: (each.candidates.count == 0, len(each.drop)))
     return Remedies(found, smaller, pairs, budget.complete)
 
 
-def _dropped(
+def _drop_each(
     cloud: Cloud,
     asked: RelaxableRequest,
     budget: Budget,
@@ -174,7 +174,7 @@ def _dropped(
             count = budget.count(cloud, replace(relaxed, anchor=anchor))
         except UnknownName:
             continue
-        except Spent:
+        except BudgetSpent:
             return
         yield Relaxation(tuple(asked.demands[number] for number in numbers), count)
 
@@ -187,17 +187,17 @@ def largest(cloud: Cloud, request: CandidateRequest, budget: Budget) -> list[Lar
     found: list[LargestAmount] = []
     for group in request.groups:
         for name, asked in group.amounts.items():
-            amounts = _Amounts(cloud, request, budget, group.suffix, name)
+            amount = _VariedAmount(cloud, request, budget, group.suffix, name)
             try:
-                would_do = amounts.largest_below(asked)
-            except Spent:
+                would_do = amount.largest_below(asked)
+            except BudgetSpent:
                 return found
             found.append(LargestAmount(group.suffix, name, asked, would_do))
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class _Amounts:
+class _VariedAmount:
     """One amount of a request; the search varies it and keeps all else."""
 
     cloud: Cloud

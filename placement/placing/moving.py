@@ -5,19 +5,15 @@ places are chosen again for the others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from placement.db import group_rows
-from placement.db.database import Access
-from placement.db.group_rows import MemberRow
-from placement.db.tree_rows import HeldBy
-from placement.insight.choose import GroupState, Refusal, Wish, choose
-from placement.objects.groups import domains_by_member, rule_of
-from placement.search.cloud import SHARING_TRAIT, Cloud
-from placement.search.group_rules import Domains, GroupRule
+from placement.placing.choose import choose
+from placement.placing.members import AmountsByIndex, Members
+from placement.placing.wishes import GroupState, NoPlace, Wish
+from placement.search.cloud import Cloud
+from placement.search.group_rules import Domains, domains_by_member
 from placement.search.request import CandidateRequest
 from placement.search.search import search
 from placement.search.tally import Stop, Stopped
@@ -25,9 +21,6 @@ from placement.search.work import Work
 
 WAYS = 500
 """Places that are tried before a consumer is left out, beside orders of the consumers."""
-
-Given = Mapping[int, Mapping[str, int]]
-"""Amounts by provider index."""
 
 
 class KeptOut(NamedTuple):
@@ -46,81 +39,9 @@ class Part(NamedTuple):
 class Moved(NamedTuple):
     """By number of the part: what it takes, or why it takes nothing. ``cut_short``: a bound came first."""
 
-    given: Mapping[int, Given]
+    given: Mapping[int, AmountsByIndex]
     stopped: Mapping[int, Stopped | KeptOut]
     cut_short: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """The groups of some consumers, by name, with the trees of all their members. Nothing changes it."""
-
-    rules: Mapping[str, GroupRule] = field(default_factory=dict)
-    rows: Mapping[str, Sequence[MemberRow]] = field(default_factory=dict)
-    groups_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, tx: Access, held: Sequence[HeldBy]) -> "Members":
-        """Return the groups of the consumers that have these allocations, as they were read by provider.
-
-        No statement if no consumer of the cloud is a member of a group or held, one if none of these is.
-        """
-        if not any(row.claims_are_used for row in held):
-            return cls()
-        groups_of = group_rows.names_by_consumer(tx, sorted({row.consumer_uuid for row in held}))
-        if not groups_of:
-            return cls()
-        groups = group_rows.of(tx, sorted({name for names in groups_of.values() for name in names}))
-        rows: dict[int, list[MemberRow]] = {}
-        for row in group_rows.members(tx, [group.id for group in groups.values()]):
-            rows.setdefault(row.group_id, []).append(row)
-        return cls(
-            {name: rule_of(group) for name, group in groups.items()},
-            {name: rows.get(group.id, []) for name, group in groups.items()},
-            groups_of,
-        )
-
-    def of(self, consumer_uuid: str | None) -> Sequence[str]:
-        """Return the names of the groups of a consumer."""
-        return self.groups_of.get(consumer_uuid or "", ())
-
-    def without_trees(self, root_uuids: Iterable[str], names: Iterable[str]) -> "Members":
-        """Return these groups without what their members have in some trees."""
-        gone = set(root_uuids)
-        return replace(
-            self,
-            rows={
-                name: [row for row in self.rows[name] if row.root_uuid not in gone]
-                for name in names
-            },
-        )
-
-    def without(self, consumer_uuid: str) -> "Members":
-        """Return them without a consumer."""
-        return replace(
-            self,
-            rows={
-                name: [row for row in rows if row.consumer_uuid != consumer_uuid]
-                for name, rows in self.rows.items()
-            },
-        )
-
-    def with_place(self, cloud: Cloud, consumer_uuid: str, given: Given) -> "Members":
-        """Return them with what a consumer takes."""
-        rows = dict(self.rows)
-        for name in self.of(consumer_uuid):
-            more = [
-                MemberRow(
-                    0,
-                    consumer_uuid,
-                    0,
-                    str(cloud.uuids[cloud.roots[index]]),
-                    SHARING_TRAIT in cloud.traits[index],
-                )
-                for index in given
-            ]
-            rows[name] = [*rows[name], *more]
-        return replace(self, rows=rows)
 
 
 def move(cloud: Cloud, members: Members, parts: Sequence[Part], work: Work, share: int) -> Moved:
@@ -129,7 +50,7 @@ def move(cloud: Cloud, members: Members, parts: Sequence[Part], work: Work, shar
     :param members: without what is moved.
     :param share: the part of the work that is left which each choice may take.
     """
-    given: dict[int, Given] = {}
+    given: dict[int, AmountsByIndex] = {}
     stopped: dict[int, Stopped | KeptOut] = {}
     cut_short = False
     for numbers in _rounds(parts):
@@ -174,7 +95,7 @@ def _move_at_once(
         ]
         with work.part(share) as part:
             found = choose(cloud, None, wishes, states, "any", part, None, WAYS)
-            if not isinstance(found, Refusal):
+            if not isinstance(found, NoPlace):
                 given = {n: place.allocations for n, place in zip(waiting, found, strict=True)}
                 return Moved(given, stopped, cut_short)
             cut_short |= part.timed_out or found.timed_out
@@ -215,7 +136,7 @@ def _stays(cloud: Cloud, members: Members, moving: set[str]) -> dict[str, tuple[
     return {uuid: tuple(sorted(roots)) for uuid, roots in found.items()}
 
 
-def _why(refusal: Refusal, wish: Wish, work: Work) -> Stopped | KeptOut:
+def _why(refusal: NoPlace, wish: Wish, work: Work) -> Stopped | KeptOut:
     """Return whether rules alone keep a wish out, or what ends the search without them."""
     result = search(refusal.cloud, wish.request, None, work)
     if next(iter(result), None) is not None:

@@ -11,22 +11,24 @@ from numpy.typing import NDArray
 from placement.search.cloud import Cloud
 from placement.search.index_set import Indexes, Mask
 
-Strategy = Literal["any", "spread", "pack"]
+TreeOrder = Literal["any", "spread", "pack"]
+"""The ``strategy`` of a request of claims."""
 
-Column = NDArray[np.float64]
+Keys = NDArray[np.float64]
+"""What orders trees, by position: the smallest is the best."""
 
 
 class Ranking:
-    """What orders the trees of a cloud for a strategy: as they were, and with what was placed since.
+    """What orders the trees of a cloud for an order: as they were, and with what was placed since.
 
     ``_used`` and ``_all``: by class and root, for ``spread`` and ``pack``; all is infinite where none is.
     """
 
-    def __init__(self, strategy: Strategy, cloud: Cloud, names: Iterable[str]) -> None:
-        self._strategy = strategy
+    def __init__(self, order: TreeOrder, cloud: Cloud, names: Iterable[str]) -> None:
+        self.order = order
         self._size = cloud.size
         self._start, self._all = {}, {}
-        if strategy != "any":
+        if order != "any":
             for name, (used, all_of_it) in _sums(cloud, names).items():
                 self._start[name] = used
                 self._all[name] = np.where(all_of_it > 0, all_of_it, np.inf)
@@ -43,21 +45,21 @@ class Ranking:
         for name in amounts.keys() & self._used.keys():
             self._used[name][root] += times * amounts[name]
 
-    def keys(self, roots: Indexes, positions: Indexes, names: Iterable[str]) -> Column:
+    def keys(self, roots: Indexes, positions: Indexes, names: Iterable[str]) -> Keys:
         """Return what orders some trees among those of these roots: the smallest is the best.
 
         :param names: the classes that are asked for. The fullest of them counts.
         """
         of = roots[positions]
-        if self._strategy == "any":
+        if self.order == "any":
             return (positions + len(roots) * self._placed[of]).astype(np.float64)
-        fullest: Column = np.maximum.reduce(
+        fullest: Keys = np.maximum.reduce(
             [self._used[name][of] / self._all[name][of] for name in names]
         )
-        return -fullest if self._strategy == "pack" else fullest
+        return -fullest if self.order == "pack" else fullest
 
 
-def _sums(cloud: Cloud, names: Iterable[str]) -> dict[str, tuple[Column, Column]]:
+def _sums(cloud: Cloud, names: Iterable[str]) -> dict[str, tuple[Keys, Keys]]:
     """Return for each class what is used of it and what there is, by root."""
     # Lists, which NumPy sums up at once.
     held: dict[str, tuple[list[int], list[int], list[int]]] = {n: ([], [], []) for n in names}
@@ -87,7 +89,7 @@ class Turns:
     ``kept_out``: the groups whose rules excluded trees.
     """
 
-    keys: Column
+    keys: Keys
     positions: Indexes
     cursor: int = 0
     again: list[tuple[float, int]] = field(default_factory=list)
@@ -96,10 +98,10 @@ class Turns:
     kept_out: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, keys: Column) -> "Turns":
+    def of(cls, keys: Keys) -> "Turns":
         """Return the trees of all positions in the order of these keys."""
-        order = np.argsort(keys, kind="stable")
-        return cls(keys[order], order)
+        by_key = np.argsort(keys, kind="stable")
+        return cls(keys[by_key], by_key)
 
     def next(self) -> int | None:
         """Take out the best tree, and return its position."""
@@ -118,7 +120,7 @@ class Turns:
                 return first
         return heapq.heappop(self.again)
 
-    def put_back(self, keys: Column, positions: Indexes) -> None:
+    def put_back(self, keys: Keys, positions: Indexes) -> None:
         """Let trees have a further turn, as their keys are now."""
         for key, position in zip(keys.tolist(), positions.tolist(), strict=True):
             self.new_keys[position] = key

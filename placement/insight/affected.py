@@ -1,0 +1,60 @@
+"""The consumers of trees with their groups, as what-if and survival read them (07 sections 4 and 9)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from placement.db import group_rows
+from placement.db.database import Access
+from placement.db.group_rows import MemberRow
+from placement.db.tree_rows import HeldBy
+from placement.objects.groups import rule_of
+from placement.placing.members import Members
+
+
+@dataclass(slots=True, eq=False)
+class AffectedConsumer:
+    """A consumer with its amounts by provider id; one that a change placed has no uuid.
+
+    ``kept_out_by``: groups whose rules alone kept it out of a place, if it is homeless.
+    """
+
+    uuid: str | None
+    project: str | None
+    user: str | None
+    type: str | None
+    held: dict[int, dict[str, int]] = field(default_factory=dict)
+    lost: dict[str, dict[str, int]] = field(default_factory=dict)
+    kept_out_by: tuple[str, ...] = ()
+
+
+def list_consumers(rows: Iterable[HeldBy]) -> list[AffectedConsumer]:
+    """Return the consumers in the order of their first allocations."""
+    consumers: dict[str, AffectedConsumer] = {}
+    for row in rows:
+        consumer = consumers.get(row.consumer_uuid)
+        if consumer is None:
+            consumer = AffectedConsumer(row.consumer_uuid, row.project, row.user, row.type)
+            consumers[row.consumer_uuid] = consumer
+        consumer.held.setdefault(row.provider_id, {})[row.class_name] = row.used
+    return list(consumers.values())
+
+
+def read_members(tx: Access, held: Sequence[HeldBy]) -> Members:
+    """Return the groups of the consumers that have these allocations, as they were read by provider.
+
+    No statement if no consumer of the cloud is a member of a group or held, one if none of these is.
+    """
+    if not any(row.claims_are_used for row in held):
+        return Members()
+    groups_of = group_rows.names_by_consumer(tx, sorted({row.consumer_uuid for row in held}))
+    if not groups_of:
+        return Members()
+    groups = group_rows.of(tx, sorted({name for names in groups_of.values() for name in names}))
+    rows: dict[int, list[MemberRow]] = {}
+    for row in group_rows.members(tx, [group.id for group in groups.values()]):
+        rows.setdefault(row.group_id, []).append(row)
+    return Members(
+        {name: rule_of(group) for name, group in groups.items()},
+        {name: rows.get(group.id, []) for name, group in groups.items()},
+        groups_of,
+    )

@@ -1,0 +1,54 @@
+"""The door of the wing: what the rest of the house may use of it. No other module of it is imported outside.
+
+The library of the metrics, and what only a command needs, is loaded when it is asked for.
+"""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+
+from placement.db.database import Database
+from placement.insight import handlers as handlers
+from placement.insight import shapes
+from placement.insight.shapes import Shapes as Shapes
+from placement.objects.picture import Picture
+
+if TYPE_CHECKING:
+    from placement.insight.metrics import Metrics as Metrics
+
+
+def read_shapes(conf: cfg.ConfigOpts) -> Shapes:
+    """Return the named requests of ``[insight]/shapes_file``, none without a file.
+
+    :raises NotConfigured: with a sentence for each fault in the file.
+    """
+    return shapes.read(conf)
+
+
+def begin_metrics(
+    conf: cfg.ConfigOpts, database: Database, writes: Collection[tuple[str, str]], shapes: Shapes
+) -> "Metrics":
+    """Return what is counted of this service.
+
+    :param writes: method and template of the routes that write, which are shown before they count.
+    """
+    from placement.insight.asked_gauges import sources
+    from placement.insight.metrics import metrics_in
+
+    metrics = metrics_in(conf.insight.metrics_directory, tuple(writes))
+    metrics.watch_pool(database)
+    metrics.show_also(
+        sources(conf, database, shapes), per_provider=conf.insight.metrics_per_provider
+    )
+    return metrics
+
+
+def record_capacity(
+    conf: cfg.ConfigOpts, database: Database, shapes: Shapes
+) -> dict[str, int | None]:
+    """Count each shape and record it; one that could not be counted to the end is None, and not recorded."""
+    from placement.insight import history
+
+    picture = Picture(database, conf.placement_database.finish_after)
+    return history.record(database, picture, shapes, conf.insight.work_factor)

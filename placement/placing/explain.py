@@ -1,0 +1,125 @@
+"""Why a request has no candidate on a cloud, and what would help (specification 07 section 2). Pure."""
+
+from dataclasses import dataclass, replace
+
+from placement import errors
+from placement.placing import obstacles
+from placement.placing.remedies import (
+    COUNTED,
+    Budget,
+    Count,
+    RelaxableRequest,
+    Remedies,
+    one_more,
+    remedies,
+)
+from placement.search.candidate import SearchResult
+from placement.search.cloud import Cloud
+from placement.search.request import CandidateRequest, NameSets
+from placement.search.search import search
+from placement.search.work import Work
+
+
+class UnknownHost(errors.NotFound):
+    """No provider has the uuid or name in ``about``."""
+
+    text = "No resource provider with uuid or name {given} found"
+    given: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The number of candidates, what would help if there are none, and for one host a verdict."""
+
+    candidates: Count
+    remedies: Remedies | None
+    verdict: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The result of the search on ``cloud`` with its tally, for all hosts and for one."""
+
+    cloud: Cloud
+    result: SearchResult
+    everywhere: Diagnosis
+    about: Diagnosis | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A copy of a cloud, the names that exist in the database alone, and a first result."""
+
+    cloud: Cloud
+    known: NameSets
+    result: SearchResult
+
+
+def open_cloud(cloud: Cloud, known: NameSets, request: CandidateRequest, work: Work) -> Opened:
+    """Search once, as the compatible API would, and return a copy of the cloud that the search saw.
+
+    :param work: half of it is for this search.
+    :raises UnknownTraitName, UnknownClassName: as the search does.
+    """
+    with work.part(2) as part:
+        result = search(cloud, request, known, part, explain=True)
+    return Opened(cloud.snapshot(), known, result)
+
+
+def explain_on(
+    cloud: Cloud, known: NameSets, asked: RelaxableRequest, work_factor: int, work: Work
+) -> Explanation:
+    """Explain what the search finds on this cloud, which stays as it is."""
+    opened = open_cloud(cloud, known, one_more(asked.request), work)
+    return explain_opened(opened, asked, None, work_factor, work)
+
+
+def explain_opened(
+    opened: Opened, asked: RelaxableRequest, about: str | None, work_factor: int, work: Work
+) -> Explanation:
+    """Explain a first result, everywhere and in the tree of one host.
+
+    :param opened: by a search for one more candidate than is counted.
+    :param about: uuid or name of a provider.
+    :param work_factor: the most searches that this may cost; each answer costs at least one.
+    :param work: what they may cost together.
+    """
+    request = asked.request
+    cloud, shares = opened.cloud, 1 if about is None else 2
+    # A host that does not exist is an error before anything dear is asked.
+    host = None if about is None else find_provider(cloud, about)
+    with work.part(shares) as part:
+        # The search that opened the cloud is the first one of the budget.
+        budget = Budget(opened.known, max(work_factor // shares - 1, 0), part)
+        count = budget.count_result(cloud, request, opened.result, request.limit or COUNTED)
+        everywhere = Diagnosis(count, None if count.count else remedies(cloud, asked, budget))
+    local = None
+    if host is not None:
+        budget = Budget(opened.known, max(work_factor // 2, 1), work)
+        local = _explain_one_host(cloud, asked, host, budget)
+    return Explanation(cloud, opened.result, everywhere, local)
+
+
+def _explain_one_host(
+    cloud: Cloud, asked: RelaxableRequest, host: int, budget: Budget
+) -> Diagnosis:
+    root = cloud.uuids[int(cloud.roots[host])]
+    here = replace(asked.request, anchor=root)
+    count = budget.count_if_any_is_left(cloud, here)
+    # Nothing counted by a search that was cut short says nothing: the verdict must not be "cannot".
+    known = bool(count.count) if count.count or count.complete else None
+    verdict = obstacles.verdict(cloud, here, host, known)
+    if count.count:
+        return Diagnosis(count, None, verdict)
+    return Diagnosis(count, remedies(cloud, asked, budget, root), verdict)
+
+
+def find_provider(cloud: Cloud, given: str) -> int:
+    """Return the index of the provider with this uuid or name, or raise :class:`UnknownHost`."""
+    index = cloud.index_of_uuid.get(given)
+    if index is not None:
+        return index
+    # A free slot has the empty name.
+    if given and given in cloud.names:
+        return cloud.names.index(given)
+    raise UnknownHost(given=given)

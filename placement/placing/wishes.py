@@ -1,0 +1,112 @@
+"""What is to be placed, and where it went: the values that choosing passes on (09 section 3). Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from placement.search.candidate import Candidate
+from placement.search.cloud import SHARING_TRAIT, Cloud
+from placement.search.group_rules import Domains, GroupRule
+from placement.search.request import CandidateRequest
+
+Likeness = tuple[int, tuple[str, ...], tuple[int, ...]]
+"""The number of the first wish with the same request, groups, and roots of further trees."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wish:
+    """A claim that is to be placed. Equal requests are one object.
+
+    ``stays``: the roots of further trees that it is in for the rules of its groups, wherever it is placed.
+    """
+
+    request: CandidateRequest
+    groups: tuple[str, ...] = ()
+    stays: tuple[int, ...] = ()
+
+
+class WishList:
+    """Wishes by number, and which of them ask the same.
+
+    ``alike``: the numbers of the wishes that ask the same, by the first of them.
+    """
+
+    def __init__(self, wishes: Sequence[Wish]) -> None:
+        self.wishes = wishes
+        # By identity: claims in one request that have one query share its parsed request.
+        firsts: dict[int, int] = {}
+        self._first_alike = [
+            firsts.setdefault(id(wish.request), number) for number, wish in enumerate(wishes)
+        ]
+        self.alike: dict[int, list[int]] = {}
+        for number, first in enumerate(self._first_alike):
+            self.alike.setdefault(first, []).append(number)
+
+    @cached_property
+    def asked(self) -> Counter[str]:
+        """What all wishes together ask for, by class."""
+        return sum((wish.request.amounts for wish in self.wishes), Counter())
+
+    def __len__(self) -> int:
+        return len(self.wishes)
+
+    def __getitem__(self, number: int) -> Wish:
+        return self.wishes[number]
+
+    def first_like(self, number: int) -> int:
+        """Return the number of the first wish that asks the same."""
+        return self._first_alike[number]
+
+    def likeness(self, number: int) -> Likeness:
+        """Return what is the same for wishes that are interchangeable."""
+        wish = self.wishes[number]
+        return self._first_alike[number], wish.groups, wish.stays
+
+
+class ChosenPlace(NamedTuple):
+    """Where a wish goes, by provider indexes: the root of its tree, amounts by class, providers by group.
+
+    ``trees``: the roots that count for groups (:func:`placement.search.group_rules.domains_by_member`).
+    """
+
+    root: int
+    trees: tuple[int, ...]
+    allocations: Mapping[int, Mapping[str, int]]
+    mappings: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, cloud: Cloud, root: int, candidate: Candidate) -> "ChosenPlace":
+        """Return the place that a candidate of a tree is."""
+        allocations = candidate.allocations
+        own = {int(cloud.roots[i]) for i in allocations if SHARING_TRAIT not in cloud.traits[i]}
+        trees = own or {int(cloud.roots[index]) for index in allocations}
+        return cls(root, tuple(trees), allocations, candidate.mappings)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A group as it was read, with the domains of its members.
+
+    ``aggregates``: by uuid of the root, those of the rule that the tree is in.
+    """
+
+    rule: GroupRule
+    members: Sequence[Domains] = ()
+    aggregates: Mapping[str, Domains] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlace:
+    """The wish that could not be placed, on a cloud with those that were placed before it.
+
+    ``exact``: it is certain that not all can be placed. ``kept_out``: the groups whose rules excluded trees.
+    ``timed_out``: with more time more would have been tried, and any other wish may be the one.
+    """
+
+    number: int
+    cloud: Cloud
+    exact: bool
+    kept_out: tuple[str, ...] = ()
+    timed_out: bool = False

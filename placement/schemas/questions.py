@@ -1,0 +1,29 @@
+"""Queries with parameters of their own beside those of a search, as both wings ask them (07, 09)."""
+
+from typing import Any
+
+from placement.schemas import allocation_candidate
+from placement.schemas.windows import Windows, closed
+from placement.web.validation import Schema
+
+DEFAULT_EXAMPLES = 3
+
+NOTHING = Schema(closed({}))
+
+
+def extend_search(more: dict[str, Any], without: tuple[str, ...] = ()) -> Windows[Schema]:
+    """Return the queries of a search with more parameters, and without some."""
+    return Windows(
+        {
+            minor: extend_query(each, more, without)
+            for minor, each in allocation_candidate.GET.items()
+        }
+    )
+
+
+def extend_query(filters: Schema, more: dict[str, Any], without: tuple[str, ...] = ()) -> Schema:
+    """Return the query of a search with more parameters, and without some."""
+    document = dict(filters.document)
+    properties = {k: v for k, v in document["properties"].items() if k not in without}
+    document["properties"] = properties | more
+    return Schema(document, strict_uuid=True)
