@@ -152,6 +152,29 @@ def test_choices_never_strand_those_that_come_later() -> None:
     assert result.work < 200
 
 
+def test_few_devices_for_each_of_many_groups() -> None:
+    """40 groups, each on one of two to four of 42 devices: no choice that strands a later group is made.
+
+    The matching has to follow each placement: asked at the start alone, the search tries 225 to 530
+    placements here, the exact check runs for each after the hundredth, and another candidate comes first.
+    """
+    for seed in range(10):
+        random = Random(seed)
+        devices = [f"N{n}" for n in range(42)]
+        world = World().host("h", **HOST)
+        for device in devices:
+            world.device(device, "h", DEVICE=1, traits=[device])
+        groups = [
+            group(f"_{n}", DEVICE=1, required=[{own, *random.sample(devices, random.randint(1, 3))}])
+            for n, own in enumerate(random.sample(devices, 40))
+        ]
+
+        result = search(world.cloud(), ask(*groups, limit=1))
+
+        assert len(result) == 1
+        assert result.work < 100
+
+
 def test_bins_that_cannot_be_packed() -> None:
     """Ten groups of 3 and two of 2 on eight devices of 4: every device takes one only."""
     world = World().host("h", **HOST)
