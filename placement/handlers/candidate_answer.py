@@ -12,7 +12,7 @@ from functools import lru_cache
 import os_traits
 
 from placement.handlers.kept_texts import KeptTexts
-from placement.search.candidate import SearchResult, Shape, SizeLimit
+from placement.search.candidate import CandidateShape, SearchResult, SizeLimit
 from placement.search.cloud import Cloud
 from placement.search.index_set import Indexes
 from placement.web.microversion import Version
@@ -32,7 +32,7 @@ SHORT = 5
 HEAD, MIDDLE, TAIL = b'{"allocation_requests":[', b'],"provider_summaries":{', b"}}"
 
 
-def size(shape: Shape, version: Version) -> int:
+def size(shape: CandidateShape, version: Version) -> int:
     """Return how many bytes of the answer an allocation request of this shape takes."""
     template = _template(shape, version)
     return len(template) + template.count("%s") * (UUID_LENGTH - len("%s")) + len(",")
@@ -82,7 +82,7 @@ def prepare(
     """
     summaries = _shown_summaries(cloud, result, requested, version)
     while size_limit is not None and len(result) > 1:
-        needed = size_limit.taken_by(result) + sum(map(len, summaries))
+        needed = size_limit.measure(result) + sum(map(len, summaries))
         if needed <= size_limit.most:
             break
         size_limit.used_up = True
@@ -97,7 +97,7 @@ def _shown_summaries(
     if version >= WHOLE_TREES_SINCE:
         return _summaries(cloud, result.trees(cloud), version)
     wanted = None if version >= ALL_CLASSES_SINCE else requested
-    shown = result.summarised(cloud).tolist()
+    shown = result.find_summarised(cloud).tolist()
     return [",".join([_summary(cloud, index, version, wanted) for index in shown]).encode()]
 
 
@@ -113,7 +113,7 @@ def _allocation_requests(
         template = _template(shape, version)
         times = len(taking) + mapped * len(serving)
         return [template % ((uuids[index],) * times) for index in result.uniform.tolist()]
-    templates: dict[Shape, str] = {}
+    templates: dict[CandidateShape, str] = {}
     texts = []
     for candidate in result.mixed:
         members = candidate.members
@@ -124,7 +124,7 @@ def _allocation_requests(
     return texts
 
 
-def _template(shape: Shape, version: Version) -> str:
+def _template(shape: CandidateShape, version: Version) -> str:
     """Return the text of a candidate with ``%s`` for uuids: of those that take, then that serve."""
     if version < ALLOCATIONS_AS_OBJECT_SINCE:
         parts = [

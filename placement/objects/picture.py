@@ -32,7 +32,7 @@ from placement.search.cloud import BLOCK, Cloud
 from placement.search.columns import LARGEST_AMOUNT
 from placement.search.records import CloudRows, ProviderRecord, Stock, UsedInventory
 from placement.search.request import CandidateRequest, NameSets, UnknownName
-from placement.search.unmet import Unmet, unmet
+from placement.search.unmet import Unmet, find_unmet
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -321,7 +321,7 @@ class Picture:
                 return None
             newest.readers += 1
         try:
-            lacking = unmet(newest.cloud, question)
+            lacking = find_unmet(newest.cloud, question)
             if lacking is None or self._db.read(lambda tx: _is_met(tx, lacking)):
                 return None
             known = self._existing(question.names)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from placement.search.completion import Completion, Spent
+from placement.search.completion import Completion, Undecided
 from placement.search.problem import (
     AssignmentProblem,
     BitSet,
-    Domains,
+    SlotDomains,
     Solution,
     bit_set,
     members,
@@ -31,7 +31,7 @@ class Assignment:
     ``Completion`` tells of each placement exactly whether they can.
     """
 
-    def __init__(self, problem: AssignmentProblem, domains: Domains) -> None:
+    def __init__(self, problem: AssignmentProblem, domains: SlotDomains) -> None:
         self._problem = problem
         self._domains = domains
         rules = problem.rules
@@ -183,8 +183,8 @@ class Assignment:
                 rest[slot] = next(members(options))
         rooms = {p: self._room(p, bool(placed)) for p in members(everywhere)}
         try:
-            found = self._exact.placed(tight, rooms) if tight else {}
-        except Spent:
+            found = self._exact.place(tight, rooms) if tight else {}
+        except Undecided:
             return False
         if found is None:
             return False

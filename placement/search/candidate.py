@@ -15,7 +15,7 @@ from placement.search.tally import Tally
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class CandidateShape:
     """What alike candidates have in common: all but the providers that serve.
 
     ``amounts``: by class, per provider that takes something. ``served``: (suffix, number of
@@ -33,7 +33,7 @@ class Combination(NamedTuple):
     after another.
     """
 
-    shape: Shape
+    shape: CandidateShape
     taking: tuple[int, ...]
     serving: tuple[int, ...]
 
@@ -103,7 +103,7 @@ class SearchResult:
         uniform = None if self.uniform is None else self.uniform[:count]
         return replace(self, uniform=uniform, mixed=self.mixed[:count])
 
-    def allocated(self) -> Indexes:
+    def takers(self) -> Indexes:
         """Return the providers that occur in some ``allocations``, each once, ascending."""
         if self.uniform is not None:
             return np.sort(self.uniform)
@@ -111,15 +111,15 @@ class SearchResult:
 
     def trees(self, cloud: Cloud) -> Indexes:
         """Return the roots of all trees in ``allocations``, each once, ascending."""
-        allocated = self.allocated()
-        return np.unique(cloud.roots[allocated]) if cloud.forest.nested else allocated
+        takers = self.takers()
+        return np.unique(cloud.roots[takers]) if cloud.forest.nested else takers
 
-    def summarised(self, cloud: Cloud) -> Indexes:
+    def find_summarised(self, cloud: Cloud) -> Indexes:
         """Return the providers that the summaries show before 1.29, each once (section 4.3)."""
-        allocated = self.allocated()
+        takers = self.takers()
         if self.before_cut is None:
-            return allocated
-        return self.before_cut[np.isin(cloud.roots[self.before_cut], cloud.roots[allocated])]
+            return takers
+        return self.before_cut[np.isin(cloud.roots[self.before_cut], cloud.roots[takers])]
 
 
 class SizeLimit:
@@ -128,13 +128,13 @@ class SizeLimit:
     :param size_of: the size of each candidate of a shape, in the unit of ``most``.
     """
 
-    def __init__(self, most: int, size_of: Callable[[Shape], int]) -> None:
+    def __init__(self, most: int, size_of: Callable[[CandidateShape], int]) -> None:
         self.most = most
         self.used_up = False
         """Whether candidates were left out."""
         self._left = most
         self._size_of = size_of
-        self._sizes: dict[Shape, int] = {}
+        self._sizes: dict[CandidateShape, int] = {}
 
     def fitting(self, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
         """Yield candidates until the next one does not fit."""
@@ -145,19 +145,19 @@ class SizeLimit:
                 return
             yield candidate
 
-    def fitting_alike(self, shape: Shape, count: int) -> int:
+    def fitting_alike(self, shape: CandidateShape, count: int) -> int:
         """Return how many of ``count`` candidates of one shape fit."""
         fit = min(count, self._left // self._size(shape))
         self.used_up |= fit < count
         return fit
 
-    def taken_by(self, result: SearchResult) -> int:
+    def measure(self, result: SearchResult) -> int:
         """Return the sum of the sizes of the candidates of a result."""
         if result.uniform is not None and result.pattern is not None:
             return len(result) * self._size(result.pattern.shape)
         return sum(self._size(candidate.combination.shape) for candidate in result.mixed)
 
-    def _size(self, shape: Shape) -> int:
+    def _size(self, shape: CandidateShape) -> int:
         size = self._sizes.get(shape)
         if size is None:
             size = self._sizes[shape] = self._size_of(shape)

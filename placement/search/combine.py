@@ -12,8 +12,8 @@ from placement.search.assignment import Assignment
 from placement.search.problem import (
     AssignmentProblem,
     BitSet,
-    Domains,
     ReachableProvider,
+    SlotDomains,
     Solution,
     members,
 )
@@ -46,7 +46,7 @@ class Solutions:
             problem.idle, problem.patience = 0, problem.later_patience
         return self._found[number]
 
-    def taken_up(self) -> bool:
+    def take_up(self) -> bool:
         """Begin again if the problem was set aside without a solution; tell whether it was."""
         if self._found or not self.problem.take_up():
             return False
@@ -111,7 +111,7 @@ def enough_places(problem: AssignmentProblem) -> bool:
 # any choice keeps the rule.
 
 
-def narrow_to_own(problem: AssignmentProblem) -> Iterator[Domains]:
+def narrow_to_own(problem: AssignmentProblem) -> Iterator[SlotDomains]:
     """Split the combinations that use the anchor's own tree by the first slot that does.
 
     Sharing providers alone give the same combinations at every anchor that reaches the same ones,
@@ -128,8 +128,8 @@ def narrow_to_own(problem: AssignmentProblem) -> Iterator[Domains]:
 
 
 def narrow_to_subtrees(
-    problem: AssignmentProblem, domains: Domains, sets: tuple[tuple[int, ...], ...]
-) -> Iterator[Domains]:
+    problem: AssignmentProblem, domains: SlotDomains, sets: tuple[tuple[int, ...], ...]
+) -> Iterator[SlotDomains]:
     """Split the combinations by the common ancestor of each same_subtree set, and its first slot.
 
     The set with the fewest ancestors left is split first, so that sets which share slots narrow
@@ -150,8 +150,11 @@ def narrow_to_subtrees(
 
 
 def split_by_top(
-    problem: AssignmentProblem, domains: Domains, slots: tuple[int, ...], below: Sequence[BitSet]
-) -> list[Domains]:
+    problem: AssignmentProblem,
+    domains: SlotDomains,
+    slots: tuple[int, ...],
+    below: Sequence[BitSet],
+) -> list[SlotDomains]:
     """Return disjoint domains whose combinations are those that satisfy one same_subtree set.
 
     Proof: in a combination that satisfies the set there is exactly one position of the set that is
@@ -189,7 +192,7 @@ def descendants(places: Sequence[ReachableProvider]) -> list[BitSet]:
     return below
 
 
-def narrow_to_demands(problem: AssignmentProblem, domains: Domains) -> Iterator[Domains]:
+def narrow_to_demands(problem: AssignmentProblem, domains: SlotDomains) -> Iterator[SlotDomains]:
     """Split the combinations by which trait demands each unsuffixed slot meets.
 
     Proof: a place meets exactly one set of demands, so the parts are disjoint and complete; those
@@ -213,7 +216,7 @@ def narrow_to_demands(problem: AssignmentProblem, domains: Domains) -> Iterator[
 
     hopeless: set[tuple[int, BitSet]] = set()
 
-    def choose(rank: int, met: BitSet, chosen: list[int]) -> Iterator[Domains]:
+    def choose(rank: int, met: BitSet, chosen: list[int]) -> Iterator[SlotDomains]:
         if (met | reachable[rank]) & needed != needed or (rank, met) in hopeless:
             return
         if rank == len(slots):

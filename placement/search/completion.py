@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from placement.search.problem import BitSet, bit_set, members
 
-Amounts = tuple[int, ...]
+PerClass = tuple[int, ...]
 """By class that several slots contest; under isolate also a seat, of which each place has one."""
 
 Counts = tuple[int, ...]
@@ -27,25 +27,25 @@ FINE = 512
 """Up to so many units of a class all sums are looked at that can be reached."""
 
 
-class Place(NamedTuple):
+class OpenPlace(NamedTuple):
     """A place that is not filled yet: its room, the kinds that may take it, and its position."""
 
-    room: Amounts
+    room: PerClass
     kinds: BitSet
     position: int
 
 
-class _Branch(NamedTuple):
+class _Fork(NamedTuple):
     """A state with the ways to go on that are left; ``filled``: the place and filling that led here."""
 
     key: object
-    ways: Iterator[tuple[Place, Counts]]
+    ways: Iterator[tuple[OpenPlace, Counts]]
     counts: Counts
-    places: list[Place]
+    places: list[OpenPlace]
     filled: tuple[int, Counts] | None
 
 
-class Spent(Exception):
+class Undecided(Exception):
     """The work is spent; whether the slots fit is not known."""
 
 
@@ -59,25 +59,25 @@ class Completion:
 
     def __init__(
         self,
-        amounts: Sequence[Amounts],
+        amounts: Sequence[PerClass],
         spend: Callable[[], bool],
         dead: set[object],
     ) -> None:
         self._amounts = amounts
         self._spend = spend
         self._dead = dead
-        self._kinds: list[Amounts] = []
+        self._kinds: list[PerClass] = []
         self._fits_alone: dict[object, bool] = {}
 
-    def placed(
-        self, domains: Mapping[int, BitSet], rooms: Mapping[int, Amounts]
+    def place(
+        self, domains: Mapping[int, BitSet], rooms: Mapping[int, PerClass]
     ) -> dict[int, int] | None:
         """Return a position for each slot of ``domains``, None if there is none for all.
 
         :param rooms: by position that is in some domain.
-        :raises Spent:
+        :raises Undecided:
         """
-        slots_of: dict[tuple[Amounts, BitSet], list[int]] = {}
+        slots_of: dict[tuple[PerClass, BitSet], list[int]] = {}
         for slot, domain in domains.items():
             slots_of.setdefault((self._amounts[slot], domain), []).append(slot)
         # The largest first: what is small fits in between.
@@ -87,7 +87,7 @@ class Completion:
         for number, (_, domain) in enumerate(kinds):
             for position in members(domain):
                 by_position[position] = by_position.get(position, 0) | 1 << number
-        places = [Place(rooms[p], kinds_there, p) for p, kinds_there in by_position.items()]
+        places = [OpenPlace(rooms[p], kinds_there, p) for p, kinds_there in by_position.items()]
         counts = tuple(len(slots_of[kind]) for kind in kinds)
         filled = self._fill(counts, places)
         if filled is None:
@@ -100,7 +100,7 @@ class Completion:
                     found[left[number].pop()] = position
         return found
 
-    def _fill(self, counts: Counts, places: list[Place]) -> list[tuple[int, Counts]] | None:
+    def _fill(self, counts: Counts, places: list[OpenPlace]) -> list[tuple[int, Counts]] | None:
         """Return places with their fillings, which take all that is counted.
 
         Proof that no solution is lost: some slot of the kind that is looked at first is on some place in any
@@ -108,37 +108,37 @@ class Completion:
         all rules, since none demands that a place be used. So one of the fullest fillings of one of the
         places extends to a solution if any does.
         """
-        branches: list[_Branch] = []
+        forks: list[_Fork] = []
         filled: tuple[int, Counts] | None = None
         while any(counts):
-            branch = self._branch(counts, places, filled)
-            if branch is not None:
-                branches.append(branch)
+            fork = self._fork(counts, places, filled)
+            if fork is not None:
+                forks.append(fork)
             while True:
-                if not branches:
+                if not forks:
                     return None
-                branch = branches[-1]
-                way = next(branch.ways, None)
+                fork = forks[-1]
+                way = next(fork.ways, None)
                 if way is not None:
                     break
-                branches.pop()
+                forks.pop()
                 if len(self._dead) < MOST_DEAD_ENDS:
-                    self._dead.add(branch.key)
+                    self._dead.add(fork.key)
             place, filling = way
-            counts = tuple(n - m for n, m in zip(branch.counts, filling, strict=True))
-            places = [other for other in branch.places if other is not place]
+            counts = tuple(n - m for n, m in zip(fork.counts, filling, strict=True))
+            places = [other for other in fork.places if other is not place]
             filled = place.position, filling
         last = [] if filled is None else [filled]
-        return [branch.filled for branch in branches if branch.filled is not None] + last
+        return [fork.filled for fork in forks if fork.filled is not None] + last
 
-    def _branch(
-        self, counts: Counts, places: list[Place], filled: tuple[int, Counts] | None
-    ) -> _Branch | None:
+    def _fork(
+        self, counts: Counts, places: list[OpenPlace], filled: tuple[int, Counts] | None
+    ) -> _Fork | None:
         """Return the ways to go on, None if it is seen at once that none leads to the end."""
         if not self._spend():
-            raise Spent
+            raise Undecided
         wanted = bit_set(kind for kind, count in enumerate(counts) if count)
-        places = self._useful(counts, places, wanted)
+        places = self._trim(counts, places, wanted)
         slack = self._slack(counts, places)
         if slack is None:
             return None
@@ -150,11 +150,11 @@ class Completion:
             return None
         if not all(self._fits_in_one(d, counts, places) for d in range(len(slack))):
             return None
-        return _Branch(key, self._ways(kind, counts, places, slack), counts, places, filled)
+        return _Fork(key, self._ways(kind, counts, places, slack), counts, places, filled)
 
-    def _useful(self, counts: Counts, places: list[Place], wanted: BitSet) -> list[Place]:
+    def _trim(self, counts: Counts, places: list[OpenPlace], wanted: BitSet) -> list[OpenPlace]:
         """Return the places that can still take something, with no more room than they can use."""
-        known: dict[tuple[Amounts, BitSet], tuple[Amounts, BitSet]] = {}
+        known: dict[tuple[PerClass, BitSet], tuple[PerClass, BitSet]] = {}
         useful = []
         for room, kinds, position in places:
             at = room, kinds & wanted
@@ -162,10 +162,10 @@ class Completion:
             if cut is None:
                 cut = known[at] = self._cut(counts, *at)
             if cut[1]:
-                useful.append(Place(*cut, position))
+                useful.append(OpenPlace(*cut, position))
         return useful
 
-    def _cut(self, counts: Counts, room: Amounts, kinds: BitSet) -> tuple[Amounts, BitSet]:
+    def _cut(self, counts: Counts, room: PerClass, kinds: BitSet) -> tuple[PerClass, BitSet]:
         for kind in members(kinds):
             if any(n > have for n, have in zip(self._kinds[kind], room, strict=True)):
                 kinds &= ~(1 << kind)
@@ -187,7 +187,7 @@ class Completion:
                     sums |= sums << amount & within
         return sums.bit_length() - 1
 
-    def _slack(self, counts: Counts, places: list[Place]) -> Amounts | None:
+    def _slack(self, counts: Counts, places: list[OpenPlace]) -> PerClass | None:
         """Return what may stay empty of each class; None if there is less room than is asked."""
         sums = [sum(column) for column in zip(*(place.room for place in places), strict=True)]
         if not sums:
@@ -198,7 +198,7 @@ class Completion:
                     sums[d] -= amount * count
         return tuple(sums) if min(sums, default=0) >= 0 else None
 
-    def _fits_in_one(self, d: int, counts: Counts, places: list[Place]) -> bool:
+    def _fits_in_one(self, d: int, counts: Counts, places: list[OpenPlace]) -> bool:
         """Tell whether the slots would fit if they asked for one class only, wherever they may go.
 
         What is then alike is much more, so this is quick, and says no to most of what cannot be.
@@ -216,7 +216,7 @@ class Completion:
             alone = Completion([], self._spend, self._dead)
             alone._kinds = [(amount,) for amount in sorted(asked, reverse=True)]
             everything = (1 << len(asked)) - 1
-            bare = [Place((room,), everything, n) for n, room in enumerate(rooms)]
+            bare = [OpenPlace((room,), everything, n) for n, room in enumerate(rooms)]
             filled = alone._fill(tuple(asked[amount] for (amount,) in alone._kinds), bare)
             known = self._fits_alone[key] = filled is not None
         return known
@@ -226,10 +226,10 @@ class Completion:
             self._kinds
         )
 
-    def _scarcest(self, counts: Counts, places: list[Place]) -> int | None:
+    def _scarcest(self, counts: Counts, places: list[OpenPlace]) -> int | None:
         """Return the kind with the fewest seats to spare; None if one has too few."""
         scarcest, least = None, 0
-        alike: dict[tuple[Amounts, BitSet], int] = {}
+        alike: dict[tuple[PerClass, BitSet], int] = {}
         for room, kinds, _ in places:
             alike[room, kinds] = alike.get((room, kinds), 0) + 1
         for kind, count in enumerate(counts):
@@ -246,7 +246,7 @@ class Completion:
                 scarcest, least = kind, seats - count
         return scarcest
 
-    def _key(self, counts: Counts, places: list[Place]) -> object:
+    def _key(self, counts: Counts, places: list[OpenPlace]) -> object:
         """Return what decides whether the rest fits, the same for all orders of like places and slots."""
         asked = [(self._kinds[kind], count) for kind, count in enumerate(counts) if count]
         order = {kind: n for n, kind in enumerate(k for k, count in enumerate(counts) if count)}
@@ -256,8 +256,8 @@ class Completion:
         return tuple(asked), tuple(have)
 
     def _ways(
-        self, kind: int, counts: Counts, places: list[Place], slack: Amounts
-    ) -> Iterator[tuple[Place, Counts]]:
+        self, kind: int, counts: Counts, places: list[OpenPlace], slack: PerClass
+    ) -> Iterator[tuple[OpenPlace, Counts]]:
         """Yield each fullest filling with this kind of each place that can take it; like places once.
 
         The fullest places come first: they lose the least.
@@ -271,7 +271,7 @@ class Completion:
                     yield place, filling
 
     def _fillings(
-        self, place: Place, first: int, counts: Counts, least: Amounts
+        self, place: OpenPlace, first: int, counts: Counts, least: PerClass
     ) -> Iterator[Counts]:
         """Yield what a place can take, with one of the first kind at least, so that nothing more fits.
 
@@ -315,7 +315,7 @@ class Completion:
             for n, kind in enumerate(order):
                 filling[kind] = chosen[n]
             if not self._spend():
-                raise Spent
+                raise Undecided
             yield tuple(filling)
 
     def _after(self, order: list[int], counts: Counts) -> list[list[int]]:
@@ -329,7 +329,7 @@ class Completion:
             ]
         return after[::-1]
 
-    def _fit(self, kind: int, counts: Counts, room: Amounts) -> int:
+    def _fit(self, kind: int, counts: Counts, room: PerClass) -> int:
         """Return how many of a kind a room takes, as far as there are so many."""
         return min(
             counts[kind],

@@ -85,7 +85,7 @@ class Feasible:
 # -- the request ------------------------------------------------------------------------------
 
 
-def feasible(
+def find_feasible(
     cloud: Cloud,
     request: CandidateRequest,
     tally: Tally,
@@ -178,13 +178,13 @@ def _add_group(
     _check_names(cloud, known, FILTERS, group)
     if stops:
         raise _stop(tally, stops[0], group)
-    capable = _capable(cloud, group, tests, tally)
+    capable = _find_capable(cloud, group, tests, tally)
     trees = Funnel(tally, group.suffix, Unit.TREES, anchors)
     demands: list[_Test] = []
     if group.suffix:
-        slots = [_granular(cloud, group, tests, capable, tally)]
+        slots = [_make_granular_slot(cloud, group, tests, capable, tally)]
     else:
-        slots = _unsuffixed(cloud, group, tests, capable, trees)
+        slots = _make_unsuffixed_slots(cloud, group, tests, capable, trees)
         demands = [test for test in tests if test.scope is Scope.SOME and len(capable) > 1]
     if tree_by_tree:
         found.untested += [(slot.local, slot.away) for slot in slots]
@@ -226,7 +226,9 @@ def _tests(cloud: Cloud, group: Group) -> list[_Test]:
     return tests
 
 
-def _capable(cloud: Cloud, group: Group, tests: list[_Test], tally: Tally) -> dict[str, Funnel]:
+def _find_capable(
+    cloud: Cloud, group: Group, tests: list[_Test], tally: Tally
+) -> dict[str, Funnel]:
     """Return by class the providers (of the wanted tree) that fit the amount; each class has some."""
     capable: dict[str, Funnel] = {}
     of_tree = [test for test in tests if test.scope is Scope.TREE]
@@ -241,7 +243,7 @@ def _capable(cloud: Cloud, group: Group, tests: list[_Test], tally: Tally) -> di
     return capable
 
 
-def _granular(
+def _make_granular_slot(
     cloud: Cloud, group: Group, tests: list[_Test], capable: Mapping[str, Funnel], tally: Tally
 ) -> Slot:
     """Return E(g, .) of section 5.4."""
@@ -258,10 +260,10 @@ def _granular(
     for test in tests:
         if test.scope is not Scope.TREE:
             passed.keep(test.reason, test.subject, test.passed)
-    return Slot(group.suffix, group.amounts, passed.mask, _shared(cloud, passed.mask))
+    return Slot(group.suffix, group.amounts, passed.mask, _keep_sharing(cloud, passed.mask))
 
 
-def _unsuffixed(
+def _make_unsuffixed_slots(
     cloud: Cloud,
     group: Group,
     tests: list[_Test],
@@ -277,7 +279,7 @@ def _unsuffixed(
     for name, passed in capable.items():
         for test in each:
             passed.keep(test.reason, test.subject or name, test.passed)
-        away = None if of_tree else _shared(cloud, passed.mask)
+        away = None if of_tree else _keep_sharing(cloud, passed.mask)
         for test in or_root:
             away = None if away is None else away & test.passed
             passed.keep(test.reason, test.subject or name, _or_root(cloud, test.passed))
@@ -316,7 +318,7 @@ def _keep_trees(
         raise _stop(tally, Stop.NO_CHOICE, group)
 
 
-def _shared(cloud: Cloud, mask: Mask) -> Mask | None:
+def _keep_sharing(cloud: Cloud, mask: Mask) -> Mask | None:
     """Return the sharing providers among those of the mask, None if there are none."""
     sharing = cloud.sharing
     shared = len(sharing.sharers) and mask[sharing.sharers].any()
@@ -332,7 +334,7 @@ def _union(slots: list[Slot], demand: Mask) -> tuple[Mask, Mask | None]:
 
 def in_reach(cloud: Cloud, passed: Mask) -> Mask:
     """Mark the roots with a provider that passed, in their tree or among their sharing providers."""
-    return _roots_with(cloud, passed, _shared(cloud, passed))
+    return _roots_with(cloud, passed, _keep_sharing(cloud, passed))
 
 
 def _roots_with(cloud: Cloud, local: Mask, away: Mask | None) -> Mask:
@@ -343,7 +345,7 @@ def _roots_with(cloud: Cloud, local: Mask, away: Mask | None) -> Mask:
     else:
         roots = local
     if away is not None and away.any():
-        roots = roots | cloud.sharing.reached(away)
+        roots = roots | cloud.sharing.mark_reached(away)
     return roots
 
 

@@ -16,7 +16,7 @@ from placement.search.work import FIRST_PATIENCE, PATIENCE_SHARE, Work
 BitSet = int
 """Bit n is set if n is in the set: ``a & ~b`` is what is only in a, ``a >> n & 1`` whether n is in a."""
 
-Domains = tuple[BitSet, ...]
+SlotDomains = tuple[BitSet, ...]
 """By slot, the positions that may take it."""
 
 Solution = tuple[int, ...]
@@ -94,7 +94,7 @@ class AssignmentProblem:
     shuffler: random.Random | None = None
     own: BitSet = 0
     dead: set[object] = field(default_factory=set)
-    domains: Domains = field(init=False)
+    domains: SlotDomains = field(init=False)
     given_up: bool = field(init=False, default=False)
     patience: int = field(init=False)
     later_patience: int = field(init=False)

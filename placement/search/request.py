@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Strategy = Literal["depth-first", "breadth-first"]
+GenerationStrategy = Literal["depth-first", "breadth-first"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class CandidateRequest:
     root_forbidden: frozenset[str] = frozenset()
     limit: int | None = None
     maximum: int = -1
-    strategy: Strategy = "depth-first"
+    strategy: GenerationStrategy = "depth-first"
     seed: int | None = None
     start: int | None = None
     one_provider_per_tree: bool = False

@@ -15,7 +15,7 @@ import numpy as np
 from placement.search.candidate import Candidate, Combination, SearchResult, SizeLimit, takers
 from placement.search.cloud import Cloud
 from placement.search.columns import LARGEST_AMOUNT
-from placement.search.feasible import Feasible, Nothing, feasible
+from placement.search.feasible import Feasible, Nothing, find_feasible
 from placement.search.index_set import Indexes, Mask
 from placement.search.problem import Rules
 from placement.search.request import CandidateRequest, NameSets
@@ -87,7 +87,7 @@ def _search_once(
     work.stuck.clear()
     work.set_aside = 0
     try:
-        found = _feasible(cloud, request, known, work, tally, tree_by_tree)
+        found = _run_tests(cloud, request, known, work, tally, tree_by_tree)
     except WorkEnded:
         tally.stopped = Stopped(Stop.WORK_LIMIT)
         return SearchResult(tally, complete=False)
@@ -103,17 +103,17 @@ def _search_once(
     result.work = work.done - begun
     if not len(result):
         tally.stopped = Stopped(Stop.NO_COMBINATION if result.complete else Stop.WORK_LIMIT)
-        result.stuck = _stuck(found, work)
+        result.stuck = _name_stuck(found, work)
     return result
 
 
-def _stuck(found: Feasible, work: Work) -> tuple[str, ...]:
+def _name_stuck(found: Feasible, work: Work) -> tuple[str, ...]:
     """Return the suffixes of the groups for which nothing was found most often."""
     often = nlargest(MOST_STUCK, work.stuck, key=work.stuck.__getitem__)
     return tuple(dict.fromkeys(found.slots[slot].suffix for slot in often))
 
 
-def _feasible(
+def _run_tests(
     cloud: Cloud,
     request: CandidateRequest,
     known: NameSets | None,
@@ -127,7 +127,7 @@ def _feasible(
         return len(search(cloud, smaller, work=work)) > 0
 
     try:
-        return feasible(cloud, request, tally, known, has_choice, work, tree_by_tree)
+        return find_feasible(cloud, request, tally, known, has_choice, work, tree_by_tree)
     except Nothing:
         return None
 
@@ -168,13 +168,13 @@ def prospect(
 
     Raises as ``search`` does, and ``WorkEnded``.
     """
-    found = _feasible(cloud, request, known, work, Tally(), tree_by_tree=False)
+    found = _run_tests(cloud, request, known, work, Tally(), tree_by_tree=False)
     if found is None:
         return None
     parts = _turns(cloud, request, found, rules_of(request, found), None)
     turns = _first_turns(parts, None)
     alone = _by_one_provider(CombinationMaker(found.slots)) if turns.single.any() else None
-    return Prospect(turns, alone, found.away, _visited(cloud, found))
+    return Prospect(turns, alone, found.away, _mark_visited(cloud, found))
 
 
 def _by_one_provider(maker: CombinationMaker) -> Combination:
@@ -217,7 +217,7 @@ def _select(
         return _uniform_result(request, turns.provider, maker, tally, size_limit)
     streams = StreamMaker(cloud, found, rules, work, request.seed, maker)
     first = streams.of(turn.anchor for turn in chain([turns], parts))
-    survivors = _survivors(request, first, streams.set_aside())
+    survivors = _survivors(request, first, streams.take_up_set_aside())
     if request.one_provider_per_tree:
         survivors = (c for c in survivors if _one_provider_per_tree(cloud, c))
     return _cut(request, survivors, tally, size_limit)
@@ -277,7 +277,7 @@ def _in_order(
     """
     order = cloud.forest.roots
     if request.seed is not None:
-        parts = _shuffled(order, first, np.random.default_rng(request.seed))
+        parts = _shuffle(order, first, np.random.default_rng(request.seed))
     elif request.start is not None:
         if np.count_nonzero(found.anchors) <= max(first, len(order) // SPARSE):
             order = order[np.sort(cloud.forest.place[np.flatnonzero(found.anchors)])]
@@ -312,7 +312,7 @@ def _in_strides(order: Indexes, size: int, start: int) -> Iterator[Indexes]:
         yield order[places % count]
 
 
-def _shuffled(order: Indexes, size: int, draw: np.random.Generator) -> Iterator[Indexes]:
+def _shuffle(order: Indexes, size: int, draw: np.random.Generator) -> Iterator[Indexes]:
     """Yield all of them in random order: drawn one by one, those drawn before passed over."""
     left = np.ones(len(order), np.bool_)
     while size < len(order) // 2:
@@ -351,10 +351,10 @@ class _Helpers:
 
     def __init__(self, cloud: Cloud, found: Feasible, rules: Rules) -> None:
         self._cloud, self._found, self._rules = cloud, found, rules
-        self._visited = _visited(cloud, found)
+        self._visited = _mark_visited(cloud, found)
         self._takes = any(slot.amounts for slot in found.slots)
         self._choices = [
-            (local, None if away is None else cloud.sharing.reached(away))
+            (local, None if away is None else cloud.sharing.mark_reached(away))
             for local, away in found.untested
         ]
 
@@ -377,7 +377,7 @@ class _Helpers:
             single[:] = False
         kept = ~single | _holds_all(self._cloud, lone, self._rules)
         if not single.all():
-            lacking = self._lacking(helpers, rank, len(anchors))
+            lacking = self._mark_lacking(helpers, rank, len(anchors))
             kept &= ~lacking if visited is None else ~lacking | visited
         for local, reached in self._choices:
             has_choice = np.zeros(len(anchors), np.bool_)
@@ -385,7 +385,7 @@ class _Helpers:
             kept &= has_choice if reached is None else has_choice | reached[anchors]
         return Turn(anchors[kept], single[kept], lone[kept])
 
-    def _lacking(self, helpers: Indexes, rank: Indexes, count: int) -> Mask:
+    def _mark_lacking(self, helpers: Indexes, rank: Indexes, count: int) -> Mask:
         """Mark anchors that lack places or room, all at once.
 
         The same comparisons as ``enough_in_all`` and ``enough_places`` of ``combine``, for anchors
@@ -404,9 +404,9 @@ class _Helpers:
         return lacking
 
 
-def _visited(cloud: Cloud, found: Feasible) -> Mask | None:
+def _mark_visited(cloud: Cloud, found: Feasible) -> Mask | None:
     """Mark the roots reached by some eligible sharing provider."""
-    return None if found.away is None else cloud.sharing.reached(found.away)
+    return None if found.away is None else cloud.sharing.mark_reached(found.away)
 
 
 def _holds_all(cloud: Cloud, provider: Indexes, rules: Rules) -> Mask:

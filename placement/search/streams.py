@@ -15,7 +15,7 @@ from itertools import chain, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.search.candidate import Candidate, Combination, Shape
+from placement.search.candidate import Candidate, CandidateShape, Combination
 from placement.search.cloud import Cloud
 from placement.search.columns import LARGEST_AMOUNT
 from placement.search.combine import Solutions
@@ -41,10 +41,12 @@ class CombinationMaker:
         for number, slot in enumerate(slots):
             self._groups.setdefault(slot.suffix, []).append(number)
         self._combinations: dict[Solution, Combination] = {}
-        self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._shapes: dict[tuple[object, ...], CandidateShape] = {}
         self._plain = None
         if len(self._groups) == len(slots) and all(self._amounts):
-            self._plain = Shape(tuple(self._amounts), tuple((suffix, 1) for suffix in self._groups))
+            self._plain = CandidateShape(
+                tuple(self._amounts), tuple((suffix, 1) for suffix in self._groups)
+            )
 
     def combination(self, solution: Solution) -> Combination:
         """Return the combination of a solution."""
@@ -64,10 +66,10 @@ class CombinationMaker:
         shape = self._shape(tuple(map(tuple, slots_at.values())), tuple(map(len, serving)))
         return Combination(shape, tuple(slots_at), tuple(chain.from_iterable(serving)))
 
-    def _shape(self, taken: tuple[tuple[int, ...], ...], counts: tuple[int, ...]) -> Shape:
+    def _shape(self, taken: tuple[tuple[int, ...], ...], counts: tuple[int, ...]) -> CandidateShape:
         shape = self._shapes.get((taken, counts))
         if shape is None:
-            shape = self._shapes[taken, counts] = Shape(
+            shape = self._shapes[taken, counts] = CandidateShape(
                 tuple(map(self._sum, taken)), tuple(zip(self._groups, counts, strict=True))
             )
         return shape
@@ -187,10 +189,10 @@ class StreamMaker:
         """Yield the streams of these anchors, in their order; those without solution too."""
         return chain.from_iterable(map(self._of_part, parts))
 
-    def set_aside(self) -> Iterator[Stream]:
+    def take_up_set_aside(self) -> Iterator[Stream]:
         """Yield those streams once more of which a problem was set aside before it had a solution."""
         for solutions in self._solutions_by_key.values():
-            if solutions.taken_up():
+            if solutions.take_up():
                 yield from (stream for stream in self._hard if stream.solutions is solutions)
 
     def _of_part(self, anchors: Indexes) -> Iterator[Stream]:
@@ -251,7 +253,7 @@ class StreamMaker:
         top-down, rows are ordered by (level, place of the parent, code). A collision of codes may
         only make alike trees look different, which costs time and nothing else.
         """
-        above = self._nearest(rows)
+        above = self._find_nearest(rows)
         levels = _levels(above, above)
         code = hash_rows(columns)
         for level in range(int(levels.max(initial=0)), 0, -1):
@@ -272,7 +274,7 @@ class StreamMaker:
         features = np.stack([*columns, parent], axis=1)[order]
         return rows[order], np.ascontiguousarray(features)
 
-    def _nearest(self, rows: Indexes) -> NDArray[np.int64]:
+    def _find_nearest(self, rows: Indexes) -> NDArray[np.int64]:
         """Return for each row the row of its nearest ancestor among the rows, or -1."""
         row_of = np.full(self._cloud.size + 1, -1, np.int64)
         row_of[rows] = np.arange(len(rows))
@@ -324,17 +326,17 @@ class StreamMaker:
         everyone = self._cloud.sharing.away(anchor)
         reach = self._reaches.get(id(everyone))
         if reach is None:
-            reach = self._reaches[id(everyone)] = self._eligible(everyone)
+            reach = self._reaches[id(everyone)] = self._find_eligible(everyone)
         return reach if reach.members else None
 
-    def _eligible(self, everyone: tuple[int, ...]) -> SharingReach:
+    def _find_eligible(self, everyone: tuple[int, ...]) -> SharingReach:
         assert self._away is not None
         eligible: Indexes = np.array([p for p in everyone if self._away[p]], np.int32)
         parents = self._cloud.parents
         members = eligible[np.argsort(_levels(parents, parents[eligible]), kind="stable")]
         nowhere = np.zeros(self._cloud.size, np.bool_)
         slots = [nowhere if slot.away is None else slot.away for slot in self._found.slots]
-        columns = [*self._columns(members, slots), self._nearest(members)]
+        columns = [*self._columns(members, slots), self._find_nearest(members)]
         rows = zip(*(column.tolist() for column in columns), strict=True)
         trees = (1 + self._cloud.roots[members]).tolist()
         places = tuple(self._place(list(row), tree) for row, tree in zip(rows, trees, strict=True))

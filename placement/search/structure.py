@@ -122,7 +122,7 @@ class Sharing:
         self._tree: Indexes = trees[by_tree]
         self._aggregate = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)[by_tree]
 
-    def reached(self, providers: Mask) -> Mask:
+    def mark_reached(self, providers: Mask) -> Mask:
         """Mark every root from which one of these sharing providers is reached by an aggregate."""
         roots = np.zeros(len(self._root), np.bool_)
         hit = np.zeros(len(self._by_aggregate), np.bool_)

@@ -133,7 +133,7 @@ class Step(NamedTuple):
     removed: Mask | None = None
 
     def __str__(self) -> str:
-        name = _named(self.group, self.test, self.subject)
+        name = _describe(self.group, self.test, self.subject)
         unit = " (trees)" if self.unit is Unit.TREES else ""
         return f"{name}{unit}: {self.before - self.left} removed, {self.left} left"
 
@@ -147,7 +147,7 @@ class Stopped:
     subject: str | None = None
 
     def __str__(self) -> str:
-        return _named(self.group, self.why, self.subject)
+        return _describe(self.group, self.why, self.subject)
 
 
 @dataclass(slots=True)
@@ -195,6 +195,6 @@ class Funnel:
         self.mask, self._count = mask, left
 
 
-def _named(group: str | None, constant: str, subject: str | None) -> str:
+def _describe(group: str | None, constant: str, subject: str | None) -> str:
     scope = "request" if group is None else f"group '{group}'"
     return f"{scope}: {constant}" + (f" {subject}" if subject else "")

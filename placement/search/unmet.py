@@ -26,7 +26,7 @@ class Unmet(NamedTuple):
     amount: tuple[str, int] | None = None
 
 
-def unmet(cloud: Cloud, request: CandidateRequest) -> Unmet | None:
+def find_unmet(cloud: Cloud, request: CandidateRequest) -> Unmet | None:
     """Return a condition that no provider meets, so that there is no candidate; None if each is met."""
     wanted: list[tuple[Filter[Any], frozenset[str]]] = [*conditions(ROOT_FILTERS, request)]
     for group in request.groups:

@@ -167,7 +167,7 @@ def ids(cloud: Cloud, result: SearchResult) -> list[tuple[frozenset, frozenset]]
 def summarised(cloud: Cloud, result: SearchResult, whole_trees: bool) -> set[int]:
     """Return the ids of the providers that the summaries show, each once."""
     trees = cloud.forest.trees(result.trees(cloud))[0]
-    providers = cloud.ids[trees if whole_trees else result.summarised(cloud)].tolist()
+    providers = cloud.ids[trees if whole_trees else result.find_summarised(cloud)].tolist()
     assert len(set(providers)) == len(providers)
     return set(providers)
 

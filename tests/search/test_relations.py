@@ -10,7 +10,7 @@ from typing import Any
 from placement.search.records import ProviderRecord
 from placement.search.request import CandidateRequest, Group
 from placement.search.search import search
-from placement.search.unmet import unmet
+from placement.search.unmet import find_unmet
 from tests.search.builders import ids, load
 from tests.search.worlds import (
     CLASSES,
@@ -227,7 +227,7 @@ def test_other_groups_reach_other_trees() -> None:
 def test_where_a_condition_is_unmet_there_is_no_candidate(random: Random) -> None:
     """Also when all that is used is free again."""
     records, request = question(random, options=False)
-    lacking = unmet(load(records), request)
+    lacking = find_unmet(load(records), request)
     free = [
         dataclasses.replace(
             record,
@@ -235,6 +235,6 @@ def test_where_a_condition_is_unmet_there_is_no_candidate(random: Random) -> Non
         )
         for record in records
     ]
-    assert unmet(load(free), request) == lacking
+    assert find_unmet(load(free), request) == lacking
     if lacking is not None:
         assert answer(free, request) == answer(records, request) == []

@@ -15,7 +15,7 @@ import pytest
 from placement.search.assignment import Matching
 from placement.search.combine import Solutions, enough_in_all, enough_places
 from placement.search.problem import AssignmentProblem, ReachableProvider, Rules, Solution
-from placement.search.request import CandidateRequest, Group, Strategy
+from placement.search.request import CandidateRequest, GenerationStrategy, Group
 from placement.search.search import search
 from placement.search.work import Work
 from tests.search.builders import World, ask, group, ids
@@ -68,7 +68,7 @@ def test_scale_of_many_groups(
     units: int,
     groups: int,
     bound: int,
-    strategy: Strategy,
+    strategy: GenerationStrategy,
     limit: int,
     found: int,
     used: int,
@@ -165,7 +165,9 @@ def test_few_devices_for_each_of_many_groups() -> None:
         for device in devices:
             world.device(device, "h", DEVICE=1, traits=[device])
         groups = [
-            group(f"_{n}", DEVICE=1, required=[{own, *random.sample(devices, random.randint(1, 3))}])
+            group(
+                f"_{n}", DEVICE=1, required=[{own, *random.sample(devices, random.randint(1, 3))}]
+            )
             for n, own in enumerate(random.sample(devices, 40))
         ]
 

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from placement.search.cloud import Cloud
-from placement.search.request import CandidateRequest, Strategy
+from placement.search.request import CandidateRequest, GenerationStrategy
 from placement.search.search import search
 from tests.search.builders import World, ask, group, ids
 
@@ -41,7 +41,9 @@ def answered(cloud: Cloud, request: CandidateRequest, times: int) -> Counter[int
 
 @pytest.mark.parametrize("strategy", ["depth-first", "breadth-first"])
 @pytest.mark.parametrize("maximum", [-1, 25])
-def test_a_hundred_requests_see_all_hosts_evenly(strategy: Strategy, maximum: int) -> None:
+def test_a_hundred_requests_see_all_hosts_evenly(
+    strategy: GenerationStrategy, maximum: int
+) -> None:
     """Ten of sixty hosts in each answer: a thousand answers have each host 167 times, more or less."""
     cloud = flat(60)
     request = dataclasses.replace(VCPU, limit=10, maximum=maximum, strategy=strategy)
@@ -67,7 +69,7 @@ def test_hosts_behind_many_full_ones_are_not_answered_more_often(hosts: int, lim
 
 
 @pytest.mark.parametrize("strategy", ["depth-first", "breadth-first"])
-def test_trees_with_many_candidates_are_seen_evenly(strategy: Strategy) -> None:
+def test_trees_with_many_candidates_are_seen_evenly(strategy: GenerationStrategy) -> None:
     """Depth-first a bound lets one tree alone answer: each time another one."""
     world = World()
     for host in range(20):
