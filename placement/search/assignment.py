@@ -18,6 +18,8 @@ ContestedAmounts = tuple[tuple[int, int], ...]
 """What a slot takes of the contested classes: (column of ``ReachableProvider.rooms``, amount)."""
 
 MOST_THRESHOLDS = 4
+"""Matchings of one class: each costs a repair per placement, and the exact check sees what they miss."""
+
 EXACT_AFTER = 100
 """Placements without a solution after which each further one is checked exactly: dearer, and no dead ends."""
 
@@ -36,6 +38,8 @@ class Assignment:
         self._domains = domains
         rules = problem.rules
         self._alone = rules.granular if rules.isolate else frozenset()
+        self._seated = self._alone if len(self._alone) > 1 else frozenset()
+        """Slots of which a place takes one: for the exact check it has one seat for them."""
         self._columns = {name: column for column, name in enumerate(rules.contested)}
         # Isolated slots never share a place: a class that only they ask for needs no sums.
         others = [amounts for s, amounts in enumerate(rules.amounts) if s not in self._alone]
@@ -45,6 +49,8 @@ class Assignment:
             if any(name in amounts for amounts in others)
         }
         weight = [sum(amounts.values()) for amounts in rules.amounts]
+        # The slot with the fewest positions first: its mistakes show before many slots hang on them. The
+        # order decides which candidates come first, so it depends on the problem alone, ties included.
         self._order = sorted(
             range(len(domains)), key=lambda s: (domains[s].bit_count(), -weight[s], s)
         )
@@ -54,7 +60,10 @@ class Assignment:
         ]
         self._left = [list(place.rooms) for place in problem.places]
         self._full: dict[ContestedAmounts, BitSet] = dict.fromkeys(self._demand, 0)
-        """By demand the positions that have become too full for it."""
+        """By demand the positions that have become too full for it.
+
+        Kept up to date by each placement, so that the options of a slot are one operation on bits.
+        """
         self._taken: BitSet = 0
         self._placed = [-1] * len(domains)
         self._users: dict[int, list[int]] = {}
@@ -82,6 +91,7 @@ class Assignment:
             depth = len(walks) - 1
             slot = order[depth]
             if depth == last:
+                # Nothing follows that could fail, so a position counts as taken only in what is yielded.
                 for placed[slot] in walks[depth]:
                     if not problem.spend():
                         return
@@ -89,6 +99,8 @@ class Assignment:
                     yield tuple(placed)
                 placed[slot] = -1
                 if found > found_before[depth]:
+                    # Where solutions lie close together, checking each placement would cost more than
+                    # the dead ends between them.
                     self._tried, self._trusting = 0, EXACT_AFTER
             else:
                 if placed[slot] >= 0:
@@ -101,11 +113,14 @@ class Assignment:
                 problem.work.was_stuck(slot)
                 return
             walks.pop()
+            # A slot whose positions are used up after solutions was not what stood in the way.
             if found == found_before.pop():
                 problem.work.was_stuck(slot)
 
     def _may_begin(self) -> bool:
         """Tell whether a solution is possible, exactly if other kinds of tree were hard."""
+        # Hosts of one cloud are like one another: without this each of a thousand hard ones would try its
+        # hundred placements before it asked what the first has learnt (``dead`` is shared by all).
         if self.possible and self._problem.dead:
             self._trusting = 0
             return self._rest_fits()
@@ -120,6 +135,7 @@ class Assignment:
         if slot in self._alone:
             open_places &= ~self._taken
         options = self._problem.in_some_order(open_places)
+        # Along the witness no further check is needed until the next solution.
         if self._witness and self._witness[slot] in options:
             options.remove(self._witness[slot])
             options.insert(0, self._witness[slot])
@@ -129,11 +145,13 @@ class Assignment:
 
     def _has_tree_to_itself(self, position: int) -> bool:
         users = self._users.get(self._problem.places[position].tree)
+        # All users of a tree are one position, or the later ones would have been refused.
         return not users or users[0] == position
 
     def _advance(self, slot: int, walk: Iterator[int]) -> bool:
         """Place the slot on its next position from which the other slots can follow."""
         for position in walk:
+            # Counted before it is tried: a refusal by a matching is work too, and must end somewhere.
             if not self._problem.spend():
                 return False
             if self._fix(slot, position):
@@ -147,17 +165,20 @@ class Assignment:
     def _rest_fits(self) -> bool:
         """Tell whether the slots that are left can follow."""
         if self._exact is None:
-            self._exact = self._made_exact()
+            amounts = []
+            for slot, demand in enumerate(self._demand):
+                wanted = dict(demand)
+                seat = int(slot in self._seated)
+                amounts.append((*(wanted.get(c, 0) for c in self._classes), seat))
+            self._exact = Completion(amounts, self._problem.spend, self._problem.dead)
+            # First without what is placed: where nothing fits at all, no placement needs to be taken back.
             self.possible = self._find_witness(frozenset())
-        if not self.possible or self._agrees_with_witness():
-            return self.possible
+        if not self.possible:
+            return False
+        if all(p in (-1, self._witness[slot]) for slot, p in enumerate(self._placed)):
+            return True
         return self._find_witness(
             frozenset(slot for slot, position in enumerate(self._placed) if position >= 0)
-        )
-
-    def _agrees_with_witness(self) -> bool:
-        return all(
-            position in (-1, self._witness[slot]) for slot, position in enumerate(self._placed)
         )
 
     def _find_witness(self, placed: frozenset[int]) -> bool:
@@ -166,7 +187,6 @@ class Assignment:
         The rule before 1.29 only excludes what it excludes already, so that this may say yes where it is no.
         """
         assert self._exact is not None
-        seated = self._seated
         rest: dict[int, int] = {slot: self._placed[slot] for slot in placed}
         tight: dict[int, BitSet] = {}
         everywhere = 0
@@ -176,7 +196,8 @@ class Assignment:
             options = self._open_to(slot) if placed else domain
             if not options:
                 return False
-            if self._demand[slot] or slot in seated:
+            # The others contest nothing: any place that is open to them stays open.
+            if self._demand[slot] or slot in self._seated:
                 tight[slot] = options
                 everywhere |= options
             else:
@@ -185,6 +206,7 @@ class Assignment:
         try:
             found = self._exact.place(tight, rooms) if tight else {}
         except Undecided:
+            # ``spend`` has given the problem up, and ``solutions`` ends for that reason.
             return False
         if found is None:
             return False
@@ -196,18 +218,6 @@ class Assignment:
         rooms = self._left[position] if left else self._problem.places[position].rooms
         taken = self._taken >> position & 1 if left else 0
         return (*(rooms[column] for column in self._classes), 1 - taken)
-
-    def _made_exact(self) -> Completion:
-        amounts = []
-        for slot, demand in enumerate(self._demand):
-            wanted = dict(demand)
-            seat = int(slot in self._seated)
-            amounts.append((*(wanted.get(c, 0) for c in self._classes), seat))
-        return Completion(amounts, self._problem.spend, self._problem.dead)
-
-    @property
-    def _seated(self) -> frozenset[int]:
-        return self._alone if len(self._alone) > 1 else frozenset()
 
     def _open_to(self, slot: int) -> BitSet:
         options = self._domains[slot] & ~self._full[self._demand[slot]]
@@ -247,12 +257,14 @@ class Assignment:
         for matching in self._repaired[slot]:
             matching.release(slot)
         if self._problem.rules.one_provider_per_tree and self._problem.rules.amounts[slot]:
+            # Slots are withdrawn in the reverse of the order in which they were placed.
             self._users[self._problem.places[position].tree].pop()
 
     def _take(self, slot: int, position: int, sign: int) -> None:
         left, bit = self._left[position], 1 << position
         for column, amount in self._demand[slot]:
             left[column] -= sign * amount
+        # By demand, not by slot: like groups share one, and 40 of them would cost 40 comparisons each time.
         for demand in self._full:
             for column, amount in demand:
                 if left[column] < amount:
@@ -285,11 +297,12 @@ class Assignment:
             for threshold in sorted(set(asked.values()))[:MOST_THRESHOLDS]:
                 slots = frozenset(s for s, amount in asked.items() if amount >= threshold)
                 places = [room[column] // threshold for room in rooms]
-                if len(slots) > 1 and not slots <= alone and self._binds(slots, places):
+                if len(slots) < 2 or slots <= alone:
+                    continue
+                # If each place could take all of them, the matching would never refuse anything.
+                domains = [self._domains[slot] for slot in slots]
+                if any(places[p] < len(slots) for domain in domains for p in members(domain)):
                     yield self._matching(slots, places)
-
-    def _binds(self, slots: frozenset[int], places: Sequence[int]) -> bool:
-        return any(places[p] < len(slots) for slot in slots for p in members(self._domains[slot]))
 
     def _matching(
         self, slots: frozenset[int], places: Sequence[int]
@@ -338,7 +351,8 @@ class Matching:
         old = self._match[slot]
         if old != place:
             self._leave(slot, old)
-            if not self._spare >> place & 1 and not self._free(place):
+            full = not self._spare >> place & 1
+            if full and self._augment([place], 1 << place) is None:
                 self._sit(slot, old)
                 return False
             self._sit(slot, place)
@@ -361,11 +375,10 @@ class Matching:
         self._sit(slot, (open_places & -open_places).bit_length() - 1)
         return True
 
-    def _free(self, place: int) -> bool:
-        return self._augment([place], 1 << place) is not None
-
     def _augment(self, queue: list[int], seen: BitSet) -> int | None:
         """Move slots along a shortest path so that one place of the queue gets room."""
+        # ``queue`` grows while it is walked. Places are marked as seen when they join it: one that joined
+        # twice could be its own predecessor, and ``_shift`` would go round for ever.
         came_from: dict[int, tuple[int, int]] = {}
         for place in queue:
             for slot in self._at[place]:

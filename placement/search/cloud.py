@@ -136,6 +136,8 @@ class Cloud:
     @property
     def sharing(self) -> Sharing:
         """The sharing of providers, rebuilt after a change of shape, aggregates or sharing traits."""
+        # Made without the lock, since that takes long in a large cloud. The first one stands for all: a
+        # search tells by identity which trees reach the same providers, and must not meet two.
         sharing = self._sharing
         if sharing is None:
             sharing = Sharing(

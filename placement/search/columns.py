@@ -70,6 +70,8 @@ class ClassColumn:
 
     def set_units(self, index: int, min_unit: int, step_size: int) -> None:
         """Store the units of one provider, at least 1 each."""
+        # A dictionary, since units other than 1 are rare: as columns they would cost eight bytes for each
+        # provider and class, and a pass over them in each search.
         units = max(min_unit, 1), max(step_size, 1)
         if units != self.units.get(index, (1, 1)):
             self._unit_columns = None
@@ -125,6 +127,7 @@ class InventoryColumns:
 
     def store(self, index: int, inventories: Mapping[str, UsedInventory]) -> None:
         """Store the inventories of one provider."""
+        # A class that nobody holds any more goes: ``Cloud.has_class`` must say that no provider has it.
         before = {held[0] for held in self.held[index]}
         for name in before - inventories.keys():
             column = self.own_class(name)
@@ -168,6 +171,8 @@ class InventoryColumns:
         if lost := [number for number in numbers if number not in names]:
             known = ~np.isin(table["class"], lost)
             table, providers = table[known], providers[known]
+        # The product may be beyond any integer (a ratio of 1e30 is allowed), and to cast it then gives any
+        # number, a negative one too. Truncated as in ``UsedInventory.capacity``, before usage is taken off.
         offered = _capacities(table)
         free = np.trunc(np.clip(offered, -(2.0**62), 2.0**62)).astype(np.int64) - table["used"]
         room = np.clip(np.minimum(free, table["max_unit"]), 0, LARGEST_AMOUNT)
@@ -233,6 +238,7 @@ def _capacities(table: NDArray[Any]) -> NDArray[np.float64]:
 
 def _find_distinct(table: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return rows that differ in more than the provider, and for each row which of these it is like."""
+    # The bits of floats as integers: that all are compared below makes a hash enough.
     columns = [table[name].view(np.uint64) for name in _FIELDS]
     _, first, kind = np.unique(hash_rows(columns), return_index=True, return_inverse=True)
     if all(bool((column[first][kind] == column).all()) for column in columns):
@@ -277,6 +283,7 @@ class NameColumn:
         if new == old:
             return set()
         self.lists[index] = _one_object(new)
+        # Names that stay are left alone: to change a set of a snapshot is to copy it.
         for name in set(old).difference(new):
             members = self._own(name)
             members.discard(index)
@@ -309,6 +316,8 @@ class NameColumn:
             self.load(providers[known], numbers[known], words)
             return lost
         names = [words[number] for number in used_numbers.tolist()]
+        # Numbers in the order of the names, so that to sort numbers is to sort names: a provider's names
+        # come out sorted, without a comparison of texts for each of millions of pairs.
         ranks = np.argsort(np.argsort(names))
         names.sort()
         ranked = ranks[places][providers >= 0]
@@ -330,6 +339,7 @@ class NameColumn:
         known: dict[bytes, tuple[str, ...]] = {}
         edges = pairwise([*(starts * width).tolist(), len(raw)])
         for index, (low, high) in zip(members.tolist(), edges, strict=True):
+            # The bytes of its numbers: equal sets of names are found without making a tuple first.
             key = raw[low:high]
             found = known.get(key)
             if found is None:

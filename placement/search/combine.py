@@ -42,12 +42,14 @@ class Solutions:
                 self._more = None
                 return None
             self._found.append(following)
+            # A kind of tree that has given something is worth more patience than one that has not.
             problem = self.problem
             problem.idle, problem.patience = 0, problem.later_patience
         return self._found[number]
 
     def take_up(self) -> bool:
         """Begin again if the problem was set aside without a solution; tell whether it was."""
+        # With solutions it has been in everybody's turns already, and would give the same again.
         if self._found or not self.problem.take_up():
             return False
         self._more = solve(self.problem)
@@ -140,9 +142,12 @@ def narrow_to_subtrees(
         return
     below = descendants(problem.places)
     splits = [split_by_top(problem, domains, slots, below) for slots in sets]
+    # The others are split anew within each part: their ancestors may be fewer there.
     number = min(range(len(sets)), key=lambda n: len(splits[n]))
     others = sets[:number] + sets[number + 1 :]
     for part in splits[number]:
+        # Building the matchings is the work here, though nothing is placed: 200 ancestors of three sets are
+        # eight million parts.
         if not problem.spend(COST_OF_SPLIT):
             return
         if Assignment(problem, part).possible:
@@ -214,6 +219,8 @@ def narrow_to_demands(problem: AssignmentProblem, domains: SlotDomains) -> Itera
         for meets in kinds[rank]:
             reachable[rank] |= meets
 
+    # What the slots before have met is all that matters for those that follow: without this, ten slots
+    # that meet nothing are tried in all their combinations before the last one turns out to be missing.
     hopeless: set[tuple[int, BitSet]] = set()
 
     def choose(rank: int, met: BitSet, chosen: list[int]) -> Iterator[SlotDomains]:

@@ -22,9 +22,13 @@ Counts = tuple[int, ...]
 """By kind of slot, how many."""
 
 MOST_DEAD_ENDS = 50_000
+"""Remembered at most, over all hosts of a search: beyond that memory would grow as long as the work does."""
 
 FINE = 512
-"""Up to so many units of a class all sums are looked at that can be reached."""
+"""Up to so many units of a class all sums are looked at that can be reached.
+
+They are the bits of one number: with a terabyte of memory counted in MB it would have a million of them.
+"""
 
 
 class OpenPlace(NamedTuple):
@@ -121,6 +125,8 @@ class Completion:
                 way = next(fork.ways, None)
                 if way is not None:
                     break
+                # All ways have failed, and each was tried to its end: a proof, not a guess. (``Undecided``
+                # goes past this line, so that what the deadline cut short is never called dead.)
                 forks.pop()
                 if len(self._dead) < MOST_DEAD_ENDS:
                     self._dead.add(fork.key)
@@ -135,10 +141,12 @@ class Completion:
         self, counts: Counts, places: list[OpenPlace], filled: tuple[int, Counts] | None
     ) -> _Fork | None:
         """Return the ways to go on, None if it is seen at once that none leads to the end."""
+        # Every state counts as work: otherwise one placement could hide a search of minutes.
         if not self._spend():
             raise Undecided
         wanted = bit_set(kind for kind, count in enumerate(counts) if count)
         places = self._trim(counts, places, wanted)
+        # The cheap tests come first; the last one may be a search of its own.
         slack = self._slack(counts, places)
         if slack is None:
             return None
@@ -154,32 +162,34 @@ class Completion:
 
     def _trim(self, counts: Counts, places: list[OpenPlace], wanted: BitSet) -> list[OpenPlace]:
         """Return the places that can still take something, with no more room than they can use."""
+        # Room that nobody can use is no room: cut off, it makes the slack smaller, which ends most branches,
+        # and makes places look the same that differ in nothing else.
         known: dict[tuple[PerClass, BitSet], tuple[PerClass, BitSet]] = {}
         useful = []
         for room, kinds, position in places:
             at = room, kinds & wanted
             cut = known.get(at)
             if cut is None:
-                cut = known[at] = self._cut(counts, *at)
+                there = [
+                    kind
+                    for kind in members(kinds & wanted)
+                    if all(n <= have for n, have in zip(self._kinds[kind], room, strict=True))
+                ]
+                usable = tuple(
+                    self._reachable(have, [(self._kinds[kind][d], counts[kind]) for kind in there])
+                    for d, have in enumerate(room)
+                )
+                cut = known[at] = usable, bit_set(there)
             if cut[1]:
                 useful.append(OpenPlace(*cut, position))
         return useful
-
-    def _cut(self, counts: Counts, room: PerClass, kinds: BitSet) -> tuple[PerClass, BitSet]:
-        for kind in members(kinds):
-            if any(n > have for n, have in zip(self._kinds[kind], room, strict=True)):
-                kinds &= ~(1 << kind)
-        there = [(self._kinds[kind], counts[kind]) for kind in members(kinds)]
-        return tuple(
-            self._reachable(have, [(amounts[d], count) for amounts, count in there])
-            for d, have in enumerate(room)
-        ), kinds
 
     def _reachable(self, have: int, amounts: list[tuple[int, int]]) -> int:
         """Return the largest sum of these (amount, times) up to what a place has of one class."""
         total = sum(amount * count for amount, count in amounts)
         if total <= have or have > FINE:
             return min(total, have)
+        # Bit n of ``sums``: n can be reached. To add an amount is to shift all sums by it at once.
         sums, within = 1, (1 << have + 1) - 1
         for amount, count in amounts:
             if amount:
@@ -208,11 +218,16 @@ class Completion:
             if count and amounts[d]:
                 asked[amounts[d]] += count
         rooms = sorted(place.room[d] for place in places)
-        if len(asked) < 2 or not self._is_simpler(d):
+        # Equal amounts are counted exactly by ``_scarcest``. And where there is one class, and each kind asks
+        # for another amount of it, this is the question itself: it would be asked again without end.
+        amounts_of_kinds = {amounts[d] for amounts in self._kinds}
+        is_simpler = len(self._kinds[0]) > 1 or len(amounts_of_kinds) < len(self._kinds)
+        if len(asked) < 2 or not is_simpler:
             return True
         key = tuple(sorted(asked.items())), tuple(rooms)
         known = self._fits_alone.get(key)
         if known is None:
+            # It shares the dead ends: they name amounts and rooms, so no state of other kinds is mistaken.
             alone = Completion([], self._spend, self._dead)
             alone._kinds = [(amount,) for amount in sorted(asked, reverse=True)]
             everything = (1 << len(asked)) - 1
@@ -220,11 +235,6 @@ class Completion:
             filled = alone._fill(tuple(asked[amount] for (amount,) in alone._kinds), bare)
             known = self._fits_alone[key] = filled is not None
         return known
-
-    def _is_simpler(self, d: int) -> bool:
-        return len(self._kinds[0]) > 1 or len({amounts[d] for amounts in self._kinds}) < len(
-            self._kinds
-        )
 
     def _scarcest(self, counts: Counts, places: list[OpenPlace]) -> int | None:
         """Return the kind with the fewest seats to spare; None if one has too few."""
@@ -248,6 +258,7 @@ class Completion:
 
     def _key(self, counts: Counts, places: list[OpenPlace]) -> object:
         """Return what decides whether the rest fits, the same for all orders of like places and slots."""
+        # No position and no number of a slot is in it: what was in vain on one host is known on the next.
         asked = [(self._kinds[kind], count) for kind, count in enumerate(counts) if count]
         order = {kind: n for n, kind in enumerate(k for k, count in enumerate(counts) if count)}
         have = sorted(
@@ -266,6 +277,7 @@ class Completion:
         for place in sorted(places, key=lambda place: (sum(place.room), place)):
             if place.kinds >> kind & 1 and (place.room, place.kinds) not in tried:
                 tried.add((place.room, place.kinds))
+                # A place may leave no more empty than all places together may.
                 least = tuple(max(r - s, 0) for r, s in zip(place.room, slack, strict=True))
                 for filling in self._fillings(place, kind, counts, least):
                     yield place, filling
@@ -295,6 +307,7 @@ class Completion:
             room = tuple(
                 have - number * n for have, n in zip(rooms[-1], self._kinds[kind], strict=True)
             )
+            # Even with all kinds that come after, too much would stay empty.
             if any(
                 whole - have + more < wanted
                 for whole, have, more, wanted in zip(
@@ -306,6 +319,7 @@ class Completion:
                 rooms.append(room)
                 walks.append(iter(range(self._fit(order[depth + 1], counts, room), -1, -1)))
                 continue
+            # Not as full as it gets: another filling contains this one, and loses nothing by it (``_fill``).
             if any(
                 chosen[n] < counts[kind] and self._fit(kind, counts, room)
                 for n, kind in enumerate(order)

@@ -173,18 +173,23 @@ def _add_group(
     check_classes(cloud, known, group.amounts)
     tests = _tests(cloud, group)
     stops = [test.stop for test in tests if test.stop and not test.passed.any()]
+    # The order of section 5.8: where the aggregates have no member the answer is empty even if a trait's
+    # name is unknown; where the tree does not exist, that name is an error first.
     if Stop.NO_MEMBER in stops:
         raise _stop(tally, Stop.NO_MEMBER, group)
     _check_names(cloud, known, FILTERS, group)
     if stops:
         raise _stop(tally, stops[0], group)
     capable = _find_capable(cloud, group, tests, tally)
+    # From all anchors, not from those that earlier groups left: each group's steps say what it lacks by
+    # itself, and one step more how many trees it loses to the others.
     trees = Funnel(tally, group.suffix, Unit.TREES, anchors)
     demands: list[_Test] = []
     if group.suffix:
         slots = [_make_granular_slot(cloud, group, tests, capable, tally)]
     else:
         slots = _make_unsuffixed_slots(cloud, group, tests, capable, trees)
+        # One class is one provider, which was tested for them like any other (``_OF_ONE``).
         demands = [test for test in tests if test.scope is Scope.SOME and len(capable) > 1]
     if tree_by_tree:
         found.untested += [(slot.local, slot.away) for slot in slots]
@@ -250,6 +255,8 @@ def _make_granular_slot(
     if capable:
         passed, *others = capable.values()
     else:
+        # A group for ``same_subtree``: it takes nothing, so no class narrows it down, not even to providers
+        # that exist; and without any condition it would match all of them (section 5.4: none).
         alive = cloud.forest.alive
         passed, others = Funnel(tally, group.suffix, Unit.PROVIDERS, alive, len(cloud)), []
         if not group.required and not group.member_of:
@@ -279,10 +286,14 @@ def _make_unsuffixed_slots(
     for name, passed in capable.items():
         for test in each:
             passed.keep(test.reason, test.subject or name, test.passed)
+        # Away before local: a sharing provider of another tree must meet the condition itself, as its own
+        # root lends it nothing there.
         away = None if of_tree else _keep_sharing(cloud, passed.mask)
         for test in or_root:
             away = None if away is None else away & test.passed
-            passed.keep(test.reason, test.subject or name, _or_root(cloud, test.passed))
+            met = test.passed
+            of_root = met[cloud.roots] if cloud.forest.nested else met
+            passed.keep(test.reason, test.subject or name, met | of_root)
         slots.append(Slot("", {name: group.amounts[name]}, passed.mask, away))
     for test in each:
         if test.scope is Scope.EACH_AND_ROOT:
@@ -293,11 +304,6 @@ def _make_unsuffixed_slots(
 _OF_EACH = (Scope.EACH, Scope.EACH_AND_ROOT)
 _OF_ONE = (*_OF_EACH, Scope.SOME)
 """Where one provider serves the group it is each and some provider at once."""
-
-
-def _or_root(cloud: Cloud, mask: Mask) -> Mask:
-    """Return the mask with the trees of its roots."""
-    return mask | mask[cloud.roots] if cloud.forest.nested else mask
 
 
 def _keep_trees(
@@ -320,6 +326,8 @@ def _keep_trees(
 
 def _keep_sharing(cloud: Cloud, mask: Mask) -> Mask | None:
     """Return the sharing providers among those of the mask, None if there are none."""
+    # None and not an empty mask: most clouds share nothing, and whoever asks then skips a pass over all
+    # providers, or a look at each anchor.
     sharing = cloud.sharing
     shared = len(sharing.sharers) and mask[sharing.sharers].any()
     return mask & sharing.mask if shared else None
@@ -359,6 +367,7 @@ def _settle_demands(
 
     Masks say that each trait demand alone can be met; whether all can at once takes a small search.
     """
+    # Only groups before the one that names it: what comes after is not looked at any more.
     for group in request.groups[:position]:
         if not group.suffix and group.required and len(group.amounts) > 1:
             alone = CandidateRequest(

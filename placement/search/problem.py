@@ -110,6 +110,7 @@ class AssignmentProblem:
 
     def spend(self, cost: int = 1) -> bool:
         """Count placements; return False if the problem is to be given up instead."""
+        # Called for every placement: the one comparison of the usual case stands before the call.
         self.idle += cost
         work = self.work
         work.done += cost
@@ -125,6 +126,7 @@ class AssignmentProblem:
                 self.given_up = True
                 self.work.set_aside += 1
         if self.given_up:
+            # So that ``spend`` comes here again, and says no to whoever asks once more.
             self.patience = -1
         return not self.given_up
 
@@ -133,6 +135,7 @@ class AssignmentProblem:
         if not self.given_up or self.work.is_over:
             return False
         self.work.set_aside -= 1
+        # What is left of the work is for it alone now: everybody else had a turn.
         self.given_up, self.idle, self.patience = False, 0, self.work.limit
         return True
 
@@ -147,6 +150,7 @@ class AssignmentProblem:
     def sharers_may_serve_all(self) -> bool:
         """Tell whether sharing providers alone can serve every slot: two anchors may find that (5.2)."""
         shared = bit_set(p for p, place in enumerate(self.places) if place.shared)
+        # Then each of its combinations uses a place of the tree that does not share.
         if self.own and not self.own & shared:
             return False
         return all(domain & shared for domain in self.domains)

@@ -57,19 +57,17 @@ def search(
     told when a stage, filter or combine, has ended.
     """
     work = work or Work()
+    names = request.names
+    all_seen = all(map(cloud.has_trait, names.traits)) and all(map(cloud.has_class, names.classes))
     once = partial(_search_once, cloud, request, known, work, size_limit=size_limit, passed=passed)
-    if cloud.forest.nested and not explain and _all_seen(cloud, request):
+    # Which of all trees have a choice for each slot costs more than all other tests where there are devices,
+    # and next to nothing where there are none. Without that test an unknown name may pass unseen.
+    if cloud.forest.nested and not explain and all_seen:
         result = once(Tally(), tree_by_tree=True)
         if len(result) or not result.complete:
             return result
     # What was counted tree by tree does not say why there is nothing.
     return once(Tally(explain), tree_by_tree=False)
-
-
-def _all_seen(cloud: Cloud, request: CandidateRequest) -> bool:
-    """Tell whether some provider has each name, so that none can be unknown."""
-    names = request.names
-    return all(map(cloud.has_trait, names.traits)) and all(map(cloud.has_class, names.classes))
 
 
 def _search_once(
@@ -84,6 +82,7 @@ def _search_once(
     passed: Callable[[str], object],
 ) -> SearchResult:
     begun = work.done
+    # A request may search twice, as ``search`` does: what the first one met is not why this one failed.
     work.stuck.clear()
     work.set_aside = 0
     try:
@@ -103,14 +102,10 @@ def _search_once(
     result.work = work.done - begun
     if not len(result):
         tally.stopped = Stopped(Stop.NO_COMBINATION if result.complete else Stop.WORK_LIMIT)
-        result.stuck = _name_stuck(found, work)
+        often = nlargest(MOST_STUCK, work.stuck, key=work.stuck.__getitem__)
+        # Several slots may be classes of the group without suffix.
+        result.stuck = tuple(dict.fromkeys(found.slots[slot].suffix for slot in often))
     return result
-
-
-def _name_stuck(found: Feasible, work: Work) -> tuple[str, ...]:
-    """Return the suffixes of the groups for which nothing was found most often."""
-    often = nlargest(MOST_STUCK, work.stuck, key=work.stuck.__getitem__)
-    return tuple(dict.fromkeys(found.slots[slot].suffix for slot in often))
 
 
 def _run_tests(
@@ -183,19 +178,18 @@ def _by_one_provider(maker: CombinationMaker) -> Combination:
 
 
 def rules_of(request: CandidateRequest, found: Feasible) -> Rules:
-    """Return the request-wide rules in terms of slots.
-
-    Before 1.29 the bound counts candidates that the rule then drops (section 6.2), so only
-    without a bound may it prune.
-    """
+    """Return the request-wide rules in terms of slots."""
     granular = {s.suffix: number for number, s in enumerate(found.slots) if s.suffix}
     sets = ([granular[suffix] for suffix in sorted(names)] for names in request.same_subtrees)
     return Rules(
         amounts=tuple(slot.amounts for slot in found.slots),
         granular=frozenset(granular.values()),
         isolate=request.isolate,
+        # One provider is in one subtree, always.
         subtrees=tuple(tuple(slots) for slots in sets if len(slots) > 1),
         demands=(1 << len(found.demands)) - 1,
+        # Before 1.29 the bound counts candidates that the rule then drops (section 6.2): if the rule pruned
+        # them before they are counted, an answer would have more than it should.
         one_provider_per_tree=request.one_provider_per_tree and request.bound is None,
     )
 
@@ -209,24 +203,24 @@ def _select(
     size_limit: SizeLimit | None,
 ) -> SearchResult:
     rules = rules_of(request, found)
-    most = _most_anchors(request)
+    # As many anchors are enough if each gives a candidate; if not, ``parts`` has more. A limit counts what
+    # the rule before 1.29 leaves, and that may drop any number.
+    bounds = [request.bound] if request.one_provider_per_tree else [request.bound, request.limit]
+    most = min((bound for bound in bounds if bound is not None), default=None)
     parts = _turns(cloud, request, found, rules, most)
     turns = _first_turns(parts, most)
     maker = CombinationMaker(found.slots)
+    # Flat hosts alone: 100,000 candidates are one column, and no object for each.
     if bool(turns.single.all()):
         return _uniform_result(request, turns.provider, maker, tally, size_limit)
     streams = StreamMaker(cloud, found, rules, work, request.seed, maker)
     first = streams.of(turn.anchor for turn in chain([turns], parts))
+    # Those that were set aside come last. Otherwise one hard tree would spend the work of the whole request
+    # while the trees behind it have candidates.
     survivors = _survivors(request, first, streams.take_up_set_aside())
     if request.one_provider_per_tree:
         survivors = (c for c in survivors if _one_provider_per_tree(cloud, c))
     return _cut(request, survivors, tally, size_limit)
-
-
-def _most_anchors(request: CandidateRequest) -> int | None:
-    """Return how many anchors suffice if each gives one candidate, None if all are wanted."""
-    bounds = [request.bound] if request.one_provider_per_tree else [request.bound, request.limit]
-    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def _survivors(
@@ -235,6 +229,7 @@ def _survivors(
     """Return what the bound leaves, trees mixed (sections 6.2 and 6.4); last those that were set aside."""
     mixed: Iterable[Iterator[Candidate]] = streams
     if request.bound is not None and request.strategy == "depth-first":
+        # The strategy says which candidates survive, not in which order: trees are mixed all the same.
         mixed = list(shares(streams, request.bound))
     return islice(chain(in_turns(mixed), in_turns(set_aside)), request.bound)
 
@@ -279,6 +274,8 @@ def _in_order(
     if request.seed is not None:
         parts = _shuffle(order, first, np.random.default_rng(request.seed))
     elif request.start is not None:
+        # Few anchors in many trees: whole parts of the order would be looked at for nothing. Which tree
+        # comes first then depends on the few alone, as evenly.
         if np.count_nonzero(found.anchors) <= max(first, len(order) // SPARSE):
             order = order[np.sort(cloud.forest.place[np.flatnonzero(found.anchors)])]
         parts = _in_strides(order, first, request.start)
@@ -305,6 +302,7 @@ def _in_strides(order: Indexes, size: int, start: int) -> Iterator[Indexes]:
     count = len(order)
     stride, begin = divmod(start, count)
     stride = max(stride % count, 1)
+    # Only a stride without a common divisor comes past all places before it comes back.
     while gcd(stride, count) != 1:
         stride += 1
     for span in _spans(count, size):
@@ -314,6 +312,7 @@ def _in_strides(order: Indexes, size: int, start: int) -> Iterator[Indexes]:
 
 def _shuffle(order: Indexes, size: int, draw: np.random.Generator) -> Iterator[Indexes]:
     """Yield all of them in random order: drawn one by one, those drawn before passed over."""
+    # Once half is drawn, too many draws hit what is gone: the rest is permuted at once.
     left = np.ones(len(order), np.bool_)
     while size < len(order) // 2:
         drawn = draw.integers(len(order), size=size)
@@ -367,12 +366,14 @@ class _Helpers:
         columns: isolate, and the sums of contested classes.
         """
         helpers, rank = self._found.helpers(self._cloud, anchors)
+        # Of several the last one stands; it is looked at only where there is one.
         lone = np.full(len(anchors), -1, np.int32)
         lone[rank] = helpers
         visited = None if self._visited is None else self._visited[anchors]
         single = np.bincount(rank, minlength=len(anchors)) == 1
         if visited is not None:
             single &= ~visited
+        # A ``uniform`` result says of each provider that it takes something.
         if not self._takes:
             single[:] = False
         kept = ~single | _holds_all(self._cloud, lone, self._rules)
@@ -399,6 +400,7 @@ class _Helpers:
         for name, total in rules.contested.items():
             takers = [slot.local[helpers] for slot in slots if name in slot.amounts]
             room = self._cloud.room(name)[helpers] * np.logical_or.reduce(takers)
+            # ``bincount`` sums floats, exactly up to 2**53: more than four million of the largest rooms.
             room = np.minimum(room, min(total, LARGEST_AMOUNT)).astype(np.float64)
             lacking |= np.bincount(rank, weights=room, minlength=count) < total
         return lacking
@@ -415,6 +417,7 @@ def _holds_all(cloud: Cloud, provider: Indexes, rules: Rules) -> Mask:
     if rules.isolate and len(rules.granular) > 1:
         held[:] = False
     for name, total in rules.contested.items():
+        # A larger total does not fit into the column's integers; it fits nowhere either way.
         held &= cloud.room(name)[provider] >= min(total, LARGEST_AMOUNT + 1)
     return held
 

@@ -52,10 +52,11 @@ class CombinationMaker:
         """Return the combination of a solution."""
         made = self._combinations.get(solution)
         if made is None:
-            made = self._combinations[solution] = self._made(solution)
+            made = self._combinations[solution] = self._make(solution)
         return made
 
-    def _made(self, solution: Solution) -> Combination:
+    def _make(self, solution: Solution) -> Combination:
+        # Most candidates: a place for each group, and no place for two. Nothing is summed for them.
         if self._plain is not None and len(set(solution)) == len(solution):
             return Combination(self._plain, solution, solution)
         slots_at: dict[int, list[int]] = {}
@@ -63,16 +64,14 @@ class CombinationMaker:
             if self._amounts[slot]:
                 slots_at.setdefault(place, []).append(slot)
         serving = [dict.fromkeys([solution[s] for s in slots]) for slots in self._groups.values()]
-        shape = self._shape(tuple(map(tuple, slots_at.values())), tuple(map(len, serving)))
-        return Combination(shape, tuple(slots_at), tuple(chain.from_iterable(serving)))
-
-    def _shape(self, taken: tuple[tuple[int, ...], ...], counts: tuple[int, ...]) -> CandidateShape:
+        taken, counts = tuple(map(tuple, slots_at.values())), tuple(map(len, serving))
+        # One object for equal shapes: the renderer makes a template for each, and a large answer has few.
         shape = self._shapes.get((taken, counts))
         if shape is None:
             shape = self._shapes[taken, counts] = CandidateShape(
                 tuple(map(self._sum, taken)), tuple(zip(self._groups, counts, strict=True))
             )
-        return shape
+        return Combination(shape, tuple(slots_at), tuple(chain.from_iterable(serving)))
 
     def _sum(self, slots: tuple[int, ...]) -> Mapping[str, int]:
         """Return N(p, .) for a provider that serves these slots."""
@@ -106,18 +105,14 @@ class Stream(Iterator[Candidate]):
             if solution is None:
                 raise StopIteration
             self.number += 1
-            if self.seen is None or self._is_new(solution, self.seen):
-                return Candidate(self.maker.combination(solution), self.members)
-
-    def _is_new(self, solution: Solution, seen: set[tuple[int, ...]]) -> bool:
-        places = self.solutions.problem.places
-        if not all(places[place].shared for place in solution):
-            return True
-        key = tuple(self.members[place] for place in solution)
-        if key in seen:
-            return False
-        seen.add(key)
-        return True
+            places = self.solutions.problem.places
+            # A provider that does not share serves at its own root only: no other anchor repeats it.
+            if self.seen is not None and all(places[place].shared for place in solution):
+                key = tuple(self.members[place] for place in solution)
+                if key in self.seen:
+                    continue
+                self.seen.add(key)
+            return Candidate(self.maker.combination(solution), self.members)
 
 
 def in_turns(streams: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
@@ -153,7 +148,10 @@ def shares(streams: Iterable[Stream], bound: int) -> Iterator[Iterator[Candidate
 
 @dataclass(frozen=True, slots=True)
 class SharingReach:
-    """The sharing providers that an anchor reaches beyond its tree, as far as they are eligible."""
+    """The sharing providers that an anchor reaches beyond its tree, as far as they are eligible.
+
+    ``everyone``: the tuple by whose id it is found; held, so that no other object gets that id.
+    """
 
     everyone: tuple[int, ...]
     members: tuple[int, ...]
@@ -198,12 +196,15 @@ class StreamMaker:
     def _of_part(self, anchors: Indexes) -> Iterator[Stream]:
         rows, ordinal = self._found.helpers(self._cloud, anchors)
         if self._scatter is not None:
+            # Alike trees share one problem with its shuffled choices: without this, all of them would begin
+            # with the device at the same place.
             rows = rows[np.lexsort((self._scatter.random(len(rows)), ordinal))]
         columns = self._columns(rows, [slot.local for slot in self._found.slots])
         if self._rules.subtrees:
             rows, features = self._by_structure(rows, ordinal, columns)
         else:
             rows, features = _by_features(rows, ordinal, columns)
+        # The features of a tree as bytes: looked up whole, without a Python object for each provider.
         ends = np.cumsum(np.bincount(ordinal, minlength=len(anchors))).tolist()
         members, width = rows.tolist(), features.shape[1] * features.itemsize
         signature = features.tobytes()
@@ -214,6 +215,8 @@ class StreamMaker:
             key = signature[start * width : end * width], id(reach), known
             solutions = self._solutions_by_key.get(key)
             if solutions is None:
+                # A cloud in which no two hosts are alike has as many problems as hosts: building them
+                # counts no placements, but takes time.
                 if not self._work.look():
                     return
                 solutions = self._solutions_by_key[key] = self._solutions_of(
@@ -226,6 +229,7 @@ class StreamMaker:
             seen = self._seen if solutions.sharers_may_serve_all else None
             stream = Stream(solutions, self._maker, mine, seen)
             yield stream
+            # Known only now: its first candidate was looked for before the next stream was asked for.
             if solutions.problem.given_up:
                 self._hard.append(stream)
             start = end
@@ -240,6 +244,8 @@ class StreamMaker:
                 word |= mask[rows].astype(np.int64) << bit
             columns.append(word)
         for name, total in self._contested.items():
+            # Room beyond what is asked is cut off, so that hosts look alike that differ only in how empty
+            # they are: of a thousand hosts most share one problem.
             room = self._cloud.room(name)[rows]
             columns.append(np.minimum(room, min(total, LARGEST_AMOUNT)).astype(np.int64))
         return columns
@@ -253,11 +259,15 @@ class StreamMaker:
         top-down, rows are ordered by (level, place of the parent, code). A collision of codes may
         only make alike trees look different, which costs time and nothing else.
         """
+        # By features alone, a tree with two cells of a device each could look like one with both devices
+        # in one cell, which ``same_subtree`` tells apart.
         above = self._find_nearest(rows)
         levels = _levels(above, above)
         code = hash_rows(columns)
         for level in range(int(levels.max(initial=0)), 0, -1):
             mine = np.flatnonzero(levels == level)
+            # A sum: children count in any order. Each is mixed first, or two that add up to as much as two
+            # others would look like them.
             weight = np.zeros(len(rows), np.uint64)
             np.add.at(weight, above[mine], code[mine] * MIX ^ code[mine] >> np.uint64(29))
             code = (code + weight) * MIX
@@ -298,6 +308,7 @@ class StreamMaker:
             parent = place.parent + len(features) if place.parent >= 0 else -1
             places.append(replace(place, parent=parent))
         own = (1 << len(features)) - 1 if known else 0
+        # An earlier anchor gives all that sharing providers can: without an own provider nothing is left.
         possible = places if own or not known else []
         problem = AssignmentProblem(
             self._rules, possible, self._work, self._shuffler, own, self._dead
@@ -323,15 +334,16 @@ class StreamMaker:
         """Return the eligible part of reach(anchor) beyond its own tree, None if empty."""
         if self._away is None:
             return None
+        # By identity: trees of equal aggregates share one tuple, and a long one takes long to compare.
         everyone = self._cloud.sharing.away(anchor)
         reach = self._reaches.get(id(everyone))
         if reach is None:
-            reach = self._reaches[id(everyone)] = self._find_eligible(everyone)
+            reach = self._reaches[id(everyone)] = self._find_eligible(everyone, self._away)
         return reach if reach.members else None
 
-    def _find_eligible(self, everyone: tuple[int, ...]) -> SharingReach:
-        assert self._away is not None
-        eligible: Indexes = np.array([p for p in everyone if self._away[p]], np.int32)
+    def _find_eligible(self, everyone: tuple[int, ...], away: Mask) -> SharingReach:
+        # Ancestors first, as ``ReachableProvider.parent`` wants; within a level in the order of ``everyone``.
+        eligible: Indexes = np.array([p for p in everyone if away[p]], np.int32)
         parents = self._cloud.parents
         members = eligible[np.argsort(_levels(parents, parents[eligible]), kind="stable")]
         nowhere = np.zeros(self._cloud.size, np.bool_)
@@ -348,8 +360,11 @@ def _by_features(
 ) -> tuple[Indexes, IntArray]:
     """Within each anchor put rows with equal features side by side, in one order everywhere."""
     features = np.stack(columns, axis=1)
+    # All alike, as the devices of one kind of host: nothing to sort.
     if len(rows) and (features == features[0]).all():
         return rows, features
+    # Only like must come beside like, in any order that depends on the features: a hash is one number to sort
+    # by, where the features are several. The sort is stable, so like providers stay in the order of trees.
     order = np.lexsort((hash_rows(columns), ordinal))
     return rows[order], np.ascontiguousarray(features[order])
 
