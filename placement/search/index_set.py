@@ -49,7 +49,11 @@ class IndexSet:
             return
         self._count += 1
         if self._few is None:
-            self._reach(index)
+            missing = (index >> 3) + 1 - len(self._bits)
+            if missing > 0:
+                # A quarter more than needed: one new provider after another would copy it each time.
+                spare = np.zeros(max(missing, len(self._bits) // 4), np.uint8)
+                self._bits = np.concatenate([self._bits, spare])
             self._bits[index >> 3] |= 1 << (index & 7)
             return
         self._few.add(index)
@@ -95,9 +99,3 @@ class IndexSet:
         flags[indexes] = True
         self._bits = np.packbits(flags, bitorder="little")
         self._few = None
-
-    def _reach(self, index: int) -> None:
-        missing = (index >> 3) + 1 - len(self._bits)
-        if missing > 0:
-            longer = max(missing, len(self._bits) // 4)
-            self._bits = np.concatenate([self._bits, np.zeros(longer, np.uint8)])

@@ -19,7 +19,7 @@ from placement.search.feasible import Feasible, Nothing, find_feasible
 from placement.search.index_set import Indexes, Mask
 from placement.search.problem import Rules
 from placement.search.request import CandidateRequest, NameSets
-from placement.search.streams import CombinationMaker, Stream, StreamMaker, in_turns, shares
+from placement.search.streams import CombinationMaker, StreamMaker, in_turns, shares
 from placement.search.tally import Stop, Stopped, Tally
 from placement.search.work import Work, WorkEnded
 
@@ -202,6 +202,7 @@ def _select(
     tally: Tally,
     size_limit: SizeLimit | None,
 ) -> SearchResult:
+    """Combine: what the bound leaves, trees mixed (sections 6.2 and 6.4), of which some is cut off."""
     rules = rules_of(request, found)
     # As many anchors are enough if each gives a candidate; if not, ``parts`` has more. A limit counts what
     # the rule before 1.29 leaves, and that may drop any number.
@@ -213,25 +214,19 @@ def _select(
     # Flat hosts alone: 100,000 candidates are one column, and no object for each.
     if bool(turns.single.all()):
         return _uniform_result(request, turns.provider, maker, tally, size_limit)
-    streams = StreamMaker(cloud, found, rules, work, request.seed, maker)
-    first = streams.of(turn.anchor for turn in chain([turns], parts))
-    # Those that were set aside come last. Otherwise one hard tree would spend the work of the whole request
-    # while the trees behind it have candidates.
-    survivors = _survivors(request, first, streams.take_up_set_aside())
-    if request.one_provider_per_tree:
-        survivors = (c for c in survivors if _one_provider_per_tree(cloud, c))
-    return _cut(request, survivors, tally, size_limit)
-
-
-def _survivors(
-    request: CandidateRequest, streams: Iterator[Stream], set_aside: Iterator[Stream]
-) -> Iterator[Candidate]:
-    """Return what the bound leaves, trees mixed (sections 6.2 and 6.4); last those that were set aside."""
+    stream_maker = StreamMaker(cloud, found, rules, work, request.seed, maker)
+    streams = stream_maker.of(turn.anchor for turn in chain([turns], parts))
     mixed: Iterable[Iterator[Candidate]] = streams
     if request.bound is not None and request.strategy == "depth-first":
         # The strategy says which candidates survive, not in which order: trees are mixed all the same.
         mixed = list(shares(streams, request.bound))
-    return islice(chain(in_turns(mixed), in_turns(set_aside)), request.bound)
+    # Those that were set aside come last. Otherwise one hard tree would spend the work of the whole request
+    # while the trees behind it have candidates.
+    candidates = chain(in_turns(mixed), in_turns(stream_maker.take_up_set_aside()))
+    survivors: Iterator[Candidate] = islice(candidates, request.bound)
+    if request.one_provider_per_tree:
+        survivors = (c for c in survivors if _one_provider_per_tree(cloud, c))
+    return _cut(request, survivors, tally, size_limit)
 
 
 def _cut(

@@ -338,21 +338,20 @@ class StreamMaker:
         everyone = self._cloud.sharing.away(anchor)
         reach = self._reaches.get(id(everyone))
         if reach is None:
-            reach = self._reaches[id(everyone)] = self._find_eligible(everyone, self._away)
+            eligible: Indexes = np.array([p for p in everyone if self._away[p]], np.int32)
+            # Ancestors first (``ReachableProvider.parent``); within a level in the order of ``everyone``.
+            parents = self._cloud.parents
+            members = eligible[np.argsort(_levels(parents, parents[eligible]), kind="stable")]
+            nowhere = np.zeros(self._cloud.size, np.bool_)
+            slots = [nowhere if slot.away is None else slot.away for slot in self._found.slots]
+            columns = [*self._columns(members, slots), self._find_nearest(members)]
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            # 0 is the anchor's own tree.
+            trees = (1 + self._cloud.roots[members]).tolist()
+            places = tuple(self._place([*row], tree) for row, tree in zip(rows, trees, strict=True))
+            reach = SharingReach(everyone, tuple(members.tolist()), places)
+            self._reaches[id(everyone)] = reach
         return reach if reach.members else None
-
-    def _find_eligible(self, everyone: tuple[int, ...], away: Mask) -> SharingReach:
-        # Ancestors first, as ``ReachableProvider.parent`` wants; within a level in the order of ``everyone``.
-        eligible: Indexes = np.array([p for p in everyone if away[p]], np.int32)
-        parents = self._cloud.parents
-        members = eligible[np.argsort(_levels(parents, parents[eligible]), kind="stable")]
-        nowhere = np.zeros(self._cloud.size, np.bool_)
-        slots = [nowhere if slot.away is None else slot.away for slot in self._found.slots]
-        columns = [*self._columns(members, slots), self._find_nearest(members)]
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        trees = (1 + self._cloud.roots[members]).tolist()
-        places = tuple(self._place(list(row), tree) for row, tree in zip(rows, trees, strict=True))
-        return SharingReach(everyone, tuple(members.tolist()), places)
 
 
 def _by_features(

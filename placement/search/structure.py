@@ -133,11 +133,8 @@ class Sharing:
     def away(self, anchor: int) -> tuple[int, ...]:
         """Return reach(anchor) without the anchor's own tree; trees of equal aggregates share the tuple."""
         found = self._away.get(anchor)
-        if found is None:
-            found = self._away[anchor] = self._find_away(anchor)
-        return found
-
-    def _find_away(self, anchor: int) -> tuple[int, ...]:
+        if found is not None:
+            return found
         low, high = np.searchsorted(self._tree, [anchor, anchor + 1])
         connected = self._aggregate[low:high]
         key = connected.tobytes()
@@ -147,5 +144,6 @@ class Sharing:
             # Threads that look at once get the same tuple.
             everyone = self._sets.setdefault(key, tuple(sorted(union, key=self._order.__getitem__)))
         if any(self._root[provider] == anchor for provider in everyone):
-            return tuple(p for p in everyone if self._root[p] != anchor)
+            everyone = tuple(p for p in everyone if self._root[p] != anchor)
+        self._away[anchor] = everyone
         return everyone
