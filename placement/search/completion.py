@@ -98,6 +98,7 @@ class Completion:
             return None
         found: dict[int, int] = {}
         left = [list(slots_of[kind]) for kind in kinds]
+        # Slots of a kind are interchangeable: any of them takes the seat.
         for position, filling in filled:
             for number, count in enumerate(filling):
                 for _ in range(count):
@@ -112,6 +113,7 @@ class Completion:
         all rules, since none demands that a place be used. So one of the fullest fillings of one of the
         places extends to a solution if any does.
         """
+        # A stack instead of recursion: as deep as there are places, and a tree may have thousands.
         forks: list[_Fork] = []
         filled: tuple[int, Counts] | None = None
         while any(counts):
@@ -238,6 +240,8 @@ class Completion:
 
     def _scarcest(self, counts: Counts, places: list[OpenPlace]) -> int | None:
         """Return the kind with the fewest seats to spare; None if one has too few."""
+        # It has the fewest ways, and shows first that there is none. Like places are counted together, so
+        # that a host of 64 devices takes no longer than one of four.
         scarcest, least = None, 0
         alike: dict[tuple[PerClass, BitSet], int] = {}
         for room, kinds, _ in places:
@@ -273,6 +277,7 @@ class Completion:
 
         The fullest places come first: they lose the least.
         """
+        # Like places once: if one of them with this filling leads nowhere, so do all.
         tried = set()
         for place in sorted(places, key=lambda place: (sum(place.room), place)):
             if place.kinds >> kind & 1 and (place.room, place.kinds) not in tried:
@@ -293,6 +298,7 @@ class Completion:
         after = self._after(order, counts)
         chosen = [0] * len(order)
         rooms = [place.room]
+        # One of the first kind at least: some place has to take it, and each that can is tried.
         most = self._fit(order[0], counts, place.room)
         walks = [iter(range(most, 0, -1))]
         while walks:

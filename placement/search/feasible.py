@@ -105,7 +105,7 @@ def find_feasible(
     :raises UnknownName:
     """
     anchors = _anchors(cloud, request, known, tally)
-    found = Feasible(anchors.copy())
+    found = Feasible(anchors)
     for position, group in enumerate(request.groups):
         work.go_on()
         try:
@@ -315,6 +315,7 @@ def _keep_trees(
     tally: Tally,
 ) -> None:
     """Keep the trees at which each slot has a choice, and some choice meets each demand."""
+    # Slots of one group are one step: a tree lacks a choice for the group, whichever class is to blame.
     choices = [_roots_with(cloud, slot.local, slot.away) for slot in slots]
     trees.keep(Reason.NO_CHOICE, None, reduce(np.logical_and, choices))
     for demand in demands:
