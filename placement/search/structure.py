@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from placement.search.index_set import Indexes, IndexSet, Mask
 
-Keys = NDArray[np.uint64]
+HashKeys = NDArray[np.uint64]
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -44,7 +44,7 @@ class Forest:
     ``nested``: some provider is not a root. ``alive``: the slots that hold a provider.
     """
 
-    def __init__(self, root: Indexes, keys: Keys) -> None:
+    def __init__(self, root: Indexes, keys: HashKeys) -> None:
         size = len(root)
         self.alive: Mask = root >= 0
         alive = np.flatnonzero(self.alive)
@@ -88,7 +88,7 @@ class Sharing:
         root: Indexes,
         aggregates_of: Callable[[int], Iterable[str]],
         members_of: Callable[[str], IndexSet],
-        keys: Keys,
+        keys: HashKeys,
     ) -> None:
         self._root = root
         self.sharers = sharers
