@@ -1,71 +1,251 @@
-"""What happens while a request is served, for metrics and the log of slow requests (07 section 6).
+"""What happens while a request is served: each figure is declared here once (07 section 6).
 
-Modules of every floor note it in the :class:`Trace` of the thread; :mod:`placement.web.observation` begins
-one and reads it at the end.
+Modules of every floor note figures in the trace of the thread, and nothing where there is none.
+:mod:`placement.web.observation` begins a trace; the metrics and the line of slow requests are made of it, and
+of what the figures say of themselves.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
-from types import MappingProxyType
+from time import perf_counter, time
+from typing import Literal
 
-WAITED_S = 0.001
-"""Shorter waits for a connection are not counted."""
+# -- kinds of figures ----------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Found:
-    """The outcome of a search for candidates.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Figure:
+    """What is known of a figure before anything is noted.
 
-    :param candidates: the number in the answer.
-    :param stopped: the constant that names what ended a search that found nothing, else None.
-    :param cut: the bounds that cut the answer short: deadline, work, candidates, bytes.
+    :param name: of the metric, after ``placement_``.
+    :param text: the metric's help; empty: there is no metric.
+    :param label: the name of its label; its values are few, whatever clients send.
+    :param by_operation: method and route are labels too.
+    :param at_zero: labels that are shown before they count.
+    :param in_log: the line of a slow request shows it.
     """
 
-    candidates: int
-    stopped: str | None
-    cut: tuple[str, ...]
+    name: str
+    text: str = ""
+    label: str = ""
+    by_operation: bool = False
+    at_zero: Sequence[str] = ()
+    in_log: bool = False
+
+    def labels(self, operation: tuple[str, str], label: str) -> tuple[str, ...]:
+        """Return the names, or the values, of the labels that the figure has."""
+        own = (label,) if self.label else ()
+        return operation + own if self.by_operation else own
+
+
+class Counter(Figure):
+    """A number that only grows."""
+
+    def count(self, label: str = "", *, number: float = 1) -> None:
+        """Note so many more."""
+        if (trace := _current.trace) is not None:
+            key = self, label
+            trace.counts[key] = trace.counts.get(key, 0) + number
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Histogram(Figure):
+    """Values, counted by size.
+
+    :param only_with: the name of another, of which a request must have a value for this one's to count.
+    """
+
+    buckets: Sequence[float]
+    only_with: str = ""
+
+    def observe(self, value: float, label: str = "") -> None:
+        """Note a value."""
+        if (trace := _current.trace) is not None:
+            trace.values.setdefault((self, label), []).append(value)
+
+
+Mode = Literal["liveall", "livesum", "livemostrecent"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Gauge(Figure):
+    """A number as it is now.
+
+    :param mode: the way of ``prometheus_client`` in which those of several processes become one.
+    """
+
+    mode: Mode
+
+    def set(self, value: float) -> None:
+        """Note it."""
+        if (trace := _current.trace) is not None:
+            trace.levels[self] = value
+
+
+# -- the figures, as the metrics show them -------------------------------------------------------
+
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+
+REQUEST_SECONDS = Histogram(
+    name="request_seconds",
+    text="Seconds that requests took, by route of the API.",
+    by_operation=True,
+    label="status",
+    buckets=SECONDS,
+)
+WRITE_ATTEMPTS = Counter(
+    name="write_attempts",
+    text="Transactions that write, repeated ones too.",
+    by_operation=True,
+)
+STATEMENTS = Counter(name="statements", in_log=True)
+REPEATS = Counter(
+    name="repeats",
+    text="Transactions begun again, by cause.",
+    by_operation=True,
+    label="cause",
+    in_log=True,
+)
+CONTENTION_REFUSALS = Counter(
+    name="contention_refusals",
+    text="Writes refused because they kept losing against others.",
+    by_operation=True,
+)
+CONFLICTS = Counter(
+    name="conflicts",
+    text="Answers of status 409, by error.",
+    by_operation=True,
+    label="error",
+)
+PROVIDERS_HELD_SECONDS = Histogram(
+    name="providers_held_seconds",
+    text="Seconds for which transactions kept providers locked.",
+    by_operation=True,
+    buckets=SECONDS,
+)
+SEARCH_STAGE_SECONDS = Histogram(
+    name="search_stage_seconds",
+    text="Seconds of searches for candidates, by stage.",
+    label="stage",
+    buckets=SECONDS,
+    # An unknown name, or a client that hangs up, ends a search early: stages would look short.
+    only_with="search_candidates",
+    in_log=True,
+)
+SEARCH_CANDIDATES = Histogram(
+    name="search_candidates",
+    text="Candidates that searches found.",
+    buckets=(0, 1, 10, 100, 1000, 10_000),
+)
+SEARCHES_EMPTY = Counter(
+    name="searches_empty",
+    text="Searches that found nothing, by what ended them.",
+    label="stopped",
+)
+SEARCHES_CUT = Counter(
+    name="searches_cut",
+    text="Searches cut short, by the bound.",
+    label="bound",
+    at_zero=("deadline", "work", "candidates", "bytes"),
+)
+SEARCH_DEADLINES = Counter(
+    name="search_deadlines",
+    text="Requests whose searches the deadline ended.",
+    by_operation=True,
+)
+CLAIMS = Counter(
+    name="claims",
+    text="Consumers for which the service chose a place, or refused to.",
+    label="outcome",
+    at_zero=("granted", "refused"),
+)
+CLAIM_RETRIES = Counter(
+    name="claim_retries",
+    text="Times such claims were chosen again, because others were faster.",
+)
+HOLDS = Counter(
+    name="holds",
+    text="Consumers that were held, confirmed, or removed because their hold was over.",
+    label="outcome",
+    at_zero=("held", "confirmed", "expired"),
+)
+PICTURE_REFRESHES = Counter(
+    name="picture_refreshes",
+    text="Times the picture was brought up to date.",
+    label="kind",
+    at_zero=("nothing", "part", "whole"),
+)
+PICTURE_PROVIDERS_READ = Counter(
+    name="picture_providers_read",
+    text="Resource providers read for the picture.",
+)
+DATABASE_ERRORS = Counter(
+    name="database_errors",
+    text="Errors of the database, by kind.",
+    label="kind",
+    at_zero=("conflict", "disconnect", "read_only", "pool_timeout", "outcome_unknown", "other"),
+)
+POOL_WAITS = Counter(
+    name="pool_waits",
+    text="Times a connection took more than a millisecond.",
+)
+POOL_WAIT_SECONDS = Counter(
+    name="pool_wait_seconds",
+    text="Seconds that these waits took.",
+)
+PICTURE_PROVIDERS = Gauge(
+    name="picture_providers",
+    text="Resource providers in the picture.",
+    mode="liveall",
+)
+PICTURE_CHECKED_TIMESTAMP_SECONDS = Gauge(
+    name="picture_checked_timestamp_seconds",
+    text="When the picture was last known to be up to date.",
+    mode="liveall",
+)
+PICTURE_MEMORY_BYTES = Gauge(
+    name="picture_memory_bytes",
+    text="Bytes that the picture takes, estimated when metrics are read.",
+    mode="liveall",
+)
+POOL_SIZE = Gauge(
+    name="pool_size",
+    text="Connections to the database that are kept.",
+    mode="livesum",
+)
+POOL_IN_USE = Gauge(
+    name="pool_in_use",
+    text="Connections to the database in use.",
+    mode="livesum",
+)
+FOREIGN_WRITES = Gauge(
+    name="foreign_writes",
+    text="Writes of another service to this database that were not made up for.",
+    mode="livemostrecent",
+)
+
+FIGURES = tuple(each for each in vars().values() if isinstance(each, Figure))
+"""All of these, in their order."""
+
+# -- the trace of a request ----------------------------------------------------------------------
 
 
 class Trace:
-    """What was noted of one request.
+    """What was noted of one request: by figure and label, "" where it has none."""
 
-    ``stages``: seconds by stage of a search: freshness, filter, combine, render. ``refreshes``: how the
-    picture was refreshed (nothing, part or whole), how many providers were read for it, and how many it has.
-    ``repeats``: why transactions were repeated. ``held_s``: seconds for which each transaction kept providers
-    locked. ``waits``: for a connection. ``conflict``: the class of the error that was answered with 409.
-    ``database_errors``: of ``driver_errors.KINDS``. ``gave_up``: writes refused after too many conflicts.
-    ``foreign_writes``: those of another service that are not counted in yet. ``deadlines``: searches that
-    ``[api]/search_deadline`` ended. ``claims_granted``, ``claims_refused``: consumers of claims decided here;
-    ``claim_retries``: times they were chosen again. ``holds_begun``, ``holds_confirmed``, ``holds_expired``:
-    consumers that were held, kept, and removed.
-    """
+    def __init__(self) -> None:
+        self.route = "none"
+        self.status = "500"
+        self.counts: dict[tuple[Counter, str], float] = {}
+        self.values: dict[tuple[Histogram, str], list[float]] = {}
+        self.levels: dict[Gauge, float] = {}
+        self.locked_since_s: float | None = None
+        self.stage_since_s = 0.0
 
-    route = "none"
-    status = "500"
-    statements = 0
-    attempts = 0
-    gave_up = 0
-    deadlines = 0
-    claims_granted = 0
-    claims_refused = 0
-    claim_retries = 0
-    holds_begun = 0
-    holds_confirmed = 0
-    holds_expired = 0
-    waits = 0
-    waited_s = 0.0
-    stages: Mapping[str, float] = MappingProxyType({})
-    repeats: tuple[str, ...] = ()
-    held_s: tuple[float, ...] = ()
-    database_errors: tuple[str, ...] = ()
-    refreshes: tuple[tuple[str, int, int], ...] = ()
-    found: Found | None = None
-    conflict: str | None = None
-    foreign_writes: int | None = None
-    held_since: float | None = None
-    stage_since = 0.0
+    def counted(self, counter: Counter) -> dict[str, float]:
+        """Return by label what was counted."""
+        return {label: number for (each, label), number in self.counts.items() if each is counter}
 
 
 class _Current(threading.local):
@@ -91,37 +271,52 @@ def current() -> Trace:
     return _current.trace or Trace()
 
 
-def stages_begin() -> None:
+# -- noting what takes more than a line ----------------------------------------------------------
+
+WAITED_S = 0.001
+"""Shorter waits for a connection are not counted."""
+
+
+def note_search() -> None:
     """Note that a search begins."""
     if (trace := _current.trace) is not None:
-        trace.stage_since = perf_counter()
+        trace.stage_since_s = perf_counter()
 
 
-def passed(stage: str) -> None:
+def note_stage(stage: str) -> None:
     """Note that a stage of a search has ended, and that the next begins."""
     if (trace := _current.trace) is not None:
-        now = perf_counter()
-        taken = trace.stages.get(stage, 0.0) + now - trace.stage_since
-        trace.stages = {**trace.stages, stage: taken}
-        trace.stage_since = now
+        now_s = perf_counter()
+        # A search that begins anew has its stages twice, and is still one search.
+        seconds = trace.values.setdefault((SEARCH_STAGE_SECONDS, stage), [0.0])
+        seconds[0] += now_s - trace.stage_since_s
+        trace.stage_since_s = now_s
 
 
-def holds_providers() -> None:
+def note_lock() -> None:
     """Note that the transaction has locked providers."""
-    if (trace := _current.trace) is not None and trace.held_since is None:
-        trace.held_since = perf_counter()
+    if (trace := _current.trace) is not None and trace.locked_since_s is None:
+        trace.locked_since_s = perf_counter()
 
 
-def transaction_ended() -> None:
-    """Note that the transaction has released its locks."""
-    if (trace := _current.trace) is not None and trace.held_since is not None:
-        trace.held_s += (perf_counter() - trace.held_since,)
-        trace.held_since = None
+def note_unlock() -> None:
+    """Note that the transaction has ended, and released what it had locked."""
+    if (trace := _current.trace) is not None and trace.locked_since_s is not None:
+        PROVIDERS_HELD_SECONDS.observe(perf_counter() - trace.locked_since_s)
+        trace.locked_since_s = None
 
 
-def waited_for_connection(seconds: float) -> None:
+def note_wait(seconds: float) -> None:
     """Note how long it took to get a connection, if that is long enough to count."""
     if seconds > WAITED_S:
-        trace = current()
-        trace.waits += 1
-        trace.waited_s += seconds
+        POOL_WAITS.count()
+        POOL_WAIT_SECONDS.count(number=seconds)
+
+
+def note_refresh(kind: str, read: int, providers: int) -> None:
+    """Note how the picture was refreshed, how many providers were read for it, and how many it has."""
+    PICTURE_REFRESHES.count(kind)
+    if read:
+        PICTURE_PROVIDERS_READ.count(number=read)
+    PICTURE_PROVIDERS.set(providers)
+    PICTURE_CHECKED_TIMESTAMP_SECONDS.set(int(time()))

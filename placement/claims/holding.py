@@ -26,7 +26,7 @@ def confirm(db: Database, consumers: Mapping[str, int | None]) -> dict[str, int]
     :raises ConsumerConflict: 409, the first that is of another generation
     """
     generations = db.write(lambda tx: _confirm(tx, consumers))
-    telemetry.current().holds_confirmed += len(generations)
+    telemetry.HOLDS.count("confirmed", number=len(generations))
     return generations
 
 

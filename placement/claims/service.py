@@ -207,7 +207,7 @@ def _place_together(
 def _place(
     db: Database, picture: Picture, work_factor: int, order: Order, work: Work
 ) -> Outcome | Refused:
-    trace, desk, retries = telemetry.current(), _Desk.of(picture), 0
+    desk, retries = _Desk.of(picture), 0
     age_s = 0.0
     if order.strategy == "any" and not order.depends_on_rows:
         age_s = desk.tolerable_age_s()
@@ -221,14 +221,14 @@ def _place(
             age_s = 0.0
             continue
         if isinstance(plan, Refused):
-            trace.claims_refused += len(order.claims)
+            telemetry.CLAIMS.count("refused", number=len(order.claims))
             return plan
         try:
             outcome = db.write(partial(_write, desk, order, plan), on_conflict=Overtaken)
         except Overtaken:
             desk.overtaken_s = time.monotonic()
             retries += 1
-            trace.claim_retries += 1
+            telemetry.CLAIM_RETRIES.count()
             age_s = 0.0
             if not work.look():
                 raise ClaimsGivenUp from None
@@ -236,8 +236,9 @@ def _place(
         else:
             if plan.begun:
                 remove_ended(db, plan.begun)
-            trace.claims_granted += len(outcome.granted)
-            trace.holds_begun += len(outcome.granted) if order.hold_s else 0
+            telemetry.CLAIMS.count("granted", number=len(outcome.granted))
+            if order.hold_s:
+                telemetry.HOLDS.count("held", number=len(outcome.granted))
             return outcome
 
 

@@ -214,7 +214,7 @@ class Access:
             transport.send(self._connection, queue, self._watch)
 
     def _note_statement(self) -> None:
-        telemetry.current().statements += 1
+        telemetry.STATEMENTS.count()
 
 
 class Reader(Access):
@@ -405,7 +405,7 @@ class Database:
         attempts = itertools.count(1)
 
         def attempt(tx: Transaction) -> T:
-            telemetry.current().attempts += 1
+            telemetry.WRITE_ATTEMPTS.count()
             tx.attempt = next(attempts)
             return work(tx)
 
@@ -418,11 +418,11 @@ class Database:
         try:
             return self._guarded(retry, self._run, Transaction, attempt, begin, turn, brief.after)
         except StaleRead as stale:
-            telemetry.current().gave_up += 1
+            telemetry.CONTENTION_REFUSALS.count()
             raise on_conflict() from stale
         except exc.DBAPIError as error:
             if driver_errors.is_conflict(error):
-                telemetry.current().gave_up += 1
+                telemetry.CONTENTION_REFUSALS.count()
                 raise on_conflict() from error
             raise
 
@@ -470,14 +470,14 @@ class Database:
                     access.send_after(after)
                     self.in_use.remove(access)
         except (exc.SQLAlchemyError, errors.OutcomeUnknown) as error:
-            telemetry.current().database_errors += (driver_errors.kind(error),)
+            telemetry.DATABASE_ERRORS.count(driver_errors.kind(error))
             raise
 
     def _note_repeat(self, state: tenacity.RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         stale = isinstance(error, StaleRead)
         kind = "stale" if stale or error is None else driver_errors.kind(error)
-        telemetry.current().repeats += (kind,)
+        telemetry.REPEATS.count(kind)
         if error is not None and driver_errors.is_lost(error):
             self.lost.note(driver_errors.origin(error), is_repeated=True)
 
@@ -486,7 +486,7 @@ class Database:
             self.lost.tell_if_due()
         began = perf_counter()
         connection = self.engine.connect()
-        telemetry.waited_for_connection(perf_counter() - began)
+        telemetry.note_wait(perf_counter() - began)
         return connection
 
     def _in_transaction(self, tx: A, work: Callable[[A], T], begin: tuple[str, ...]) -> T:
@@ -496,7 +496,7 @@ class Database:
             tx.flush_checked()
         except BaseException:
             tx.roll_back()
-            telemetry.transaction_ended()
+            telemetry.note_unlock()
             raise
         try:
             tx.commit()
@@ -510,7 +510,7 @@ class Database:
             tx.give_up()
             raise
         finally:
-            telemetry.transaction_ended()
+            telemetry.note_unlock()
         return result
 
     def prepare_to_fork(self) -> None:

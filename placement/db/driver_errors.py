@@ -107,12 +107,8 @@ def origin(error: BaseException) -> BaseException:
     return (error.orig or error) if isinstance(error, exc.DBAPIError) else error
 
 
-KINDS = ("conflict", "disconnect", "read_only", "pool_timeout", "outcome_unknown", "other")
-"""The kinds of errors in the metrics and the log."""
-
-
 def kind(error: BaseException) -> str:
-    """Return which of :data:`KINDS` the error is."""
+    """Return the kind, one of those of :data:`placement.telemetry.DATABASE_ERRORS`."""
     if isinstance(error, errors.OutcomeUnknown):
         return "outcome_unknown"
     if isinstance(error, exc.TimeoutError):

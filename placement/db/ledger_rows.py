@@ -271,7 +271,7 @@ def hold(
     providers: dict[int, LockedProvider] = {}
     records: list[InventoryRow] = []
     rows = tx.rows(_HOLD, {"key": sorted(provider_ids)})
-    telemetry.holds_providers()
+    telemetry.note_lock()
     for row in rows:
         id_, uuid, generation, counted, record_id, class_id, *values = row
         if id_ not in providers:

@@ -192,7 +192,7 @@ def claim(
         revision is another one.
     """
     # Nearly: the statement waits for the lock as well, in the same message as all that follows.
-    telemetry.holds_providers()
+    telemetry.note_lock()
     stepping = {"provider": provider_id, "steps": 1, "now": models.now()}
     if revision is None:
         tx.change_later(_STEP_IF_COUNTED, stepping, expected_rows=1)

@@ -55,7 +55,7 @@ def lock(
     if not given:
         return {}
     rows = tx.rows(_lock(*given), given)
-    telemetry.holds_providers()
+    telemetry.note_lock()
     return {row[1]: LockedProvider(*row) for row in rows}
 
 
@@ -236,7 +236,7 @@ def lock_positions(
     if tree_of is not None:
         given["root"] = tree_of
     rows = tx.rows(_lock_positions(tree_of is not None), given)
-    telemetry.holds_providers()
+    telemetry.note_lock()
     return {row[0]: TreeRow._make(row) for row in rows}
 
 

@@ -66,7 +66,7 @@ def list_candidates(request: Request) -> Response:
         )
         # Written when the picture is read no more: it can be refreshed meanwhile.
         body = answer.pieces()
-        telemetry.passed("render")
+        telemetry.note_stage("render")
     response = json_response(request, body, last_modified=datetime.now(UTC))
     if cut:
         response.headerlist.append((CUT_HEADER, f"cut; by={cut[0]}"))

@@ -75,9 +75,9 @@ def find(
     """
 
     def answer(cloud: Cloud, known: NameSets) -> Answered[T]:
-        telemetry.passed("freshness")
+        telemetry.note_stage("freshness")
         result = search(
-            cloud, question, known, work, size_limit=size_limit, passed=telemetry.passed
+            cloud, question, known, work, size_limit=size_limit, passed=telemetry.note_stage
         )
         shown = show(cloud, result)
         cut = _report(result, most, size_limit, work)
@@ -85,7 +85,7 @@ def find(
             raise SearchGivenUp(hardest=_hardest(result.stuck))
         return Answered(shown, cut)
 
-    telemetry.stages_begin()
+    telemetry.note_search()
     with unknown_names_refused():
         return picture.read_for(question, answer)
 
@@ -121,9 +121,11 @@ def _report(result: SearchResult, most: int, size_limit: SizeLimit, work: Work) 
         ("bytes", size_limit.used_up),
     )
     cut = tuple(bound for bound, reached in bounds if reached)
-    telemetry.current().found = telemetry.Found(
-        len(result), stopped.why.value if stopped and not len(result) else None, cut
-    )
+    telemetry.SEARCH_CANDIDATES.observe(len(result))
+    for bound in cut:
+        telemetry.SEARCHES_CUT.count(bound)
+    if stopped and not len(result):
+        telemetry.SEARCHES_EMPTY.count(stopped.why.value)
     if not len(result):
         LOG.info("No allocation candidates: %s. %s", result.tally, HOW_TO_EXPLAIN)
     if len(result) >= most:

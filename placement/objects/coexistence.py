@@ -132,7 +132,7 @@ def report(db: Database) -> ForeignWrites:
     :returns: what was found.
     """
     found = db.read(coexistence_rows.foreign_writes)
-    telemetry.current().foreign_writes = found.writes
+    telemetry.FOREIGN_WRITES.set(found.writes)
     if found.since is not None:
         if found.writes:
             LOG.warning(

@@ -100,7 +100,7 @@ def _removed(
     except (errors.Conflict, errors.DatabaseBusy, errors.OutcomeUnknown):
         # The caller looks whether they are gone all the same.
         return frozenset()
-    telemetry.current().holds_expired += done.expired
+    telemetry.HOLDS.count("expired", number=done.expired)
     return done.gone
 
 

@@ -163,7 +163,7 @@ class Picture:
             if newest is None or not (newest.number > arrived or newest.total == total):
                 return None
             newest.readers += 1
-        _note("nothing", 0, len(newest.cloud))
+        telemetry.note_refresh("nothing", 0, len(newest.cloud))
         return newest
 
     def _entered_recent(self, age_s: float) -> _Edition | None:
@@ -175,7 +175,7 @@ class Picture:
             if newest.shown_s < time.monotonic() - age_s:
                 return None
             newest.readers += 1
-        _note("nothing", 0, len(newest.cloud))
+        telemetry.note_refresh("nothing", 0, len(newest.cloud))
         return newest
 
     def _entered_after_refresh(self, arrived: int, total: int | None) -> _Edition:
@@ -327,7 +327,7 @@ class Picture:
             known = self._existing(question.names)
             if known != question.names:
                 return None
-            _note("nothing", 0, len(newest.cloud))
+            telemetry.note_refresh("nothing", 0, len(newest.cloud))
             return (work(newest.cloud, known),)
         finally:
             self._left(newest)
@@ -375,7 +375,7 @@ class Picture:
             if found is None:
                 return _Reading(log, rows=_everything(tx), compared=compared)
             return _Reading(log, changes=found, compared=compared)
-        _note("nothing", 0, len(old.cloud))
+        telemetry.note_refresh("nothing", 0, len(old.cloud))
         return _Reading(log, compared=compared)
 
     def _as_others_write(self, tx: Snapshot, old: _Edition | None) -> _Reading:
@@ -386,7 +386,7 @@ class Picture:
         if old is None or blocks is None:
             return _Reading(NO_LOG, rows=_everything(tx), signs=signs)
         if not blocks:
-            _note("nothing", 0, len(old.cloud))
+            telemetry.note_refresh("nothing", 0, len(old.cloud))
             return _Reading(NO_LOG, signs=signs)
         found = _changes(tx, old.cloud, Changed(_held(old.cloud, blocks), Counter()))
         if found is None:
@@ -413,7 +413,7 @@ def _tree(tx: Snapshot, uuid: str) -> Cloud | None:
     ids = [member.id for member in tree_rows.members(tx, uuid)]
     if ids:
         cloud.replace(records_of(tree_rows.contents(tx, ids)), set())
-    _note("part", len(ids), len(ids))
+    telemetry.note_refresh("part", len(ids), len(ids))
     return cloud
 
 
@@ -441,14 +441,10 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _note(kind: str, read: int, providers: int) -> None:
-    telemetry.current().refreshes += ((kind, read, providers),)
-
-
 def _everything(tx: Snapshot) -> CloudRows:
     contents, names = cloud_rows.everything(tx)
     LOG.debug("Read all %d resource providers for the search", len(contents.providers))
-    _note("whole", len(contents.providers), len(contents.providers))
+    telemetry.note_refresh("whole", len(contents.providers), len(contents.providers))
     return CloudRows(*contents, *names)
 
 
@@ -490,7 +486,7 @@ def _changes(tx: Snapshot, cloud: Cloud, changed: Changed) -> _Changes | None:
         for key in whole
         if key in cloud.index_of and cloud.uuids[cloud.index_of[key]] != found.get(key)
     }
-    _note("part", len(whole) + len(explained), len(cloud))
+    telemetry.note_refresh("part", len(whole) + len(explained), len(cloud))
     return _Changes(records, removed, [stocks[key] for key in explained])
 
 

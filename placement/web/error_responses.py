@@ -78,7 +78,7 @@ def expected(environ: dict[str, Any], error: errors.PlacementError) -> Response:
     if error.status >= 500:
         LOG.error("%s: %s", type(error).__name__, error, exc_info=error.__cause__)
     if error.status == 409:
-        telemetry.current().conflict = type(error).__name__
+        telemetry.CONFLICTS.count(type(error).__name__)
     return error_response(environ, error)
 
 

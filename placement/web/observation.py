@@ -64,19 +64,28 @@ def slow_request_watcher(threshold_s: float) -> Watcher:
         if seconds > threshold_s:
             query = environ.get("QUERY_STRING", "")
             LOG.warning(
-                "Slow request: %s %s %s took %.3f s, status %s; %s%d statements, %d repeats%s",
+                "Slow request: %s %s %s took %.3f s, status %s; %s",
                 environ.get("openstack.request_id", "-"),
                 method_of(environ),
                 trace.route + (f"?{shape(query)}" if query else ""),
                 seconds,
                 trace.status,
-                "".join(f"{stage} {taken:.3f} s, " for stage, taken in trace.stages.items()),
-                trace.statements,
-                len(trace.repeats),
-                f" ({', '.join(sorted(set(trace.repeats)))})" if trace.repeats else "",
+                ", ".join(_figures(trace)),
             )
 
     return tell
+
+
+def _figures(trace: telemetry.Trace) -> Iterator[str]:
+    """Yield what a slow line shows of a trace: first seconds, then how often, with the labels met."""
+    for (histogram, label), seconds in trace.values.items():
+        if histogram.in_log:
+            yield f"{label} {sum(seconds):.3f} s"
+    for counter in telemetry.FIGURES:
+        if isinstance(counter, telemetry.Counter) and counter.in_log:
+            counted = trace.counted(counter)
+            causes = f" ({', '.join(sorted(counted))})" if counter.label and counted else ""
+            yield f"{sum(counted.values())} {counter.name}{causes}"
 
 
 def shape(query: str) -> str:

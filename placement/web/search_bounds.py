@@ -39,7 +39,7 @@ def bounded(request: Request) -> Iterator[Work]:
         raise
     finally:
         if work.timed_out:
-            telemetry.current().deadlines += 1
+            telemetry.SEARCH_DEADLINES.count()
             LOG.warning(
                 "The search was ended by [api]search_deadline, %g s, after %d placements were tried",
                 deadline_s,

@@ -36,9 +36,9 @@ def picture(both: Both) -> Picture:
     return made
 
 
-def refreshes(
+def refresh(
     picture: Picture, question: CandidateRequest | None = None
-) -> tuple[tuple[str, int, int], ...]:
+) -> tuple[str, float, float]:
     """Return what a read of the picture has found: kind, providers read, providers there are.
 
     :param question: what the read is for; the whole cloud.
@@ -51,7 +51,10 @@ def refreshes(
             picture.read_for(question, lambda cloud, known: None)
     finally:
         telemetry.end()
-    return trace.refreshes
+    ((kind, times),) = trace.counted(telemetry.PICTURE_REFRESHES).items()
+    assert times == 1
+    read = trace.counted(telemetry.PICTURE_PROVIDERS_READ).get("", 0)
+    return kind, read, trace.levels[telemetry.PICTURE_PROVIDERS]
 
 
 def test_after_a_change_the_cloud_is_not_read_again(both: Both, picture: Picture) -> None:
@@ -71,13 +74,13 @@ def test_after_a_change_the_cloud_is_not_read_again(both: Both, picture: Picture
     for number, write in enumerate(writes):
         write()
         with recorded(both.db) as statements:
-            ((kind, read, providers),) = refreshes(picture)
+            kind, read, providers = refresh(picture)
         assert (number, kind, providers) == (number, "part", there)
         assert read <= BLOCK
         # The log, the signs (those of allocations only if a consumer has changed), the contents of the block.
         asked = [text for text in statements if "SELECT" in text.upper() and "FROM" in text.upper()]
         assert len(asked) - 1 - 4 in (4, 5), statements
-        assert refreshes(picture) == (("nothing", 0, there),)
+        assert refresh(picture) == ("nothing", 0, there)
     assert picture.read(lambda cloud: cloud.names[cloud.index_of_uuid[HOST]]) == "renamed"
 
 
@@ -89,7 +92,7 @@ def test_another_shape_is_read_whole(both: Both, picture: Picture) -> None:
         lambda: both.old.delete_provider(NODE),
     ):
         write()
-        ((kind, read, providers),) = refreshes(picture)
+        kind, read, providers = refresh(picture)
         assert kind == "whole"
         assert read == providers
 
@@ -168,7 +171,7 @@ def test_what_nobody_has_reads_no_provider(both: Both, picture: Picture) -> None
     both.old.rename_provider(HOST, "renamed")
     for name, amount in (("VCPU", 1000), ("VCPU", 2**31), ("PGPU", 1)):
         question = CandidateRequest((Group("", {name: amount}),))
-        assert refreshes(picture, question) == (("nothing", 0, OTHERS + 1),)
+        assert refresh(picture, question) == ("nothing", 0, OTHERS + 1)
 
 
 def test_an_amount_beyond_every_number(both: Both) -> None:

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from placement.web.observation import shape
+from placement import telemetry
+from placement.web.observation import shape, slow_request_watcher
 from tests.support.service import Service, running
 
 
@@ -55,6 +56,27 @@ def test_a_slow_request_leaves_one_line(profiled: bool, caplog: pytest.LogCaptur
     assert "GET /allocation_candidates?resources=VCPU:1&in_tree=… took " in line
     assert "status 200; freshness " in line and "filter " in line
     assert ", 0 repeats" in line and " statements" in line
+
+
+def test_the_line_is_made_of_what_was_noted(caplog: pytest.LogCaptureFixture) -> None:
+    """Seconds of each stage, then counts with their causes; nothing of a figure that is for metrics only."""
+    trace = telemetry.begin()
+    telemetry.note_search()
+    for stage in ("freshness", "filter", "filter"):
+        telemetry.note_stage(stage)
+    for cause in ("stale", "conflict", "stale"):
+        telemetry.REPEATS.count(cause)
+    telemetry.STATEMENTS.count()
+    telemetry.WRITE_ATTEMPTS.count()
+    telemetry.PROVIDERS_HELD_SECONDS.observe(9)
+    telemetry.end()
+
+    slow_request_watcher(0)({"REQUEST_METHOD": "PUT"}, trace, 1.5)
+
+    assert caplog.messages == [
+        "Slow request: - PUT none took 1.500 s, status 500; "
+        "freshness 0.000 s, filter 0.000 s, 1 statements, 3 repeats (conflict, stale)"
+    ]
 
 
 def test_by_default_there_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
