@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import logging
 import os
 import threading
 import time
@@ -9,6 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from placement import errors
+
+LOG = logging.getLogger(__name__)
 
 
 class Kept(NamedTuple):
@@ -34,14 +39,17 @@ class KeptFigures:
     def of(self, make: Callable[[], Any]) -> Kept | None:
         """Return the figures; new ones if they are due and no other thread or process makes them.
 
-        :param make: returns what JSON can hold; None: the old ones remain.
+        :param make: returns what JSON can hold. While it cannot reach the database the old ones remain.
         :return: None if there are none yet.
         """
         if self._age_s() >= self._interval_s:
             with self._alone() as mine:
                 # Another process may have made them before this one had its turn.
                 if mine and self._age_s() >= self._interval_s:
-                    self._keep(make())
+                    try:
+                        self._keep(make())
+                    except errors.Unavailable as error:
+                        LOG.warning("Metrics without new figures: %s", error)
         age_s = self._age_s()
         return None if self._figures is None else Kept(self._figures, age_s)
 
@@ -53,8 +61,6 @@ class KeptFigures:
         return max(time.time() - self._made_s, 0.0)
 
     def _keep(self, figures: Any) -> None:
-        if figures is None:
-            return
         self._made_s, self._figures = time.time(), figures
         if self._file is not None:
             part = self._file.with_suffix(".part")
@@ -75,14 +81,15 @@ class KeptFigures:
             path = self._file.with_suffix(".making")
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                yield _is_locked(file)
+                yield _lock(file)
             finally:
                 os.close(file)
         finally:
             self._lock.release()
 
 
-def _is_locked(file: int) -> bool:
+def _lock(file: int) -> bool:
+    """Lock the file without waiting; tell whether it could be."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

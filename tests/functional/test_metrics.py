@@ -295,8 +295,18 @@ def test_processes_that_share_a_directory_make_costly_figures_once(tmp_path: Pat
     assert (inside, shown and shown.figures) == ([None], ["new"])
     again = other.of(lambda: "never")
     assert again is not None and again.figures == ["new"]
-    late = KeptFigures(tmp_path, "x", 0).of(lambda: None)
-    assert late is not None and late.figures == ["new"]
+
+
+def test_costly_figures_stay_while_the_database_cannot_be_reached(tmp_path: Path) -> None:
+    """The other metrics are answered."""
+
+    def make() -> object:
+        raise errors.DatabaseUnavailable
+
+    assert KeptFigures(tmp_path, "x", 0).of(make) is None
+    KeptFigures(tmp_path, "x", 0).of(lambda: ["old"])
+    late = KeptFigures(tmp_path, "x", 0).of(make)
+    assert late is not None and late.figures == ["old"]
 
 
 def test_each_provider_is_shown_if_asked_for() -> None:
