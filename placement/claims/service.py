@@ -379,7 +379,7 @@ def _require_generations(tx: Access, order: Order) -> None:
     """
     changes = [change(claim, {}) for claim in order.claims]
     names = {"consumers": [claim.consumer_uuid for claim in order.claims]}
-    replacement.checked_consumers(changes, ledger_rows.read(tx, names))
+    replacement.require_generations(changes, ledger_rows.read(tx, names))
 
 
 def _write(desk: _Desk, order: Order, plan: Plan, tx: Transaction) -> Outcome:

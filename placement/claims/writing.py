@@ -42,7 +42,8 @@ def write(tx: Transaction, order: Order, plan: Plan) -> Outcome:
     )
     reading = ledger.read(tx, changes, with_stock=is_everyday)
     try:
-        replaced = replacement.checked(changes, reading, ACTION)
+        replacement.require_sound(changes, reading, ACTION)
+        replaced = replacement.work_out(changes, reading)
         owners = ledger.take_consumers(tx, replaced, reading)
         granted = [
             Granted(
@@ -62,8 +63,7 @@ def write(tx: Transaction, order: Order, plan: Plan) -> Outcome:
     _require_rules(tx, order, plan, rows)
     _require_unmoved(tx, plan)
     expires_at = _write_rows(tx, order, replaced, granted, rows)
-    stepped = {1: [each for each in providers.values() if each.id not in replaced.left]}
-    ledger.finish_write(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
+    ledger.finish_write(tx, replaced, owners, providers, inventories)
     return Outcome(granted, expires_at)
 
 

@@ -66,14 +66,14 @@ def replace(tx: Transaction, change: AllocationChange) -> None:
     """Replace the allocations of every consumer named; raises as :func:`replace_allocations`."""
     with_stock = ledger.is_everyday(tx, change.consumers)
     reading = ledger.read(tx, change.consumers, with_stock=with_stock)
-    replaced = replacement.checked(change.consumers, reading, change.action)
+    replacement.require_sound(change.consumers, reading, change.action)
+    replaced = replacement.work_out(change.consumers, reading)
 
     owners = ledger.take_consumers(tx, replaced, reading)
     if ledger.try_claim(tx, replaced, owners, reading):
         return
     providers, inventories = ledger.write_then_hold(tx, replaced)
-    stepped = {1: [each for each in providers.values() if each.id not in replaced.left]}
-    ledger.finish_write(tx, replaced, owners, inventories, stepped=stepped, touched=replaced.left)
+    ledger.finish_write(tx, replaced, owners, providers, inventories)
 
 
 def delete_allocations(db: Database, consumer_uuid: str) -> None:
@@ -97,12 +97,12 @@ def remove(
         held = reading.consumers.get(change.uuid) and reading.allocations.get(change.uuid)
         if not held and not may_be_empty:
             raise NoAllocations(uuid=change.uuid)
-    consumers = replacement.checked_consumers(changes, reading)
-    replaced = replacement.of(changes, consumers, reading)
+    replacement.require_generations(changes, reading)
+    replaced = replacement.work_out(changes, reading)
 
     owners = ledger.take_consumers(tx, replaced, reading)
-    _, inventories = ledger.write_then_hold(tx, replaced)
-    ledger.finish_write(tx, replaced, owners, inventories, stepped={}, touched=replaced.emptied)
+    providers, inventories = ledger.write_then_hold(tx, replaced)
+    ledger.finish_write(tx, replaced, owners, providers, inventories, steps={})
 
 
 def consumer_allocations(db: Database, consumer_uuid: str) -> list[ConsumerAllocation]:

@@ -130,43 +130,15 @@ class CapacityExceeded(DoesNotFit):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerBefore:
-    """A consumer before the write: its record, and its allocations; either may be missing.
-
-    ``is_unseen``: no listing shows any of them, since what they refer to is gone.
-    """
+    """A consumer before the write: its record, and its allocations; either may be missing."""
 
     record: ConsumerRow | None
-    held: tuple[AllocationRow, ...]
-    is_unseen: bool = False
-
-    @classmethod
-    def of(cls, uuid: str, reading: Reading) -> "ConsumerBefore":
-        """Return the consumer as it was read."""
-        held = tuple(reading.allocations.get(uuid, ()))
-        return cls(reading.consumers.get(uuid), held, uuid in reading.unseen)
+    held: Sequence[AllocationRow]
 
     @property
     def generation_after(self) -> int:
         """The generation of the consumer after a write that leaves it something."""
         return FIRST_GENERATION if self.record is None else self.record.generation + 1
-
-    def require(self, change: ConsumerChange) -> None:
-        """Check that the consumer is of the generation the client sent.
-
-        :raises ConsumerConflict: 409
-        """
-        given = change.generation
-        if given is ANY_GENERATION:
-            return
-        if self.record is None:
-            if given is not None:
-                raise ConsumerConflict(expected="null", given=given)
-        elif given is None:
-            # No listing shows a record without allocations, so no client can know its generation.
-            if self.held and not self.is_unseen:
-                raise ConsumerConflict(expected=self.record.generation, given=None)
-        elif given != self.record.generation:
-            raise ConsumerConflict(expected=self.record.generation, given=given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,32 +183,38 @@ class Replacement:
         return changes
 
 
-def checked(changes: Sequence[ConsumerChange], reading: Reading, action: str) -> Replacement:
-    """Check generations and names, and work out what the changes do to the ledger.
+def require_sound(changes: Sequence[ConsumerChange], reading: Reading, action: str) -> None:
+    """Check the generations and names of the changes.
 
     :param action: for :class:`ClassMissing`.
     :raises ConsumerConflict: 409, for the first consumer that is not of the generation sent
     :raises ProviderMissing: 400, for the first provider that does not exist
     :raises ClassMissing: 400, for the first class that does not exist
     """
-    consumers = checked_consumers(changes, reading)
+    require_generations(changes, reading)
     require_providers(changes, reading)
     names = (name for each in changes for held in each.allocations.values() for name in held)
     require_classes(names, reading, action)
-    return of(changes, consumers, reading)
 
 
-def checked_consumers(
-    changes: Sequence[ConsumerChange], reading: Reading
-) -> dict[str, ConsumerBefore]:
-    """Return the consumers, all of which are of the generation that was sent.
+def require_generations(changes: Sequence[ConsumerChange], reading: Reading) -> None:
+    """Check that all consumers are of the generation that was sent.
 
     :raises ConsumerConflict: 409, for the first that is not
     """
-    consumers = {change.uuid: ConsumerBefore.of(change.uuid, reading) for change in changes}
     for change in changes:
-        consumers[change.uuid].require(change)
-    return consumers
+        record, given = reading.consumers.get(change.uuid), change.generation
+        if given is ANY_GENERATION:
+            continue
+        if record is None:
+            if given is not None:
+                raise ConsumerConflict(expected="null", given=given)
+        elif given is None:
+            # No listing shows a record without allocations, so no client can know its generation.
+            if reading.allocations.get(change.uuid) and change.uuid not in reading.unseen:
+                raise ConsumerConflict(expected=record.generation, given=None)
+        elif given != record.generation:
+            raise ConsumerConflict(expected=record.generation, given=given)
 
 
 def require_providers(changes: Sequence[ConsumerChange], reading: Reading) -> None:
@@ -260,10 +238,14 @@ def require_classes(names: Iterable[str], reading: Reading, action: str) -> None
             raise ClassMissing(action=action, name=name)
 
 
-def of(
-    changes: Sequence[ConsumerChange], consumers: Mapping[str, ConsumerBefore], reading: Reading
-) -> Replacement:
-    """Work out what the changes, whose names all exist, do to the ledger."""
+def work_out(changes: Sequence[ConsumerChange], reading: Reading) -> Replacement:
+    """Return what the changes, whose names all exist, do to the ledger."""
+    consumers = {
+        change.uuid: ConsumerBefore(
+            reading.consumers.get(change.uuid), reading.allocations.get(change.uuid, ())
+        )
+        for change in changes
+    }
     added = [
         NewAllocation(
             change.uuid,

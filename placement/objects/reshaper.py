@@ -18,7 +18,6 @@ from placement.db import allocation_rows, class_rows, inventory_rows
 from placement.db.database import Database, StaleRead, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.ledger_rows import Reading
-from placement.db.provider_rows import LockedProvider
 from placement.inventory_record import InventoryRecord
 from placement.objects import ledger, replacement
 from placement.objects.inventory import UPDATE_CONFLICT, InventoryInUse
@@ -131,9 +130,9 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
         tx,
         replaced,
         owners,
+        providers,
         {place: row for place, row in before.items() if place not in removed},
-        stepped=_by_steps(providers, listed, replaced),
-        touched=replaced.left - listed.keys(),
+        _count_steps(listed, replaced),
     )
 
 
@@ -144,14 +143,14 @@ def _checked(change: Reshape, reading: Reading) -> Replacement:
             raise ListedProviderMissing(uuid=listed.provider_uuid)
         if change.seen is None:
             _require_generation(listed, reading.provider_generations[listed.provider_uuid])
-    consumers = replacement.checked_consumers(change.consumers, reading)
+    replacement.require_generations(change.consumers, reading)
     replacement.require_providers(change.consumers, reading)
     names = (
         *(name for listed in change.inventories for name in listed.records),
         *(n for each in change.consumers for held in each.allocations.values() for n in held),
     )
     replacement.require_classes(names, reading, "malformed reshaper data:")
-    return replacement.of(change.consumers, consumers, reading)
+    return replacement.work_out(change.consumers, reading)
 
 
 def tag_of(listed: Mapping[int, InventoryChange], rows: Mapping[InventoryKey, InventoryRow]) -> str:
@@ -249,19 +248,11 @@ def _write_inventories(
     inventory_rows.insert_records(tx, added, used)
 
 
-def _by_steps(
-    providers: Mapping[int, LockedProvider],
-    listed: Mapping[int, InventoryChange],
-    replaced: Replacement,
-) -> dict[int, list[LockedProvider]]:
-    """Return the providers by how far their generation is stepped, as specification 05 section A6
-    counts: by one to three."""
+def _count_steps(listed: Mapping[int, InventoryChange], replaced: Replacement) -> Mapping[int, int]:
+    """Return by provider how far its generation goes up, as specification 05 section A6 counts."""
     steps: dict[int, int] = defaultdict(int)
     for provider_id, each in listed.items():
         steps[provider_id] += 2 if each.records else 1
-    for provider_id in (replaced.named | replaced.emptied) & providers.keys():
+    for provider_id in replaced.named | replaced.emptied:
         steps[provider_id] += 1
-    stepped: dict[int, list[LockedProvider]] = defaultdict(list)
-    for provider_id, count in steps.items():
-        stepped[count].append(providers[provider_id])
-    return stepped
+    return steps
