@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from itertools import chain, islice
 from typing import Any
 
@@ -51,14 +51,14 @@ class CloudGauges:
         if self._lock.acquire(blocking=False):
             try:
                 if time.monotonic() >= self._next_s:
-                    self._shown, lasts_s = _made(picture)
+                    self._shown, lasts_s = _make(picture)
                     self._next_s = time.monotonic() + lasts_s
             finally:
                 self._lock.release()
         return self._shown
 
 
-def _made(picture: Picture) -> tuple[CloudFigures, float]:
+def _make(picture: Picture) -> tuple[CloudFigures, float]:
     try:
         # A snapshot is added up, so that the picture need not be copied to be refreshed meanwhile.
         cloud = picture.read(Cloud.snapshot)
@@ -66,7 +66,13 @@ def _made(picture: Picture) -> tuple[CloudFigures, float]:
     except errors.Unavailable as error:
         LOG.warning("Metrics without the cloud for %.0f s: %s", PATIENCE_S, error)
         return NOTHING, PATIENCE_S
-    return CloudFigures([*_families(cloud), _sharing(since)], _bytes(vars(cloud))), FRESH_S
+    shared_since = GaugeMetricFamily(
+        "placement_shared_since_timestamp_seconds",
+        "Since when the OpenStack service may write to the database too, 0 if it may not.",
+        value=since.replace(tzinfo=UTC).timestamp() if since else 0,
+    )
+    families = [*_families(cloud), shared_since]
+    return CloudFigures(families, _estimate_bytes(vars(cloud))), FRESH_S
 
 
 # -- added up ------------------------------------------------------------------------------------
@@ -91,14 +97,6 @@ def _totals(cloud: Cloud) -> tuple[dict[str, Counter[str]], int]:
                 is_over = 1
         over += number * is_over
     return by_class, over
-
-
-def _sharing(since: datetime | None) -> GaugeMetricFamily:
-    return GaugeMetricFamily(
-        "placement_shared_since_timestamp_seconds",
-        "Since when the OpenStack service may write to the database too, 0 if it may not.",
-        value=since.replace(tzinfo=UTC).timestamp() if since else 0,
-    )
 
 
 def _families(cloud: Cloud) -> list[GaugeMetricFamily]:
@@ -143,23 +141,23 @@ SAMPLE = 64
 """The number of members of a container that are measured; the others are assumed to be alike."""
 
 
-def _bytes(value: Any) -> int:
+def _estimate_bytes(value: Any) -> int:
     """Estimate from samples the bytes of a value and of all that it holds."""
     if isinstance(value, np.ndarray):
-        kept = _sampled(value.ravel()[:: max(value.size // SAMPLE, 1)], value.size)
+        kept = _estimate_members(value.ravel()[:: max(value.size // SAMPLE, 1)], value.size)
         return value.nbytes + (kept if value.dtype == np.object_ else 0)
     own = sys.getsizeof(value)
     if isinstance(value, Mapping):
-        return own + _sampled(chain.from_iterable(islice(value.items(), SAMPLE)), 2 * len(value))
+        return own + _estimate_members(chain.from_iterable(islice(value.items(), SAMPLE)), 2 * len(value))
     if isinstance(value, list | tuple | set | frozenset):
         step = max(len(value) // SAMPLE, 1)
-        return own + _sampled(islice(value, 0, None, step), len(value))
+        return own + _estimate_members(islice(value, 0, None, step), len(value))
     names: Any = getattr(value, "__slots__", None) or getattr(value, "__dict__", ())
-    return own + sum(_bytes(getattr(value, name, None)) for name in names)
+    return own + sum(_estimate_bytes(getattr(value, name, None)) for name in names)
 
 
-def _sampled(members: Iterable[Any], number: int) -> int:
+def _estimate_members(members: Iterable[Any], number: int) -> int:
     sample = list(islice(members, 2 * SAMPLE))
     # An object that several members share is counted once.
     distinct = {id(member): member for member in sample}.values()
-    return round(sum(map(_bytes, distinct)) / len(sample) * number) if sample else 0
+    return round(sum(map(_estimate_bytes, distinct)) / len(sample) * number) if sample else 0

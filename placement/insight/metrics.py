@@ -202,7 +202,7 @@ class ProcessSlots:
 
     def _take(self) -> int:
         for number in itertools.count():
-            file = self._locked(number)
+            file = self._lock(number)
             if file is not None:
                 # Never closed: the lock lasts for as long as the process does.
                 self._taken(number)
@@ -210,12 +210,12 @@ class ProcessSlots:
         raise AssertionError("numbers never end")
 
     def _is_locked(self, number: int) -> bool:
-        file = self._locked(number)
+        file = self._lock(number)
         if file is not None:
             os.close(file)
         return file is None
 
-    def _locked(self, number: int) -> int | None:
+    def _lock(self, number: int) -> int | None:
         """Lock the number without waiting; return its open file, or None if another process has it."""
         file = os.open(
             self._directory / f"{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
@@ -230,10 +230,10 @@ class ProcessSlots:
 
 def metrics_in(directory: str | None, writes: tuple[tuple[str, str], ...]) -> Metrics:
     """Return new metrics of this process, or those that it has in the directory already."""
-    return _shared(directory, writes) if directory else Metrics(None, writes)
+    return _open(directory, writes) if directory else Metrics(None, writes)
 
 
 @functools.cache
-def _shared(directory: str, writes: tuple[tuple[str, str], ...]) -> Metrics:
+def _open(directory: str, writes: tuple[tuple[str, str], ...]) -> Metrics:
     # Two of one process would write over one another.
     return Metrics(Path(directory), writes)

@@ -67,7 +67,7 @@ def _of_inventories(cloud: Cloud, family: Family, index: int) -> Iterator[str]:
     if held:
         uuid = f'uuid="{cloud.uuids[index]}",' if family.has_uuid else ""
         begin = (
-            f'{PREFIX}resource_{family.name}{{hostname="{_escaped(cloud.names[index])}",{uuid}'
+            f'{PREFIX}resource_{family.name}{{hostname="{_escape(cloud.names[index])}",{uuid}'
             'resourcetype="'
         )
         for resource_class, _, used, terms in held:
@@ -77,9 +77,9 @@ def _of_inventories(cloud: Cloud, family: Family, index: int) -> Iterator[str]:
 
 def _of_provider(cloud: Cloud, index: int) -> Iterator[str]:
     if uuid := cloud.uuids[index]:
-        labels = f'hostname="{_escaped(cloud.names[index])}",uuid="{uuid}"'
+        labels = f'hostname="{_escape(cloud.names[index])}",uuid="{uuid}"'
         yield f"{PREFIX}resource_generation{{{labels}}} {cloud.generations[index]}\n"
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     return name.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

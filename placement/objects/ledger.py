@@ -115,10 +115,10 @@ def _owners(
     tx: Transaction, filled: Sequence[ConsumerChange], reading: Reading
 ) -> dict[str, Owner]:
     """Return the owners of the consumers that will hold something; new names get their record."""
-    projects = _with_missing(tx, named_rows.PROJECTS, reading.projects, [c.project for c in filled])
-    users = _with_missing(tx, named_rows.USERS, reading.users, [c.user for c in filled])
+    projects = _create_missing(tx, named_rows.PROJECTS, reading.projects, [c.project for c in filled])
+    users = _create_missing(tx, named_rows.USERS, reading.users, [c.user for c in filled])
     names = [change.type for change in filled if change.type is not None]
-    types = _with_missing(tx, named_rows.TYPES, reading.types, names)
+    types = _create_missing(tx, named_rows.TYPES, reading.types, names)
 
     def type_id(change: ConsumerChange) -> int | None:
         record = reading.consumers.get(change.uuid)
@@ -132,9 +132,10 @@ def _owners(
     }
 
 
-def _with_missing(
+def _create_missing(
     tx: Transaction, key: Any, known: Mapping[str, int], names: Collection[str]
 ) -> Mapping[str, int]:
+    """Return the ids of all these names; those that are not known get their record."""
     missing = {name for name in names if name not in known}
     return {**known, **named_rows.create(tx, key, missing)} if missing else known
 

@@ -102,7 +102,8 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
         providers=[listed.provider_uuid for listed in change.inventories],
         classes=[name for listed in change.inventories for name in listed.records],
     )
-    replaced = _checked(change, reading)
+    _require_sound(change, reading)
+    replaced = replacement.work_out(change.consumers, reading)
     listed = {reading.providers[each.provider_uuid]: each for each in change.inventories}
 
     owners = ledger.take_consumers(tx, replaced, reading)
@@ -114,11 +115,15 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
     if change.seen is None or change.seen != tag_of(listed, shown):
         for provider_id, each in listed.items():
             _require_generation(each, providers[provider_id].generation)
-    wanted = _wanted(listed, reading)
+    wanted = {
+        (provider_id, reading.classes[name]): record
+        for provider_id, each in listed.items()
+        for name, record in each.records.items()
+    }
     added = [place for place in wanted if place not in before]
     _hold_classes(tx, added, reading)
     left = allocation_rows.sums(tx, {provider_id for provider_id, _ in added})
-    replacement.require_room(replaced.added, _intermediate(before, wanted, left), replaced.freed)
+    replacement.require_room(replaced.added, _merge_inventories(before, wanted, left), replaced.freed)
 
     ledger.write_allocations(tx, replaced)
     removed = {place for place in shown if place[0] in listed and place not in wanted}
@@ -136,7 +141,7 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
     )
 
 
-def _checked(change: Reshape, reading: Reading) -> Replacement:
+def _require_sound(change: Reshape, reading: Reading) -> None:
     """Go through the checks that need no lock, in the order of specification 05 section A4."""
     for listed in change.inventories:
         if listed.provider_uuid not in reading.providers:
@@ -150,7 +155,6 @@ def _checked(change: Reshape, reading: Reading) -> Replacement:
         *(n for each in change.consumers for held in each.allocations.values() for n in held),
     )
     replacement.require_classes(names, reading, "malformed reshaper data:")
-    return replacement.work_out(change.consumers, reading)
 
 
 def tag_of(listed: Mapping[int, InventoryChange], rows: Mapping[InventoryKey, InventoryRow]) -> str:
@@ -168,17 +172,6 @@ def _require_generation(listed: InventoryChange, actual: int) -> None:
         raise ListedProviderMoved(uuid=listed.provider_uuid, actual=actual, given=listed.generation)
 
 
-def _wanted(
-    listed: Mapping[int, InventoryChange], reading: Reading
-) -> dict[InventoryKey, InventoryRecord]:
-    """Return the records that the listed providers shall have."""
-    return {
-        (provider_id, reading.classes[name]): record
-        for provider_id, each in listed.items()
-        for name, record in each.records.items()
-    }
-
-
 def _hold_classes(tx: Transaction, added: Sequence[InventoryKey], reading: Reading) -> None:
     """Keep the classes of new records from going and their names from changing.
 
@@ -194,7 +187,7 @@ def _hold_classes(tx: Transaction, added: Sequence[InventoryKey], reading: Readi
         raise StaleRead("a resource class was deleted meanwhile")
 
 
-def _intermediate(
+def _merge_inventories(
     before: Mapping[InventoryKey, InventoryRow],
     wanted: Mapping[InventoryKey, InventoryRecord],
     left: Mapping[InventoryKey, int],

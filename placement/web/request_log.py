@@ -74,12 +74,12 @@ def uri(environ: Environ) -> str:
     path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
     shown = quote(path.encode("latin-1", "replace"), safe="/:@!$&'()*+,;=~{}%")
     query = environ.get("QUERY_STRING")
-    return f"{shown}?{UNSAFE.sub(_escaped, query)}" if query else shown
+    return f"{shown}?{UNSAFE.sub(_escape, query)}" if query else shown
 
 
 def _one_word(text: str | None) -> str:
-    return UNSAFE.sub(_escaped, text) if text else "-"
+    return UNSAFE.sub(_escape, text) if text else "-"
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return quote(match.group().encode("latin-1", "replace"))
