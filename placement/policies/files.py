@@ -63,7 +63,7 @@ class _Rule:
 
 def faults(conf: cfg.ConfigOpts) -> list[Fault]:
     """Return what is wrong with the policy files, in their order."""
-    found: list[Fault] = [*_not_read(conf)]
+    found: list[Fault] = [*_warn_of_former_file(conf)]
     rules: list[_Rule] = []
     for path in _paths(conf):
         try:
@@ -83,7 +83,7 @@ def chosen_file(conf: cfg.ConfigOpts) -> str:
     return name
 
 
-def _not_read(conf: cfg.ConfigOpts) -> Iterator[Fault]:
+def _warn_of_former_file(conf: cfg.ConfigOpts) -> Iterator[Fault]:
     name = conf.oslo_policy.policy_file
     former = conf.find_file(FORMER_FILE)
     if former and chosen_file(conf) == name == "policy.yaml" and conf.find_file(name) is None:
@@ -113,23 +113,23 @@ def _rules(path: Path) -> list[_Rule]:
 
 
 def _faults_of(rule: _Rule, names: "_Names") -> Iterator[Fault]:
-    if why := _unreadable(rule.check):
+    if why := _explain_unreadable(rule.check):
         yield Fault(f"{rule} cannot be understood: {why}.", forbids_start=True)
         return
     is_used = names.serve_an_operation(rule)
-    if isinstance(rule.check, str) and (why := _wrong(rule.check)):
+    if isinstance(rule.check, str) and (why := _explain_syntax(rule.check)):
         yield Fault(f"{rule} cannot be understood: {why}.", forbids_start=is_used)
         return
-    yield from map(Fault, names.misspelt(rule, is_used))
-    if why := _odd(rule.check):
+    yield from map(Fault, names.find_misspelt(rule, is_used))
+    if why := _explain_odd(rule.check):
         yield Fault(f"{rule} {why}")
         return
-    for word in _words(rule.check):
-        if not _is_check(word):
+    for word in _split(rule.check):
+        if word not in ("@", "!") and ":" not in word:
             yield Fault(
-                f"{rule} has {word}, which is not a check and counts as never{names.meant_by(word)}"
+                f"{rule} has {word}, which is not a check and counts as never{names.guess(word)}"
             )
-        elif is_used and (why := _never(word)):
+        elif is_used and (why := _explain_never(word)):
             # Other services have kinds of checks of their own.
             yield Fault(f"{rule} has {word}: {why}")
 
@@ -137,7 +137,7 @@ def _faults_of(rule: _Rule, names: "_Names") -> Iterator[Fault]:
 # The language of checks
 
 
-def _unreadable(check: object) -> str | None:
+def _explain_unreadable(check: object) -> str | None:
     """Return why oslo.policy cannot read a file that has this for a check; None if it can."""
     if not check or isinstance(check, str):
         return None
@@ -149,7 +149,7 @@ def _unreadable(check: object) -> str | None:
     return None
 
 
-def _odd(check: object) -> str | None:
+def _explain_odd(check: object) -> str | None:
     """Return how oslo.policy reads what is neither a text nor a list."""
     if isinstance(check, (str, list)):
         return None
@@ -159,7 +159,7 @@ def _odd(check: object) -> str | None:
     return f"has the value {json.dumps(check, default=str)}, which counts as always; did you mean @ or !?"
 
 
-def _wrong(text: str) -> str | None:
+def _explain_syntax(text: str) -> str | None:
     """Return why oslo.policy could not parse a text, and would take it for "never"; None if it could."""
     if not text:
         return None
@@ -170,7 +170,7 @@ def _wrong(text: str) -> str | None:
             return f"nothing stands before {word}"
         if is_complete and not joins:
             return f"neither and nor or stands between {last} and {word}"
-        if _is_quoted(word):
+        if len(word) > 1 and word[0] == word[-1] and word[0] in QUOTES:
             return f"{word} is not a check, such as role:admin"
         depth += {OPEN: 1, CLOSE: -1}.get(word, 0)
         if depth < 0:
@@ -193,7 +193,7 @@ def _tokens(text: str) -> Iterator[str]:
         yield from CLOSE * (len(opened) - len(bare))
 
 
-def _words(check: object) -> list[str]:
+def _split(check: object) -> list[str]:
     """Return the single checks; of the old form, a list of alternatives, each a check or a list of checks."""
     if isinstance(check, str):
         return [word for word in _tokens(check) if word not in (*JOINTS, NOT, OPEN, CLOSE)]
@@ -204,18 +204,12 @@ def _words(check: object) -> list[str]:
     return words
 
 
-def _is_quoted(word: str) -> bool:
-    return len(word) > 1 and word[0] == word[-1] and word[0] in QUOTES
-
-
-def _is_check(word: str) -> bool:
-    return word in ("@", "!") or ":" in word
-
-
-def _never(word: str) -> str | None:
+def _explain_never(word: str) -> str | None:
     """Return why a check admits nobody, whoever asks; None if it may admit somebody."""
     kind, _, match = word.partition(":")
-    if not match or kind in _kinds_elsewhere():
+    # Of these another rule, or another program, decides.
+    elsewhere = {"rule", *(point.name for point in entry_points(group="oslo.policy.rule_checks"))}
+    if not match or kind in elsewhere:
         return None
     caller = RequestContext(user_id="-", project_id="-", roles=["-"], service_roles=["-"])
     known = caller.to_policy_values()
@@ -234,11 +228,6 @@ def _never(word: str) -> str | None:
             near = difflib.get_close_matches(name, TARGET, 1, SIMILAR)
             return f"nothing is known as {name}, and it counts as never{_hint(near)}"
     return None
-
-
-def _kinds_elsewhere() -> set[str]:
-    """Return the kinds of checks that are decided by another rule or program."""
-    return {"rule", *(point.name for point in entry_points(group="oslo.policy.rule_checks"))}
 
 
 def _is_literal(kind: str) -> bool:
@@ -267,7 +256,7 @@ class _Names:
         }
         self._default = frozenset({default} & self._graph.keys())
         self._wanted = frozenset().union(*(_references(rule.check) for rule in rules))
-        self._used = self._reached(frozenset(PREFIX + name for name in GUARDED))
+        self._used = self._follow(frozenset(PREFIX + name for name in GUARDED))
 
     def _references_of_ours(self) -> dict[str, frozenset[str]]:
         """Return the names that mean something to the service, with those that they refer to."""
@@ -282,7 +271,7 @@ class _Names:
                     ours[rule.name] = frozenset({former.name})
         return ours
 
-    def _reached(self, names: frozenset[str]) -> set[str]:
+    def _follow(self, names: frozenset[str]) -> set[str]:
         """Return the names, what they refer to, and so on."""
         reached: set[str] = set()
         new = set(names)
@@ -295,7 +284,7 @@ class _Names:
         """An operation asks this rule, or one that refers to it; no later file replaces it."""
         return rule.name in self._used and self._last[rule.name] is rule
 
-    def misspelt(self, rule: _Rule, is_used: bool) -> Iterator[str]:
+    def find_misspelt(self, rule: _Rule, is_used: bool) -> Iterator[str]:
         """Say whether the name, and what the rule refers to, are misspelt."""
         names = _references(rule.check)
         if rule.name not in self._ours and rule.name not in self._wanted:
@@ -309,10 +298,10 @@ class _Names:
             near = difflib.get_close_matches(name, self._graph, 1, NEARLY)
             if near or is_used:
                 yield f"{rule} refers to {name}, which does not exist{_hint(near)}"
-        if rule.name in self._reached(names):
+        if rule.name in self._follow(names):
             yield f"{rule} refers to itself."
 
-    def meant_by(self, word: str) -> str:
+    def guess(self, word: str) -> str:
         """Return the question what a word that is not a check was meant to be."""
         near = difflib.get_close_matches(word, self._graph, 1, NEARLY)
         return _hint([REFERENCE + near[0]] if near else [f"role:{word}"])
@@ -324,5 +313,5 @@ def _hint(near: list[str], end: str = "") -> str:
 
 def _references(check: object) -> frozenset[str]:
     return frozenset(
-        word.removeprefix(REFERENCE) for word in _words(check) if word.startswith(REFERENCE)
+        word.removeprefix(REFERENCE) for word in _split(check) if word.startswith(REFERENCE)
     )

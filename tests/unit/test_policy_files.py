@@ -83,9 +83,9 @@ def test_what_is_read_is_what_the_library_reads(check: object) -> None:
     try:
         policy.RuleDefault("rule", check)  # type: ignore[arg-type]
     except Exception:
-        assert files._unreadable(check)
+        assert files._explain_unreadable(check)
     else:
-        assert not files._unreadable(check)
+        assert not files._explain_unreadable(check)
 
 
 WORDS = (
@@ -110,7 +110,7 @@ def test_what_is_parsed_is_what_the_library_parses(words: list[str]) -> None:
     raised = [str(record.exc_info[1]) for record in said if record.exc_info]
     # Before release 5 the library takes a lone word such as "and" without a word, and makes no check of it.
     parsed = "Could not parse rule" not in raised and callable(rule.check)
-    assert (files._wrong(" ".join(words)) is None) == parsed
+    assert (files._explain_syntax(" ".join(words)) is None) == parsed
 
 
 def test_a_name_that_is_almost_one_of_ours(faults: Faults) -> None:
