@@ -5,7 +5,7 @@ transactions included) and each error of the database, which is raised before th
 further statement in it, after it, and at every attempt. That is the long mode. Otherwise requests share:
 
 * before each message of each plain request one error of each meaning, on ``MAIN_ROUTES``;
-* before each text of a message one error of each meaning once, and each error once for each kind of statement;
+* before each text of a message one error of each meaning, and each error once for each kind of statement;
 * inside a message, after it and at every attempt, each error once for each kind of statement.
 
 Each claim decided here is tried on ``MAIN_ROUTES`` and on one of the others.
