@@ -49,11 +49,9 @@ SWITCHES = int(os.environ.get("PLACEMENT_SWITCHES", "3" if LONG else "2"))
 SWITCHES_OF_CLAIMS = int(os.environ.get("PLACEMENT_SWITCHES", "3" if LONG else "1"))
 TRIPLE_SWITCHES = int(os.environ.get("PLACEMENT_TRIPLE_SWITCHES", "1" if LONG else "0"))
 SAMPLES = int(os.environ.get("PLACEMENT_SAMPLES", 60 if LONG else examples(20)))
+SAMPLES_OF_CLAIMS = int(os.environ.get("PLACEMENT_SAMPLES", 60 if LONG else 3))
 SCHEDULE = os.environ.get("PLACEMENT_SCHEDULE")
 SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
-
-FEW = 3
-"""Interleavings drawn by chance of each pair of claims, on a route that is none of ``MAIN_ROUTES``."""
 
 PLAYED = [route for route in ROUTES if route != "mysqlclient"]
 """By mysqlclient come the statements of PyMySQL in the same messages (tests/docs/test_statements.py)."""
@@ -152,10 +150,8 @@ def test_a_pair(place: Stage, scene: Scene, record_property: Record) -> None:
 
 @pytest.mark.parametrize("scene", PAIRS_OF_CLAIMS, ids=_named)
 def test_a_pair_of_claims(place: Stage, scene: Scene, record_property: Record) -> None:
-    if LONG or place.route in MAIN_ROUTES:
-        _interleave(place, scene, SWITCHES_OF_CLAIMS, SAMPLES, record_property)
-    else:
-        _interleave(place, scene, 0, FEW, record_property)
+    switches = SWITCHES_OF_CLAIMS if LONG or place.route in MAIN_ROUTES else 0
+    _interleave(place, scene, switches, SAMPLES_OF_CLAIMS, record_property)
 
 
 @pytest.mark.parametrize("scene", PAIRS_OF_CLAIMS, ids=_named)
@@ -164,9 +160,9 @@ def test_a_pair_on_old_pictures(
 ) -> None:
     """Claims are chosen first on what the process saw in the run before, as long ago as that may be.
 
-    What is chosen again then depends on no database: two are enough.
+    What is chosen again then depends on no database: one is enough.
     """
-    _leave_for_the_long_mode(place, MAIN_ROUTES[:2])
+    _leave_for_the_long_mode(place, ["postgresql"])
     monkeypatch.setattr(claims, "AGE_S", math.inf)
     monkeypatch.setattr(claims, "CALM_S", -math.inf)
     _interleave(place, scene, 1, 0, record_property)
