@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
+sys.path.insert(0, str(ROOT))
 
 from placement.version import VERSION  # noqa: E402
 
@@ -21,9 +21,9 @@ extensions = [
     "sphinx.ext.autodoc",
     "myst_parser",
     "sphinx_copybutton",
-    "citations",
-    "openapi_page",
-    "reference_directives",
+    "docs._tools.citations",
+    "docs._tools.openapi_page",
+    "docs._tools.reference_directives",
 ]
 exclude_patterns = ["_build"]
 templates_path: list[str] = []

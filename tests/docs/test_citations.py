@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from docs import citations
+from docs._tools import citations
 from placement import conf
 
 ROOT = Path(__file__).parents[2]

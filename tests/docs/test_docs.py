@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser
 from sqlalchemy import text
 
-from docs import api_examples, api_fields, api_story, live_pages
+from docs._tools import api_examples, api_fields, api_story, live_pages
 from placement.cmd import manage
 from placement.db import invariants, schema, standard_names
 from placement.db.database import Database
@@ -111,7 +111,7 @@ def told() -> api_examples.Told:
 
 @pytest.mark.xdist_group("api reference")
 def test_the_api_reference_is_what_the_service_answers(told: api_examples.Told) -> None:
-    """``python -m docs.api_examples`` writes the pages anew."""
+    """``python -m docs._tools.api_examples`` writes the pages anew."""
     for page in api_story.PAGES:
         shown = (DOCS / "api" / f"{page.name}.rst").read_text()
         assert shown == api_examples.page_text(told, page)
@@ -153,7 +153,7 @@ def _forked_server(folder: Path) -> Iterator[str]:
 def test_commands_print_what_the_pages_show(
     story: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``python -m docs.live_pages`` writes the output anew. No tutorial leaves a file behind."""
+    """``python -m docs._tools.live_pages`` writes the output anew. No tutorial leaves a file behind."""
     require_program("curl")
     if story != live_pages.STORIES[0]:
         monkeypatch.setattr(live_pages, "_server", _forked_server)

@@ -1,11 +1,11 @@
-"""Every constant of a search has an example that meets it (docs/search_examples.py, 07 section 2)."""
+"""Every constant of a search has an example that meets it (docs/_tools/search_examples.py, 07 section 2)."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from docs import search_examples as examples
+from docs._tools import search_examples as examples
 from placement.search.search import search
 from placement.search.tally import Reason, Stop, Stopped
 from placement.search.work import Work

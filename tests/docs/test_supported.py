@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from docs import licences
+from docs._tools import licences
 from placement.db import schema
 from placement.version import VERSION
 from tests.ops.test_constraints import PYTHONS
@@ -115,7 +115,7 @@ def test_what_runs_is_what_the_table_says() -> None:
 
 
 def test_every_licence_is_named() -> None:
-    """``python -m docs.licences`` writes the page anew."""
+    """``python -m docs._tools.licences`` writes the page anew."""
     brought, added = tables(licences.PAGE.read_text())
     assert {name: version for name, version, *_ in brought} == licences.locked()
     assert {name: extras for name, extras, *_ in added} == licences.optional()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docs import live_pages
+from docs._tools import live_pages
 from tests.support import bodies, machines
 from tests.support.book import Book
 from tests.support.client import Answer, Client

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from docs import live_pages
+from docs._tools import live_pages
 from placement.db import schema, standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine

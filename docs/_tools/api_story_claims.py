@@ -1,6 +1,6 @@
 """The second half of the story: searches, claims, usages and a reshape."""
 
-from docs.api_calls import (
+from docs._tools.api_calls import (
     GPU,
     HOST1,
     OLD_SERVER,

@@ -1,6 +1,6 @@
 """Write the page of licences: of every package that the service brings, from their own metadata.
 
-    .venv/bin/python -m docs.licences            # writes docs/reference/licences.rst
+    .venv/bin/python -m docs._tools.licences            # writes docs/reference/licences.rst
 
 The packages are those of ``requirements.lock`` and of ``etc/uwsgi/requirements.lock``, and what the extras of
 ``setup.cfg`` for operators name beside them.
@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "licences.rst"
 LOCKS = (ROOT / "requirements.lock", ROOT / "etc" / "uwsgi" / "requirements.lock")
 FOR_DEVELOPERS = ("test", "benchmarks", "docs")
@@ -50,7 +50,7 @@ HEAD = """Licences
 ========
 
 The service has the Apache License 2.0. The packages that it needs have licences of their own, which SPDX
-names so. ``python -m docs.licences`` writes this page from the metadata of the packages.
+names so. ``python -m docs._tools.licences`` writes this page from the metadata of the packages.
 
 What an installation from ``requirements.lock`` has: the container, and with uWSGI the Debian package.
 

@@ -16,7 +16,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-FOLDER = Path(__file__).parent / "specification"
+FOLDER = Path(__file__).parents[1] / "specification"
 NUMBER = r"(?:\d+(?:\.\d+)*|[ABC]\d*|E\d+(?:\.\d+)?)(?!\w)"
 NUMBERS = rf"{NUMBER}(?:(?:,\s+|,?\s+and\s+|\s+to\s+){NUMBER})*"
 CHAPTER = r"(?:specification|chapter)\s+(?P<chapter>0\d)\b"

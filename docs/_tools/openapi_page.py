@@ -8,7 +8,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-DOCUMENT = Path(__file__).with_name("openapi.json")
+DOCUMENT = Path(__file__).parents[1] / "openapi.json"
 FOLDER = "openapi"
 ASSETS = ("swagger-ui.css", "swagger-ui-bundle.js")
 PAGE = """<!DOCTYPE html>

@@ -1,4 +1,4 @@
-"""Draw the pictures of the explorer anew, from the example cloud: ``python -m docs.explorer_pictures``.
+"""Draw the pictures of the explorer anew from the example cloud: ``python -m docs._tools.explorer_pictures``.
 
 Needs Debian's ``chromium`` and the extra ``test``. Starts the service on a database of its own, loads
 ``examples/cloud.yaml``, looks at it with a browser, and writes ``docs/images/explorer*.png``.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 CONSUMERS = 900
 # Two whole GPUs on one host, next to the CPUs that use them.

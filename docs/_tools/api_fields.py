@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from docs.api_schemas import ALL_ROUTES, BODIES, NEWEST, QUERIES, Json
+from docs._tools.api_schemas import ALL_ROUTES, BODIES, NEWEST, QUERIES, Json
 from placement.schemas.windows import Windows
 from placement.web.validation import Schema
 

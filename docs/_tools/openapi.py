@@ -2,9 +2,9 @@
 
 Paths, methods and policy rules come from the route table, request bodies and query strings from the
 schemas that the handlers check with, words and examples from the story of the API reference; the answers
-are described in :mod:`docs.api_schemas`. Run it after a change of any of these::
+are described in :mod:`docs._tools.api_schemas`. Run it after a change of any of these::
 
-    python -m docs.openapi > docs/openapi.json
+    python -m docs._tools.openapi > docs/openapi.json
 
 A test compares the file with the output of this module.
 """
@@ -15,11 +15,11 @@ from typing import Any
 
 import orjson
 
-from docs import api_examples, api_fields
-from docs.api_calls import Call, Operation, Page
-from docs.api_examples import Exchange, Told
-from docs.api_fields import Field, Window
-from docs.api_schemas import (
+from docs._tools import api_examples, api_fields
+from docs._tools.api_calls import Call, Operation, Page
+from docs._tools.api_examples import Exchange, Told
+from docs._tools.api_fields import Field, Window
+from docs._tools.api_schemas import (
     ALL_ROUTES,
     ANSWERS,
     BODIES,
@@ -33,7 +33,7 @@ from docs.api_schemas import (
     Json,
     reference_to,
 )
-from docs.api_story import PAGES
+from docs._tools.api_story import PAGES
 from placement.handlers.allocation_candidate import CUT_HEADER
 from placement.insight import schemas as insight
 from placement.routes import INSIGHT

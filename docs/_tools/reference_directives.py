@@ -24,7 +24,7 @@ from sphinx.util.docutils import SphinxDirective
 from sqlalchemy import Column, Table
 
 import placement
-from docs import search_examples
+from docs._tools import search_examples
 from placement import conf, errors, policies
 from placement.cmd.completion import MODULES
 from placement.db import models
@@ -210,7 +210,7 @@ def help_of(program: str, words: list[str]) -> str:
         text=True,
         check=True,
         env={**os.environ, "COLUMNS": HELP_WIDTH, "NO_COLOR": "1"},
-        cwd=Path(__file__).resolve().parents[1],
+        cwd=Path(__file__).resolve().parents[2],
     )
     return done.stdout.rstrip()
 

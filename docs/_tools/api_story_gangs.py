@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from docs.api_calls import PROJECT, USER, Call, Operation, Page
+from docs._tools.api_calls import PROJECT, USER, Call, Operation, Page
 
 PROVIDERS = "/resource_providers"
 HOST7, HOST8 = "77777777-0007-4777-8777-777777777777", "88888888-0008-4888-8888-888888888888"

@@ -1,10 +1,10 @@
 """The story of the API reference: the requests to a small cloud, in their order.
 
 Two hosts and a shared disk pool are built, searched, claimed from, reshaped and taken down again.
-Each step expects a status; :mod:`docs.api_examples` carries the steps out.
+Each step expects a status; :mod:`docs._tools.api_examples` carries the steps out.
 """
 
-from docs.api_calls import (
+from docs._tools.api_calls import (
     AGGREGATE,
     GPU,
     HOST1,
@@ -15,8 +15,8 @@ from docs.api_calls import (
     Operation,
     Page,
 )
-from docs.api_story_claims import ALLOCATION_PAGE, CANDIDATE_PAGE, RESHAPER_PAGE, USAGE_PAGE
-from docs.api_story_gangs import CLAIMS_PAGE
+from docs._tools.api_story_claims import ALLOCATION_PAGE, CANDIDATE_PAGE, RESHAPER_PAGE, USAGE_PAGE
+from docs._tools.api_story_gangs import CLAIMS_PAGE
 
 PROVIDERS = "/resource_providers"
 PROVIDER = PROVIDERS + "/{uuid}"

@@ -1,9 +1,9 @@
 """Write the API reference: every operation, with requests and answers that were really made.
 
-The service runs in this process on an SQLite database in memory. :mod:`docs.api_story` has the
+The service runs in this process on an SQLite database in memory. :mod:`docs._tools.api_story` has the
 requests; this module sends them and writes the pages. Run it after a change of the API::
 
-    python -m docs.api_examples
+    python -m docs._tools.api_examples
 
 A test compares the pages with the output of this module. Only dates and request ids, which differ
 from run to run, are replaced.
@@ -21,11 +21,11 @@ import webob
 from oslo_config import cfg
 from oslo_middleware import http_proxy_to_wsgi
 
-from docs import api_fields
-from docs.api_calls import Call, Operation, Page
-from docs.api_fields import Field, Window
-from docs.api_schemas import ALL_ROUTES, ANSWERS, NEWEST, NOTES
-from docs.api_story import PAGES
+from docs._tools import api_fields
+from docs._tools.api_calls import Call, Operation, Page
+from docs._tools.api_fields import Field, Window
+from docs._tools.api_schemas import ALL_ROUTES, ANSWERS, NEWEST, NOTES
+from docs._tools.api_story import PAGES
 from placement import conf as configuration
 from placement import deploy
 from placement.conf import library_defaults
@@ -34,7 +34,7 @@ from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.web.dispatch import Action
 
-FOLDER = Path(__file__).parent / "api"
+FOLDER = Path(__file__).parents[1] / "api"
 WIDTH = 88
 KEPT = 3
 """Entries of a long list that are printed."""
@@ -116,7 +116,7 @@ class Told:
 
     exchanges: dict[tuple[str, str], list[Exchange]] = field(default_factory=dict)
     answers: dict[str, dict[Field, list[Window]]] = field(default_factory=dict)
-    """Fields of each kind of answer (:data:`docs.api_schemas.ANSWERS`), measured."""
+    """Fields of each kind of answer (:data:`docs._tools.api_schemas.ANSWERS`), measured."""
 
 
 def tell() -> Told:
@@ -281,7 +281,8 @@ def operation_text(told: Told, operation: Operation) -> list[str]:
 
 def page_text(told: Told, page: Page) -> str:
     """Return one page."""
-    lines = [".. Written by docs/api_examples.py: change docs/api_story.py, not this file.", ""]
+    origin = "docs/_tools/api_examples.py: change docs/_tools/api_story.py"
+    lines = [f".. Written by {origin}, not this file.", ""]
     lines += heading(page.title, "=")
     lines += [*textwrap.wrap(page.text, WIDTH), ""]
     for operation in page.operations:

@@ -4,7 +4,7 @@ In the pages named in ``STORIES`` every ``.. code-block:: sh`` is run by bash, a
 one shell with a service of its own on an empty database. What a block prints stands in the
 ``.. code-block:: text`` (or ``json``) right after it; a block that prints nothing has none. ::
 
-    python -m docs.live_pages          # write the output into the pages
+    python -m docs._tools.live_pages          # write the output into the pages
 
 A test compares the pages with the output of this module. The addresses that readers use
 (``http://127.0.0.1:8778``, ``/etc/placement``, ``/var/log/placement``) stand for those of the run, and the
@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parent
+DOCS = Path(__file__).resolve().parents[1]
 SWITCH = ("howto/switch-over.rst",)
 OUTLOOK = ("tutorial/drain.rst", "howto/capacity.rst")
 HOLD = ("tutorial/hold.rst",)

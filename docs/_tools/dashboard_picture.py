@@ -1,4 +1,4 @@
-"""Draw the panels of the dashboard: ``python -m docs.dashboard_picture [record]``.
+"""Draw the panels of the dashboard: ``python -m docs._tools.dashboard_picture [record]``.
 
 With ``record``, which needs Debian's ``prometheus``, a service of its own works for three minutes under
 ``examples/boot_cloud.py``, and Prometheus' answers to the queries of ``etc/grafana/placement.json`` are
@@ -26,7 +26,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import requests
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "etc" / "grafana" / "placement.json"
 PROMETHEUS = ROOT / "etc" / "prometheus" / "prometheus.yml"
 RECORDED = ROOT / "docs" / "images" / "dashboard.json"
