@@ -37,7 +37,6 @@ STORIES = (
     OUTLOOK,
     ("howto/no-candidates.rst",),
     ("provider-trees.rst",),
-    ("howto/client-library.rst",),
     HOLD,
     ("howto/claim-eight-or-none.rst",),
     ("howto/conflicts.rst", "howto/over-capacity.rst", "howto/health.rst"),
