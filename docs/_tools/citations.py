@@ -31,9 +31,9 @@ Cited = tuple[str, str | None]
 """A chapter and a section of it; None for the whole chapter."""
 
 
-def chapters() -> dict[str, Path]:
-    """Return the file of each chapter by its number."""
-    return {path.name[:2]: path for path in sorted(FOLDER.glob("0*.md"))}
+def pages() -> list[tuple[str, Path]]:
+    """Return the pages of the chapters, each with the number of its chapter."""
+    return [(path.name[:2], path) for path in sorted(FOLDER.glob("0*.md"))]
 
 
 def headings(text: str) -> Iterator[re.Match[str]]:
@@ -48,7 +48,7 @@ def headings(text: str) -> Iterator[re.Match[str]]:
 def targets() -> set[Cited]:
     """Return all chapters and sections that may be cited."""
     found: set[Cited] = set()
-    for chapter, path in chapters().items():
+    for chapter, path in pages():
         found.add((chapter, None))
         found.update((chapter, heading["number"]) for heading in headings(path.read_text()))
     return found
@@ -91,18 +91,21 @@ def _sections(
 
 
 def with_targets(_app: Sphinx, document: str, source: list[str]) -> None:
-    """Put a target before the title and each numbered heading of a chapter."""
+    """Put a target before the title of a chapter and each numbered heading of its pages."""
     chapter = chapter_of(document)
     if chapter:
         text = source[0]
         for found in reversed(list(headings(text))):
             name = label((chapter, found["number"]))
             text = f"{text[: found.start()]}({name})=\n{text[found.start() :]}"
-        source[0] = f"({label((chapter, None))})=\n{text}"
+        # A further page of the chapter has another title: a citation of the chapter leads to its first.
+        if text.startswith(f"# {chapter} "):
+            text = f"({label((chapter, None))})=\n{text}"
+        source[0] = text
 
 
 def chapter_of(document: str) -> str | None:
-    """Return the number of a document that is a chapter; None for other pages."""
+    """Return the number of the chapter that a document is a page of; None for other pages."""
     found = re.fullmatch(r"specification/(0\d)-.*", document)
     return found and found[1]
 

@@ -70,6 +70,6 @@ def test_a_chapter_cites_itself_without_its_number() -> None:
 
 
 def test_the_specification_names_every_option() -> None:
-    text = "".join(path.read_text() for path in citations.chapters().values())
+    text = "".join(path.read_text() for _chapter, path in citations.pages())
     names = {option.name for _group, options in conf.list_opts() for option in options}
     assert sorted(name for name in names if not re.search(rf"[`/]{name}`", text)) == []
