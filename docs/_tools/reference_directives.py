@@ -280,10 +280,11 @@ class Errors(Generated):
 
 def all_errors() -> list[type[errors.PlacementError]]:
     """Return every subclass of PlacementError that any module of the service declares."""
-    for found in pkgutil.walk_packages(placement.__path__, "placement."):
-        if not found.name.startswith(NO_ERRORS_IN):
-            importlib.import_module(found.name)
-    return sorted(set(below(errors.PlacementError)), key=lambda each: (each.code, each.text))
+    for module in pkgutil.walk_packages(placement.__path__, "placement."):
+        if not module.name.startswith(NO_ERRORS_IN):
+            importlib.import_module(module.name)
+    found = set(below(errors.PlacementError))
+    return sorted(found, key=lambda each: (each.code, each.text, each.__name__))
 
 
 def below(kind: type[Any]) -> Iterator[type[Any]]:
