@@ -28,6 +28,37 @@ from placement.objects import groups
 from tests.property.claims_model import Claims
 from tests.property.claims_orders import Claim, NotAllowed, Order, milliseconds, require, subsets
 from tests.property.claims_rows import add_record, body_of, candidates_of, rows_of, stored
+from tests.property.claims_world import (
+    BESIDE_POOL,
+    BY_RACKS,
+    CELL,
+    CLOUD,
+    CONSUMERS,
+    HOSTS,
+    LATE,
+    NAMES,
+    ON_POOL,
+    ONE,
+    OTHER,
+    QUERIES,
+    RACKS,
+    RULES,
+    TRAIT,
+    TWO,
+    consumers,
+    gangs,
+    held,
+    held_for,
+    honesty,
+    hosts,
+    names,
+    orders,
+    owners,
+    queries,
+    rules,
+    stocks,
+    tellings,
+)
 from tests.property.ledger_model import Answer, Entry, Record
 from tests.search.oracle import SHARES
 from tests.support.client import Answer as Told
@@ -40,83 +71,6 @@ from tests.support.world import World
 
 EXAMPLES = int(os.environ.get("PLACEMENT_CLAIMS_EXAMPLES", 200 if LONG else examples(12)))
 STEPS = 30
-
-HOSTS = tuple(f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 7))
-ONE, TWO, THREE, CELL, POOL, LATE = HOSTS
-RACKS = tuple(f"aaaaaaa{n}-0000-4000-8000-000000000000" for n in range(1, 4))
-CONSUMERS = tuple(f"cccccccc-0000-4000-8000-00000000000{n}" for n in range(1, 8))
-NAMES = ("web", "Web", "a/b ö")
-TRAIT, OTHER = "HW_CPU_X86_AVX2", "COMPUTE_NODE"
-
-CLOUD: Mapping[str, Mapping[str, Any]] = {
-    ONE: {"inventory": {"VCPU": 4, "MEMORY_MB": 8}, "aggregates": [RACKS[0]], "traits": [TRAIT]},
-    TWO: {"inventory": {"VCPU": 4, "DISK_GB": 2}, "aggregates": [RACKS[0], RACKS[1]]},
-    THREE: {"inventory": {"VCPU": 4, "MEMORY_MB": 8}, "traits": [TRAIT, OTHER]},
-    CELL: {"parent": ONE, "inventory": {"VCPU": 2, "DISK_GB": 3}, "aggregates": [RACKS[2]]},
-    POOL: {"inventory": {"DISK_GB": 4}, "aggregates": [RACKS[0]], "traits": [SHARES]},
-}
-QUERIES = (
-    "resources=VCPU:1",
-    "resources=VCPU:1",
-    "resources=VCPU:2",
-    "resources=VCPU:2",
-    "resources=VCPU:3",
-    "resources=VCPU:1,MEMORY_MB:2",
-    "resources=VCPU:1,DISK_GB:1",
-    "resources=DISK_GB:1",
-    "resources=DISK_GB:2",
-    f"resources=VCPU:1&required={TRAIT}",
-    f"resources=VCPU:1&required=!{TRAIT}",
-    f"resources=VCPU:1&required=in:{TRAIT},{OTHER}&root_required=!{OTHER}",
-    f"resources=VCPU:1&member_of={RACKS[0]}",
-    f"resources=VCPU:1&member_of=!in:{RACKS[1]},{RACKS[2]}",
-    f"resources=VCPU:1&in_tree={ONE}",
-    f"resources=VCPU:2&in_tree={CELL}",
-    "resources_A=VCPU:1&resources_B=VCPU:1&group_policy=isolate",
-    "resources_A=VCPU:1&resources_B=VCPU:1&group_policy=none",
-    "resources_A=VCPU:1&resources_B=DISK_GB:1&group_policy=none&same_subtree=_A,_B",
-    "resources=MEMORY_MB:1&resources_B=DISK_GB:1",
-)
-UNKNOWN = "resources=VCPU:1&required=CUSTOM_NOWHERE"
-RULES: tuple[Mapping[str, Any], ...] = (
-    {"rule": "apart"},
-    {"rule": "apart", "at_most": 2, "level": "tree"},
-    {"rule": "together"},
-    {"rule": "apart", "level": "aggregate", "of": list(RACKS[:2])},
-    {"rule": "together", "level": "aggregate", "of": [RACKS[0], RACKS[2]]},
-)
-AMOUNT = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 9, "step_size": 1}
-
-hosts = st.sampled_from(HOSTS)
-consumers = st.sampled_from(CONSUMERS)
-queries = st.sampled_from(QUERIES)
-# Which generation is sent: the one there is, mostly.
-honesty = st.sampled_from(["right"] * 8 + ["null", "wrong"])
-owners = st.tuples(st.sampled_from(["red", "blue"]), st.sampled_from(["INSTANCE", "X"]))
-names = st.lists(st.sampled_from((NAMES[0], NAMES[0], *NAMES)), unique=True, max_size=2)
-claimed = st.tuples(st.sampled_from((*QUERIES, UNKNOWN)), honesty, names, owners)
-gangs = st.dictionaries(consumers, claimed, min_size=1, max_size=4)
-rules = st.fixed_dictionaries({name: st.sampled_from(RULES) for name in NAMES})
-orders = st.sampled_from(["any", "any", "spread", "pack"])
-held_for = st.sampled_from([None, None, 1000, 1000, 2000, 86_400])
-# What is said of the rules of groups: what is missing, everything, or another rule.
-tellings = st.sampled_from(["needed", "needed", "needed", "repeated", "drawn", "nothing"])
-class_names = st.sampled_from(["VCPU", "MEMORY_MB", "DISK_GB"])
-held = st.dictionaries(
-    hosts, st.dictionaries(class_names, st.integers(1, 2), min_size=1), max_size=2
-)
-stocks = st.dictionaries(
-    class_names,
-    st.builds(
-        lambda **given: AMOUNT | given,
-        total=st.integers(1, 5),
-        reserved=st.sampled_from([0, 0, 0, 1]),
-        max_unit=st.sampled_from([9, 9, 1]),
-        step_size=st.sampled_from([1, 1, 1, 2]),
-        allocation_ratio=st.sampled_from([1.0, 1.0, 1.5]),
-    ),
-    max_size=3,
-)
 
 Judge = Callable[[Claims, Told], None]
 
@@ -322,9 +276,11 @@ class ClaimsMachine(RuleBasedStateMachine):
     def claim_the_rest(
         self, host: str, pieces: int, more: int, strategy: str, released: bool
     ) -> None:
-        """Claim exactly what is free in a tree, or more than that, perhaps just after a release."""
-        if released:
-            self.delete(0)
+        """Claim exactly what is free in a tree, or more than that, perhaps just after a release there."""
+        if released and self.model.allocations:
+            uuid, held = next(iter(sorted(self.model.allocations.items())))
+            host = next(iter(held))
+            self._delete(uuid)
         free = self.model.free(host, "VCPU") + more
         amounts = [n for n in [free - pieces + 1] + [1] * (pieces - 1) if n > 0]
         new = [uuid for uuid in CONSUMERS if uuid not in self.model.records]
@@ -337,7 +293,75 @@ class ClaimsMachine(RuleBasedStateMachine):
         if gang:
             self._claim(self._order(gang, strategy, None, {}, "nothing"))
 
+    # -- groups in which something stands in the way --
+
+    def _new(self, count: int) -> list[str]:
+        """Return so many consumers, if there are as many that have no record."""
+        return [uuid for uuid in CONSUMERS if uuid not in self.model.records][:count]
+
+    def _join(self, name: str, told: Mapping[str, Any], query: str, *uuids: str, **more: Any) -> None:
+        """Claim for new consumers in a group, of which the rule is told if it begins."""
+        parts = dict.fromkeys(uuids, (query, "right", (name,), ("blue", "INSTANCE")))
+        order = self._order(parts, "any", more.get("hold_s"), {name: told}, "needed")
+        if parts:
+            self._claim(order)
+
+    @rule(at_most=st.integers(1, 2), more=st.sampled_from([0, 0, 0, 1]))
+    def claim_by_racks(self, at_most: int, more: int) -> None:
+        """Claim for as many as racks take, or one more, where a host in two racks is in the way."""
+        new = self._new(2 * at_most + more)
+        name = next((name for name in NAMES if name not in self.model.groups), None)
+        if name is not None:
+            told = {"rule": "apart", "at_most": at_most, **BY_RACKS}
+            self._join(name, told, f"resources=VCPU:1&member_of=in:{RACKS[0]},{RACKS[1]}", *new)
+
+    @rule(name=st.sampled_from(NAMES[:2]), at_most=st.integers(1, 2), number=st.integers(0, 6))
+    def join_a_broken_group(self, name: str, at_most: int, number: int) -> None:
+        """Move a member to where another one is, and claim for a further one."""
+        if name not in self.model.groups:
+            self._join(name, {"rule": "apart", "at_most": at_most}, QUERIES[0], *self._new(at_most + 1))
+        group = self.model.groups.get(name)
+        members = sorted(group.members) if group else []
+        if len(members) > 1:
+            there = members[(number + 1) % len(members)]
+            host = next(iter(self.model.allocations[there]))
+            self.put(members[number % len(members)], {host: {"VCPU": 1}}, ("red", "X"), "right")
+            self._join(name, {}, QUERIES[0], *self._new(1))
+
+    @rule(name=st.sampled_from(NAMES[:2]))
+    def join_past_a_hold(self, name: str) -> None:
+        """Claim where a member is held whose time has come, or hold the first."""
+        group = self.model.groups.get(name)
+        held = sorted(self.model.holds.keys() & group.members) if group else []
+        if not held:
+            self._join(name, RULES[0], f"resources=VCPU:1&in_tree={ONE}", *self._new(1), hold_s=1000)
+            group = self.model.groups.get(name)
+            held = sorted(self.model.holds.keys() & group.members) if group else []
+        if held and group:
+            self.let_time_pass(self.model.holds[held[0]].left_s, 9)
+            root = self.model.root(next(iter(self.model.allocations[held[0]])))
+            self._join(name, RULES[0], f"resources=VCPU:1&in_tree={root}", *self._new(1))
+
+    @rule(
+        name=st.sampled_from(NAMES[:2]),
+        queries=st.permutations([ON_POOL, ON_POOL, BESIDE_POOL, BESIDE_POOL]),
+        count=st.integers(2, 3),
+    )
+    def join_for_a_disk(self, name: str, queries: list[str], count: int) -> None:
+        """Claim one by one what a sharing provider serves, by itself or beside a host."""
+        for query in queries[:count]:
+            self._join(name, RULES[0], query, *self._new(1))
+
     # -- holds --
+
+    @rule(count=st.integers(2, 3), query=queries, seconds=st.sampled_from([0, 0, 1000]))
+    def hold_and_confirm(self, count: int, query: str, seconds: int) -> None:
+        """Hold a gang and confirm it, in time or too late: what a careful client does."""
+        gang = dict.fromkeys(self._new(count), (query, "right", (), ("red", "INSTANCE")))
+        if gang and self._claim(self._order(gang, "any", 1000, {}, "nothing")).status == 200:
+            if seconds:
+                self.let_time_pass(seconds, 9)
+            self._confirm_listed([(uuid, self._generation(uuid, "right") or 1) for uuid in gang])
 
     @rule(
         first=st.integers(0, 6),
@@ -351,14 +375,17 @@ class ClaimsMachine(RuleBasedStateMachine):
         named = dict.fromkeys([*(held[at:] + held[:at])[: len(choices)], *more])
         sent = zip(named, itertools.cycle(choices), strict=False)
         listed = [(uuid, self._generation(uuid, choice) or 1) for uuid, choice in sent]
-        body = {"consumers": [{"consumer_uuid": u, "consumer_generation": g} for u, g in listed]}
         if listed:
-            self._confirm("/-/claims/confirm", body, listed)
+            self._confirm_listed(listed)
 
     @rule(uuid=consumers)
     def confirm_one(self, uuid: str) -> None:
         """Confirm one consumer of whatever generation."""
         self._confirm(f"/-/claims/{uuid}/confirm", None, [(uuid, None)])
+
+    def _confirm_listed(self, listed: list[tuple[str, int]]) -> None:
+        body = {"consumers": [{"consumer_uuid": u, "consumer_generation": g} for u, g in listed]}
+        self._confirm("/-/claims/confirm", body, listed)
 
     def _confirm(self, path: str, body: Any, listed: Any) -> None:
         def expected(model: Claims) -> Answer:
@@ -432,6 +459,9 @@ class ClaimsMachine(RuleBasedStateMachine):
         """Release a consumer that holds something, if there are enough."""
         holders = sorted(self.model.allocations)
         uuid = holders[number] if number < len(holders) else CONSUMERS[number]
+        self._delete(uuid)
+
+    def _delete(self, uuid: str) -> None:
         named = frozenset({uuid})
         self._plain("DELETE", f"/allocations/{uuid}", None, lambda model: model.delete(uuid), named)
 
