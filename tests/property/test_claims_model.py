@@ -344,12 +344,12 @@ class ClaimsMachine(RuleBasedStateMachine):
 
     @rule(
         name=st.sampled_from(NAMES[:2]),
-        queries=st.permutations([ON_POOL, ON_POOL, BESIDE_POOL, BESIDE_POOL]),
-        count=st.integers(2, 3),
+        queries=st.lists(st.sampled_from([ON_POOL, BESIDE_POOL]), min_size=2, max_size=3),
     )
-    def join_for_a_disk(self, name: str, queries: list[str], count: int) -> None:
-        """Claim one by one what a sharing provider serves, by itself or beside a host."""
-        for query in queries[:count]:
+    def join_for_a_disk(self, name: str, queries: list[str]) -> None:
+        """Claim what a sharing provider serves, beside hosts that are apart or by itself, one by one."""
+        self._join(name, RULES[0], BESIDE_POOL, *self._new(2))
+        for query in queries:
             self._join(name, RULES[0], query, *self._new(1))
 
     # -- holds --
