@@ -286,6 +286,14 @@ def test_a_group_that_an_ordinary_write_has_broken_is_noted(service: Service) ->
     assert (refused["groups"], refused["exact"]) == (["g"], True)
 
 
+def test_the_name_of_a_group_has_255_characters_at_most(service: Service) -> None:
+    World(service).provider(inventory={"VCPU": 4})
+    for length, status in ((255, 200), (256, 400)):
+        name = "n" * length
+        answer = place(service, claim(1, groups=[name]), groups={name: {"rule": "apart"}})
+        assert answer.status_int == status
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_changes_after_the_choice_is_chosen_again(
     service: Service, monkeypatch: pytest.MonkeyPatch, shared: bool
