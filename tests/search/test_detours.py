@@ -52,3 +52,14 @@ def test_what_a_search_has_set_aside_may_be_the_place(limit: int) -> None:
         found = chosen(case, Random(seed), Work(limit=limit))
 
         assert not (isinstance(found, NoPlace) and found.exact)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_hardest_to_place_comes_first(seed: int) -> None:
+    """Else the small claim may take the one host that has room for the large one; no second try is needed."""
+    hosts = [Host(1, (1,), BOTH), Host(2, (2,), BOTH)]
+    case = Case(hosts, [Asked(1, 1, ()), Asked(2, 2, ())], {}, {})
+
+    found = chosen(case, Random(seed), in_one_order=True)
+
+    assert not isinstance(found, NoPlace)
