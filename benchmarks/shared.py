@@ -30,9 +30,9 @@ from benchmarks.databases import scratch
 from benchmarks.statements import Requests
 from benchmarks.target import Target
 from placement.db import schema
+from placement.db.coexistence import takeover
 from placement.db.database import Database
 from placement.db.engine import make_engine, with_default_driver
-from placement.objects import coexistence
 
 ROOT = Path(__file__).parents[1]
 QUESTIONS = (
@@ -199,7 +199,7 @@ def shared_database(kind: str, cloud: Cloud) -> Iterator[str]:
         # Only these two are used by the loader.
         target = cast("Target", SimpleNamespace(database=url, send=requests.send))
         load(target, requests, cloud)
-        coexistence.release(db)
+        takeover.release(db)
         db.dispose()
         yield url
 

@@ -14,9 +14,9 @@ from oslo_config import cfg
 
 from placement import advice, db_api
 from placement.advice import NotConfigured
-from placement.db import coexistence_rows, driver_errors, schema
+from placement.db import driver_errors, schema
+from placement.db.coexistence import state
 from placement.db.database import Database
-from placement.objects import coexistence
 from placement.version import second_owner
 
 CLEAN, FOUND = 0, 1
@@ -234,9 +234,8 @@ def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFindin
             schema.require_usable(database)
         if schema.is_usable(current):
             schema.require_rights(database)
-            since = database.read(coexistence_rows.since)
-            if since is not None:
-                yield Severity.REMARK, coexistence.described(since)
+            if remark := database.read(state.describe):
+                yield Severity.REMARK, remark
         notes = db_api.character_set_notes(conf, database)
         yield from ((Severity.NOTE, text) for text in notes)
     except Exception as error:

@@ -12,9 +12,9 @@ from oslo_config import cfg
 from placement import conf as configuration
 from placement.cmd import audit, config_check, output, progress
 from placement.cmd.database_command import DatabaseCommand
-from placement.db import coexistence_rows, invariants, online_migrations, schema
+from placement.db import invariants, online_migrations, schema
+from placement.db.coexistence import state, takeover
 from placement.db.database import Database, Snapshot
-from placement.objects import coexistence
 from placement.version import VERSION
 
 LOG = logging.getLogger(__name__)
@@ -162,8 +162,8 @@ class _ManageCommand(DatabaseCommand):
             stopped = self.conf.command.stopped
             schema.sync(database, stopped=stopped, progress=report, rows=rows)
             if self.conf.command.finish:
-                coexistence.finish(database, rows)
-        if not self.conf.command.finish and database.read(coexistence_rows.is_under_way):
+                takeover.finish(database, rows)
+        if not self.conf.command.finish and database.read(state.is_under_way):
             print(SHARED, file=sys.stderr)
         return 0
 
@@ -171,7 +171,7 @@ class _ManageCommand(DatabaseCommand):
         """Let the old service write again."""
         database = self.database
         schema.require_usable(database)
-        coexistence.release(database)
+        takeover.release(database)
         return 0
 
     def version(self) -> int:

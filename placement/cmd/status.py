@@ -12,10 +12,10 @@ from sqlalchemy import exists, func, select
 
 from placement import conf as configuration
 from placement.cmd.database_command import DatabaseCommand
-from placement.db import coexistence_rows, invariants, models, schema
+from placement.db import invariants, models, schema
+from placement.db.coexistence import state
 from placement.db.consumer_rows import UUIDS_WITHOUT_RECORD
 from placement.db.database import Database
-from placement.objects import coexistence
 from placement.version import VERSION
 
 MIGRATE = 'Run the "placement-manage db online_data_migrations" command.'
@@ -63,7 +63,7 @@ def _wrong_counters(database: Database) -> dict[str, Any] | None:
 
 
 def _foreign_writes(database: Database) -> dict[str, Any] | None:
-    found = database.read(coexistence_rows.foreign_writes) if _is_usable(database) else None
+    found = database.read(state.foreign_writes) if _is_usable(database) else None
     if found is None or not found.writes:
         return None
     since = f" since {found.since}" if found.since else ""
@@ -71,8 +71,8 @@ def _foreign_writes(database: Database) -> dict[str, Any] | None:
 
 
 def _shared_since(database: Database) -> dict[str, Any] | None:
-    since = database.read(coexistence_rows.since) if _is_usable(database) else None
-    return {"words": coexistence.described(since)} if since else None
+    words = database.read(state.describe) if _is_usable(database) else None
+    return {"words": words} if words else None
 
 
 def _refusal_of_sync(database: Database) -> dict[str, Any] | None:

@@ -16,8 +16,9 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from placement.db import coexistence_rows, dialects, ended_holds, models, statements
+from placement.db import dialects, ended_holds, models, statements
 from placement.db.change_rows import SLOTS, Log
+from placement.db.coexistence.state import UNDER_WAY, is_under_way
 from placement.db.database import Access, Snapshot
 from placement.db.inventory_rows import SEEN_AMOUNTS
 from placement.db.statements import CompiledStatement
@@ -42,7 +43,7 @@ _TOTAL = CompiledStatement(
     select(
         func.count(),
         func.coalesce(func.sum(_changes.c.mark), 0),
-        coexistence_rows.UNDER_WAY,
+        UNDER_WAY,
         ended_holds.ANY_OVER,
     ).select_from(_changes)
 )
@@ -52,7 +53,7 @@ _LOG = CompiledStatement(
         _changes.c.mark,
         _changes.c.recent,
         # Not of the type Boolean, whose values would be converted in each row.
-        type_coerce(coexistence_rows.UNDER_WAY, Integer),
+        type_coerce(UNDER_WAY, Integer),
         type_coerce(ended_holds.ANY_OVER, Integer),
     )
 )
@@ -134,7 +135,7 @@ def log(access: Access) -> tuple[Log | None, bool]:
     """
     rows = access.rows(_LOG)
     if not rows:
-        return None if coexistence_rows.is_under_way(access) else Log({}), False
+        return None if is_under_way(access) else Log({}), False
     # The same in all rows.
     _, _, _, coexistence_under_way, any_over = rows[0]
     if coexistence_under_way:

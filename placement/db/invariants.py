@@ -28,8 +28,8 @@ from sqlalchemy import (
 
 from placement.db import (
     change_rows,
-    coexistence_rows,
     consumer_rows,
+    counters,
     group_rows,
     ledger_writes,
     lost_rows,
@@ -37,6 +37,8 @@ from placement.db import (
     owner_usage_rows,
     provider_rows,
 )
+from placement.db.coexistence.adoption import adopt_some
+from placement.db.coexistence.state import IS_FOREIGN, UNDER_WAY
 from placement.db.database import Database, Snapshot, Transaction
 from placement.db.lost_rows import BATCH
 from placement.db.owner_usage_rows import Account
@@ -133,14 +135,14 @@ def repairs(database: Database, invariant: Invariant) -> Iterator[int]:
 
 # Counters
 
-_ledger_sum = coexistence_rows.LEDGER_SUM
+_ledger_sum = counters.LEDGER_SUM
 
 _wrong_counters = select(
     _inventories.c.resource_provider_id.label("provider"),
     _inventories.c.resource_class_id.label("class"),
     _inventories.c.used.label("counter"),
     _ledger_sum.label("ledger"),
-).where(_inventories.c.used != _ledger_sum, ~coexistence_rows.UNDER_WAY)
+).where(_inventories.c.used != _ledger_sum, ~UNDER_WAY)
 
 
 def _repair_counters(tx: Transaction) -> int:
@@ -166,7 +168,7 @@ _foreign = select(
     _providers.c.uuid.label("provider"),
     _providers.c.generation,
     _providers.c.own_generation.label("as this service left it"),
-).where(coexistence_rows.IS_FOREIGN, ~coexistence_rows.UNDER_WAY)
+).where(IS_FOREIGN, ~UNDER_WAY)
 
 
 _usages = models.owner_usages
@@ -194,7 +196,7 @@ _wrong_owner_usages = (
     select(*_account, _surplus.label("surplus")).group_by(*_account).having(_surplus != 0)
 )
 # The sums are not read during a coexistence.
-_wrong_owner_usages_shown = _wrong_owner_usages.where(~coexistence_rows.UNDER_WAY)
+_wrong_owner_usages_shown = _wrong_owner_usages.where(~UNDER_WAY)
 
 
 def wrong_owner_usages(tx: Snapshot) -> int:
@@ -452,7 +454,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "no other service has written resource providers",
         _foreign,
-        lambda tx: len(provider_rows.adopt_foreign(tx, BATCH)),
+        lambda tx: len(adopt_some(tx, BATCH)),
         f"Stop that service, then {REPAIR}.",
     ),
     OWNER_USAGES,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import os_resource_classes
 from sqlalchemy import ColumnElement, Integer, bindparam, delete, func, select, update
 
-from placement.db import coexistence_rows, models, statements
+from placement.db import counters, models, statements
 from placement.db.database import Access, Transaction, stale_if_refused
 from placement.db.statements import CompiledStatement
 from placement.inventory_record import InventoryRecord
@@ -28,8 +28,8 @@ _RECORD = tuple(_inventories.c[name] for name in InventoryRecord._fields)
 AMOUNTS = (*_RECORD, _used)
 """The amounts of an inventory, and its usage."""
 
-SEEN_AMOUNTS = (*_RECORD, coexistence_rows.USED)
-"""The same for reads without a lock; the usage is right during a coexistence too."""
+SEEN_AMOUNTS = (*_RECORD, counters.USED)
+"""The same for reads without a lock; the usage is right also where the counter is not."""
 
 
 class ShownRecord(NamedTuple):
@@ -137,7 +137,7 @@ def _of_provider(of_class: bool) -> CompiledStatement:
         select(
             func.coalesce(_providers.c.generation, 0),
             _classes.c.name,
-            coexistence_rows.USED,
+            counters.USED,
             func.coalesce(_inventories.c.updated_at, _inventories.c.created_at),
             *_RECORD,
         )

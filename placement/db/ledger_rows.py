@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from placement import telemetry
-from placement.db import coexistence_rows, inventory_rows, models, statements
+from placement.db import counters, inventory_rows, models, provider_rows, statements
 from placement.db.database import Access, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.provider_rows import LockedProvider
@@ -165,7 +165,7 @@ _STOCK = _select(
     # Not joined: that makes this look-up twice as dear to PostgreSQL.
     _inventories.c.resource_provider_id
     == select(_providers.c.id)
-    .where(statements.is_among(_providers.c.uuid, "providers"), coexistence_rows.COUNTED)
+    .where(statements.is_among(_providers.c.uuid, "providers"), counters.ARE_RIGHT)
     .scalar_subquery()
 )
 
@@ -282,10 +282,7 @@ def hold(
 
 _HOLD = CompiledStatement(
     select(
-        _providers.c.id,
-        _providers.c.uuid,
-        func.coalesce(_providers.c.generation, 0),
-        coexistence_rows.COUNTED,
+        *provider_rows.LOCKED,
         _inventories.c.id,
         _inventories.c.resource_class_id,
         *inventory_rows.AMOUNTS,

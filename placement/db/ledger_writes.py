@@ -15,7 +15,7 @@ from functools import partial
 from sqlalchemy import bindparam, delete, select, update
 
 from placement import telemetry
-from placement.db import change_rows, coexistence_rows, models, statements
+from placement.db import change_rows, counters, models, statements
 from placement.db.database import Transaction
 from placement.db.ledger_rows import AllocationRow, ConsumerRow, Owner
 from placement.db.owner_usage_rows import SLOTS, Account
@@ -205,7 +205,7 @@ def claim(
 
 # Whatever its generation is: the claim depends on nothing that was read of the provider.
 _if_counted = change_rows.STEP.where(
-    models.resource_providers.c.id == bindparam("provider"), coexistence_rows.COUNTED
+    models.resource_providers.c.id == bindparam("provider"), counters.ARE_RIGHT
 )
 _STEP_IF_COUNTED = CompiledStatement(_if_counted)
 # Nothing that searches read of it has changed.

@@ -7,7 +7,7 @@ This service adds:
 - ``resource_providers.revision``: stepped by every change to anything that the search reads about a
   provider. ``provider_changes`` names the providers of the last of these changes.
 - ``resource_providers.own_generation``: the generation as this service has left it. ``coexistence`` has a row
-  while the OpenStack service may write too (:mod:`placement.db.coexistence_rows`).
+  while the OpenStack service may write too (:mod:`placement.db.coexistence`).
 - ``consumer_groups``, ``consumer_group_members``, ``consumer_holds``: rules between consumers, and consumers
   whose allocations end at a time (specification 09). Rows go with their consumer, whoever deletes it.
 """

@@ -19,7 +19,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from placement.db import coexistence_rows, models
+from placement.db import counters, models
 from placement.db.database import Access
 from placement.db.statements import CompiledStatement
 
@@ -57,7 +57,7 @@ class Usage(NamedTuple):
 def of_project(access: Access, project: str, user: str | None) -> list[Usage] | None:
     """Return what the consumers of a project, and of a user in it, use by type and class.
 
-    None during a coexistence: then :func:`of_project_in_ledger` is right. One statement; the rows read
+    None where the sums may be wrong: then :func:`of_project_in_ledger` is right. One statement; the rows read
     are the owner's alone.
     """
     rows = access.rows(_summed(user is not None), _given(project, user))
@@ -83,15 +83,15 @@ def _usages_in(rows: Iterable[Sequence[Any]]) -> list[Usage]:
 
 @cache
 def _summed(of_user: bool) -> CompiledStatement:
-    """Whether there is a coexistence beside each sum; alone if there is, or if there are no sums.
+    """Whether the sums may be wrong, beside each of them; alone if they may, or if there are none.
 
     The ledger is in a statement of its own: PostgreSQL would start parallel workers for it here (20 ms).
     """
-    under_way = select(coexistence_rows.UNDER_WAY.label("is_so")).subquery()
+    unknown = select(counters.OWNERS_ARE_UNKNOWN.label("is_so")).subquery()
     own = select(_usages.c.consumer_type_id, _usages.c.resource_class_id, _usages.c.used)
     sums = _named(own.where(*_owned(_usages, of_user)).subquery()).subquery()
-    rows = under_way.outerjoin(sums, ~under_way.c.is_so)
-    return CompiledStatement(select(under_way.c.is_so, *sums.c).select_from(rows))
+    rows = unknown.outerjoin(sums, ~unknown.c.is_so)
+    return CompiledStatement(select(unknown.c.is_so, *sums.c).select_from(rows))
 
 
 @cache

@@ -20,11 +20,20 @@ from sqlalchemy import (
 )
 
 from placement import telemetry
-from placement.db import change_rows, coexistence_rows, models, statements
+from placement.db import change_rows, counters, models, statements
 from placement.db.database import Access, Transaction, stale_if_refused
 from placement.db.statements import CompiledStatement
 
 _providers = models.resource_providers
+
+
+LOCKED = (
+    _providers.c.id,
+    _providers.c.uuid,
+    func.coalesce(_providers.c.generation, 0),
+    counters.ARE_RIGHT,
+)
+"""What is read of a row that is locked, for a :class:`LockedProvider`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +72,7 @@ def lock(
 def _lock(*lists: str) -> CompiledStatement:
     named = [statements.is_among(_providers.c[name], name) for name in lists]
     return CompiledStatement(
-        select(
-            _providers.c.id,
-            _providers.c.uuid,
-            func.coalesce(_providers.c.generation, 0),
-            coexistence_rows.COUNTED,
-        )
+        select(*LOCKED)
         .where(or_(*named))
         .order_by(_providers.c.id)
         .with_for_update(),
@@ -102,15 +106,6 @@ def step(tx: Transaction, providers: Collection[LockedProvider]) -> None:
 def touch(tx: Transaction, ids: Collection[int]) -> None:
     """Step only the revision: the search must read these providers again. Two statements."""
     change_rows.advance(tx, {}, ids)
-
-
-def adopt_foreign(tx: Transaction, most: int) -> list[str]:
-    """Count again what another service wrote, mark it as ours, and return the names of these providers."""
-    names = coexistence_rows.foreign(tx, most)
-    # A write that stepped one of them meanwhile has done this already; doing it again changes nothing.
-    ids = [provider.id for provider in lock(tx, (), names).values()]
-    coexistence_rows.adopt(tx, ids)
-    return [names[id_] for id_ in ids]
 
 
 class ProviderRow(NamedTuple):

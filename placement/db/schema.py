@@ -3,13 +3,14 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Inspector, exc, false, func, inspect, select, text
 
-from placement.db import coexistence_rows, dialects, driver_errors, models
+from placement.db import dialects, driver_errors, models
+from placement.db.coexistence.state import is_under_way, note_generations
 from placement.db.database import Database
 from placement.db.migrations import Progress, afterwards
 
@@ -47,9 +48,6 @@ HEAD = REVISIONS[-1]
 
 RELEASE_HEADS = ("4b7e1d90c6a2",)
 """The own part of the head of each release, oldest first: what the second parts of ids may be."""
-
-BATCH = 500
-"""Providers whose generations are noted in one transaction."""
 
 _EXAMINED = ("resource_providers", "resource_classes", "inventories", "allocations", "consumers")
 """The tables that checks read. Queens had them all, with two tables of owners besides."""
@@ -219,7 +217,7 @@ def sync(
 
     One transaction per revision; then the generations of providers are noted, in small transactions. If
     another service made the database, a coexistence is under way until
-    :func:`placement.objects.coexistence.finish`.
+    :func:`placement.db.coexistence.takeover.finish`.
 
     :param target: stop at this revision.
     :param stopped: no worker runs, so that more than one release may be passed over.
@@ -246,17 +244,8 @@ def sync(
             progress(following)
     if not is_usable(revision):
         return
-    if database.read(coexistence_rows.is_under_way):
-        _note_generations(database, rows)
-
-
-def _note_generations(database: Database, rows: Progress) -> None:
-    """Remember from where foreign writes are counted, as far as an earlier run has not."""
-    total, done = database.read(coexistence_rows.without_own_generation), 0
-    while noted := database.write(partial(coexistence_rows.note_generations, most=BATCH)):
-        done += noted
-        # Another service makes providers meanwhile.
-        rows("resource providers noted", done, max(done, total))
+    if database.read(is_under_way):
+        note_generations(database, rows)
 
 
 def require_examinable(database: Database) -> None:

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Integer, bindparam, exists, func, literal, or_, select, type_coerce
 
-from placement.db import cloud_rows, coexistence_rows, models, statements
+from placement.db import cloud_rows, models, statements
+from placement.db.coexistence.signs import SIGNS_OF_PROVIDER
 from placement.db.database import Access, Snapshot
 from placement.db.statements import CompiledStatement
 
@@ -55,7 +56,7 @@ _MEMBER = (
     func.coalesce(_providers.c.root_provider_id, _providers.c.id),
     _providers.c.revision,
     func.coalesce(_providers.c.generation, 0),
-    *coexistence_rows.SIGNS_OF_PROVIDER,
+    *SIGNS_OF_PROVIDER,
 )
 
 # A provider that predates nesting has no root and is a tree of its own.

@@ -9,13 +9,10 @@ PostgreSQL and 1.17 on MariaDB, with 0.84 and 0.87 of the service's processor ti
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from placement.db import (
-    allocation_rows,
-    coexistence_rows,
     inventory_rows,
     ledger_rows,
     ledger_writes,
@@ -23,12 +20,13 @@ from placement.db import (
     provider_rows,
     statements,
 )
+from placement.db.coexistence.adoption import recount_doubted
 from placement.db.database import StaleRead, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.ledger_rows import Owner, Reading
 from placement.db.provider_rows import LockedProvider
 from placement.inventory_record import MAX_INT
-from placement.objects import coexistence, replacement
+from placement.objects import replacement
 from placement.objects.replacement import (
     ANY_GENERATION,
     ConsumerChange,
@@ -140,36 +138,6 @@ def _create_missing(
     return {**known, **named_rows.create(tx, key, missing)} if missing else known
 
 
-def recount_if_foreign(
-    tx: Transaction,
-    providers: Collection[LockedProvider],
-    inventories: dict[InventoryKey, InventoryRow],
-    written: Mapping[InventoryKey, int],
-) -> dict[InventoryKey, InventoryRow]:
-    """Return the inventories of locked providers, counted from the ledger where a counter may be wrong.
-
-    Providers that another service has written after the coexistence are marked as ours again.
-
-    :param written: by how much this transaction has changed the ledger already.
-    """
-    doubted = {provider.id for provider in providers if not provider.counted}
-    if not doubted:
-        return inventories
-    sums = allocation_rows.sums(tx, doubted)
-    right = {
-        key: replace(row, used=sums.get(key, 0) - written.get(key, 0))
-        for key, row in inventories.items()
-        if key[0] in doubted
-    }
-    if not coexistence_rows.is_under_way(tx):
-        coexistence_rows.correct(tx, {row.id: row.used for row in right.values()})
-        coexistence_rows.mark_ours(tx, doubted)
-        for provider in providers:
-            if provider.id in doubted:
-                coexistence.log_foreign(provider.uuid)
-    return inventories | right
-
-
 def lock_providers(
     tx: Transaction, named: Collection[int], held: Collection[int]
 ) -> dict[int, LockedProvider]:
@@ -193,7 +161,7 @@ def lock_inventories(
 ) -> dict[InventoryKey, InventoryRow]:
     """Return the inventories of locked providers, with their right usage."""
     inventories = replacement.by_place(inventory_rows.lock_of(tx, providers))
-    return recount_if_foreign(tx, providers.values(), inventories, written)
+    return recount_doubted(tx, providers.values(), inventories, written)
 
 
 def hold_places(
@@ -207,7 +175,7 @@ def hold_places(
     :raises StaleRead: a provider that the request names was deleted meanwhile.
     """
     providers, records = ledger_rows.hold(tx, replaced.provider_ids)
-    inventories = recount_if_foreign(tx, providers.values(), replacement.by_place(records), written)
+    inventories = recount_doubted(tx, providers.values(), replacement.by_place(records), written)
     whole = (
         providers.keys() == replaced.provider_ids and replaced.freed.keys() <= inventories.keys()
     )

@@ -22,12 +22,14 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from placement import telemetry
-from placement.db import cloud_rows, coexistence_rows, named_rows, tree_rows
+from placement.db import cloud_rows, named_rows, tree_rows
 from placement.db.change_rows import NO_LOG, Changed, Log
+from placement.db.coexistence import state
+from placement.db.coexistence.signs import Signs, read_signs
+from placement.db.coexistence.watch import ForeignWriteWatch
 from placement.db.database import Access, Database, Snapshot
 from placement.db.statements import batches
 from placement.objects import holds
-from placement.objects.coexistence import ForeignWriteWatch
 from placement.search.cloud import BLOCK, Cloud
 from placement.search.columns import LARGEST_AMOUNT
 from placement.search.records import CloudRows, ProviderRecord, Stock, UsedInventory
@@ -64,7 +66,7 @@ class _Reading(NamedTuple):
     rows: CloudRows | None = None
     changes: "_Changes | None" = None
     compared: bool = False
-    signs: coexistence_rows.Signs | None = None
+    signs: Signs | None = None
     any_over: bool = False
 
 
@@ -94,7 +96,7 @@ class _Edition:
     cloud: Cloud
     log: Log
     total: int
-    signs: coexistence_rows.Signs | None
+    signs: Signs | None
     number: int
     shown_s: float
     readers: int = 0
@@ -150,7 +152,7 @@ class Picture:
 
     def shared_since(self) -> datetime | None:
         """Return since when another service may write too, None if none may. One statement."""
-        return self._db.read(coexistence_rows.since)
+        return self._db.read(state.since)
 
     def _entered(self, arrived: int, total: int | None) -> _Edition | None:
         """Begin to read the newest edition, if it is up to date.
@@ -381,14 +383,14 @@ class Picture:
     def _as_others_write(self, tx: Snapshot, old: _Edition | None) -> _Reading:
         """Return what has changed during a coexistence: blocks of providers, or all if the shape has."""
         before = old.signs if old else None
-        signs = coexistence_rows.signs(tx, before)
-        blocks = signs.changed_since(before) if before else None
-        if old is None or blocks is None:
+        signs = read_signs(tx, before)
+        ranges = signs.changed_since(before) if before else None
+        if old is None or ranges is None:
             return _Reading(NO_LOG, rows=_everything(tx), signs=signs)
-        if not blocks:
+        if not ranges:
             telemetry.note_refresh("nothing", 0, len(old.cloud))
             return _Reading(NO_LOG, signs=signs)
-        found = _changes(tx, old.cloud, Changed(_held(old.cloud, blocks), Counter()))
+        found = _changes(tx, old.cloud, Changed(_held(old.cloud, ranges), Counter()))
         if found is None:
             return _Reading(NO_LOG, rows=_everything(tx), signs=signs)
         return _Reading(NO_LOG, changes=found, signs=signs)
@@ -448,11 +450,9 @@ def _everything(tx: Snapshot) -> CloudRows:
     return CloudRows(*contents, *names)
 
 
-def _held(cloud: Cloud, blocks: Iterable[int]) -> set[int]:
-    """Return the ids of the providers of these blocks of a coexistence."""
-    bits = coexistence_rows.BLOCK_BITS
-    ids = (id_ for block in blocks for id_ in range(block << bits, (block + 1) << bits))
-    return {id_ for id_ in ids if id_ in cloud.index_of}
+def _held(cloud: Cloud, ranges: Iterable[range]) -> set[int]:
+    """Return the ids of the providers among these."""
+    return {id_ for ids in ranges for id_ in ids if id_ in cloud.index_of}
 
 
 def _differing(tx: Snapshot, cloud: Cloud) -> set[int]:

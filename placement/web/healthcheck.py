@@ -13,9 +13,8 @@ from oslo_middleware.healthcheck import opts, pluginbase
 from placement import errors
 from placement.advice import NotConfigured
 from placement.conf.options import HEALTHCHECK
-from placement.db import coexistence_rows
+from placement.db.coexistence import state
 from placement.db.database import Database
-from placement.objects import coexistence
 from placement.web.request_log import Environ, WSGIApp
 
 GROUP = "healthcheck"
@@ -112,13 +111,13 @@ class DatabaseCheck:
     def _ask(self, asked: "Future[pluginbase.HealthcheckResult]") -> None:
         try:
             self._database.ping()
-            since = self._database.read(coexistence_rows.since)
+            remark = self._database.read(state.describe)
         except errors.Unavailable as error:
             asked.set_result(pluginbase.HealthcheckResult(available=False, reason=str(error)))
         except BaseException as error:
             asked.set_exception(error)
         else:
-            reason = f"OK. {coexistence.described(since)}" if since else "OK"
+            reason = f"OK. {remark}" if remark else "OK"
             asked.set_result(pluginbase.HealthcheckResult(available=True, reason=reason))
 
 

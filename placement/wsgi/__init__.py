@@ -16,9 +16,9 @@ from placement import advice, db_api, deploy
 from placement import conf as configuration
 from placement.conf import library_defaults
 from placement.conf.unknown import files_read, misspelt_sections, unknown_options
-from placement.db import address, coexistence_rows, schema
+from placement.db import address, schema
+from placement.db.coexistence import state
 from placement.db.database import Database
-from placement.objects import coexistence
 from placement.version import VERSION, second_owner
 from placement.web import auth, judge
 
@@ -64,9 +64,8 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     for warning in filter(None, [second_owner(), judge.missing(), *unknown_options(conf), *notes]):
         LOG.warning("%s", warning)
     _announce(conf, revision)
-    since = db_api.when_reachable(conf, database, lambda: database.read(coexistence_rows.since))
-    if since is not None:
-        LOG.warning("%s", coexistence.described(since))
+    if remark := db_api.when_reachable(conf, database, partial(database.read, state.describe)):
+        LOG.warning("%s", remark)
     database.prepare_to_fork()
     _settle()
     return application

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from placement.db import coexistence_rows, invariants, models, owner_usage_rows
+from placement.db import invariants, models, owner_usage_rows
+from placement.db.coexistence import state, takeover
 from placement.db.database import Database, Transaction
 from placement.db.owner_usage_rows import Usage
 from placement.db.transport import Message
 from placement.objects import (
     allocation,
-    coexistence,
     inventory,
     ledger,
     reshaper,
@@ -127,12 +127,12 @@ def test_a_coexistence_is_not_ended_over_a_claim_that_is_under_way(
 ) -> None:
     """What a claim has written and not committed is in no sum yet, so its provider is waited for."""
     provider = add_host(db, VCPU=10)
-    db.write(coexistence_rows.begin)
+    db.write(state.begin)
     with ThreadPoolExecutor(1) as beside:
         ended = []
 
         def end() -> None:
-            ended.append(one := beside.submit(coexistence.finish, other))
+            ended.append(one := beside.submit(takeover.finish, other))
             wait_until("the end waits for the claim", lambda: somebody_waits(other) or one.done())
             assert not one.done()
 
@@ -140,7 +140,7 @@ def test_a_coexistence_is_not_ended_over_a_claim_that_is_under_way(
             put(db, str(uuid.uuid4()), provider, 2)
         ended[0].result()
 
-    assert not db.read(coexistence_rows.is_under_way)
+    assert not db.read(state.is_under_way)
     assert invariants.violations(db) == []
 
 

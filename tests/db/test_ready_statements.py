@@ -26,7 +26,8 @@ from sqlalchemy import (
 )
 
 from placement import telemetry
-from placement.db import coexistence_rows, models, statements
+from placement.db import models, statements
+from placement.db.coexistence import state
 from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
 from placement.db.statements import CompiledStatement
@@ -59,7 +60,7 @@ REMOVE_BOTH = CompiledStatement(
 )
 FIND = CompiledStatement(
     select(
-        TRAITS.c.name, TRAITS.c.created_at, literal("50% more"), ~coexistence_rows.UNDER_WAY
+        TRAITS.c.name, TRAITS.c.created_at, literal("50% more"), ~state.UNDER_WAY
     ).where(TRAITS.c.name == bindparam("name"))
 )
 
@@ -103,7 +104,7 @@ def test_rows_are_converted(db: Database) -> None:
     assert len(statements) == 1
 
 
-@pytest.mark.parametrize("truth", [TRAITS.c.id > 0, coexistence_rows.UNDER_WAY])
+@pytest.mark.parametrize("truth", [TRAITS.c.id > 0, state.UNDER_WAY])
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_numbers_come_back_as_they_are(db: Database, is_kept: bool, truth: Any) -> None:
     """Missing ones and large ones; of a statement that is compiled once or each time."""
@@ -114,7 +115,7 @@ def test_numbers_come_back_as_they_are(db: Database, is_kept: bool, truth: Any) 
         lambda reader: reader.rows(CompiledStatement(one) if is_kept else one)
     )
 
-    is_true = truth is not coexistence_rows.UNDER_WAY
+    is_true = truth is not state.UNDER_WAY
     assert rest == ["CUSTOM_A", -(2**63) + 1, 2**63 - 1, None, 0, is_true, 0.1]
     assert [type(value) for value in (trait_id, *rest[1:3], rest[5])] == [int, int, int, bool]
 

@@ -16,7 +16,8 @@ from sqlalchemy import select
 from placement import errors
 from placement.claims import service as claims
 from placement.claims import together
-from placement.db import coexistence_rows, group_rows, invariants, models
+from placement.db import group_rows, invariants, models
+from placement.db.coexistence import state
 from placement.db.database import Database
 from placement.objects import holds
 from placement.web import search_bounds
@@ -314,7 +315,7 @@ def test_what_changes_after_the_choice_is_chosen_again(
         return plan
 
     if shared:
-        service.db.write(coexistence_rows.begin)
+        service.db.write(state.begin)
     monkeypatch.setattr(claims, "_chosen", overtaken)
 
     granted = roots(place(service, claim(query=f"resources=VCPU:2&required={TRAIT}")))

@@ -7,10 +7,10 @@ from oslo_upgradecheck import upgradecheck
 from sqlalchemy import text
 
 from placement.cmd import status
-from placement.db import coexistence_rows, invariants
+from placement.db import invariants
+from placement.db.coexistence import state, takeover, watch
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from placement.objects import coexistence
 from tests.support.both_services import (
     AGGREGATE,
     CONSUMER,
@@ -174,7 +174,7 @@ def test_every_other_kind_of_write_counts(both: Both) -> None:
     old.delete_trait("CUSTOM_T")
     gone = "/allocation_candidates?resources=VCPU:1&required=CUSTOM_T"
     assert both.ours.request("GET", gone, version="1.39").status_int == 400
-    coexistence.finish(both.db)
+    takeover.finish(both.db)
     assert invariants.violations(both.db) == []
 
 
@@ -208,12 +208,12 @@ def test_finish_counts_everything_and_believes_it(both: Both) -> None:
     both.old.claim(new_uuid(), {HOST: {"VCPU": 1}}, project="p", user="u")
     told: list[tuple[str, int, int]] = []
 
-    coexistence.finish(both.db, lambda *told_now: told.append(told_now))
+    takeover.finish(both.db, lambda *told_now: told.append(told_now))
 
     assert ("resource providers counted", 1, 1) in told
     # Of VCPU, and of consumers.
     assert ("usages of projects counted", 2, 2) in told
-    assert not both.db.read(coexistence_rows.is_under_way)
+    assert not both.db.read(state.is_under_way)
     assert invariants.violations(both.db) == []
     assert both.used() == 2
     assert both.found("resources=VCPU:2") == {HOST}
@@ -225,7 +225,7 @@ def test_finish_counts_everything_and_believes_it(both: Both) -> None:
 def test_after_the_finish_a_foreign_write_is_an_error_and_grants_nothing(
     both: Both, caplog: pytest.LogCaptureFixture
 ) -> None:
-    coexistence.finish(both.db)
+    takeover.finish(both.db)
     assert both.claim(CONSUMER, 1) == 204
     both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
     with caplog.at_level(logging.ERROR):
@@ -239,45 +239,45 @@ def test_after_the_finish_a_foreign_write_is_an_error_and_grants_nothing(
 def test_what_nobody_claims_from_is_found_by_the_look_of_every_minute(
     both: Both, caplog: pytest.LogCaptureFixture
 ) -> None:
-    coexistence.finish(both.db)
+    takeover.finish(both.db)
     assert both.found("resources=VCPU:4") == {HOST}
     both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
     both.old.create_provider(OTHER, "other")
     with caplog.at_level(logging.ERROR):
-        coexistence.report(both.db)
+        watch.report(both.db)
     assert "resource provider host although" in caplog.text
     assert "resource provider other although" in caplog.text
     assert both.used() == 3
     assert both.found("resources=VCPU:2") == set()
-    assert coexistence.report(both.db).providers == 0
+    assert watch.report(both.db).providers == 0
 
 
 def test_a_log_line_says_how_many_foreign_writes_there_are(
     both: Both, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        coexistence.report(both.db)
+        watch.report(both.db)
     assert "Another service" not in caplog.text
     both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
     assert both.claim(CONSUMER, 1) == 204
     both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 2}})
     with caplog.at_level(logging.WARNING):
-        found = coexistence.report(both.db)
+        found = watch.report(both.db)
     assert (found.writes, found.providers) == (2, 1)
     assert "2 writes to 1 resource providers" in caplog.text
 
 
 def test_release_begins_anew(both: Both) -> None:
-    coexistence.finish(both.db)
+    takeover.finish(both.db)
     assert both.found("resources=VCPU:4") == {HOST}
-    coexistence.release(both.db)
+    takeover.release(both.db)
     both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 3}})
     assert both.found("resources=VCPU:2") == set()
     both.old.release(OLD_CONSUMER)
     assert both.found("resources=VCPU:4") == {HOST}
-    coexistence.release(both.db)
-    coexistence.finish(both.db)
-    coexistence.finish(both.db)
+    takeover.release(both.db)
+    takeover.finish(both.db)
+    takeover.finish(both.db)
     assert invariants.violations(both.db) == []
 
 
@@ -285,7 +285,7 @@ def test_a_process_that_lives_through_a_repair_keeps_no_old_picture(both: Both) 
     """Repairs are made by another process; what they put right moves a revision, and is read again."""
     both.old.create_provider(NODE, "node", HOST)
     both.old.set_inventory(NODE, {"PGPU": {"total": 1}})
-    coexistence.finish(both.db)
+    takeover.finish(both.db)
     elsewhere = Database(make_engine(both.db.engine.url))
 
     def spoil(words: str) -> None:
@@ -308,14 +308,14 @@ def test_a_process_that_lives_through_a_repair_keeps_no_old_picture(both: Both) 
 def test_a_process_that_lives_through_a_takeover_keeps_no_old_picture(both: Both) -> None:
     """Out and in again, with writes of the old service while this process looks away."""
     for used in (3, 0):
-        coexistence.finish(both.db)
+        takeover.finish(both.db)
         assert both.found("resources=VCPU:2") == ({HOST} if used else set())
-        coexistence.release(both.db)
+        takeover.release(both.db)
         if used:
             both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": used}})
         else:
             both.old.release(OLD_CONSUMER)
-    coexistence.finish(both.db)
+    takeover.finish(both.db)
     assert both.found("resources=VCPU:4") == {HOST}
 
 
@@ -328,12 +328,12 @@ def test_what_is_used_is_told_from_the_ledger_not_from_a_stale_counter(both: Bot
     )
     assert over.count == 1
     assert "used 4" in over.examples[0]
-    coexistence.finish(both.db)
+    takeover.finish(both.db)
     both.db.write(lambda tx: tx.connection.execute(text("UPDATE owner_usages SET used = used + 1")))
     assert status.WRONG_COUNTERS.result(both.db).code == upgradecheck.Code.WARNING
 
 
 def test_a_new_database_is_our_own(both: Both) -> None:
     with synced("sqlite") as fresh:
-        assert not fresh.read(coexistence_rows.is_under_way)
-    assert both.db.read(coexistence_rows.is_under_way)
+        assert not fresh.read(state.is_under_way)
+    assert both.db.read(state.is_under_way)

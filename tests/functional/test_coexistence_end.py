@@ -11,11 +11,12 @@ from oslo_upgradecheck import upgradecheck
 from sqlalchemy import event, select, update
 
 from placement.cmd import status
-from placement.db import coexistence_rows, invariants, models
+from placement.db import invariants, models
+from placement.db.coexistence import state, takeover
+from placement.db.coexistence import watch as watching
+from placement.db.coexistence.watch import ForeignWriteWatch
 from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
-from placement.objects import coexistence
-from placement.objects.coexistence import ForeignWriteWatch
 from placement.objects.picture import Picture
 from tests.ops.test_config_check import user_who_may_only_read
 from tests.support.both_services import (
@@ -38,9 +39,9 @@ AFTER_S = 3600
 @pytest.fixture(autouse=True)
 def _looks_at_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Every request looks whether another service writes, and counts for as long as it takes."""
-    monkeypatch.setattr(coexistence, "LOOK_EVERY_S", 0.0)
-    monkeypatch.setattr(coexistence, "STEP_S", ENDS_S)
-    caplog.set_level(logging.INFO, "placement.objects.coexistence")
+    monkeypatch.setattr(watching, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(watching, "STEP_S", ENDS_S)
+    caplog.set_level(logging.INFO, "placement.db.coexistence.watch")
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def pass_time(place: Both, seconds: int) -> None:
 
 def lasts(place: Both) -> bool:
     """Tell whether the coexistence is under way."""
-    return place.db.read(coexistence_rows.is_under_way)
+    return place.db.read(state.is_under_way)
 
 
 def require_end(both: Both, watch: ForeignWriteWatch, time_s: int) -> None:
@@ -184,7 +185,7 @@ def test_what_is_written_while_everything_is_counted_keeps_it_going(
     late: str,
 ) -> None:
     """The counters would be wrong otherwise, of a deletion for ever."""
-    count = coexistence.counting
+    count = takeover.count_anew
 
     def counting(db: Database) -> Iterator[None]:
         yield from count(db)
@@ -195,7 +196,7 @@ def test_what_is_written_while_everything_is_counted_keeps_it_going(
 
     pass_time(both, AFTER_S)
     with monkeypatch.context() as patched:
-        patched.setattr(coexistence, "counting", counting)
+        patched.setattr(watching, "count_anew", counting)
         watch.look()
     assert lasts(both)
     watch.look()
@@ -211,8 +212,8 @@ def test_each_request_counts_for_a_moment_only(
     """Of a large cloud no request waits until all is counted."""
     for number in range(4):
         both.old.create_provider(new_uuid(), f"host-{number}")
-    monkeypatch.setattr(coexistence, "BATCH", 1)
-    monkeypatch.setattr(coexistence, "STEP_S", 0.0)
+    monkeypatch.setattr(takeover, "BATCH", 1)
+    monkeypatch.setattr(watching, "STEP_S", 0.0)
     watch.look()
     pass_time(both, AFTER_S)
     requests = 0
@@ -258,9 +259,9 @@ def test_who_may_not_write_says_once_what_to_do(
 
 def test_since_when_it_lasts_is_told_wherever_an_operator_looks(both: Both) -> None:
     """The upgrade check, the health document and the gauge."""
-    begun = both.db.read(coexistence_rows.since)
+    begun, told = both.db.read(state.since), both.db.read(state.describe)
     assert begun is not None
-    told = coexistence.described(begun)
+    assert told is not None
     assert f"since {begun:%Y-%m-%d %H:%M}" in told
     check = next(each for each in status.SHOWN_IF_FOUND if each.title == "Shared Database")
     health = Service(configure(insight__enabled=True, healthcheck__path="/healthcheck"), both.db)
@@ -277,7 +278,7 @@ def test_since_when_it_lasts_is_told_wherever_an_operator_looks(both: Both) -> N
     assert health.request("GET", "/healthcheck").text == f"OK. {told}"
     assert gauge() == begun.replace(tzinfo=UTC).timestamp()
 
-    coexistence.finish(both.db)
+    takeover.finish(both.db)
 
     assert check.result(both.db).details is None
     assert health.request("GET", "/healthcheck").text == "OK"

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from placement import telemetry
-from placement.db import coexistence_rows, models
+from placement.db import models
+from placement.db.coexistence import signs
 from placement.objects.picture import Picture
 from placement.search.request import CandidateRequest, Group
 from tests.support.both_services import (
@@ -20,7 +21,7 @@ from tests.support.both_services import (
 from tests.support.old_service import new_uuid
 from tests.support.recorder import recorded
 
-BLOCK = 2**coexistence_rows.BLOCK_BITS
+BLOCK = 2**signs.BLOCK_BITS
 OTHERS = 5 * BLOCK
 
 

@@ -18,9 +18,9 @@ import pytest
 from sqlalchemy import select, update
 
 from placement.cmd import audit
-from placement.db import change_rows, coexistence_rows, invariants, models, online_migrations
+from placement.db import change_rows, invariants, models, online_migrations
+from placement.db.coexistence import state, takeover
 from placement.db.database import Access, Database, Transaction
-from placement.objects import coexistence
 from placement.objects.replacement import ConsumerChange
 from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from tests.support import bodies
@@ -105,7 +105,7 @@ def _stage(kind: str, mode: str) -> Stage:
     for half in (SOUND, STRUCK):
         half.make(service)
     if mode == "shared":
-        coexistence.release(db)
+        takeover.release(db)
     assert told(db) == set()
     made.saved = Saved(db)
     made.before = answers(service, questions(SOUND))
@@ -294,7 +294,7 @@ WAYS: list[Way] = [
 
 @pytest.mark.parametrize(("damage", "stage"), CASES, ids=str, indirect=["stage"])
 def test_damage_stays_where_it_is(stage: Stage, damage: Damage) -> None:
-    shared = stage.db.read(coexistence_rows.is_under_way)
+    shared = stage.db.read(state.is_under_way)
     expected = set(damage.told) - (NOT_SHARED if shared else set())
 
     service = stage.struck(damage)

@@ -10,8 +10,8 @@ from sqlalchemy import make_url
 
 from placement.cmd import manage
 from placement.db import schema
+from placement.db.coexistence import takeover
 from placement.db.database import Database
-from placement.objects import coexistence
 from tests.ops.conftest import AT_HEAD, Command, critical, execute, on
 from tests.support.databases import opened, scratch_database
 from tests.support.identity import identity_service
@@ -456,7 +456,7 @@ def test_a_shared_database_is_told_and_no_fault(check: Check, synced: str, start
     """The start says the same, and serves."""
     told = "The OpenStack service may write to this database too, since 20"
     with opened(synced) as database:
-        coexistence.release(database)
+        takeover.release(database)
 
     for more in ((), ("--before", "reload")):
         code, [line] = check("", *more)

@@ -10,10 +10,10 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import event, exc, text
 
-from placement.db import coexistence_rows, invariants, models, online_migrations, schema
+from placement.db import invariants, models, online_migrations, schema
+from placement.db.coexistence import state, takeover
 from placement.db.database import Database
 from placement.db.migrations import MigrationBlocked
-from placement.objects import coexistence
 from tests.ops import clouds
 from tests.ops.conftest import AT_HEAD, at, execute, on
 from tests.ops.schema_changes import is_left_behind
@@ -56,7 +56,7 @@ def test_upgrade_keeps_every_row_and_is_served_like_a_new_database(
     schema.sync(database)
     if schema.REVISIONS.index(revision) >= schema.REVISIONS.index(COUNTERS):
         # The rows were written behind the back of the counters.
-        coexistence.finish(database)
+        takeover.finish(database)
     # The service adds the standard ones.
     synced = clouds.dump(database)
     names = {table: synced[table] for table in ("resource_classes", "traits")}
@@ -67,7 +67,7 @@ def test_upgrade_keeps_every_row_and_is_served_like_a_new_database(
     candidates = found["/allocation_candidates?resources=VCPU:1,MEMORY_MB:100"]
     assert len(candidates["allocation_requests"]) == 4
 
-    coexistence.finish(database)
+    takeover.finish(database)
 
     after = clouds.dump(database) | names
     # Computed whole, and a log.
@@ -211,7 +211,7 @@ def test_migrations_lead_to_the_models_and_a_coexistence_with_what_another_servi
 
     schema.sync(database)
 
-    assert database.read(coexistence_rows.is_under_way) is (made_by == "another service")
+    assert database.read(state.is_under_way) is (made_by == "another service")
     assert differences(database) == []
     assert schema.current(database) == schema.HEAD
 
@@ -261,7 +261,7 @@ def test_interrupted_upgrade_is_finished_by_the_next(database: Database, cut: in
     assert differences(database) == []
     after = clouds.dump(database)
     assert after["allocations"] == before["allocations"]
-    coexistence.finish(database)
+    takeover.finish(database)
     check_counters(clouds.dump(database))
 
 

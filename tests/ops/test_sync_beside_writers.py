@@ -13,9 +13,9 @@ from pathlib import Path
 from sqlalchemy import Connection, text
 
 from placement.cmd import progress
-from placement.db import coexistence_rows, invariants, schema, standard_names
+from placement.db import invariants, schema, standard_names
+from placement.db.coexistence import adoption, state, takeover
 from placement.db.database import Database
-from placement.objects import coexistence
 from tests.ops import clouds
 from tests.ops.conftest import Command, at, on
 from tests.support.book import Book
@@ -29,7 +29,7 @@ WRITERS = 3
 PAUSE_S = 0.005
 AGGREGATE = new_uuid()
 NUMBER = "SELECT COUNT(*) FROM resource_providers"
-PROVIDERS = 3 * schema.BATCH + 100
+PROVIDERS = 3 * state.BATCH + 100
 MANY_ALLOCATIONS = 60_000
 SOME = 20
 """Requests after which writers are well under way."""
@@ -110,8 +110,8 @@ def test_no_request_of_the_old_service_fails(database: Database, url: str) -> No
         each.dispose()
 
     assert book.violations == []
-    assert database.read(coexistence_rows.is_under_way)
-    coexistence.finish(database)
+    assert database.read(state.is_under_way)
+    takeover.finish(database)
     # It is the old service that may leave consumers without allocations behind.
     assert {found.invariant.name for found in invariants.violations(database)} <= {
         "consumers have allocations"
@@ -183,16 +183,16 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(
     def counted() -> int:
         return scalar(database, f"{NUMBER} WHERE revision > 0")
 
-    kill_in_third(url, "placement.db.coexistence_rows.note_generations", "sync")
-    assert noted() == 2 * schema.BATCH
+    kill_in_third(url, "placement.db.coexistence.state.note_some_generations", "sync")
+    assert noted() == 2 * state.BATCH
     assert command("placement-manage", "db", "sync", url=url).returncode == 0
     assert noted() == PROVIDERS
 
-    kill_in_third(url, "placement.db.coexistence_rows.adopt", "sync", "--finish")
-    assert counted() == 2 * coexistence.BATCH
-    assert database.read(coexistence_rows.is_under_way)
+    kill_in_third(url, "placement.db.coexistence.adoption.adopt", "sync", "--finish")
+    assert counted() == 2 * adoption.BATCH
+    assert database.read(state.is_under_way)
     assert command("placement-manage", "db", "sync", "--finish", url=url).returncode == 0
-    assert not database.read(coexistence_rows.is_under_way)
+    assert not database.read(state.is_under_way)
     assert invariants.violations(database) == []
 
 
@@ -228,7 +228,7 @@ def test_killed_while_a_table_is_rebuilt(database: Database, url: str, command: 
 
     assert schema.current(database) == schema.HEAD
     assert ("resource providers noted", 100, 100) in told
-    coexistence.finish(database)
+    takeover.finish(database)
     assert invariants.violations(database) == []
 
 

@@ -17,10 +17,10 @@ import webob
 from sqlalchemy import Column, Table, bindparam, insert, select, text, update
 
 from placement.db import change_rows, database, invariants, models, schema
+from placement.db.coexistence import watch
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.db.statements import CompiledStatement
-from placement.objects import coexistence
 from tests.support.databases import KINDS, ROUTES, scratch_route
 from tests.support.service import Service, configure
 
@@ -100,7 +100,7 @@ class Stage:
         )
         with pytest.MonkeyPatch.context() as patched:
             # Whether it is time to look for another service would be up to the clock.
-            patched.setattr(coexistence, "LOOK_EVERY_S", math.inf)
+            patched.setattr(watch, "LOOK_EVERY_S", math.inf)
             self.players = [Service(conf, _database(url, attempts)) for _ in range(players)]
         self._revisions: dict[str, int] = {}
         self.turns = 0

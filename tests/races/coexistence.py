@@ -27,7 +27,7 @@ from typing import Any
 from sqlalchemy import func, select
 
 from placement.db import invariants, models
-from placement.objects import coexistence
+from placement.db.coexistence import takeover
 from tests.support import bodies
 from tests.support.bodies import Sets
 from tests.support.book import Book, ConsumerPage, Violation
@@ -148,7 +148,7 @@ def prepare(place: Arena, url: str) -> None:
         old.create_provider(function, f"function-{number}", card)
         old.set_inventory(function, {"VGPU": {"total": 1}})
     old.dispose()
-    coexistence.release(place.db)
+    takeover.release(place.db)
 
 
 class OldWriter:
@@ -461,7 +461,7 @@ def wrong_at_the_end(place: Arena) -> list[str]:
             shown = {one["uuid"] for one in listed["resource_providers"]}
             if shown != tree:
                 wrong.append(f"{root} has below it {tree}, shown {shown}")
-    coexistence.finish(place.db)
+    takeover.finish(place.db)
     return wrong + [
         f"{found.invariant.name}: {found.examples}" for found in invariants.violations(place.db)
     ]

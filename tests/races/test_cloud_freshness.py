@@ -17,11 +17,11 @@ from sqlalchemy import delete, exc, insert, update
 from placement.db import (
     change_rows,
     cloud_rows,
-    coexistence_rows,
     invariants,
     models,
     provider_rows,
 )
+from placement.db.coexistence import state
 from placement.db.database import Access, Database, Transaction
 from placement.objects import picture
 from placement.objects.picture import Picture
@@ -493,7 +493,7 @@ def test_a_reading_that_breaks_off_and_is_repeated_misses_nothing(
     """What the first attempt has learnt of the changes is not what the picture shows."""
     db, step = writer.place.db, "everything" if shared else "contents"
     if shared:
-        db.write(coexistence_rows.begin)
+        db.write(state.begin)
     looker, losing = Looker(db), LosesConnection(getattr(cloud_rows, step))
     try:
         writer.replace(hosts[0], "inventories", {"VCPU": {"total": 5}})
@@ -502,7 +502,7 @@ def test_a_reading_that_breaks_off_and_is_repeated_misses_nothing(
         assert losing.has_lost
     finally:
         if shared:
-            db.write(coexistence_rows.end)
+            db.write(state.end)
 
 
 def test_rows_changed_by_hand_are_seen_at_the_next_comparison(
@@ -553,9 +553,9 @@ def test_a_coexistence_between_two_searches(writer: Writer, hosts: list[str]) ->
         new = tx.connection.execute(insert(providers).values(uuid=made, name=made, revision=0))
         assert new.inserted_primary_key is not None
 
-    db.write(coexistence_rows.begin)
+    db.write(state.begin)
     db.write(foreign)
-    db.write(coexistence_rows.end)
+    db.write(state.end)
 
     seen = looker.look()
     assert looker.is_right()

@@ -3,9 +3,9 @@
 from functools import cache
 from typing import Any
 
-from placement.db import coexistence_rows, schema
+from placement.db import schema
+from placement.db.coexistence import state, takeover
 from placement.db.database import Database
-from placement.objects import coexistence
 from tests.support import bodies
 from tests.support.databases import opened, scratch_database, until_exit
 from tests.support.old_service import OldService
@@ -27,7 +27,7 @@ def _upgraded(kind: str) -> tuple[str, Database]:
     old.dispose()
     database = until_exit(opened(url, sqlite_synchronous=False))
     schema.sync(database)
-    assert database.read(coexistence_rows.is_under_way), "an upgraded database is shared"
+    assert database.read(state.is_under_way), "an upgraded database is shared"
     return url, database
 
 
@@ -37,7 +37,7 @@ class Both:
     def __init__(self, kind: str) -> None:
         url, self.db = _upgraded(kind)
         empty(self.db)
-        coexistence.release(self.db)
+        takeover.release(self.db)
         self.old = OldService(url)
         self.old.create_provider(HOST, "host")
         self.old.set_inventory(HOST, {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 100}})

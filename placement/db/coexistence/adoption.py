@@ -1,0 +1,128 @@
+"""What another service wrote: its providers are counted again from the ledger, and marked as ours."""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import partial
+
+from sqlalchemy import exists, func, literal, or_, select, update
+
+from placement.db import allocation_rows, change_rows, counters, models, provider_rows
+from placement.db.coexistence.state import IS_FOREIGN, is_under_way
+from placement.db.database import Access, Database, Transaction
+from placement.db.inventory_rows import InventoryRow
+from placement.db.provider_rows import LockedProvider
+from placement.db.statements import is_one_of
+
+LOG = logging.getLogger(__name__)
+
+BATCH = 500
+"""Providers that are counted again in one transaction."""
+
+_providers = models.resource_providers
+_inventories = models.inventories
+
+# The ids of a provider and of a resource class.
+_Key = tuple[int, int]
+
+
+def recount_doubted(
+    tx: Transaction,
+    providers: Collection[LockedProvider],
+    inventories: dict[_Key, InventoryRow],
+    written: Mapping[_Key, int],
+) -> dict[_Key, InventoryRow]:
+    """Return the inventories of locked providers, counted from the ledger where a counter may be wrong.
+
+    Providers that another service has written after the coexistence are marked as ours again.
+
+    :param written: by how much this transaction has changed the ledger already.
+    """
+    doubted = {provider.id: provider for provider in providers if not provider.counted}
+    if not doubted:
+        return inventories
+    sums = allocation_rows.sums(tx, doubted)
+    right = {
+        key: replace(row, used=sums.get(key, 0) - written.get(key, 0))
+        for key, row in inventories.items()
+        if key[0] in doubted
+    }
+    # During a coexistence they stay as they are: corrected and marked as ours, they would change the sums by
+    # which the watch knows that others have written, and it would never find them quiet.
+    if not is_under_way(tx):
+        counters.correct(tx, {row.id: row.used for row in right.values()})
+        mark_ours(tx, doubted)
+        for provider in doubted.values():
+            _tell_of(provider.uuid)
+    return inventories | right
+
+
+def adopt_foreign(db: Database) -> None:
+    """Count again what another service wrote after the coexistence; say in the log what it was."""
+    while names := db.write(partial(adopt_some, most=BATCH)):
+        for name in names:
+            _tell_of(name)
+
+
+def _tell_of(name: str) -> None:
+    LOG.error(
+        "Another service wrote resource provider %s although the coexistence has ended; its usage was"
+        " counted again. Stop that service, or run placement-manage db release",
+        name,
+    )
+
+
+def adopt_some(tx: Transaction, most: int) -> list[str]:
+    """Count again what another service wrote, mark it as ours, and return the names of these providers."""
+    rows = tx.rows(
+        select(_providers.c.id, func.coalesce(_providers.c.name, _providers.c.uuid))
+        .where(IS_FOREIGN)
+        .order_by(_providers.c.id)
+        .limit(most)
+    )
+    names = {row[0]: row[1] for row in rows}
+    # A write that stepped one of them meanwhile has done this already; doing it again changes nothing.
+    ids = [provider.id for provider in provider_rows.lock(tx, (), names).values()]
+    adopt(tx, ids)
+    return [names[id_] for id_ in ids]
+
+
+def adopt(tx: Transaction, provider_ids: Collection[int]) -> None:
+    """Count the usage of locked providers from the ledger, and mark them as ours. Three statements."""
+    if not provider_ids:
+        return
+    tx.change(
+        update(_inventories)
+        .where(is_one_of(_inventories.c.resource_provider_id, sorted(provider_ids)))
+        .values(used=counters.LEDGER_SUM, updated_at=_inventories.c.updated_at)
+    )
+    mark_ours(tx, provider_ids)
+
+
+def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
+    """Mark locked providers as ours; their counters are right. Two statements."""
+    tx.change(
+        update(_providers)
+        .where(is_one_of(_providers.c.id, sorted(provider_ids)))
+        .values(
+            # Older services could store no generation, which is 0: it stays no foreign one.
+            generation=func.coalesce(_providers.c.generation, 0),
+            own_generation=func.coalesce(_providers.c.generation, 0),
+            # The other service moves no revision: without this no search would read again what it wrote.
+            revision=_providers.c.revision + 1,
+            updated_at=_providers.c.updated_at,
+        )
+    )
+    change_rows.note(tx, provider_ids)
+
+
+def is_quiet(access: Access) -> bool:
+    """Tell whether no provider was written by another service, and every counter is that of the ledger."""
+    foreign_one = exists(select(literal(1)).select_from(_providers).where(IS_FOREIGN))
+    # A deletion of allocations by the other service steps no generation of a provider.
+    wrong = exists(
+        select(literal(1))
+        .select_from(_inventories)
+        .where(_inventories.c.used != counters.LEDGER_SUM)
+    )
+    return not access.value(select(or_(foreign_one, wrong)))

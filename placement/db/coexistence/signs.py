@@ -1,0 +1,188 @@
+"""Checksums by which a write of any service shows, also one that is in no log and stepped no generation.
+
+They are sums over blocks of ids: what differs is read again, block by block. To read them costs 35 ms of the
+database with 200,000 consumers, and 180 after a claim.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    FromClause,
+    case,
+    cast,
+    func,
+    literal,
+    literal_column,
+    select,
+)
+
+from placement.db import dialects, models
+from placement.db.coexistence.state import UNDER_WAY
+from placement.db.database import Snapshot
+from placement.db.statements import CompiledStatement
+
+_providers = models.resource_providers
+_allocations = models.allocations
+_consumers = models.consumers
+_members = models.resource_provider_aggregates.c
+
+_MARK = {
+    "sqlite": "CAST(julianday({1}) * 86400000 AS INTEGER)",
+    "postgresql": "CAST(extract(epoch FROM {1}) * 1000000 AS bigint)",
+    # Times have whole seconds there.
+    "mysql": "(timestampdiff(SECOND, '1970-01-01', {1}) + crc32({0}))",
+}
+
+
+def _mark(table: FromClause) -> ColumnElement[int]:
+    """A checksum of a row's name and of the time of its last change: it differs after a change of name.
+
+    0 where there is no time, or, on MySQL and MariaDB, no name.
+    """
+    moment = func.coalesce(table.c.updated_at, table.c.created_at)
+    return func.coalesce(dialects.Spelled(_MARK, table.c.name, moment, type_=BigInteger()), 0)
+
+
+# Larger than any id, and added for each row: so sums of different numbers of rows differ.
+_MANY = 2**33
+_MIXED, _BELOW, _STRIDE = 9007199254740881, 999999999989, 1000003
+
+
+def _mixed(number: ColumnElement[int], other: ColumnElement[int]) -> ColumnElement[int]:
+    """A number that is linear in neither argument: sums of ids alone are equal for {1, 4} and {2, 3}."""
+    key = cast(number, BigInteger) * _STRIDE + other + _STRIDE
+    return literal(_MIXED, BigInteger) % key % _BELOW
+
+
+def _set_sign(number: ColumnElement[int], of_provider: ColumnElement[int]) -> ColumnElement[int]:
+    """A checksum of a provider's rows."""
+    rows = select(cast(_sum(number + literal(_MANY, BigInteger)), BigInteger))
+    return rows.where(of_provider == _providers.c.id).correlate(_providers).scalar_subquery()
+
+
+def _sum(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.coalesce(func.sum(value), 0)
+
+
+SIGNS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
+    case((UNDER_WAY, sign), else_=0)
+    for sign in (
+        # Ids of allocations only grow, so their sums differ for different sets; aggregates come and go.
+        _set_sign(_allocations.c.id, _allocations.c.resource_provider_id),
+        _set_sign(
+            _mixed(_members.aggregate_id, _members.resource_provider_id),
+            _members.resource_provider_id,
+        ),
+        _mark(_providers),
+    )
+)
+"""Checksums by which a change of a provider shows that stepped no generation; 0 without a coexistence."""
+
+BLOCK_BITS = 5
+"""The ids of providers that are compared, and read again, together differ in so many bits."""
+
+Rows = Mapping[int, Sequence[Any]]
+"""What was read of each block, by ``provider id >> BLOCK_BITS``."""
+
+
+class Signs(NamedTuple):
+    """Numbers of which at least one differs after any write by any service that a search can see.
+
+    ``classes`` and ``consumers``: of all of them. ``shape``: which providers there are, and their places in
+    trees. ``contents``, ``allocations`` and ``memberships``: all else about providers.
+    """
+
+    classes: Sequence[Any]
+    consumers: Sequence[Any]
+    shape: Rows
+    contents: Rows
+    allocations: Rows
+    memberships: Rows
+
+    def changed_since(self, before: "Signs") -> list[range] | None:
+        """Return the ids among which providers have changed; None if more has changed than contents."""
+        # What is below a provider, and the name of a class, shows in rows that were not written.
+        if (self.classes, self.shape) != (before.classes, before.shape):
+            return None
+        pairs = (
+            (self.contents, before.contents),
+            (self.allocations, before.allocations),
+            (self.memberships, before.memberships),
+        )
+        blocks = {
+            block
+            for new, old in pairs
+            for block in new.keys() | old.keys()
+            if new.get(block) != old.get(block)
+        }
+        return [range(block << BLOCK_BITS, (block + 1) << BLOCK_BITS) for block in blocks]
+
+
+def _by_block(of_provider: ColumnElement[int], *signs: ColumnElement[Any]) -> CompiledStatement:
+    block = of_provider.bitwise_rshift(literal_column(str(BLOCK_BITS)))
+    return CompiledStatement(select(block, *signs).group_by(block))
+
+
+_CLASSES_SIGN = CompiledStatement(
+    select(
+        func.count(),
+        _sum(models.resource_classes.c.id),
+        _sum(_mark(models.resource_classes)),
+    )
+)
+_SHAPE = (
+    func.count(),
+    _sum(_providers.c.id),
+    _sum(_mixed(_providers.c.parent_provider_id, _providers.c.id)),
+    _sum(_mixed(_providers.c.root_provider_id, _providers.c.id)),
+)
+_PROVIDERS = _by_block(
+    _providers.c.id,
+    *_SHAPE,
+    _sum(_providers.c.revision + func.coalesce(_providers.c.generation, 0)),
+    _sum(_mark(_providers)),
+)
+# Ids of allocations only grow: of equal number and sum they are the same, and none is changed in place.
+_ALLOCATIONS = _by_block(
+    _allocations.c.resource_provider_id, func.count(), _sum(_allocations.c.id)
+)
+_MEMBERSHIPS = _by_block(
+    _members.resource_provider_id,
+    func.count(),
+    _sum(_members.aggregate_id),
+    _sum(_mixed(_members.aggregate_id, _members.resource_provider_id)),
+)
+
+
+# They too only grow, and so do their generations.
+_CONSUMERS_SIGN = CompiledStatement(
+    select(func.count(), _sum(_consumers.c.id), _sum(_consumers.c.generation))
+)
+
+
+def read_signs(tx: Snapshot, before: Signs | None) -> Signs:
+    """Return the signs of now. Four statements, which read all classes, consumers, providers and memberships.
+
+    A fifth reads all allocations. No service changes them without a consumer: those of ``before`` are right
+    if the consumers are the same, and that is cheaper to know.
+    """
+    classes, consumers = tx.rows(_CLASSES_SIGN)[0], tx.rows(_CONSUMERS_SIGN)[0]
+    providers = _rows_by_block(tx, _PROVIDERS)
+    is_known = before is not None and before.consumers == consumers
+    allocations = before.allocations if before and is_known else _rows_by_block(tx, _ALLOCATIONS)
+    first = len(_SHAPE)
+    return Signs(
+        classes,
+        consumers,
+        {block: numbers[:first] for block, numbers in providers.items()},
+        {block: numbers[first:] for block, numbers in providers.items()},
+        allocations,
+        _rows_by_block(tx, _MEMBERSHIPS),
+    )
+
+
+def _rows_by_block(tx: Snapshot, statement: CompiledStatement) -> Rows:
+    return {block: numbers for block, *numbers in tx.rows(statement)}

@@ -1,0 +1,227 @@
+"""Whether another service may write, since when, what it has written, and for how long it has been quiet.
+
+The table ``coexistence`` has a row with the id 1 while the other service may write. A second row tells for
+how long it has been quiet: its id is a checksum of all that service was seen to write, and its time, by the
+clock of the database, is when a worker first saw it (:func:`note_state`).
+
+``own_generation`` of a provider is its generation as this service left it; both step together. The old
+service does not know the column, so it has written each provider whose two generations differ. Some of its
+writes step no generation: it deletes a consumer, renames or moves a provider, or sets aggregates before 1.19.
+Searches find these by signs.
+"""
+
+import zlib
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+
+from placement.db import change_rows, dialects, models
+from placement.db.database import Access, Database, Transaction
+from placement.db.statements import is_one_of
+
+_providers = models.resource_providers
+_coexistence = models.coexistence
+
+BATCH = 500
+"""Providers whose generations are noted in one transaction."""
+
+BEGUN = 1
+"""The id of the row that says since when; that of the other row is larger."""
+
+UNDER_WAY: ColumnElement[bool] = exists(
+    select(literal(1)).select_from(_coexistence).where(_coexistence.c.id == literal_column(str(BEGUN)))
+)
+"""The old service may write too."""
+
+IS_FOREIGN: ColumnElement[bool] = or_(
+    _providers.c.own_generation.is_(None), _providers.c.own_generation != _providers.c.generation
+)
+"""The provider was written by another service since this one wrote it."""
+
+UNSEEN = -1
+"""The own generation of a provider that another service has made: its creation counts as one write."""
+
+_NOW: ColumnElement[datetime] = dialects.Spelled(
+    {
+        "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now')",
+        "postgresql": "timezone('utc', clock_timestamp())",
+        "mysql": "utc_timestamp()",
+    },
+    type_=_coexistence.c.since.type,
+)
+_QUIET_S: ColumnElement[int] = dialects.Spelled(
+    {
+        "sqlite": "CAST((julianday('now') - julianday({})) * 86400 AS INTEGER)",
+        "postgresql": "CAST(floor(extract(epoch FROM timezone('utc', clock_timestamp()) - {})) AS bigint)",
+        "mysql": "timestampdiff(SECOND, {}, utc_timestamp())",
+    },
+    _coexistence.c.since,
+    type_=BigInteger(),
+)
+
+
+class ForeignWrites(NamedTuple):
+    """The foreign writes to this database.
+
+    ``since``: the begin of the coexistence, None without one. ``surplus``: by how much the counters exceed
+    the ledger, 0 without a coexistence; writes of this service leave it as it is. ``noted``: the noted state,
+    None if none is. ``quiet_s``: for how long it has been.
+    """
+
+    since: datetime | None
+    writes: int
+    providers: int
+    surplus: int
+    noted: int | None
+    quiet_s: int
+
+    @property
+    def state(self) -> int:
+        """A checksum that another write of another service changes: an id of the table."""
+        seen = f"{self.writes} {self.surplus}"
+        return (zlib.crc32(seen.encode()) >> 1) + BEGUN + 1
+
+
+def _sum(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.coalesce(func.sum(value), 0)
+
+
+# A deletion of allocations by the other service steps no generation, but leaves the counters where they were.
+_SURPLUS = select(_sum(models.inventories.c.used)).scalar_subquery() - (
+    select(_sum(models.allocations.c.used)).scalar_subquery()
+)
+_foreign_steps = func.coalesce(_providers.c.generation, 0) - func.coalesce(
+    _providers.c.own_generation, UNSEEN
+)
+_is_state = _coexistence.c.id > BEGUN
+
+
+def _of_state(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return select(func.max(value)).where(_is_state).scalar_subquery()
+
+
+def foreign_writes(access: Access) -> ForeignWrites:
+    """Return the foreign writes. One statement, which reads all providers, and the ledger if it matters."""
+    ((began, *numbers, noted, quiet_s),) = access.rows(
+        select(
+            select(func.min(_coexistence.c.since)).where(~_is_state).scalar_subquery(),
+            _sum(case((IS_FOREIGN, _foreign_steps), else_=0)),
+            _sum(case((IS_FOREIGN, 1), else_=0)),
+            case((UNDER_WAY, _SURPLUS), else_=0),
+            _of_state(_coexistence.c.id),
+            _of_state(_QUIET_S),
+        ).select_from(_providers)
+    )
+    writes, providers, surplus = map(int, numbers)
+    return ForeignWrites(began, writes, providers, surplus, noted, int(quiet_s or 0))
+
+
+def since(access: Access) -> datetime | None:
+    """Return the begin of the coexistence, None without one. One statement."""
+    began: datetime | None = access.value(select(_coexistence.c.since).where(~_is_state))
+    return began
+
+
+def describe(access: Access) -> str | None:
+    """Say for people that a coexistence is under way; return None if none is. One statement."""
+    began = since(access)
+    if began is None:
+        return None
+    return (
+        f"The OpenStack service may write to this database too, since {began:%Y-%m-%d %H:%M:%S} UTC: until"
+        " that ends searches and usages count the ledger"
+    )
+
+
+def note_state(tx: Transaction, state: int) -> None:
+    """Note that other services have written: from now on it is counted for how long they are quiet.
+
+    Where another worker has noted the same already, its time stays. Writes of this service to a provider that
+    they have made do not count as theirs from now on: it has an own generation, which steps with the other.
+    """
+    lasts = select(_coexistence.c.id).where(_coexistence.c.id == BEGUN)
+    if tx.value(lasts.with_for_update()) is None:
+        # It has ended since it was looked at. A state that is noted now would count for the next one.
+        return
+    tx.change(delete(_coexistence).where(_is_state, _coexistence.c.id != state))
+    noted = exists(select(literal(1)).select_from(_coexistence).where(_coexistence.c.id == state))
+    row = select(literal(state, BigInteger), _NOW).where(~noted)
+    tx.change(insert(_coexistence).from_select(["id", "since"], row))
+    tx.change(
+        update(_providers)
+        .where(_providers.c.own_generation.is_(None))
+        .values(own_generation=UNSEEN, updated_at=_providers.c.updated_at)
+    )
+
+
+def take_the_end(tx: Transaction, state: int, quiet_s: int) -> bool:
+    """Tell whether the caller is the one that ends the coexistence: one is, whenever so long has passed.
+
+    :param state: for how long it must be the newest that is noted.
+    """
+    due = update(_coexistence).where(_coexistence.c.id == state, quiet_s <= _QUIET_S)
+    # The new time keeps the other workers from it; if this one dies on the way, another begins after as long.
+    return tx.change(due.values(since=_NOW)) == 1
+
+
+def note_generations(db: Database, tell_progress: Callable[[str, int, int], object]) -> None:
+    """Remember from where foreign writes are counted, as far as an earlier run has not; many transactions."""
+    unknown = select(func.count()).where(_providers.c.own_generation.is_(None))
+    total, done = int(db.read(lambda reader: reader.value(unknown)) or 0), 0
+    while noted := db.write(partial(note_some_generations, most=BATCH)):
+        done += noted
+        # Another service makes providers meanwhile.
+        tell_progress("resource providers noted", done, max(done, total))
+
+
+def note_some_generations(tx: Transaction, most: int) -> int:
+    """Note the generation of some providers that have no own one; return of how many."""
+    unknown = select(_providers.c.id).where(_providers.c.own_generation.is_(None))
+    ids = tx.column(unknown.order_by(_providers.c.id).limit(most))
+    tx.change(
+        update(_providers)
+        .where(is_one_of(_providers.c.id, ids), _providers.c.own_generation.is_(None))
+        .values(
+            own_generation=func.coalesce(_providers.c.generation, 0),
+            updated_at=_providers.c.updated_at,
+        )
+    )
+    return len(ids)
+
+
+def begin(tx: Transaction) -> None:
+    """Let the old service write too; a second call changes nothing."""
+    if not tx.value(select(UNDER_WAY)):
+        tx.insert(_coexistence, [{"id": BEGUN, "since": models.now()}])
+
+
+def end(tx: Transaction) -> bool:
+    """End the coexistence: from now on services use the counters and the log, which are right.
+
+    :returns: whether this call has ended it.
+    """
+    lasted = tx.change(delete(_coexistence)) > 0
+    # A worker that did not search meanwhile does not know what the other service has deleted.
+    change_rows.note_many(tx)
+    return lasted
+
+
+def is_under_way(access: Access) -> bool:
+    """Tell whether the old service may write too. One statement."""
+    return bool(access.value(select(UNDER_WAY)))
