@@ -294,8 +294,8 @@ def _chosen(
         begun = sum(group.is_new for group in seen.groups.values())
         return Plan(assigned, trees, rules, roots, shapes, log, revision, begun)
 
-    with unknown_names_refused():
-        found = picture.read_logged(names, on_cloud, age_s)
+    with unknown_names_refused(), picture.look(names, age_s) as look:
+        found = on_cloud(look.cloud, look.known, look.log)
     if isinstance(found, Refused):
         again = db.snapshot(lambda tx: _seen_at_refusal(tx, order))
         if again != seen and work.look():

@@ -16,8 +16,8 @@ from placement.db import cloud_rows, group_rows, hold_rows, named_rows
 from placement.db.database import Transaction
 from placement.db.group_rows import GroupRow
 from placement.objects import ledger, replacement
+from placement.objects.cloud_changes import make_records
 from placement.objects.groups import rule_of
-from placement.objects.picture import records_of
 from placement.objects.replacement import Replacement
 from placement.search.cloud import Cloud
 from placement.search.group_rules import GroupRule, Occupancy
@@ -116,7 +116,7 @@ def _require_unmoved(tx: Transaction, plan: Plan) -> None:
         raise Overtaken
     # As a cloud, in which parents and roots that are none are left out alike.
     found = Cloud()
-    found.replace(records_of(contents))
+    found.replace(make_records(contents))
     if plan.shapes != {id_: shape(found, index) for id_, index in found.index_of.items()}:
         raise Overtaken
 

@@ -61,7 +61,7 @@ class CloudGauges:
 def _make(picture: Picture) -> tuple[CloudFigures, float]:
     try:
         # A snapshot is added up, so that the picture need not be copied to be refreshed meanwhile.
-        cloud = picture.read(Cloud.snapshot)
+        cloud = picture.copy_cloud()
         since = picture.shared_since()
     except errors.Unavailable as error:
         LOG.warning("Metrics without the cloud for %.0f s: %s", PATIENCE_S, error)

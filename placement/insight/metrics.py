@@ -25,7 +25,6 @@ from placement.insight import provider_gauges
 from placement.insight.asked_gauges import Source
 from placement.insight.cloud_gauges import CloudGauges
 from placement.objects.picture import Picture
-from placement.search.cloud import Cloud
 from placement.search.tally import Stop
 from placement.telemetry import Figure, Gauge, Histogram, Trace
 from placement.web.observation import method_of
@@ -143,7 +142,7 @@ class Metrics:
         if not self._per_provider:
             return parts
         try:
-            cloud = picture.read(Cloud.snapshot)
+            cloud = picture.copy_cloud()
         except errors.Unavailable:
             return chain(parts, [provider_gauges.up(0)])
         return chain(parts, provider_gauges.exposition(cloud))

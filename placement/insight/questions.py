@@ -37,10 +37,8 @@ def _open(picture: Picture, request: CandidateRequest, work: Work) -> Opened:
 
     :raises UnknownNameInQuery: in the order of the search (specification 04 section 5.8).
     """
-    with unknown_names_refused():
-        return picture.read_knowing(
-            request.names, lambda cloud, known: open_cloud(cloud, known, request, work)
-        )
+    with unknown_names_refused(), picture.look(request.names) as look:
+        return open_cloud(look.cloud, look.known, request, work)
 
 
 class PlaceCount(NamedTuple):
@@ -86,7 +84,7 @@ def capacity_of_shapes(
 
     :param work: what they may cost together: each an equal part of what those before it have left.
     """
-    cloud = picture.read(Cloud.snapshot)
+    cloud = picture.copy_cloud()
     found = {}
     for left, (name, request) in zip(range(len(shapes), 0, -1), shapes.items(), strict=True):
         with work.part(left) as part:

@@ -90,7 +90,7 @@ def survival(
     :param top: the most losses to tell, most homeless first.
     :param work: the time that it may take; placements are bounded for each place.
     """
-    cloud = picture.read(Cloud.snapshot)
+    cloud = picture.copy_cloud()
     places = _aggregates(cloud) if by_aggregate else _trees(cloud)
     found = Survival(len(places))
     failures = _Failures(without_sharing(cloud), work)

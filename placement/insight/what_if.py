@@ -137,15 +137,11 @@ def _names(changes: Sequence[Change], request: CandidateRequest) -> NameSets:
 
 def _opened(picture: Picture, names: NameSets) -> tuple[Cloud, NameSets]:
     """Return a copy of the picture, and those of the names that exist, in the picture or not."""
-
-    def work(cloud: Cloud, known: NameSets) -> tuple[Cloud, NameSets]:
+    with picture.look(names) as look:
+        cloud, known = look.cloud, look.known
         traits = known.traits | {name for name in names.traits if cloud.has_trait(name)}
         classes = known.classes | {name for name in names.classes if cloud.has_class(name)}
         return cloud.snapshot(), NameSets(traits, classes)
-
-    opened = picture.read_knowing(names, work)
-    # A name that the last provider has lost since the picture was read is looked up the second time.
-    return opened if opened[1] == names else picture.read_knowing(names, work)
 
 
 def _situation(

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
 from placement import errors, telemetry
+from placement.objects.narrow_looks import look_for
 from placement.objects.picture import Picture
 from placement.search.candidate import SearchResult, SizeLimit
 from placement.search.cloud import Cloud
-from placement.search.request import CandidateRequest, NameSets, UnknownName, UnknownTraitName
+from placement.search.request import CandidateRequest, UnknownName, UnknownTraitName
 from placement.search.search import search
 from placement.search.work import Work
 
@@ -64,8 +65,7 @@ def find(
 ) -> Answered[T]:
     """Return ``show(cloud, result)`` of the candidates, and what has cut them.
 
-    ``show`` keeps nothing of the picture. Cost: that of
-    :meth:`Picture.read_for`.
+    ``show`` keeps nothing of the cloud. Cost: that of :meth:`Picture.look`, or less during a coexistence.
 
     :param most: as many candidates as an answer may have, which ``question`` keeps to.
     :param size_limit: what they may take up together; ``show`` may use it up.
@@ -73,21 +73,17 @@ def find(
     :raises UnknownNameInQuery: where the search comes upon the name (section 5.8).
     :raises SearchGivenUp: nothing was found, and nothing proven, when the work was spent.
     """
-
-    def answer(cloud: Cloud, known: NameSets) -> Answered[T]:
+    telemetry.note_search()
+    with unknown_names_refused(), look_for(picture, question) as look:
         telemetry.note_stage("freshness")
         result = search(
-            cloud, question, known, work, size_limit=size_limit, passed=telemetry.note_stage
+            look.cloud, question, look.known, work, size_limit=size_limit, passed=telemetry.note_stage
         )
-        shown = show(cloud, result)
+        shown = show(look.cloud, result)
         cut = _report(result, most, size_limit, work)
         if not len(result) and cut:
             raise SearchGivenUp(hardest=_hardest(result.stuck))
         return Answered(shown, cut)
-
-    telemetry.note_search()
-    with unknown_names_refused():
-        return picture.read_for(question, answer)
 
 
 @contextmanager

@@ -63,15 +63,12 @@ def look_up(db: Database, query: ProviderQuery) -> list[ProviderRow]:
 def search(picture: Picture, query: ProviderQuery, show: Callable[[Cloud, Indexes], T]) -> T:
     """Return ``show(cloud, found)`` of the providers found, in the order of their creation.
 
-    ``show`` keeps nothing of the picture. Cost: that of
-    :meth:`Picture.read_knowing`.
+    ``show`` keeps nothing of the cloud. Cost: that of :meth:`Picture.look`.
 
     :raises UnknownNameInQuery: unless a filter before it matches nothing (section 3.4.1).
     """
-    with unknown_names_refused("required"):
-        return picture.read_knowing(
-            query.names, lambda cloud, known: show(cloud, _found(cloud, query, known))
-        )
+    with unknown_names_refused("required"), picture.look(query.names) as look:
+        return show(look.cloud, _found(look.cloud, query, look.known))
 
 
 class _NonePasses(Exception):

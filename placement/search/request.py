@@ -21,27 +21,17 @@ class NameSets:
 class UnknownName(Exception):
     """A name in the request exists neither in the cloud nor outside it (section 5.8)."""
 
-    kind: Literal["traits", "classes"]
-
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
-
-    def is_among(self, names: NameSets) -> bool:
-        """Tell whether the name is one of these."""
-        return self.name in getattr(names, self.kind)
 
 
 class UnknownTraitName(UnknownName):
     """The request names a trait that does not exist (check K3)."""
 
-    kind = "traits"
-
 
 class UnknownClassName(UnknownName):
     """The request names a resource class that does not exist (check K4)."""
-
-    kind = "classes"
 
 
 @dataclass(frozen=True, slots=True)

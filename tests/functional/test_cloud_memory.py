@@ -17,6 +17,7 @@ from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest, Group
 from placement.search.search import search
 from tests.support import service
+from tests.support.looks import read_cloud
 from tests.support.recorder import recorded
 
 PROVIDERS = 600
@@ -60,9 +61,9 @@ def test_a_replaced_cloud_is_freed_at_once(db: Database) -> None:
     picture = Picture(db)
     gc.disable()
     try:
-        first = picture.read(answered)
+        first = read_cloud(picture, answered)
         change_everything(db)
-        second = picture.read(answered)
+        second = read_cloud(picture, answered)
 
         assert first() is None
         assert second() is not None
@@ -72,11 +73,11 @@ def test_a_replaced_cloud_is_freed_at_once(db: Database) -> None:
 
 def test_garbage_is_collected_again_after_a_load(db: Database) -> None:
     """Reading a cloud pauses the collector; nobody else notices, failed or not."""
-    assert Picture(db).read(lambda cloud: gc.isenabled())
+    assert read_cloud(Picture(db), lambda cloud: gc.isenabled())
 
     without_tables = Database(make_engine("sqlite://"))
     with pytest.raises(Exception, match="no such table"):
-        Picture(without_tables).read(answered)
+        read_cloud(Picture(without_tables), answered)
     without_tables.dispose()
     assert gc.isenabled()
 

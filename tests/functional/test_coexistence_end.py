@@ -28,6 +28,7 @@ from tests.support.both_services import (
     Both,
 )
 from tests.support.databases import opened
+from tests.support.looks import read_cloud
 from tests.support.old_service import new_uuid
 from tests.support.processes import ENDS_S
 from tests.support.recorder import recorded
@@ -250,7 +251,7 @@ def test_who_may_not_write_says_once_what_to_do(
     with who_only_reads(url) as database:
         picture = Picture(database, AFTER_S)
         for _ in range(3):
-            assert picture.read(len) == 1
+            assert read_cloud(picture, len) == 1
     assert lasts(both)
     told = [text for text in caplog.messages if "could not end" in text]
     assert len(told) == 1

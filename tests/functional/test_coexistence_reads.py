@@ -7,6 +7,7 @@ import pytest
 from placement import telemetry
 from placement.db import models
 from placement.db.coexistence import signs
+from placement.objects.narrow_looks import look_for
 from placement.objects.picture import Picture
 from placement.search.request import CandidateRequest, Group
 from tests.support.both_services import (
@@ -18,6 +19,7 @@ from tests.support.both_services import (
     OTHER,
     Both,
 )
+from tests.support.looks import read_cloud
 from tests.support.old_service import new_uuid
 from tests.support.recorder import recorded
 
@@ -33,7 +35,7 @@ def picture(both: Both) -> Picture:
     both.db.write(lambda tx: tx.connection.execute(models.resource_providers.insert(), rows))
     both.old.create_trait("CUSTOM_T")
     made = Picture(both.db)
-    made.read(len)
+    read_cloud(made, len)
     return made
 
 
@@ -47,9 +49,10 @@ def refresh(
     trace = telemetry.begin()
     try:
         if question is None:
-            picture.read(len)
+            read_cloud(picture, len)
         else:
-            picture.read_for(question, lambda cloud, known: None)
+            with look_for(picture, question):
+                pass
     finally:
         telemetry.end()
     ((kind, times),) = trace.counted(telemetry.PICTURE_REFRESHES).items()
@@ -82,7 +85,7 @@ def test_after_a_change_the_cloud_is_not_read_again(both: Both, picture: Picture
         asked = [text for text in statements if "SELECT" in text.upper() and "FROM" in text.upper()]
         assert len(asked) - 1 - 4 in (4, 5), statements
         assert refresh(picture) == ("nothing", 0, there)
-    assert picture.read(lambda cloud: cloud.names[cloud.index_of_uuid[HOST]]) == "renamed"
+    assert read_cloud(picture, lambda cloud: cloud.names[cloud.index_of_uuid[HOST]]) == "renamed"
 
 
 def test_another_shape_is_read_whole(both: Both, picture: Picture) -> None:

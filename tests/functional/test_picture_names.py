@@ -49,11 +49,11 @@ def found(picture: Picture, group: Group) -> int:
 def recorded(db: Database, picture: Picture) -> list[bool]:
     """Return a list that gets an item for each statement: whether the picture was held."""
     held: list[bool] = []
-    db.observers.append(Hook(lambda *_: held.append(picture._refreshing.locked())))
+    db.observers.append(Hook(lambda *_: held.append(picture._editions.refreshing.locked())))
     return held
 
 
-def test_the_database_is_asked_for_names_before_the_picture_is_held(service: Service) -> None:
+def test_no_thread_waits_while_the_database_is_asked_for_names(service: Service) -> None:
     """Two traits and a class that nobody has: a statement for each kind, and one for freshness."""
     picture = Picture(service.db)
     wanted = Group("", {"VCPU": 1, IDLE: 1}, forbidden=frozenset([IDLE, "HW_CPU_X86_VMX"]))

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from placement.db import named_rows
 from placement.handlers.kept_texts import KeptTexts
 from placement.objects.picture import Picture
 from placement.search.cloud import Cloud
+from placement.search.request import NameSets
+from tests.support.looks import read_cloud
 from tests.support.processes import ENDS_S
 from tests.support.service import Service, running
 from tests.support.world import World
@@ -42,7 +45,7 @@ class Reader:
 
     def __init__(self, pool: ThreadPoolExecutor, picture: Picture) -> None:
         self.reads, self.go_on = threading.Event(), threading.Event()
-        self.found: Future[tuple[Any, Any]] = pool.submit(picture.read, self.work)
+        self.found: Future[tuple[Any, Any]] = pool.submit(read_cloud, picture, self.work)
         assert self.reads.wait(ENDS_S)
 
     def work(self, cloud: Cloud) -> tuple[Any, Any]:
@@ -70,7 +73,7 @@ def test_a_search_that_takes_long_delays_none(place: Service, pool: ThreadPoolEx
     try:
         for number in range(1, 4):
             World(place).claim({HOSTS[0]: {"VCPU": 1}})
-            seen = pool.submit(picture.read, used).result(ENDS_S)
+            seen = pool.submit(read_cloud, picture, used).result(ENDS_S)
             assert seen == {HOSTS[0]: number, HOSTS[1]: 0, HOSTS[2]: 0}
             slow.append(Reader(pool, picture))
     finally:
@@ -84,13 +87,13 @@ def test_without_readers_the_picture_changes_in_place(
 ) -> None:
     """A copy of a million providers for each claim would be dear."""
     picture = Picture(place.db)
-    first = picture.read(id)
+    first = read_cloud(picture, id)
     World(place).claim({HOSTS[0]: {"VCPU": 1}})
-    assert picture.read(id) == first
+    assert read_cloud(picture, id) == first
     slow = Reader(pool, picture)
     World(place).claim({HOSTS[0]: {"VCPU": 1}})
     try:
-        assert picture.read(id) != first
+        assert read_cloud(picture, id) != first
     finally:
         slow.end()
 
@@ -99,17 +102,37 @@ def test_a_refresh_that_fails_leaves_the_picture(
     place: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     picture = Picture(place.db)
-    before = picture.read(used)
+    before = read_cloud(picture, used)
     World(place).claim({HOSTS[0]: {"VCPU": 1}})
     with monkeypatch.context() as patched:
         patched.setattr(Cloud, "restock", broken)
         with pytest.raises(MemoryError):
-            picture.read(used)
-    assert picture.read(used) == before | {HOSTS[0]: 1}
+            read_cloud(picture, used)
+    assert read_cloud(picture, used) == before | {HOSTS[0]: 1}
 
 
-def broken(*_: Any) -> None:
+def broken(*_: Any, **__: Any) -> None:
     raise MemoryError
+
+
+def test_a_look_that_fails_leaves_no_reader(place: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each later change would make a copy for it."""
+    picture = Picture(place.db)
+    first = read_cloud(picture, id)
+    with monkeypatch.context() as patched:
+        patched.setattr(named_rows, "ids", broken)
+        with pytest.raises(MemoryError):
+            picture.look(NameSets(frozenset(["CUSTOM_T"])))
+    World(place).claim({HOSTS[0]: {"VCPU": 1}})
+    assert read_cloud(picture, id) == first
+
+
+def test_a_cloud_is_not_reached_when_the_look_at_it_has_ended(place: Service) -> None:
+    """It may change from then on."""
+    with Picture(place.db).look() as look:
+        assert used(look.cloud)
+    with pytest.raises(AttributeError):
+        used(look.cloud)
 
 
 def test_many_readers_and_writers_see_whole_moments(
@@ -133,7 +156,7 @@ def test_many_readers_and_writers_see_whole_moments(
         looks = 0
         while not done.is_set() or not looks:
             least = acknowledged[0]
-            amounts = picture.read(lambda cloud: [n for n in used(cloud).values() if n])
+            amounts = read_cloud(picture, lambda cloud: [n for n in used(cloud).values() if n])
             assert len(amounts) == 1
             assert least <= amounts[0] <= moves
             looks += 1
@@ -142,7 +165,7 @@ def test_many_readers_and_writers_see_whole_moments(
     watchers = [pool.submit(watch) for _ in range(4)]
     pool.submit(write).result(ENDS_S)
     assert all(watcher.result(ENDS_S) for watcher in watchers)
-    assert picture.read(used)[HOSTS[(moves - 1) % 3]] == moves
+    assert read_cloud(picture, used)[HOSTS[(moves - 1) % 3]] == moves
 
 
 def test_texts_of_two_editions_are_not_mixed(place: Service, pool: ThreadPoolExecutor) -> None:
@@ -167,12 +190,12 @@ def test_texts_of_two_editions_are_not_mixed(place: Service, pool: ThreadPoolExe
         began.set()
         assert go_on.wait(ENDS_S)
 
-    old = pool.submit(picture.read, lambda cloud: text(cloud, pause))
+    old = pool.submit(read_cloud, picture, lambda cloud: text(cloud, pause))
     assert began.wait(ENDS_S)
     World(place).claim({HOSTS[0]: {"VCPU": 1}})
     try:
-        assert picture.read(text) == b"1"
+        assert read_cloud(picture, text) == b"1"
     finally:
         go_on.set()
     assert old.result(ENDS_S) == b"0"
-    assert picture.read(text) == b"1"
+    assert read_cloud(picture, text) == b"1"

@@ -10,6 +10,7 @@ from placement.objects.picture import Picture
 from tests.search import worlds
 from tests.search.test_cloud import columns_of
 from tests.support import recorder
+from tests.support.looks import read_cloud
 from tests.support.service import Service, running
 from tests.support.world import World
 
@@ -168,15 +169,15 @@ def test_neither_the_picture_nor_the_database_is_touched(
     place: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    read = Picture.read_knowing
+    look = Picture.look
 
-    def watched(self: Picture, named: Any, work: Any) -> Any:
+    def watched(self: Picture, *given: Any) -> Any:
         seen.append(self)
-        return read(self, named, work)
+        return look(self, *given)
 
-    monkeypatch.setattr(Picture, "read_knowing", watched)
+    monkeypatch.setattr(Picture, "look", watched)
     what_if(place)
-    before = seen[0].read(columns_of)
+    before = read_cloud(seen[0], columns_of)
     changes = (
         {"drain": A},
         {"place": "resources=VCPU:1", "times": 3},
@@ -186,7 +187,7 @@ def test_neither_the_picture_nor_the_database_is_touched(
     with recorder.recorded(place.db) as statements:
         assert what_if(place, *changes).status_int == 200
 
-    assert seen[0].read(columns_of) == before
+    assert read_cloud(seen[0], columns_of) == before
     assert {statement.split()[0] for statement in statements} == {"SELECT"}
 
 
@@ -226,7 +227,7 @@ EMPTIES_B = SOUND[8]
 
 
 def test_any_order_of_sound_changes_is_tried_out(place: Service) -> None:
-    """The first change that cannot be made is the answer, and nothing after it is looked at.
+    """The first change that cannot be made is the answer, and nothing after it is read_cloud at.
 
     Only two cannot: to remove a consumer that an earlier change has removed (404), and to take the inventory
     of B away after an earlier change has put something there (409).

@@ -1,6 +1,6 @@
 """Whoever searches after a write was acknowledged sees it, in any process (specification 04, PROMISE 8).
 
-Every kind of write goes through one server process and is looked for through the others at once.
+Every kind of write goes through one server process and is read_cloud for through the others at once.
 """
 
 import random
@@ -27,6 +27,7 @@ from placement.objects import picture
 from placement.objects.picture import Picture
 from placement.search.cloud import Cloud
 from tests.support import bodies
+from tests.support.looks import read_cloud
 from tests.support.processes import ENDS_S
 from tests.support.racing import Arena, emptied_arena, in_arenas
 from tests.support.recorder import recorded
@@ -295,12 +296,12 @@ def test_picture_kept_up_equals_picture_read_anew(place: Arena) -> None:
         churning = [writers.submit(churn, seed) for seed in range(3)]
         try:
             for _ in range(60):
-                kept.read(len)
+                read_cloud(kept, len)
         finally:
             done.set()
     assert not failures
     assert not any(each.exception() for each in churning)
-    assert kept.read(described) == Picture(place.db).read(described)
+    assert read_cloud(kept, described) == read_cloud(Picture(place.db), described)
 
 
 # The log of changed providers (placement/db/change_rows.py)
@@ -320,7 +321,7 @@ class Looker:
     def look(self) -> dict[str, Any]:
         """Return what the worker sees now."""
         with recorded(self.db) as statements:
-            seen = self.picture.read(described)
+            seen = read_cloud(self.picture, described)
         self.sent = list(statements)
         return seen
 
@@ -330,7 +331,7 @@ class Looker:
 
     def is_right(self) -> bool:
         """Look, and say whether what is seen is what a new worker reads."""
-        return self.look() == Picture(self.db).read(described)
+        return self.look() == read_cloud(Picture(self.db), described)
 
 
 @pytest.fixture

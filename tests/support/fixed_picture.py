@@ -1,13 +1,14 @@
 """The service on a cloud that is given as records: random clouds, without writing each to a database."""
 
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from placement import deploy
-from placement.objects.picture import Picture
+from placement.db.change_rows import NO_LOG
+from placement.objects.cloud_editions import Editions
+from placement.objects.picture import NO_NAMES, Look, Picture
 from placement.search.cloud import Cloud
 from placement.search.records import ProviderRecord
 from placement.search.request import CandidateRequest, Group, NameSets
@@ -20,15 +21,11 @@ class FixedPicture(Picture):
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
         # Nothing was read of a database, so no other service writes to it.
-        self._newest = None
+        self._editions = Editions()
 
-    def read(self, work: Callable[[Cloud], Any]) -> Any:
-        """Return ``work(cloud)``."""
-        return work(self.cloud)
-
-    def read_knowing(self, named: NameSets, work: Callable[[Cloud, NameSets], Any]) -> Any:
-        """Return ``work(cloud, known)``, where no other names are known."""
-        return work(self.cloud, NameSets())
+    def look(self, named: NameSets = NO_NAMES, age_s: float = 0.0) -> Look:
+        """Look at the cloud; no other names are known."""
+        return Look(self.cloud, NO_NAMES, NO_LOG, end=lambda: None)
 
 
 class Asked(service.Service):

@@ -1,0 +1,195 @@
+"""Changes of a cloud: what the database shows that the cloud does not. Rows alone; no threads.
+
+Every write of what a search reads moves the revision of the provider and names it in a log
+(:mod:`placement.db.change_rows`), in its own transaction. So the log says which providers are to be read
+again; after claims only their inventories and usage.
+
+If the log has been cut since, digests of blocks of ids are compared, then the revisions within the blocks
+that differ. During a coexistence checksums of all that another service could change are.
+"""
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from placement import telemetry
+from placement.db import cloud_rows
+from placement.db.change_rows import Changed, Log
+from placement.db.coexistence.signs import Signs, read_signs
+from placement.db.database import Snapshot
+from placement.search.cloud import BLOCK, Cloud
+from placement.search.records import CloudRows, ProviderRecord, Stock, UsedInventory
+
+LOG = logging.getLogger(__name__)
+
+RELOAD_FRACTION = 0.25
+"""Of the providers changed, above which reading everything is cheaper than reading by id."""
+
+assert BLOCK == 2**cloud_rows.BLOCK_BITS, "digests are compared block by block"
+
+Mark = Log | Signs
+"""By what later changes of a cloud will be noticed: the log, or during a coexistence the signs."""
+
+
+class Changes(NamedTuple):
+    """Providers to be stored whole, ids of those that are gone, and what claims have changed of others."""
+
+    records: list[ProviderRecord]
+    removed: set[int]
+    stocks: list[Stock]
+
+    def apply_to(self, cloud: Cloud) -> None:
+        """Bring a cloud up to date."""
+        if self.records or self.removed:
+            cloud.replace(self.records, self.removed)
+        cloud.restock(self.stocks)
+
+
+class CloudUpdate(NamedTuple):
+    """What one snapshot shows that a cloud does not: all there is, changes, or None for nothing.
+
+    ``compared``: all revisions were. ``any_over``: some hold is over, and its room should be free.
+    """
+
+    mark: Mark
+    news: CloudRows | Changes | None
+    compared: bool
+    any_over: bool
+
+
+def read_update(
+    tx: Snapshot, cloud: Cloud | None, mark: Mark | None, *, compare: bool
+) -> CloudUpdate:
+    """Read what has changed since a cloud was so marked; everything if there is none.
+
+    One statement if the log names nothing; one more after claims, four more after other changes.
+
+    :param compare: do not believe the log, which does not name changes by hand.
+    """
+    log, any_over = cloud_rows.log(tx)
+    if log is None:
+        before = mark if isinstance(mark, Signs) else None
+        signs = read_signs(tx, before)
+        ranges = signs.changed_since(before) if before else None
+        # What was read before the coexistence is not marked by signs, and read anew.
+        if cloud is None or ranges is None:
+            return CloudUpdate(signs, _read_everything(tx), False, any_over)
+        ids = {id_ for each in ranges for id_ in each if id_ in cloud.index_of}
+        return CloudUpdate(signs, _read_changes(tx, cloud, Changed(ids, Counter())), False, any_over)
+    if cloud is None or not isinstance(mark, Log):
+        # What another service wrote until the end moved no revision, so a comparison would not find it.
+        return CloudUpdate(log, _read_everything(tx), True, any_over)
+    changed = None if compare else log.changed_since(mark)
+    compared = changed is None
+    if changed is None:
+        changed = Changed(_find_differing(tx, cloud), Counter())
+    return CloudUpdate(log, _read_changes(tx, cloud, changed), compared, any_over)
+
+
+def _read_everything(tx: Snapshot) -> CloudRows:
+    contents, names = cloud_rows.everything(tx)
+    LOG.debug("Read all %d resource providers for the search", len(contents.providers))
+    telemetry.note_refresh("whole", len(contents.providers), len(contents.providers))
+    # No cloud yet: that takes seconds for a million providers, and a server may end a transaction meanwhile.
+    return CloudRows(*contents, *names)
+
+
+def _find_differing(tx: Snapshot, cloud: Cloud) -> set[int]:
+    """Return the ids of the providers that are not, or not of the same revision, in both."""
+    theirs, ours = cloud_rows.digests_by_block(tx), cloud.block_digests()
+    blocks = {key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key)}
+    existing = blocks & theirs.keys()
+    revisions = cloud_rows.revisions(tx, existing) if existing else {}
+    held: dict[int, int] = {}
+    for block in blocks:
+        held |= cloud.block_revisions(block)
+    return {key for key in held.keys() | revisions.keys() if held.get(key) != revisions.get(key)}
+
+
+def _read_changes(tx: Snapshot, cloud: Cloud, changed: Changed) -> CloudRows | Changes | None:
+    """Read these providers as they are now; everything if they are so many, nothing if there are none."""
+    if not any(changed):
+        telemetry.note_refresh("nothing", 0, len(cloud))
+        return None
+    stocks = {}
+    if changed.stock:
+        stocks = _group_stocks(cloud_rows.stocks(tx, changed.stock.keys()))
+    explained = {
+        key for key, stock in stocks.items() if _is_explained(cloud, stock, changed.stock[key])
+    } - changed.whole
+    whole = changed.whole | (changed.stock.keys() - explained)
+    if len(whole) > RELOAD_FRACTION * len(cloud) + BLOCK:
+        return _read_everything(tx)
+    records = make_records(cloud_rows.contents(tx, whole)) if whole else []
+    found = {record.provider_id: record.uuid for record in records}
+    # Gone, or, of an id that was used before (SQLite may do that), another one now.
+    removed = {
+        key
+        for key in whole
+        if key in cloud.index_of and cloud.uuids[cloud.index_of[key]] != found.get(key)
+    }
+    telemetry.note_refresh("part", len(whole) + len(explained), len(cloud))
+    return Changes(records, removed, [stocks[key] for key in explained])
+
+
+def _is_explained(cloud: Cloud, stock: Stock, times: int) -> bool:
+    """Tell whether the writes that the log names are all that has moved the revision.
+
+    Otherwise a change by hand beside them would never be seen.
+    """
+    index = cloud.index_of.get(stock.provider_id)
+    return index is not None and int(cloud.revisions[index]) + times == stock.revision
+
+
+def _group_stocks(rows: Iterable[Sequence[Any]]) -> dict[int, Stock]:
+    found: dict[int, Stock] = {}
+    for key, revision, generation, modified, name, *amounts in rows:
+        stock = found.get(key)
+        if stock is None:
+            stock = found[key] = Stock(key, revision, generation, modified, {})
+        # A provider without inventory has one row, without a class.
+        if name is not None:
+            stock.inventories[name] = UsedInventory.of(amounts)
+    return found
+
+
+def make_records(contents: cloud_rows.Contents) -> list[ProviderRecord]:
+    """Return what the search knows of these providers."""
+    inventories = _group_by_provider(contents.inventories)
+    traits = _group_by_provider(contents.traits)
+    aggregates = _group_by_provider(contents.aggregates)
+    return [
+        ProviderRecord(
+            provider_id=provider_id,
+            uuid=uuid,
+            revision=revision,
+            parent_id=parent_id,
+            root_id=root_id,
+            inventories={
+                held: UsedInventory.of(amounts) for held, *amounts in inventories[provider_id]
+            },
+            traits=frozenset(trait for (trait,) in traits[provider_id]),
+            aggregates=frozenset(aggregate for (aggregate,) in aggregates[provider_id]),
+            name=name,
+            generation=generation,
+            modified=modified,
+        )
+        for (
+            provider_id,
+            uuid,
+            revision,
+            parent_id,
+            root_id,
+            name,
+            generation,
+            modified,
+        ) in contents.providers
+    ]
+
+
+def _group_by_provider(rows: Iterable[Sequence[Any]]) -> defaultdict[int, list[Sequence[Any]]]:
+    grouped: defaultdict[int, list[Sequence[Any]]] = defaultdict(list)
+    for provider_id, *rest in rows:
+        grouped[provider_id].append(rest)
+    return grouped
