@@ -63,7 +63,7 @@ def _wrong_counters(database: Database) -> dict[str, Any] | None:
 
 
 def _foreign_writes(database: Database) -> dict[str, Any] | None:
-    found = database.read(state.foreign_writes) if _is_usable(database) else None
+    found = database.read(state.read_foreign_writes) if _is_usable(database) else None
     if found is None or not found.writes:
         return None
     since = f" since {found.since}" if found.since else ""

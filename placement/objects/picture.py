@@ -118,7 +118,7 @@ class Picture:
 
     def shared_since(self) -> datetime | None:
         """Return since when another service may write too, None if none may. One statement."""
-        return self.db.read(state.since)
+        return self.db.read(state.read_begin)
 
     def _begin(self, edition: Edition, known: NameSets) -> Look:
         log = edition.mark if isinstance(edition.mark, Log) else NO_LOG

@@ -260,7 +260,7 @@ def test_who_may_not_write_says_once_what_to_do(
 
 def test_since_when_it_lasts_is_told_wherever_an_operator_looks(both: Both) -> None:
     """The upgrade check, the health document and the gauge."""
-    begun, told = both.db.read(state.since), both.db.read(state.describe)
+    begun, told = both.db.read(state.read_begin), both.db.read(state.describe)
     assert begun is not None
     assert told is not None
     assert f"since {begun:%Y-%m-%d %H:%M}" in told

@@ -116,7 +116,7 @@ def _of_state(value: ColumnElement[Any]) -> ColumnElement[Any]:
     return select(func.max(value)).where(_is_state).scalar_subquery()
 
 
-def foreign_writes(access: Access) -> ForeignWrites:
+def read_foreign_writes(access: Access) -> ForeignWrites:
     """Return the foreign writes. One statement, which reads all providers, and the ledger if it matters."""
     ((began, *numbers, noted, quiet_s),) = access.rows(
         select(
@@ -132,7 +132,7 @@ def foreign_writes(access: Access) -> ForeignWrites:
     return ForeignWrites(began, writes, providers, surplus, noted, int(quiet_s or 0))
 
 
-def since(access: Access) -> datetime | None:
+def read_begin(access: Access) -> datetime | None:
     """Return the begin of the coexistence, None without one. One statement."""
     began: datetime | None = access.value(select(_coexistence.c.since).where(~_is_state))
     return began
@@ -140,7 +140,7 @@ def since(access: Access) -> datetime | None:
 
 def describe(access: Access) -> str | None:
     """Say for people that a coexistence is under way; return None if none is. One statement."""
-    began = since(access)
+    began = read_begin(access)
     if began is None:
         return None
     return (

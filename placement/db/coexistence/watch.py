@@ -55,15 +55,15 @@ class ForeignWriteWatch:
         if is_due:
             found = report(self._db)
             if found.since is not None and self._finish_after_s:
-                self._guarded(partial(self._consider_end, found))
+                self._guard(partial(self._consider_end, found))
         # Not more than one thread counts; the others do not wait for it, but go on with their requests.
         if self._counting is not None and self._step.acquire(blocking=False):
             try:
-                self._guarded(self._count)
+                self._guard(self._count)
             finally:
                 self._step.release()
 
-    def _guarded(self, work: Callable[[], None]) -> None:
+    def _guard(self, work: Callable[[], None]) -> None:
         """Do what no request asked for, so none must fail by it."""
         try:
             work()
@@ -75,7 +75,7 @@ class ForeignWriteWatch:
                     "This process could not end the coexistence with the OpenStack service, which"
                     " makes searches slower: %s. %s",
                     error,
-                    _advice_on(driver_errors.cause(error)),
+                    _advise_on(driver_errors.cause(error)),
                 )
 
     def _consider_end(self, found: ForeignWrites) -> None:
@@ -107,7 +107,7 @@ def _end_if_quiet(tx: Transaction) -> bool:
     return is_quiet(tx) and state.end(tx)
 
 
-def _advice_on(error: BaseException) -> str:
+def _advise_on(error: BaseException) -> str:
     if isinstance(error, exc.DBAPIError) and (
         driver_errors.lacks_rights(error) or driver_errors.is_read_only(error)
     ):
@@ -120,7 +120,7 @@ def report(db: Database) -> ForeignWrites:
 
     :returns: what was found.
     """
-    found = db.read(state.foreign_writes)
+    found = db.read(state.read_foreign_writes)
     telemetry.FOREIGN_WRITES.set(found.writes)
     if found.since is not None:
         if found.writes:
