@@ -65,7 +65,7 @@ def find(
 ) -> Answered[T]:
     """Return ``show(cloud, result)`` of the candidates, and what has cut them.
 
-    ``show`` keeps nothing of the cloud. Cost: that of :meth:`Picture.look`, or less during a coexistence.
+    ``show`` keeps nothing of the cloud. Cost: that of :func:`look_for`.
 
     :param most: as many candidates as an answer may have, which ``question`` keeps to.
     :param size_limit: what they may take up together; ``show`` may use it up.

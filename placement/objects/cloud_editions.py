@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from placement.db.change_rows import Log
-from placement.db.coexistence.signs import Signs
 from placement.objects.cloud_changes import Mark
 from placement.search.cloud import Cloud
 
@@ -38,7 +37,7 @@ class Edition:
     @property
     def is_shared(self) -> bool:
         """Whether another service could write to the database when the cloud was read."""
-        return isinstance(self.mark, Signs)
+        return not isinstance(self.mark, Log)
 
     def is_recent(self, age_s: float) -> bool:
         """Tell whether it was up to date not longer ago than that; not where another service writes too."""

@@ -26,7 +26,7 @@ def by_group(
 ) -> dict[str, GroupUsage]:
     """Return what the consumers of a project, and of a user in it, use, by group of consumers.
 
-    One statement, two during a coexistence.
+    One statement, two where the sums may be wrong.
 
     :param consumer_type: None: a group per type; ``all`` or ``unknown``: that group; else the group
         of this type. A group without allocations is missing.
