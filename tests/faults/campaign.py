@@ -2,13 +2,10 @@
 
 import contextlib
 import random
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
@@ -20,15 +17,15 @@ from tests.faults.gangs import Ganger
 from tests.faults.proxy import Proxy
 from tests.faults.servers import Server, SQLite, server
 from tests.support.book import Book
+from tests.support.campaign import CampaignReport, Servers, take_turns
 from tests.support.databases import opened
 from tests.support.effort import LONG
-from tests.support.forks import placement_api
 from tests.support.load import Actor, Caller, Claimant, acting
-from tests.support.processes import Process, answers, free_ports, public_folder, wait_until
-from tests.support.resources import Gauge
+from tests.support.processes import public_folder, wait_until
 from tests.support.world import World
 
 WORKERS = 3
+WRITTEN = ("200", "201", "204")
 HOSTS, RACK = 6, 4
 """Hosts that clients choose, and those among which the service does."""
 FAULT_S = 1.5
@@ -54,87 +51,37 @@ SMALL_POOL = "max_pool_size = 1\nmax_overflow = 0\npool_timeout = 1\n"
 """For the last worker: under a slow database its threads run out of connections."""
 
 
-class Workers:
-    """The processes that serve, each on its port; what is killed is started again.
-
-    The first of them is never killed: it shows what one holds after a long time.
-    """
-
-    def __init__(self, folder: Path, url: str) -> None:
-        self.folder = folder
-        self.ports = free_ports(WORKERS)
-        for number, port in enumerate(self.ports):
-            pool = SMALL_POOL if number == WORKERS - 1 else ""
-            (folder / f"{port}.conf").write_text(SETTINGS.format(url=url, pool=pool))
-        self.processes: dict[int, Process] = {}
-        self.start(*self.ports)
-
-    def start(self, *ports: int) -> None:
-        """Start workers, again if they were killed, and wait until they serve."""
-        for port in ports:
-            file = self.folder / f"{port}.conf"
-            words = ("--port", port, "--threads", 6, "--config-file", file)
-            self.processes[port] = placement_api(
-                f"worker-{port}", *words, folder=self.folder, started=port == self.ports[0]
-            )
-        for port in ports:
-            url = f"http://127.0.0.1:{port}/"
-            self.processes[port].wait_until("it answers", lambda url=url: answers(url), 60)
-
-    def stop(self) -> None:
-        """Let all of them finish what they are doing, and end."""
-        for process in self.processes.values():
-            process.thaw()
-            process.send(signal.SIGTERM)
-        for process in self.processes.values():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.popen.wait(40)
-            process.stop()
-
-
 @dataclass
-class Report:
-    """What a campaign did. ``recovery_s``: by fault, the longest time until a write succeeded."""
+class FaultReport(CampaignReport):
+    """``faults``: how often each; ``recovery_s``: the longest time until a write succeeded after it."""
 
-    kind: str
-    seed: int
     faults: dict[str, int] = field(default_factory=dict)
     recovery_s: dict[str, float] = field(default_factory=dict)
-    book: Book = field(default_factory=Book)
     left_out: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-    gauge: Gauge = field(default_factory=Gauge)
 
-    @property
-    def violations(self) -> list[str]:
-        """The promises that were broken."""
-        return self.book.violations
-
-    def lines(self) -> Iterator[str]:
-        """Yield the report for a person."""
-        counts = self.book.counts
-        written = sum(n for what, n in counts.items() if what.split()[-1] in ("204", "200", "201"))
-        yield f"{self.kind}, seed {self.seed}: {self.seconds:.0f} s, {written} requests acknowledged"
+    def notes(self) -> Iterator[str]:
+        """Yield a line for each fault."""
+        written = sum(n for what, n in self.counts.items() if what.split()[-1] in WRITTEN)
+        yield f"{written} requests acknowledged"
         for name, times in sorted(self.faults.items()):
-            yield f"  {name}: {times} times, recovered within {self.recovery_s.get(name, 0):.1f} s"
-        yield "  " + ", ".join(f"{what}: {n}" for what, n in sorted(counts.items()))
-        yield from (f"  {each}" for each in self.gauge.lines())
+            yield f"{name}: {times} times, recovered within {self.recovery_s.get(name, 0):.1f} s"
         for each in self.left_out:
-            yield f"  left out: {each}"
-        yield f"  violations: {len(self.violations)}"
-        yield from (f"    {each}" for each in self.violations)
+            yield f"left out: {each}"
 
 
 class Campaign:
-    """One database, its proxy, the workers and the clients."""
+    """One database, its proxy, the workers and the clients.
 
-    def __init__(self, database: Server, proxy: Proxy | None, workers: Workers, seed: int) -> None:
+    The first worker is never killed: it shows what one holds after a long time.
+    """
+
+    def __init__(self, database: Server, proxy: Proxy | None, workers: Servers, seed: int) -> None:
         self.database = database
         self._proxy = proxy
         self.workers = workers
         self.random = random.Random(seed)
-        self.report = Report(database.kind, seed)
-        self.book = self.report.book
+        self.book = Book()
+        self.report = FaultReport(database.kind, seed, self.book.counts, self.book.violations)
         # Errors before the campaign are failures; the probe's are expected.
         self.caller = Caller(servers(workers.ports), self.book)
         self.start_generations: dict[str, int] = {}
@@ -174,23 +121,24 @@ class Campaign:
         self.start_generations = dict.fromkeys(uuids["hosts"], 1)
         return uuids
 
-    def run(self, seconds: float) -> Report:
+    def run(self, seconds: float) -> FaultReport:
         """Play faults for so long, each of them once at least, then settle and compare."""
-        began = time.monotonic()
         faults = self.faults()
         self.report.faults = dict.fromkeys(faults, 0)
-        queue: list[str] = []
+
+        def serving() -> dict[str, int]:
+            return {"worker": self.workers.processes[self.workers.ports[0]].pid}
+
         with acting(self.actors, CLIENT_ENDS_S):
-            while not self.book.violations and (
-                time.monotonic() - began < seconds or not all(self.report.faults.values())
-            ):
-                # Each fault once before any comes twice.
-                queue = queue or self.random.sample(sorted(faults), len(faults))
-                self._one(queue[-1], faults[queue.pop()])
-                if not queue:
-                    self._look()
+            take_turns(
+                self.report,
+                faults,
+                lambda name: self._one(name, faults[name]),
+                self.random,
+                seconds,
+                serving,
+            )
         self._finish()
-        self.report.seconds = time.monotonic() - began
         return self.report
 
     def _one(self, name: str, fault: Callable[[], None]) -> None:
@@ -201,23 +149,13 @@ class Campaign:
             body = self.caller.sure(path)
             return self.caller.send("PUT", path, body).status == 200
 
+        fault()
         began = time.monotonic()
-        try:
-            fault()
-            began = time.monotonic()
-            wait_until(f"a write succeeds after {name}", works, RECOVERS_S)
-        except AssertionError as failure:
-            self.book.blame(f"{name}: {failure}")
+        wait_until(f"a write succeeds after {name}", works, RECOVERS_S)
         took = time.monotonic() - began
         self.report.faults[name] += 1
         self.report.recovery_s[name] = max(took, self.report.recovery_s.get(name, 0.0))
         time.sleep(PAUSE_S)
-
-    def _look(self) -> None:
-        """Look at what the worker that is never killed holds, under load."""
-        process = self.workers.processes[self.workers.ports[0]]
-        self.report.gauge.look({"worker": process.pid})
-        print("\n".join(self.report.gauge.lines()), flush=True)
 
     def _finish(self) -> None:
         # What a frozen or slow worker still has in hand happens now or never.
@@ -348,7 +286,7 @@ class Campaign:
         self.database.read_only(False)
 
 
-def run(kind: str, seconds: float, seed: int) -> Report:
+def run(kind: str, seconds: float, seed: int) -> FaultReport:
     """Run a campaign on a database of this kind; everything it starts ends with it."""
     assert threading.current_thread() is threading.main_thread()
     with contextlib.ExitStack() as stack:
@@ -357,6 +295,9 @@ def run(kind: str, seconds: float, seed: int) -> Report:
         if proxy is not None:
             stack.callback(proxy.close)
         folder = stack.enter_context(public_folder("placement-faults-workers-"))
-        workers = Workers(folder, database.url(proxy.port if proxy else 0))
+        url = database.url(proxy.port if proxy else 0)
+        pools = [""] * (WORKERS - 1) + [SMALL_POOL]
+        workers = Servers(folder, [SETTINGS.format(url=url, pool=pool) for pool in pools])
         stack.callback(workers.stop)
+        workers.start(*workers.ports)
         return Campaign(database, proxy, workers, seed).run(seconds)

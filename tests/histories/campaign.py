@@ -1,29 +1,24 @@
 """Rounds of random histories on real servers, each checked when it is over."""
 
 import random
-import time
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from tests.histories.claimers import Claimer
 from tests.histories.clients import History
+from tests.support.campaign import CampaignReport, rounds
 from tests.support.client import Client
 from tests.support.racing import Arena, emptied
 
 
 @dataclass
-class Report:
+class HistoryReport(CampaignReport):
     """What came of the rounds."""
 
-    database: str
-    seed: int
     rounds: int = 0
-    seconds: float = 0.0
     operations: int = 0
     configurations: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    violations: list[str] = field(default_factory=list)
 
     @property
     def requests(self) -> int:
@@ -36,15 +31,12 @@ class Report:
         granted = sum(self.counts[f"claim of {size} 200"] for size in (1, 2, 3))
         return bool(granted and self.counts["confirm 200"])
 
-    def lines(self) -> list[str]:
-        """Return the figures for a person, the seed first."""
-        return [
-            f"{self.database}, seed {self.seed}: {self.rounds} rounds, {self.requests} requests in "
-            f"{self.seconds:.0f} s; {self.operations} operations on single objects, "
-            f"{self.configurations} configurations tried; violations: {len(self.violations)}",
-            *(f"  {what}: {number}" for what, number in sorted(self.counts.items())),
-            *self.violations,
-        ]
+    def notes(self) -> Iterator[str]:
+        """Yield the figures of the checker."""
+        yield (
+            f"{self.rounds} rounds, {self.requests} requests; {self.operations} operations on"
+            f" single objects, {self.configurations} configurations tried"
+        )
 
 
 def play(arena: Arena, seed: str, clients: int, requests: int) -> History:
@@ -65,15 +57,14 @@ def play(arena: Arena, seed: str, clients: int, requests: int) -> History:
 
 def run(
     arena: Arena, database: str, seed: int, *, seconds: float, clients: int, requests: int
-) -> Report:
+) -> HistoryReport:
     """Play and judge rounds until the time is over and all has happened; each must leave what is sound."""
-    report, began = Report(database, seed), time.monotonic()
-    while not (report.tells or report.violations) or time.monotonic() - began < seconds:
-        history = play(arena, f"{seed}/{report.rounds}", clients, requests)
+    report = HistoryReport(database, seed)
+    for number in rounds(report, seconds, lambda: report.tells):
+        history = play(arena, f"{seed}/{number}", clients, requests)
         report.configurations += history.judge()
         report.rounds += 1
         report.operations += sum(map(len, history.operations.values()))
         report.counts += history.counts
         report.violations += history.violations
-    report.seconds = time.monotonic() - began
     return report

@@ -31,6 +31,7 @@ from placement.db.coexistence import takeover
 from tests.support import bodies
 from tests.support.bodies import Sets
 from tests.support.book import Book, ConsumerPage, Violation
+from tests.support.campaign import CampaignReport, command, main
 from tests.support.client import Client
 from tests.support.databases import KINDS
 from tests.support.old_service import Conflict, OldService, Refused, new_uuid
@@ -79,25 +80,29 @@ class Stock:
 
 
 @dataclass
-class Report:
-    """What came of it; all lists are empty when the promise was kept."""
+class Watched:
+    """Committed states that were looked at, and in which of them a provider held too much."""
 
-    seed: int
-    theirs: Counter[str] = field(default_factory=Counter)
-    ours: Counter[tuple[str, int]] = field(default_factory=Counter)
     looks: int = 0
     too_much: list[dict[str, Stock]] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
 
-    def violations(self) -> list[object]:
+
+@dataclass
+class CoexistenceReport(CampaignReport):
+    """What came of it."""
+
+    theirs: Counter[str] = field(default_factory=Counter)
+    ours: Counter[tuple[str, int]] = field(default_factory=Counter)
+    watched: Watched = field(default_factory=Watched)
+
+    def broken(self) -> list[str]:
         """Return everything that should not have been."""
         statuses = [f"our answer {each}" for each in self.ours if each[1] not in (200, 204, 409)]
-        return [*self.too_much, *self.wrong, *statuses]
+        return [*map(str, self.watched.too_much), *self.violations, *statuses]
 
     def require_kept(self) -> None:
-        """Print the report, and fail unless each has written, and the promise was kept."""
-        print("\n".join(self.lines()))
-        assert self.violations() == []
+        """Fail, too, unless each has written."""
+        super().require_kept()
         for what in ("claims", "questions to ours", "moves of cards"):
             assert self.theirs[what] > 0
         for what, statuses in (("claims", [204]), ("moves of cards", [200]), ("reshapes", [])):
@@ -111,20 +116,15 @@ class Report:
             if kind == what and (not statuses or status in statuses)
         )
 
-    def lines(self) -> list[str]:
-        """Return the report for a person."""
+    def notes(self) -> Iterator[str]:
+        """Yield what both have written."""
         theirs = ", ".join(f"{number} {what}" for what, number in sorted(self.theirs.items()))
         ours = ", ".join(
             f"{number} {what} {status}" for (what, status), number in sorted(self.ours.items())
         )
-        return [
-            f"seed {self.seed}",
-            f"the old service: {theirs}",
-            f"this service: {ours}",
-            f"committed states looked at: {self.looks}",
-            f"violations: {len(self.violations())}",
-            *map(str, self.violations()[:20]),
-        ]
+        yield f"the old service: {theirs}"
+        yield f"this service: {ours}"
+        yield f"committed states looked at: {self.watched.looks}"
 
 
 def old_url(place: Arena) -> str:
@@ -381,15 +381,15 @@ def ledger(place: Arena) -> dict[str, Stock]:
 
 
 @contextmanager
-def watched(place: Arena, report: Report, pause_s: float) -> Iterator[None]:
+def watching(place: Arena, watched: Watched, pause_s: float) -> Iterator[None]:
     """Look at committed states until the end."""
     stop = threading.Event()
 
     def watch() -> None:
         while not stop.wait(pause_s):
             stocks = ledger(place)
-            report.looks += 1
-            report.too_much += [
+            watched.looks += 1
+            watched.too_much += [
                 {uuid: stock} for uuid, stock in stocks.items() if stock.used > stock.total
             ]
 
@@ -402,14 +402,15 @@ def watched(place: Arena, report: Report, pause_s: float) -> Iterator[None]:
         watcher.join()
 
 
-def play(place: Arena, urls: Sequence[str], length: Length, seed: int) -> Report:
+def play(place: Arena, urls: Sequence[str], length: Length, seed: int) -> CoexistenceReport:
     """Let both write, and look at the end as well.
 
     :param urls: of the database, one for each process of the old service.
     """
-    report = Report(seed)
+    report = CoexistenceReport("beside the OpenStack service", seed)
+    began = time.monotonic()
     patience_s = (length.seconds if length.seconds < 2**31 else 0) + ANSWER_S
-    with watched(place, report, length.pause_s):
+    with watching(place, report.watched, length.pause_s):
         theirs = [
             _processes(len(urls)).submit(
                 *(write_as_the_old_service, url, place.ports[n % len(place.ports)]),
@@ -422,12 +423,13 @@ def play(place: Arena, urls: Sequence[str], length: Length, seed: int) -> Report
         ]
         for done, wrong in place.race(works, patience_s):
             report.ours += done
-            report.wrong += wrong
+            report.violations += wrong
         for each in theirs:
             their_done, wrong = each.result(timeout=patience_s)
             report.theirs += their_done
-            report.wrong += wrong
-    report.wrong += wrong_at_the_end(place)
+            report.violations += wrong
+    report.violations += wrong_at_the_end(place)
+    report.seconds = time.monotonic() - began
     return report
 
 
@@ -486,23 +488,16 @@ def trees_of(place: Arena) -> dict[str, set[str]]:
     return trees
 
 
-def main() -> int:
-    """Run one campaign and print what came of it; 1 if a promise was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.races.coexistence")
-    parser.add_argument("--database", choices=KINDS, default="mysql")
-    parser.add_argument("--seconds", type=float, default=300.0)
-    parser.add_argument("--pause", type=float, default=0.0, help="mean seconds between two writes")
-    parser.add_argument("--seed", type=int, default=None, help="repeats order and choices")
-    options = parser.parse_args()
-    seed = options.seed if options.seed is not None else random.randrange(1, 2**31)
+def run(options: argparse.Namespace) -> Iterator[CampaignReport]:
+    """Run one campaign."""
     with arena(options.database) as place:
         url = old_url(place)
         prepare(place, url)
         length = Length(seconds=options.seconds, pause_s=options.pause)
-        report = play(place, [url, url], length, seed)
-    print("\n".join(report.lines()))
-    return 1 if report.violations() else 0
+        yield play(place, [url, url], length, options.seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = command("tests.races.coexistence", KINDS, "mysql")
+    parser.add_argument("--pause", type=float, default=0.0, help="mean seconds between two writes")
+    sys.exit(main(parser, run))

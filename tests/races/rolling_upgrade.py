@@ -35,15 +35,13 @@ from tests.faults.clients import CAPACITY, Exchanger, Reshaper, Seeker
 from tests.races import coexistence
 from tests.support import bodies
 from tests.support.book import Book, Violation
+from tests.support.campaign import CampaignReport, Servers, command, main
 from tests.support.client import Answer, Client
 from tests.support.databases import KINDS, until_exit
-from tests.support.forks import ForkedProcess, Forker
+from tests.support.forks import Forker
 from tests.support.load import Actor, Caller, Claimant, acting
 from tests.support.processes import (
     PATIENCE,
-    Process,
-    answers,
-    free_ports,
     public_folder,
     ran,
     wait_until,
@@ -229,87 +227,62 @@ class Looker(Actor):
 
 
 @dataclass
-class Report:
-    """What came of it; ``violations`` is empty when the promise was kept."""
+class UpgradeReport(CampaignReport):
+    """What came of it. ``swaps``: workers started, by release; ``sync_s``: of ``db sync``."""
 
-    kind: str
-    seed: int
-    book: Book = field(default_factory=Book)
     swaps: Counter[str] = field(default_factory=Counter)
     sync_s: dict[str, float] = field(default_factory=dict)
-    watched: coexistence.Report = field(default_factory=lambda: coexistence.Report(0))
-    seconds: float = 0.0
+    watched: coexistence.Watched = field(default_factory=coexistence.Watched)
 
     @property
     def answered(self) -> int:
         """The number of requests that were sent."""
-        return sum(self.book.counts.values())
+        return sum(self.counts.values())
 
-    @property
-    def refused(self) -> dict[str, int]:
-        """Requests that no worker has dealt with."""
-        return {
-            what: number
-            for what, number in self.book.counts.items()
+    def broken(self) -> list[str]:
+        """Return everything that should not have been; no worker may refuse a request."""
+        refused = [
+            f"refused: {what}"
+            for what in self.counts
             if what.endswith("no answer") or what.split()[-1] >= "500"
-        }
+        ]
+        return [*self.violations, *map(str, self.watched.too_much), *refused]
 
-    @property
-    def violations(self) -> list[str]:
-        """Return everything that should not have been."""
-        refused = [f"refused: {what}" for what in self.refused]
-        return [*self.book.violations, *map(str, self.watched.too_much), *refused]
-
-    def lines(self) -> Iterator[str]:
-        """Yield the report for a person."""
-        yield f"{self.kind}, seed {self.seed}: {self.seconds:.0f} s, {self.answered} requests"
-        counted = ", ".join(f"{what}: {n}" for what, n in sorted(self.book.counts.items()))
-        yield f"  {counted}"
-        yield "  db sync: " + ", ".join(f"{name} {s:.1f} s" for name, s in self.sync_s.items())
-        yield "  workers started: " + ", ".join(f"{n} {name}" for name, n in self.swaps.items())
-        yield f"  committed states looked at: {self.watched.looks}"
-        yield f"  violations: {len(self.violations)}"
-        yield from (f"    {each}" for each in self.violations[:20])
+    def notes(self) -> Iterator[str]:
+        """Yield what the releases did."""
+        yield f"{self.answered} requests"
+        yield "db sync: " + ", ".join(f"{name} {s:.1f} s" for name, s in self.sync_s.items())
+        yield "workers started: " + ", ".join(f"{n} {name}" for name, n in self.swaps.items())
+        yield f"committed states looked at: {self.watched.looks}"
 
 
-class Campaign:
+class Upgrades:
     """The machines on one database, the clients, and the releases that follow one another."""
 
     def __init__(self, kind: str, url: str, folder: Path, seed: int) -> None:
         self.folder, self.random = folder, random.Random(seed)
-        self.report = Report(kind, seed)
-        self.book = self.report.book
+        self.book = Book()
+        self.report = UpgradeReport(kind, seed, self.book.counts, self.book.violations)
         self.db = Database(make_engine(url))
-        (folder / "placement.conf").write_text(SETTINGS.format(url=url.replace("%", "%%")))
+        settings = SETTINGS.format(url=url.replace("%", "%%"))
+        (folder / "placement.conf").write_text(settings)
+        self.workers = Servers(folder, [settings] * MACHINES)
         self.releases = made_up()
         self.balancer = Balancer()
-        self.ports = free_ports(MACHINES)
-        self.running: dict[int, tuple[Release, Process]] = {}
+        self.serving: dict[int, Release] = {}
 
     def start(self, port: int, release: Release) -> None:
         """Start a worker, and send to it once it answers."""
-        configuration = self.folder / "placement.conf"
-        process = ForkedProcess(
-            *(f"{release.name}-{port}", "placement-api", "--port", port, "--threads", 6),
-            *("--config-file", configuration),
-            folder=self.folder,
-            forker=release.forker,
-        )
-        self.running[port] = release, process
-        process.wait_until("it answers", lambda: answers(f"http://127.0.0.1:{port}/"), 60)
+        self.workers.start(port, forker=release.forker)
+        self.serving[port] = release
         self.balancer.put_in(port)
         self.report.swaps[release.name] += 1
 
     def swap(self, port: int, release: Release) -> None:
         """Replace the worker on a port as an operator does: drain, stop, start."""
         self.balancer.drain(port)
-        self.running.pop(port)[1].stop()
+        self.workers.processes[port].stop()
         self.start(port, release)
-
-    def stop(self) -> None:
-        """End all workers."""
-        for _, process in self.running.values():
-            process.stop()
 
     def go_on(self, is_enough: Callable[[], object] = lambda: True) -> None:
         """Let the clients get some more answers, until something is true.
@@ -322,7 +295,7 @@ class Campaign:
             lambda: self.book.violations or (self.report.answered >= until and is_enough()),
             ENDS_S,
         )
-        if self.report.violations:
+        if self.report.broken():
             raise Violation("the book says what")
 
     def world(self) -> list[Actor]:
@@ -366,17 +339,17 @@ class Campaign:
         self.sync(after)
         self.go_on()
         # A worker of the release before starts on the new schema.
-        self.swap(self.ports[0], before)
+        self.swap(self.workers.ports[0], before)
         self.go_on()
-        self.swap(self.ports[0], after)
+        self.swap(self.workers.ports[0], after)
         both = after.revision == ADDED
         self.go_on((lambda: self._editions() == {0, 1}) if both else lambda: True)
         while time.monotonic() < end_s:
-            port, release = self.random.choice(self.ports), self.random.choice((before, after))
+            port, release = self.random.choice(self.workers.ports), self.random.choice((before, after))
             self.swap(port, release)
             self.go_on()
-        for port in self.ports:
-            if self.running[port][0] is not after:
+        for port in self.workers.ports:
+            if self.serving[port] is not after:
                 self.swap(port, after)
         self.go_on()
 
@@ -401,16 +374,16 @@ class Campaign:
         assert done.returncode == 1
         assert "newer release" in done.stderr
 
-    def run(self, seconds: float) -> Report:
+    def run(self, seconds: float) -> UpgradeReport:
         """Take all releases into use, one after the other."""
         begun_s = time.monotonic()
         self.sync(self.releases[0])
-        for port in self.ports:
+        for port in self.workers.ports:
             self.start(port, self.releases[0])
         actors = self.world()
-        arena = Arena(self.ports, self.db)
+        arena = Arena(self.workers.ports, self.db)
         with (
-            coexistence.watched(arena, self.report.watched, LOOK_EVERY_S),
+            coexistence.watching(arena, self.report.watched, LOOK_EVERY_S),
             acting(actors, ENDS_S * PATIENCE),
             suppress(Violation),
         ):
@@ -419,7 +392,7 @@ class Campaign:
             for before, after in pairwise(self.releases):
                 self.upgrade(before, after, seconds / (len(self.releases) - 1))
             self.refuse_start()
-        if not self.report.violations:
+        if not self.report.broken():
             for actor in actors:
                 actor.settle()
         for found in invariants.violations(self.db):
@@ -429,30 +402,22 @@ class Campaign:
 
 
 @contextmanager
-def campaign(kind: str, seed: int) -> Iterator[Campaign]:
-    """Yield a campaign on an empty database."""
+def upgrades(kind: str, seed: int) -> Iterator[Upgrades]:
+    """Yield the machines on an empty database."""
     with ExitStack() as stack:
         url = stack.enter_context(race_database(kind))
         folder = stack.enter_context(public_folder("placement-rolling-"))
-        made = Campaign(kind, url, folder, seed)
+        made = Upgrades(kind, url, folder, seed)
         stack.callback(made.db.dispose)
-        stack.callback(made.stop)
+        stack.callback(made.workers.stop)
         yield made
 
 
-def main() -> int:
-    """Run one campaign and print what came of it; 1 if a promise was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.races.rolling_upgrade")
-    parser.add_argument("--database", choices=KINDS, default="mysql")
-    parser.add_argument("--seconds", type=float, default=0.0)
-    parser.add_argument("--seed", type=int, default=None, help="repeats order and choices")
-    options = parser.parse_args()
-    seed = options.seed if options.seed is not None else random.randrange(1, 2**31)
-    with campaign(options.database, seed) as made:
-        report = made.run(options.seconds)
-    print("\n".join(report.lines()))
-    return 1 if report.violations else 0
+def run(options: argparse.Namespace) -> Iterator[CampaignReport]:
+    """Run one campaign."""
+    with upgrades(options.database, options.seed) as made:
+        yield made.run(options.seconds)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(command("tests.races.rolling_upgrade", KINDS, "mysql", seconds=0.0), run))

@@ -8,6 +8,7 @@ import contextlib
 import http.client
 import re
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from tests.security.hostile import Attacker, Hostile
 from tests.support import deployment
+from tests.support.campaign import CampaignReport
 from tests.support.databases import scratch_database
 from tests.support.deployment import Site, shipped
 from tests.support.described import SOMEBODY
@@ -94,29 +96,20 @@ TAKES_UNDERSCORES = {"uwsgi"}
 
 
 @dataclass
-class Report:
-    """What came of a campaign."""
+class HostileReport(CampaignReport):
+    """``statuses`` of the answers; 0 is a connection that was closed without one."""
 
-    server: str
-    database: str
-    seed: int
     statuses: Counter[int] = field(default_factory=Counter)
-    violations: list[str] = field(default_factory=list)
 
-    def lines(self) -> list[str]:
-        """Return the report as text; 0 is a connection that was closed without an answer."""
-        count = sum(self.statuses.values())
+    def notes(self) -> Iterator[str]:
+        """Yield the statuses."""
         answers = ", ".join(f"{status}: {n}" for status, n in sorted(self.statuses.items()))
-        return [
-            f"{self.server} on {self.database}, seed {self.seed}: {count} requests ({answers}), "
-            f"{len(self.violations)} violations",
-            *self.violations[:20],
-        ]
+        yield f"{sum(self.statuses.values())} requests ({answers})"
 
 
-def run(server: str, database: str, count: int, seed: int) -> Report:
+def run(server: str, database: str, count: int, seed: int) -> HostileReport:
     """Send so many requests, and say what they met and what they broke."""
-    report = Report(server, database, seed)
+    report, began = HostileReport(f"{server} on {database}", seed), time.monotonic()
     with public_folder("placement-hostile-") as folder, _database(database, folder) as url:
         environment = deployment.prepare(folder, url, "[insight]\nenabled = true\n")
         with SERVERS[server](folder, environment) as (site, logs):
@@ -128,7 +121,7 @@ def run(server: str, database: str, count: int, seed: int) -> Report:
             (folder / "policy.yaml").write_text(POLICY)
             attacker = Attacker(seed, site.prefix, victim, CLOSED)
             for _ in range(count):
-                _attack(site, attacker.draw(), report)
+                _attack(server, site, attacker.draw(), report)
             (folder / "policy.yaml").write_text("")
             if _state(site, victim) != before:
                 report.violations.append("the victim is changed")
@@ -138,6 +131,7 @@ def run(server: str, database: str, count: int, seed: int) -> Report:
                     f"log: {text[max(0, found.start() - 300) : found.end() + 700]}"
                     for found in LOGGED_ERROR.finditer(text)
                 ]
+    report.seconds = time.monotonic() - began
     return report
 
 
@@ -156,13 +150,13 @@ def _state(site: Site, victim: str) -> list[object]:
     return [(answer.status, answer.text) for answer in answers]
 
 
-def _attack(site: Site, hostile: Hostile, report: Report) -> None:
+def _attack(server: str, site: Site, hostile: Hostile, report: HostileReport) -> None:
     status = _status(site, hostile)
     report.statuses[status] += 1
     said = f"{status} to {hostile.data[:500]!r}"
     if status >= 500 and status not in SERVERS_OWN and hostile.whole:
         report.violations.append(said)
-    shows_token = report.server in TAKES_UNDERSCORES and b"X_Auth_Token: admin" in hostile.data
+    shows_token = server in TAKES_UNDERSCORES and b"X_Auth_Token: admin" in hostile.data
     if 200 <= status < 300 and not (hostile.may_succeed or shows_token):
         report.violations.append(f"let in: {said}")
     if not 200 <= status < 300 and hostile.must_succeed:

@@ -12,7 +12,4 @@ REQUESTS = 300
 
 @pytest.mark.parametrize("server", campaign.SERVERS)
 def test_nothing_gets_through(server: str) -> None:
-    report = campaign.run(server, "sqlite", REQUESTS, seed=20)
-
-    print("\n".join(report.lines()))
-    assert not report.violations, "\n".join(report.lines())
+    campaign.run(server, "sqlite", REQUESTS, seed=20).require_kept()

@@ -2,13 +2,12 @@
 
 import random
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tests.support.campaign import CampaignReport, take_turns
 from tests.support.ledger import Ledger
-from tests.support.resources import Gauge
 
 
 @dataclass(frozen=True)
@@ -40,34 +39,23 @@ class Lived:
 
 
 @dataclass
-class Soak:
+class Soak(CampaignReport):
     """What many days came to."""
 
-    topology: str
-    seed: int
     lived: list[Lived] = field(default_factory=list)
-    violations: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-    gauge: Gauge = field(default_factory=Gauge)
 
-    def lines(self) -> Iterator[str]:
-        """Yield the report for a person."""
+    def notes(self) -> Iterator[str]:
+        """Yield a line for each kind of day."""
         acknowledged = sum(each.acknowledged for each in self.lived)
         refused = sum(each.refused for each in self.lived)
-        yield (
-            f"{self.topology}, seed {self.seed}: {self.seconds:.0f} s, {len(self.lived)} days,"
-            f" {acknowledged} writes acknowledged, {refused} refused"
-        )
+        yield f"{len(self.lived)} days, {acknowledged} writes acknowledged, {refused} refused"
         for day, times in sorted(Counter(each.day for each in self.lived).items()):
             them = [each for each in self.lived if each.day == day]
             yield (
-                f"  {day}: {times} times, nobody refused later than"
+                f"{day}: {times} times, nobody refused later than"
                 f" {max(each.refused_s for each in them):.1f} s, longest answer"
                 f" {max(each.slowest_s for each in them):.1f} s"
             )
-        yield from (f"  {each}" for each in self.gauge.lines())
-        yield f"  violations: {len(self.violations)}"
-        yield from (f"    {each}" for each in self.violations)
 
 
 def soak(
@@ -80,25 +68,13 @@ def soak(
     """Live through days in random order for so long, each of them once before any comes twice.
 
     :param days: by name; called with the name and a seed. An ``AssertionError`` ends it all.
-    :param pids: the processes that serve, by name: they are looked at after each round of days.
+    :param pids: the processes that serve, by name.
     """
-    dice = random.Random(seed)
-    report = Soak(topology, seed)
-    began = time.monotonic()
-    queue: list[str] = []
-    while not report.violations and (
-        time.monotonic() - began < seconds or len({each.day for each in report.lived}) < len(days)
-    ):
-        queue = queue or dice.sample(sorted(days), len(days))
-        day = queue.pop()
-        try:
-            report.lived.append(days[day](day, dice.randrange(1, 2**31)))
-            print(f"{time.strftime('%H:%M:%S')} {report.lived[-1]}", flush=True)
-        except AssertionError as violation:
-            traceback.print_exc()
-            report.violations.append(f"{day}: {violation}")
-        if not queue:
-            report.gauge.look(pids())
-            print("\n".join(report.gauge.lines()), flush=True)
-    report.seconds = time.monotonic() - began
+    dice, report = random.Random(seed), Soak(topology, seed)
+
+    def live(day: str) -> None:
+        report.lived.append(days[day](day, dice.randrange(1, 2**31)))
+        print(f"{time.strftime('%H:%M:%S')} {report.lived[-1]}", flush=True)
+
+    take_turns(report, days, live, dice, seconds, pids)
     return report
