@@ -25,7 +25,7 @@ from placement.objects.allocation import AllocationChange
 from placement.objects.inventory import record_from
 from placement.objects.replacement import ConsumerChange, DoesNotFit
 from placement.objects.reshaper import InventoryChange, Reshape
-from tests.promise.stage import LOCK_WAIT
+from tests.proofs.promise.stage import LOCK_WAIT
 from tests.support.databases import KINDS, opened, synced
 from tests.support.effort import in_one_process
 from tests.support.hosts import add_host

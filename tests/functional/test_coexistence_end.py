@@ -18,7 +18,7 @@ from placement.db.coexistence.watch import ForeignWriteWatch
 from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
 from placement.objects.picture import Picture
-from tests.ops.test_config_check import user_who_may_only_read
+from tests.operations.ops.test_config_check import user_who_may_only_read
 from tests.support.both_services import (
     AGGREGATE,
     CONSUMER,

@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 from placement.advice import NotConfigured
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from tests.faults.proxy import Proxy
+from tests.proofs.faults.proxy import Proxy
 from tests.support.databases import require
 from tests.support.service import Service, configure, database, database_url, running
 

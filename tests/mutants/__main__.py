@@ -43,7 +43,7 @@ TESTS = {
         "tests/functional/test_coexistence.py",
         "tests/functional/test_coexistence_reads.py",
         "tests/functional/test_coexistence_end.py",
-        "tests/faults/test_limits.py",
+        "tests/proofs/faults/test_limits.py",
         "tests/functional/test_gabbi.py",
     ),
     "placement/objects": (
@@ -98,7 +98,7 @@ TESTS = {
         "tests/docs/test_statements.py",
         "tests/client/test_claims.py",
         "tests/property/test_claims_model.py",
-        "tests/promise/test_interleavings.py",
+        "tests/proofs/promise/test_interleavings.py",
     ),
     "placement/search": (
         "tests/search/test_choose.py",

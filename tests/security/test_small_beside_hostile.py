@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.races.test_gang_races import asked_for
+from tests.proofs.races.test_gang_races import asked_for
 from tests.support.client import Answer, Client
 from tests.support.effort import LONG, in_one_process
 from tests.support.racing import Arena, arena

@@ -1,7 +1,8 @@
 """Programs in processes of their own, forked from one that has imported what they need.
 
 A command takes a tenth of a second of the processor so, and a whole one with its imports. What begins here
-begins where ``main()`` is called; ``tests/ops/test_programs.py`` starts each program as an operator does.
+begins where ``main()`` is called; ``tests/operations/ops/test_programs.py`` starts each program as an
+operator does.
 """
 
 import atexit

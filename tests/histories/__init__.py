@@ -1,1 +1,0 @@
-"""Histories of many clients over HTTP, checked for linearizability; ``python -m tests.histories``."""

@@ -1,0 +1,32 @@
+"""``python -m tests.proofs.faults --database galera --seconds N --seed S``: one campaign, on any topology."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from tests.proofs.faults import campaign, failovers
+from tests.proofs.faults.servers import KINDS
+from tests.proofs.galera import bad_days
+from tests.proofs.galera.balanced import CONFIGURATIONS
+from tests.support.campaign import CampaignReport, command, main
+
+
+def run(options: argparse.Namespace) -> Iterator[CampaignReport]:
+    """Run one campaign."""
+    if options.database == "galera":
+        yield bad_days.run(
+            options.writers, options.seconds, options.seed, network=options.network
+        )
+    elif options.database == "standby":
+        yield failovers.run(options.seconds, options.seed)
+    else:
+        yield campaign.run(options.database, options.seconds, options.seed)
+
+
+if __name__ == "__main__":
+    parser = command("tests.proofs.faults", [*sorted(KINDS), "galera", "standby"], "postgresql")
+    parser.add_argument("--writers", choices=sorted(CONFIGURATIONS), default="one", help="galera")
+    parser.add_argument(
+        "--network", action="store_true", help="galera: each machine in a network namespace"
+    )
+    sys.exit(main(parser, run))

@@ -1,0 +1,173 @@
+"""The bad days of a Galera cluster behind HAProxy, each under claims without pause.
+
+``python -m tests.proofs.faults --database galera --writers one|all`` has all of them; the test suite some.
+"""
+
+import contextlib
+import functools
+import signal
+import time
+from collections.abc import Callable, Iterator
+from subprocess import TimeoutExpired
+
+from tests.proofs.galera.balanced import DATABASE, Balanced, balanced
+from tests.support.days import Lived, Soak, soak
+from tests.support.galera import Node, galera_cluster
+from tests.support.ledger import Ledger, some_hosts
+from tests.support.network import machines
+from tests.support.processes import wait_until
+
+Day = Callable[[Balanced, Ledger], float]
+"""Does it, and returns how long clients were refused after there was a healthy majority, at the most."""
+
+STOP_S = 60
+CUT_S = 15.0
+FREED_S = 45.0
+"""Claims whose machine was cut off keep their hosts for lock_timeout and idle_transaction_timeout: 25 s."""
+
+
+def _calm(ledger: Ledger) -> float:
+    """Wait until nobody is refused any more, and return how long that took from now."""
+    since = time.monotonic()
+    ledger.wait_for_progress()
+    return ledger.wait_calm(since)
+
+
+def without(leave: Callable[[Node], object], come_back: Callable[[Node], object]) -> Day:
+    """Return a day on which the first node leaves, and comes back when the others work."""
+
+    def lived(running: Balanced, ledger: Ledger) -> float:
+        victim = running.cluster.nodes[0]
+        leave(victim)
+        victim.wait_given_up()
+        refused_s = _calm(ledger)
+        come_back(victim)
+        return refused_s
+
+    return lived
+
+
+def partition(victim: Node) -> None:
+    """Let no packet through between it and the others; clients still reach it."""
+    victim.cut_off()
+    wait_until("it notices", lambda: victim.status("wsrep_ready") == "OFF")
+
+
+def balancers_restarted(running: Balanced, ledger: Ledger) -> float:
+    """One HAProxy after the other, with all connections."""
+    refused_s = 0.0
+    for balancer in running.balancers:
+        balancer.restart()
+        refused_s = max(refused_s, _calm(ledger))
+    return refused_s
+
+
+def nodes_rolled(running: Balanced, ledger: Ledger) -> float:
+    """Each node is stopped in order and started again."""
+    refused_s = 0.0
+    for node in running.cluster.nodes:
+        node.running.send(signal.SIGTERM)
+        with contextlib.suppress(TimeoutExpired):
+            node.running.popen.wait(STOP_S)
+        node.wait_given_up()
+        refused_s = max(refused_s, _calm(ledger))
+        node.start()
+        node.wait_ready()
+        running.cluster.wait_complete()
+    return refused_s
+
+
+def services_rolled(running: Balanced, ledger: Ledger) -> float:
+    """Each service process but the first is stopped in order and started again.
+
+    The first shows what one holds after a long time.
+    """
+    refused_s = 0.0
+    for service in running.services[1:]:
+        service.stop()
+        service.start()
+        refused_s = max(refused_s, _calm(ledger))
+    return refused_s
+
+
+def api_machine_cut_off(running: Balanced, ledger: Ledger) -> float:
+    """One API machine reaches no node; the other goes on. Returns how long the first took afterwards."""
+    lonely = running.machines[0]
+    nodes = [node.machine for node in running.cluster.nodes]
+    lonely.lose(nodes)
+    others = [n for n, service in enumerate(running.services) if service.machine is not lonely]
+    for _ in range(3):
+        ledger.wait_for_progress(others, FREED_S)
+        time.sleep(CUT_S / 3)
+    lonely.find(nodes)
+    return _calm(ledger)
+
+
+DAYS: dict[str, Day] = {
+    "node killed": without(Node.kill, Node.rejoin),
+    "node killed, disk lost": without(Node.kill, Node.rejoin_empty),
+    "node frozen": without(Node.freeze, Node.thaw),
+    "node partitioned": without(partition, Node.reconnect),
+    "HAProxy restarted": balancers_restarted,
+    "nodes restarted in turn": nodes_rolled,
+    "services restarted in turn": services_rolled,
+}
+NETWORK_DAYS: dict[str, Day] = {
+    # Nobody hears that anything ended.
+    "node's machine unplugged": without(
+        lambda it: it.machine.unplug(), lambda it: it.machine.plug()
+    ),
+    "API machine cut off from the nodes": api_machine_cut_off,
+}
+"""They need machines of their own."""
+
+
+def live(running: Balanced, day: str, seed: int) -> Lived:
+    """Live through one day; return what it was like.
+
+    :raises AssertionError: a promise was broken, or refusals did not end in time.
+    """
+    hosts = some_hosts(running.sites[0])
+    began = time.monotonic()
+    with Ledger(running.sites, hosts, seed, restarting=day.startswith("services")) as ledger:
+        ledger.wait_for_progress()
+        refused_s = (DAYS | NETWORK_DAYS)[day](running, ledger)
+        running.cluster.wait_complete()
+        refused_s = max(refused_s, _calm(ledger))
+    for node in running.cluster.nodes:
+        url = node.url(DATABASE) + "?init_command=SET SESSION wsrep_sync_wait=1"
+        ledger.check(url)
+    return Lived.under(ledger, day, time.monotonic() - began, refused_s)
+
+
+@contextlib.contextmanager
+def machined(writers: str) -> Iterator[Balanced]:
+    """Serve with each node and each API on a machine of its own; skip where none may be made."""
+    with (
+        machines(["db1", "db2", "db3", "api1", "api2"]) as (*nodes, one, two),
+        galera_cluster(nodes) as cluster,
+        balanced(cluster, writers, (one, two)) as running,
+    ):
+        yield running
+
+
+@contextlib.contextmanager
+def on_loopback(writers: str) -> Iterator[Balanced]:
+    """Serve with all on this machine."""
+    with galera_cluster() as cluster, balanced(cluster, writers) as running:
+        yield running
+
+
+def run(writers: str, seconds: float, seed: int, *, network: bool = False) -> Soak:
+    """Live through days for so long; everything it starts ends with it.
+
+    :param network: on machines of their own, with the days that need them.
+    """
+    with (machined if network else on_loopback)(writers) as running:
+
+        def pids() -> dict[str, int]:
+            return {each.name: each.process.pid for each in running.services if each.process}
+
+        names = DAYS | NETWORK_DAYS if network else DAYS
+        days = dict.fromkeys(names, functools.partial(live, running))
+        return soak(f"Galera behind HAProxy, writers: {writers}", days, pids, seconds, seed)
