@@ -21,6 +21,7 @@ from placement.db.change_rows import NO_LOG, Log
 from placement.db.coexistence import state
 from placement.db.coexistence.watch import ForeignWriteWatch
 from placement.db.database import Database
+from placement.db.statements import batches
 from placement.objects import holds
 from placement.objects.cloud_changes import CloudUpdate, read_update
 from placement.objects.cloud_editions import Edition, Editions
@@ -191,10 +192,12 @@ def unseen_in(cloud: Cloud, named: NameSets) -> NameSets:
 
 
 def find_existing(db: Database, named: NameSets) -> NameSets:
-    """Return those of the names that exist. One statement for traits and one for classes, or none."""
+    """Return those of the names that exist: one statement for each thousand traits, or classes."""
 
     def find(names: frozenset[str], key: named_rows.Key) -> frozenset[str]:
-        return frozenset(db.read(partial(named_rows.ids, key=key, names=names)) if names else ())
+        # Each batch is a read of its own: names are few, and a snapshot would cost two messages more.
+        reads = (partial(named_rows.ids, key=key, names=batch) for batch in batches(sorted(names)))
+        return frozenset().union(*map(db.read, reads))
 
     return NameSets(find(named.traits, named_rows.TRAITS), find(named.classes, named_rows.CLASSES))
 
