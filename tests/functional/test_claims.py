@@ -16,7 +16,7 @@ from sqlalchemy import select
 from placement import errors
 from placement.claims import service as claims
 from placement.claims import together
-from placement.db import group_rows, invariants, models
+from placement.db import cloud_rows, group_rows, invariants, models
 from placement.db.coexistence import state
 from placement.db.database import Database
 from placement.objects import holds
@@ -94,6 +94,22 @@ def test_what_a_consumer_holds_counts_as_free_for_it(service: Service) -> None:
 
     late = place(service, {**moved[0], "query": "resources=VCPU:9"}).json["errors"][0]
     assert late["code"] == "placement.concurrent_update"
+
+
+def test_what_counts_as_free_for_one_consumer_is_free_for_no_other(service: Service) -> None:
+    """Neither after its claim was refused nor after it was granted: the picture is the whole process's."""
+    host = World(service).provider(inventory={"VCPU": 4})
+    holder = claim(3)
+    assert roots(place(service, holder)) == [host]
+    candidates = "/allocation_candidates?resources=VCPU:2"
+
+    for amount, status in ((9, 409), (3, 200)):
+        query = f"resources=VCPU:{amount}"
+        again = {**holder, "consumer_generation": 1, "query": query}
+        assert place(service, again).status_int == status
+        found = service.request("GET", candidates, version="1.39").json["allocation_requests"]
+        assert found == []
+        assert place(service, claim(2)).status_int == 409
 
 
 def leave_record(db: Database, consumer: str, generation: int) -> None:
@@ -292,7 +308,8 @@ def test_the_name_of_a_group_has_255_characters_at_most(service: Service) -> Non
     for length, status in ((255, 200), (256, 400)):
         name = "n" * length
         answer = place(service, claim(1, groups=[name]), groups={name: {"rule": "apart"}})
-        assert answer.status_int == status
+        listed = service.request("GET", f"/-/holds?group={name}")
+        assert (answer.status_int, listed.status_int) == (status, status)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -322,6 +339,22 @@ def test_what_changes_after_the_choice_is_chosen_again(
 
     assert set(chosen) == set(hosts)
     assert granted == [chosen[1]]
+
+
+def test_what_was_written_while_it_was_compared_is_chosen_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no log, the providers are read until two looks are alike; at times none are."""
+    host = World(service).provider(inventory={"VCPU": 4})
+    service.db.write(state.begin)
+    read, looks = cloud_rows.steady_contents, itertools.count()
+    monkeypatch.setattr(
+        cloud_rows, "steady_contents", lambda *of: read(*of) if next(looks) else None
+    )
+
+    assert roots(place(service, claim())) == [host]
+
+    assert next(looks) == 2
 
 
 def test_a_member_whose_hold_is_over_keeps_nothing_out(service: Service) -> None:
