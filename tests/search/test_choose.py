@@ -216,7 +216,7 @@ def require_sound(case: Case, found: Sequence[ChosenPlace]) -> None:
     assert [uuids[place.root] for place in found] == [uuid_of(host) for host, _ in assignment]
 
 
-@seeds(300)
+@seeds(200)
 def test_places_are_found_exactly_where_there_are_some(draw: Random) -> None:
     """What is chosen fits and keeps the rules; a refusal is exact, and no assignment exists."""
     case = draw.choice([drawn, drawn_tight])(draw)
