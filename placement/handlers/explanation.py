@@ -16,7 +16,7 @@ from placement.handlers.candidate_query import GROUP_KEY
 from placement.handlers.query_syntax import ANY_PREFIX, ANY_TRAITS_SINCE
 from placement.placing import obstacles
 from placement.placing.explain import Diagnosis, Explanation
-from placement.placing.moving import KeptOut
+from placement.placing.mover import KeptOut
 from placement.placing.remedies import Piece, RelaxableRequest, Relaxation, Remedies
 from placement.search.request import CandidateRequest
 from placement.search.tally import Stop, Stopped, Tally

@@ -1,11 +1,10 @@
 """Whether the consumers of any one tree, or of any one aggregate, would fit elsewhere (07 section 9).
 
-A place fails as what-if drains it: each consumer takes the first candidate elsewhere, one after the other.
-Two things make 10,000 places cheap, 1.5 s for 20,000 consumers of eight sizes. The first candidate of some
-amounts is searched for once, and taken until it is full: none before it gets room meanwhile. And what becomes
-of a list of consumers is known for all places that hold an equal list, unless one of them went to the very
-place that fails. Members of groups are placed before the others, as what-if places them, and each place anew:
-about 1 ms for each place that has some, of 10,000 hosts.
+A place fails as what-if drains it: each consumer takes the first candidate elsewhere, one after the other. It
+is a loop over the same mover (:mod:`placement.placing.mover`), which undoes each failure. Two things make
+10,000 places cheap, 1.5 s for 20,000 consumers of eight sizes: the mover remembers first candidates, and what
+becomes of a list of consumers is known for all places that hold an equal list, unless one of them went to the
+very place that fails. Places with members of groups are each tried anew: about 1 ms each, of 10,000 hosts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,27 +19,16 @@ from placement.db.database import Database, Snapshot
 from placement.db.statements import MOST
 from placement.db.tree_rows import HeldBy
 from placement.insight.affected import AffectedConsumer, list_consumers, read_members
-from placement.insight.what_if import (
-    WORK_SHARE,
-    request_to_move,
-    without_sharing,
-)
 from placement.objects.picture import Picture
-from placement.placing.members import AmountsByIndex, Members
-from placement.placing.moving import KeptOut, Moved, Part, move
+from placement.placing.members import Members
+from placement.placing.mover import CutShort, KeptOut, Leaving, MovedTo, Mover, Stayed
 from placement.placing.packing import roots_by_aggregate
-from placement.search.candidate import Candidate
 from placement.search.cloud import Cloud
-from placement.search.request import CandidateRequest
-from placement.search.search import search
 from placement.search.tally import Stopped
 from placement.search.work import Work
 
 MOST_NAMED = 100
 """The most homeless consumers that are named of one place."""
-
-Amounts = tuple[tuple[tuple[str, int], ...], ...]
-"""What a consumer has on each provider of a tree."""
 
 
 class FailureDomain(NamedTuple):
@@ -93,14 +81,14 @@ def survival(
     cloud = picture.copy_cloud()
     places = _aggregates(cloud) if by_aggregate else _trees(cloud)
     found = Survival(len(places))
-    failures = _Failures(without_sharing(cloud), work)
+    failures = _Failures(cloud, work)
     for batch in _batches(cloud, places):
-        held, failures.members = _held(db, cloud, batch)
+        held, failures.mover.members = _held(db, cloud, batch)
         for place in batch:
             if not work.look():
                 return found
-            parts = [part for root in place.roots for part in held.get(root, [])]
-            _try(failures, place, parts, found)
+            shares = [share for root in place.roots for share in held.get(root, [])]
+            _try(failures, cloud, place, shares, found)
         found.losses.sort(key=lambda loss: (-loss.homeless, loss.place.name or loss.place.uuid))
         del found.losses[top:]
     return found
@@ -164,10 +152,15 @@ def _held(
 
 
 def _try(
-    failures: "_Failures", place: FailureDomain, parts: Sequence[Share], found: Survival
+    failures: "_Failures",
+    cloud: Cloud,
+    place: FailureDomain,
+    shares: Sequence[Share],
+    found: Survival,
 ) -> None:
     """Let a place fail, and note the outcome; a place whose search was cut short was not tried."""
-    stopped = failures.outcome(place.roots, [(c.uuid, _amounts(held)) for c, held in parts])
+    leaving = [Leaving.of(consumer.uuid, held.values()) for consumer, held in shares]
+    stopped = failures.fail(place.roots, leaving)
     if stopped is None:
         return
     found.tried += 1
@@ -176,28 +169,21 @@ def _try(
         return
     homeless: dict[str, Homeless] = {}
     for number, why in sorted(stopped.items()):
-        consumer, held = parts[number]
+        consumer, held = shares[number]
         # A tree may be in several places: each has its own list of what is lost.
         kept_out_by = why.groups if isinstance(why, KeptOut) else ()
         alone = Homeless(replace(consumer, lost={}, kept_out_by=kept_out_by), why)
         first = homeless.setdefault(str(consumer.uuid), alone)
         first.consumer.lost |= {
-            failures.uuid(provider_id): dict(amounts) for provider_id, amounts in held.items()
+            str(cloud.uuids[cloud.index_of[provider_id]]): dict(amounts)
+            for provider_id, amounts in held.items()
         }
-    consumers = len({consumer.uuid for consumer, _ in parts})
+    consumers = len({consumer.uuid for consumer, _ in shares})
     named = list(homeless.values())[:MOST_NAMED]
     found.losses.append(Loss(place, consumers, len(homeless), named))
 
 
-def _amounts(held: Mapping[int, Mapping[str, int]]) -> Amounts:
-    return tuple(tuple(amounts.items()) for amounts in held.values())
-
-
 # -- failing -------------------------------------------------------------------------------------
-
-
-class _CutShort(Exception):
-    """A search ended at a bound, without a candidate."""
 
 
 class _Outcome(NamedTuple):
@@ -207,133 +193,63 @@ class _Outcome(NamedTuple):
     taken: set[int]
 
 
-Moving = tuple[str | None, Amounts]
-"""The uuid of a consumer, and what it needs."""
-
-
 class _Failures:
-    """Lets places fail on a copy of the cloud, which is as before after each.
+    """Lets domains fail, one after the other, on a mover that undoes each.
 
-    ``members``: the groups of the consumers that are asked about. ``_firsts``: the first candidate for some
-    amounts in the whole cloud. ``_outcomes``: what becomes of a list of consumers there, by its digest.
+    ``_outcomes``: what becomes of a list of consumers while nothing is closed, by its digest.
     """
 
     def __init__(self, cloud: Cloud, work: Work) -> None:
-        self._cloud = cloud
-        self._whole_work = work
+        self.mover = Mover(cloud)
+        # A list, since one number of it is read at a time.
+        self._roots = cloud.roots.tolist()
         self._work = work
-        self._firsts: dict[Amounts, Candidate | Stopped] = {}
         self._outcomes: dict[bytes, _Outcome] = {}
-        self._requests: dict[Amounts, CandidateRequest] = {}
-        self.members = Members()
 
-    def uuid(self, provider_id: int) -> str:
-        """Return the uuid of a provider."""
-        return str(self._cloud.uuids[self._cloud.index_of[provider_id]])
-
-    def outcome(
-        self, closed: Sequence[int], consumers: Sequence[Moving]
+    def fail(
+        self, closed: Sequence[int], leaving: Sequence[Leaving]
     ) -> dict[int, Stopped | KeptOut] | None:
         """Return which consumers find no place when these trees are closed, None if a bound came first."""
-        self._work = Work(
-            remaining_s=self._whole_work.remaining_s, reserve_s=self._whole_work.reserve_s
-        )
-        try:
-            for _, amounts in consumers:
-                if amounts not in self._firsts:
-                    self._firsts[amounts] = self._searched(amounts)
-            if any(self.members.of(uuid) for uuid, _ in consumers):
-                return self._placed(consumers, closed).stopped
-            outcome = self._known_outcome([amounts for _, amounts in consumers])
-            if not outcome.taken.isdisjoint(closed):
-                outcome = self._placed(consumers, closed)
-        except _CutShort:
+        # Time is bounded for all together, placements for each: one hard domain takes none from others.
+        work = Work(remaining_s=self._work.remaining_s, reserve_s=self._work.reserve_s)
+        if not self.mover.look_ahead((each.held for each in leaving), work):
             return None
-        return outcome.stopped
+        if any(self.mover.members.of(each.consumer_uuid) for each in leaving):
+            # What becomes of members depends on where the others of their groups are: nothing is known of it.
+            outcome = self._close_and_undo(closed, leaving, work)
+        else:
+            outcome = self._recall(leaving, work)
+            if outcome is not None and not outcome.taken.isdisjoint(closed):
+                outcome = self._close_and_undo(closed, leaving, work)
+        return None if outcome is None else outcome.stopped
 
-    def _known_outcome(self, consumers: Sequence[Amounts]) -> _Outcome:
-        digest = blake2b(repr(consumers).encode(), digest_size=16).digest()
+    def _recall(self, leaving: Sequence[Leaving], work: Work) -> _Outcome | None:
+        """Return what becomes of consumers while nothing is closed: the same for all lists that are equal."""
+        held = [each.held for each in leaving]
+        # Digests, since the lists themselves are as large as the ledger.
+        digest = blake2b(repr(held).encode(), digest_size=16).digest()
         if digest not in self._outcomes:
-            self._outcomes[digest] = self._placed([(None, amounts) for amounts in consumers], [])
+            outcome = self._close_and_undo([], leaving, work)
+            if outcome is None:
+                return None
+            self._outcomes[digest] = outcome
         return self._outcomes[digest]
 
-    def _placed(self, consumers: Sequence[Moving], closed: Sequence[int]) -> _Outcome:
-        """Place the consumers one after the other where closed trees have no room, and take all back."""
+    def _close_and_undo(
+        self, closed: Sequence[int], leaving: Sequence[Leaving], work: Work
+    ) -> _Outcome | None:
+        """Let the consumers of trees that close go elsewhere, and undo it; None if a bound came first."""
         outcome = _Outcome({}, set())
-        firsts: dict[Amounts, Candidate | Stopped] = {}
-        taken: list[tuple[int, Mapping[str, int]]] = []
-
-        def take(given: AmountsByIndex) -> None:
-            for index, amounts in given.items():
-                self._cloud.use(index, amounts)
-                taken.append((index, amounts))
-                outcome.taken.add(int(self._cloud.roots[index]))
-
-        rooms = self._close(closed)
+        self.mover.close(closed)
         try:
-            members = [n for n, (uuid, _) in enumerate(consumers) if self.members.of(uuid)]
-            if members:
-                moved = self._moved([consumers[number] for number in members], closed)
-                for given in moved.given.values():
-                    take(given)
-                outcome.stopped.update((members[n], why) for n, why in moved.stopped.items())
-            for number in sorted({*range(len(consumers))}.difference(members)):
-                amounts = consumers[number][1]
-                first = firsts.get(amounts) or self._firsts[amounts]
-                if isinstance(first, Candidate) and not self._has_room(first):
-                    first = firsts[amounts] = self._searched(amounts)
-                if isinstance(first, Stopped):
-                    outcome.stopped[number] = first
-                else:
-                    take(first.allocations)
+            for number, destination in self.mover.move(leaving, work):
+                match destination:
+                    case MovedTo(given):
+                        outcome.taken.update([self._roots[index] for index in given])
+                    case Stayed(why):
+                        outcome.stopped[number] = why
+                    case CutShort():
+                        return None
         finally:
-            for index, amounts in taken:
-                self._cloud.use(index, {name: -amount for name, amount in amounts.items()})
-            for name, providers, room in rooms:
-                self._cloud.set_rooms(name, providers, room)
+            self.mover.undo()
         return outcome
-
-    def _moved(self, consumers: Sequence[Moving], closed: Sequence[int]) -> Moved:
-        """Find places for members of groups."""
-        parts = []
-        for uuid, amounts in consumers:
-            if amounts not in self._requests:
-                self._requests[amounts] = request_to_move(map(dict, amounts))
-            parts.append(Part(str(uuid), self._requests[amounts]))
-        names = {name for uuid, _ in consumers for name in self.members.of(uuid)}
-        roots = [str(self._cloud.uuids[root]) for root in closed]
-        members = self.members.without_trees(roots, names)
-        moved = move(self._cloud, members, parts, self._work, WORK_SHARE)
-        if moved.cut_short:
-            raise _CutShort
-        return moved
-
-    def _close(self, roots: Sequence[int]) -> list[tuple[str, np.ndarray, np.ndarray]]:
-        """Leave no room in some trees, and return what there was."""
-        rooms = []
-        if roots:
-            members = self._cloud.forest.trees(np.array(roots))[0]
-            for name in list(self._cloud.classes):
-                room = self._cloud.room(name)[members]
-                rooms.append((name, members, room))
-                self._cloud.set_rooms(name, members, np.zeros_like(room))
-        return rooms
-
-    def _has_room(self, candidate: Candidate) -> bool:
-        return all(
-            self._cloud.room(name)[index] >= amount
-            for index, amounts in candidate.allocations.items()
-            for name, amount in amounts.items()
-        )
-
-    def _searched(self, amounts: Amounts) -> Candidate | Stopped:
-        """Return the first candidate, or why there is none."""
-        request = request_to_move(map(dict, amounts))
-        with self._work.part(WORK_SHARE) as part:
-            result = search(self._cloud, request, None, part)
-        first = next(iter(result), None)
-        if first is not None:
-            return first
-        if not result.complete or result.tally.stopped is None:
-            raise _CutShort
-        return result.tally.stopped

@@ -1,8 +1,8 @@
 """What changes would do, tried on a copy of the picture (specification 07 section 4)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,14 +23,13 @@ from placement.objects.picture import Picture
 from placement.objects.resource_provider import ProviderNotFound
 from placement.objects.trait import UnknownTraits
 from placement.placing.members import AmountsByIndex, Members
-from placement.placing.moving import KeptOut, Part, move
+from placement.placing.mover import CutShort, KeptOut, Leaving, MovedTo, Mover
 from placement.placing.packing import Packing, pack, record
 from placement.placing.remedies import Budget, Count, RelaxableRequest, Remedies, remedies
 from placement.search.cloud import Cloud
 from placement.search.records import UsedInventory
-from placement.search.request import CandidateRequest, Group, NameSets
+from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import search
-from placement.search.structure import Sharing
 from placement.search.work import Work
 
 PLACEMENTS = 10
@@ -157,13 +156,6 @@ def _situation(
 # -- the copy that changes -----------------------------------------------------------------------
 
 
-class _Leaving(NamedTuple):
-    """A consumer with its amounts by provider id in a tree that is drained."""
-
-    consumer: AffectedConsumer
-    here: dict[int, dict[str, int]]
-
-
 @dataclass(slots=True)
 class _Trial:
     """A copy of the cloud, and the consumers there; ``left``: placements that may still be tried.
@@ -223,44 +215,43 @@ class _Trial:
     def _drain(self, change: Drain) -> None:
         if change.provider_uuid in self.drained:
             return
-        members = self._tree(change.provider_uuid)
-        uuid_of = {int(self.cloud.ids[index]): str(self.cloud.uuids[index]) for index in members}
+        tree = self._tree(change.provider_uuid)
+        uuid_of = {int(self.cloud.ids[index]): str(self.cloud.uuids[index]) for index in tree}
         self.drained |= set(uuid_of.values())
         self.cloud.replace([], removed=uuid_of)
         self.members = self.members.without_trees(uuid_of.values(), self.members.rows)
-        grouped: list[_Leaving] = []
-        others: list[_Leaving] = []
+        leaving = self._take_out(uuid_of)
+        # Members of groups come first, so that it is others who are left out if no more may be tried.
+        leaving.sort(key=lambda each: not self.members.of(each[0].uuid))
+        tried = leaving[: max(self.left, 0)]
+        self.left -= len(leaving)
+        mover = Mover(self.cloud, self.members)
+        parts = [Leaving.of(consumer.uuid, here.values()) for consumer, here in tried]
+        for number, destination in mover.move(parts, self.work):
+            consumer, here = tried[number]
+            if isinstance(destination, MovedTo):
+                self._give(consumer, destination.given)
+                continue
+            self.cut_short |= isinstance(destination, CutShort)
+            if isinstance(destination.why, KeptOut):
+                consumer.kept_out_by = destination.why.groups
+            self._lose(consumer, here, uuid_of)
+        for consumer, here in leaving[len(tried) :]:
+            self._lose(consumer, here, uuid_of)
+        self.members = mover.members
+
+    def _take_out(
+        self, provider_ids: Collection[int]
+    ) -> list[tuple[AffectedConsumer, dict[int, dict[str, int]]]]:
+        """Return the consumers of some providers, with what they had there; they have it no more."""
+        found = []
         for consumer in self.consumers:
-            here = {id_: held for id_, held in consumer.held.items() if id_ in uuid_of}
+            here = {id_: held for id_, held in consumer.held.items() if id_ in provider_ids}
             for provider_id in here:
                 del consumer.held[provider_id]
             if here:
-                is_member = self.members.of(consumer.uuid)
-                (grouped if is_member else others).append(_Leaving(consumer, here))
-        self._move_members(grouped, uuid_of)
-        for consumer, here in others:
-            # In one tree, a group per provider.
-            if not self._take(request_to_move(list(here.values())), consumer, alone=True):
-                self._lose(consumer, here, uuid_of)
-
-    def _move_members(self, leaving: Sequence["_Leaving"], uuid_of: Mapping[int, str]) -> None:
-        """Place the members of groups, all at once, so that the rules are kept."""
-        requests: dict[str, CandidateRequest] = {}
-        parts = []
-        for consumer, here in leaving[: max(self.left, 0)]:
-            request = request_to_move(list(here.values()))
-            parts.append(Part(str(consumer.uuid), requests.setdefault(repr(request), request)))
-        self.left -= len(leaving)
-        found = move(without_sharing(self.cloud), self.members, parts, self.work, WORK_SHARE)
-        self.cut_short |= found.cut_short
-        for number, (consumer, here) in enumerate(leaving):
-            if number in found.given:
-                self._give(consumer, found.given[number])
-                continue
-            stopped = found.stopped.get(number)
-            if isinstance(stopped, KeptOut):
-                consumer.kept_out_by = stopped.groups
-            self._lose(consumer, here, uuid_of)
+                found.append((consumer, here))
+        return found
 
     def _lose(
         self,
@@ -272,33 +263,12 @@ class _Trial:
         if consumer not in self.homeless:
             self.homeless.append(consumer)
 
-    def _take(
-        self, request: CandidateRequest, consumer: AffectedConsumer, *, alone: bool = False
-    ) -> bool:
-        """Give a consumer the first candidate, and tell whether there was one.
-
-        :param alone: in one tree, without sharing providers.
-        """
-        if self.left <= 0:
-            return False
-        self.left -= 1
-        cloud = without_sharing(self.cloud) if alone else self.cloud
-        with self.work.part(WORK_SHARE) as part:
-            result = search(cloud, request, None if alone else self.known, part)
-        candidate = next(iter(result), None)
-        if candidate is None:
-            self.cut_short |= not result.complete
-            return False
-        self._give(consumer, candidate.allocations)
-        return True
-
     def _give(self, consumer: AffectedConsumer, given: AmountsByIndex) -> None:
         for index, amounts in given.items():
             self.cloud.use(index, amounts)
             held = consumer.held.setdefault(int(self.cloud.ids[index]), {})
             for name, amount in amounts.items():
                 held[name] = held.get(name, 0) + amount
-        self.members = self.members.with_place(self.cloud, str(consumer.uuid), given)
 
     # -- the other changes --
 
@@ -319,10 +289,16 @@ class _Trial:
     def _place(self, change: Placements) -> None:
         request = replace(change.request, limit=1, seed=None)
         number = 0
-        while number < change.times:
-            consumer = AffectedConsumer(None, None, None, None)
-            if not self._take(request, consumer):
+        while number < change.times and self.left > 0:
+            self.left -= 1
+            with self.work.part(WORK_SHARE) as part:
+                result = search(self.cloud, request, self.known, part)
+            candidate = next(iter(result), None)
+            if candidate is None:
+                self.cut_short |= not result.complete
                 break
+            consumer = AffectedConsumer(None, None, None, None)
+            self._give(consumer, candidate.allocations)
             self.consumers.append(consumer)
             number += 1
         self.placed.append((change.times, number))
@@ -366,17 +342,3 @@ class _Trial:
             name: UsedInventory(given, used=old[name].used if name in old else 0)
             for name, given in new.items()
         }
-
-
-def request_to_move(held: Iterable[Mapping[str, int]]) -> CandidateRequest:
-    """Return the request for what a consumer has in one tree, from the amounts on each provider."""
-    groups = tuple(Group(f"_{n}", amounts) for n, amounts in enumerate(held, 1))
-    return CandidateRequest(groups, limit=1)
-
-
-def without_sharing(cloud: Cloud) -> Cloud:
-    """Return the cloud as if no provider shared; it must not be changed."""
-    none: Any = np.zeros(0, np.int32)
-    return cloud.with_sharing(
-        Sharing(none, cloud.roots, cloud.aggregates.__getitem__, lambda _: none, cloud.keys)
-    )

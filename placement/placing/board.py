@@ -108,7 +108,7 @@ class Board:
         if alone >= 0 and pool.pattern is not None:
             # Room alone changes here: what else the provider must have, the search has seen.
             candidate = Candidate(pool.pattern, (alone,))
-            fits = has_room(self.cloud, candidate)
+            fits = has_room(self.cloud, candidate.allocations)
             return [ChosenPlace.of(self.start, root, candidate)] if fits else [], True
         here = replace(pool.request, anchor=str(self.start.uuids[root]), limit=most)
         found = search(self.cloud, here, self._known, self._work)
@@ -124,10 +124,10 @@ class Board:
         return marked[pool.roots]
 
 
-def has_room(cloud: Cloud, candidate: Candidate) -> bool:
-    """Tell whether the providers of a candidate still have room for it."""
+def has_room(cloud: Cloud, allocations: Mapping[int, Mapping[str, int]]) -> bool:
+    """Tell whether providers, by index, still have room for these amounts."""
     return all(
         cloud.room(name)[index] >= amount
-        for index, amounts in candidate.allocations.items()
+        for index, amounts in allocations.items()
         for name, amount in amounts.items()
     )

@@ -1,11 +1,14 @@
 """Groups while their members move: in which trees these are (specification 09 section 4). Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import numpy as np
+
+from placement.placing.wishes import GroupState
 from placement.search.cloud import SHARING_TRAIT, Cloud
-from placement.search.group_rules import GroupRule, InTree
+from placement.search.group_rules import Domains, GroupRule, InTree, domains_by_member
 
 AmountsByIndex = Mapping[int, Mapping[str, int]]
 """Amounts by class, by provider index."""
@@ -31,16 +34,15 @@ class Members:
         """Return the names of the groups of a consumer."""
         return self.groups_of.get(consumer_uuid or "", ())
 
+    # -- as they come and go --
+
     def without_trees(self, root_uuids: Iterable[str], names: Iterable[str]) -> "Members":
-        """Return these groups without what their members have in some trees."""
+        """Return them without what members of the groups of these names have in some trees."""
         gone = set(root_uuids)
-        return replace(
-            self,
-            rows={
-                name: [row for row in self.rows[name] if row.root_uuid not in gone]
-                for name in names
-            },
-        )
+        fewer = {
+            name: [row for row in self.rows[name] if row.root_uuid not in gone] for name in names
+        }
+        return replace(self, rows={**self.rows, **fewer})
 
     def without(self, consumer_uuid: str) -> "Members":
         """Return them without a consumer."""
@@ -66,3 +68,35 @@ class Members:
             ]
             rows[name] = [*rows[name], *more]
         return replace(self, rows=rows)
+
+    # -- as a choice takes them --
+
+    def states(self, cloud: Cloud, moving: Collection[str]) -> dict[str, GroupState]:
+        """Return the groups of those that move, as they are without them."""
+        names = {name for uuid in moving for name in self.of(uuid)}
+        aggregates = _aggregates(cloud, {uuid for name in names for uuid in self.rules[name].of})
+        states = {}
+        for name in sorted(names):
+            stay = [row for row in self.rows[name] if row.consumer_uuid not in moving]
+            domains = domains_by_member(self.rules[name], stay, aggregates)
+            states[name] = GroupState(self.rules[name], list(domains.values()), aggregates)
+        return states
+
+    def stays(self, cloud: Cloud, moving: Collection[str]) -> dict[str, tuple[int, ...]]:
+        """Return, by consumer that moves, the roots of the trees that it stays in for its groups."""
+        found: dict[str, set[int]] = {}
+        for name in {name for uuid in moving for name in self.of(uuid)}:
+            for row in self.rows[name]:
+                root = cloud.index_of_uuid.get(row.root_uuid)
+                if row.consumer_uuid in moving and not row.shares and root is not None:
+                    found.setdefault(row.consumer_uuid, set()).add(root)
+        return {uuid: tuple(sorted(roots)) for uuid, roots in found.items()}
+
+
+def _aggregates(cloud: Cloud, uuids: Iterable[str]) -> dict[str, Domains]:
+    """Return which of these aggregates each tree is in, by uuid of its root."""
+    found: dict[str, set[str]] = {}
+    for uuid in uuids:
+        for root in np.unique(cloud.roots[cloud.in_aggregate(uuid)]).tolist():
+            found.setdefault(str(cloud.uuids[root]), set()).add(uuid)
+    return {root: frozenset(mine) for root, mine in found.items()}

@@ -7,10 +7,9 @@ from typing import Any
 
 from placement.db.group_rows import MemberRow
 from placement.placing.members import AmountsByIndex, Members
-from placement.placing.moving import KeptOut, Moved, Part, move
+from placement.placing.mover import Destination, KeptOut, Leaving, MovedTo, Mover, Stayed
 from placement.search.cloud import Cloud
 from placement.search.group_rules import GroupRule
-from placement.search.request import CandidateRequest, Group
 from placement.search.tally import Stopped
 from placement.search.work import Work
 from tests.search.test_choose import (
@@ -26,7 +25,7 @@ from tests.search.test_choose import (
 from tests.search.worlds import seeds
 
 
-class Leaving:
+class Drained:
     """Consumers of a case that leave a tree which is gone, some of them with a part in another.
 
     ``stays``: by number of the consumer the host of that part.
@@ -40,21 +39,18 @@ class Leaving:
             if draw.random() < 0.2
         }
         self.cloud = cloud_of(case)
-        self.moved = self._moved()
+        self.mover = Mover(self.cloud, self.members())
+        found = dict(self.mover.move(self.leaving(), Work()))
+        self.given = {n: each.given for n, each in found.items() if isinstance(each, MovedTo)}
+        self.stopped = {n: each.why for n, each in found.items() if isinstance(each, Stayed)}
 
-    def _moved(self) -> Moved:
-        requests: dict[Any, CandidateRequest] = {}
-        parts = []
-        for number, asked in enumerate(self.case.asked):
-            groups = (
-                Group("_1", {MEMORY: asked.memory}),
-                Group("_2", {PROCESSORS: asked.processors}),
-            )
-            request = CandidateRequest(groups, limit=1)
-            parts.append(Part(f"c{number}", requests.setdefault(repr(request), request)))
-        return move(self.cloud, self._members(), parts, Work(), 4)
+    def leaving(self) -> list[Leaving]:
+        return [
+            Leaving.of(f"c{number}", [{MEMORY: asked.memory}, {PROCESSORS: asked.processors}])
+            for number, asked in enumerate(self.case.asked)
+        ]
 
-    def _members(self) -> Members:
+    def members(self) -> Members:
         rows = {}
         for name, hosts in self.case.members.items():
             here = [(f"{name}{n}", host) for n, host in enumerate(hosts)]
@@ -124,17 +120,17 @@ def taken(cloud: Cloud, given: AmountsByIndex) -> tuple[int, int]:
 def test_members_are_moved_where_their_rules_hold(draw: Random) -> None:
     """What was moved fits and keeps the rules; no consumer is homeless where all have a place."""
     case = drawn(draw)
-    leaving = Leaving(case, draw)
-    found = {number: taken(leaving.cloud, given) for number, given in leaving.moved.given.items()}
+    leaving = Drained(case, draw)
+    found = {number: taken(leaving.cloud, given) for number, given in leaving.given.items()}
 
-    assert {*found, *leaving.moved.stopped} == {*range(len(case.asked))}
+    assert {*found, *leaving.stopped} == {*range(len(case.asked))}
     assert leaving.is_sound(
         {number: host for number, (host, _) in found.items()},
         {number: node for number, (_, node) in found.items()},
     )
-    if leaving.moved.stopped:
+    if leaving.stopped:
         assert not leaving.all_fit()
-    for number, why in leaving.moved.stopped.items():
+    for number, why in leaving.stopped.items():
         if isinstance(why, KeptOut):
             assert {*why.groups} <= {*case.asked[number].groups}
             assert why.groups
@@ -145,7 +141,7 @@ def test_no_rule_is_to_blame_without_groups(draw: Random) -> None:
     case = drawn(draw)
     plain = case._replace(asked=[each._replace(groups=()) for each in case.asked])
 
-    stopped = Leaving(plain, draw).moved.stopped
+    stopped = Drained(plain, draw).stopped
 
     assert all(isinstance(why, Stopped) for why in stopped.values())
 
@@ -155,11 +151,65 @@ def test_a_consumer_with_two_parts_is_one_member() -> None:
     hosts = [Host(8, (8,), frozenset())]
     case = Case(hosts, [Asked(1, 1, ("g",))] * 3, {}, {})
     cloud = cloud_of(case)
-    groups = Group("_1", {MEMORY: 1}), Group("_2", {PROCESSORS: 1})
-    request = CandidateRequest(groups, limit=1)
     members = Members({"g": GroupRule("apart")}, {"g": []}, {"a": ["g"], "b": ["g"]})
 
-    found = move(cloud, members, [Part(uuid, request) for uuid in "aab"], Work(), 4)
+    leaving = [Leaving.of(uuid, [{MEMORY: 1}, {PROCESSORS: 1}]) for uuid in "aab"]
+    found = dict(Mover(cloud, members).move(leaving, Work()))
 
-    assert sorted(found.given) == [0, 1]
-    assert found.stopped == {2: KeptOut(("g",))}
+    assert [isinstance(found[number], MovedTo) for number in range(3)] == [True, True, False]
+    assert found[2] == Stayed(KeptOut(("g",)))
+
+
+# -- a mover that goes on ------------------------------------------------------------------------
+
+
+@seeds(100)
+def test_what_is_undone_has_never_been(draw: Random) -> None:
+    """Whatever was closed and moved, the cloud and the groups are as before, and so is what moves next."""
+    case = drawn(draw)
+    drained = Drained(case, draw)
+    mover, leaving = Mover(drained.cloud, drained.members()), drained.leaving()
+    if draw.random() < 0.5:
+        assert mover.look_ahead([each.held for each in leaving], Work())
+    before, members = state(mover), mover.members
+    roots = mover.cloud.forest.roots.tolist()
+
+    for _ in range(2):
+        mover.close(draw.sample(roots, draw.randint(0, len(roots))))
+        for _ in mover.move(leaving[: draw.randint(0, len(leaving))], Work()):
+            if draw.random() < 0.2:
+                break
+    mover.undo()
+
+    assert (state(mover), mover.members) == (before, members)
+    assert dict(mover.move(leaving, Work())) == drained_again(drained)
+
+
+def state(mover: Mover) -> Any:
+    cloud = mover.cloud
+    return cloud.inventories[:], {name: cloud.room(name).tolist() for name in cloud.classes}
+
+
+def drained_again(drained: Drained) -> dict[int, Destination]:
+    return dict(Mover(drained.cloud, drained.members()).move(drained.leaving(), Work()))
+
+
+@seeds(100)
+def test_a_remembered_candidate_is_the_one_that_a_search_would_find(draw: Random) -> None:
+    """Those without groups go where each would go if all trees were searched for it."""
+    case = drawn(draw)
+    case = case._replace(asked=[each._replace(groups=()) for each in case.asked * 2])
+    mover = Mover(cloud_of(case))
+    leaving = Drained(case, draw).leaving()
+    if draw.random() < 0.5:
+        assert mover.look_ahead([each.held for each in leaving], Work())
+    mover.close([draw.choice(mover.cloud.forest.roots.tolist())])
+
+    for number, went in mover.move(leaving, Work()):
+        if isinstance(went, MovedTo):
+            # Where it stands now is taken: that place is given back before it is searched for again.
+            again = Mover(mover.cloud)
+            for index, amounts in went.given.items():
+                again.cloud.use(index, {name: -amount for name, amount in amounts.items()})
+            ((_, alone),) = again.move([leaving[number]], Work())
+            assert alone == went
