@@ -94,7 +94,7 @@ def parts(names: Iterable[str], size: int) -> Iterator[list[str]]:
         yield ordered[start : start + size]
 
 
-def _sendable(body: Any, url: str) -> Any:
+def _require_json(body: Any, url: str) -> Any:
     """Refuse values of a driver that cannot be JSON, before anything is sent."""
     try:
         json.dumps(body, allow_nan=False)
@@ -137,9 +137,9 @@ class PlacementAPI:
         wanted = list(names)
         if len(wanted) < 2 or self._at_once < 2:
             answers: Iterator[_T] = map(ask, wanted)
-            return _counted(wanted, answers, progress)
+            return _collect(wanted, answers, progress)
         with asking_threads(min(self._at_once, len(wanted))) as pool:
-            return _counted(wanted, pool.map(ask, wanted), progress)
+            return _collect(wanted, pool.map(ask, wanted), progress)
 
     # ---- providers
 
@@ -164,7 +164,8 @@ class PlacementAPI:
         if response.status_code in NOT_OFFERED:
             self._has_trees = False
             return None
-        found = self._parse(response, _whole_tree, exc.ResourceProviderRetrievalFailed, uuid=uuid)
+        failed = exc.ResourceProviderRetrievalFailed
+        found = self._parse(response, _read_whole_tree, failed, uuid=uuid)
         self._has_trees = True
         return found
 
@@ -175,15 +176,15 @@ class PlacementAPI:
 
     def providers_in_tree(self, context: Any, uuid: str) -> list[dict[str, Any]]:
         """Read the providers of a tree; empty if the provider is unknown."""
-        return self._providers(context, f"/resource_providers?in_tree={uuid}", uuid)
+        return self._read_providers(context, f"/resource_providers?in_tree={uuid}", uuid)
 
     def providers_named(self, context: Any, name: str) -> list[dict[str, Any]]:
         """Read the provider with this name, if it exists."""
-        return self._providers(context, f"/resource_providers?name={quote(name, safe='')}", "")
+        return self._read_providers(context, f"/resource_providers?name={quote(name, safe='')}", "")
 
     def all_providers(self, context: Any) -> list[dict[str, Any]]:
         """Read every provider of the service."""
-        return self._providers(context, "/resource_providers", "")
+        return self._read_providers(context, "/resource_providers", "")
 
     def sharing_providers(
         self, context: Any, aggregates: Iterable[str], at_once: int
@@ -192,7 +193,7 @@ class PlacementAPI:
         found: dict[str, dict[str, Any]] = {}
         for some in parts(aggregates, at_once):
             url = f"/resource_providers?member_of=in:{','.join(some)}&required={SHARING_TRAIT}"
-            found.update((shown["uuid"], shown) for shown in self._providers(context, url, ""))
+            found.update((shown["uuid"], shown) for shown in self._read_providers(context, url, ""))
         return list(found.values())
 
     def provider(self, context: Any, uuid: str) -> dict[str, Any] | None:
@@ -233,15 +234,17 @@ class PlacementAPI:
 
     def inventories(self, context: Any, uuid: str) -> Aspect:
         """Read a provider's inventory: class to record."""
-        return self._aspect(context, uuid, "inventories", dict, exc.ResourceProviderRetrievalFailed)
+        failed = exc.ResourceProviderRetrievalFailed
+        return self._read_aspect(context, uuid, "inventories", dict, failed)
 
     def traits(self, context: Any, uuid: str) -> Aspect:
         """Read a provider's traits, a set."""
-        return self._aspect(context, uuid, "traits", set, exc.ResourceProviderTraitRetrievalFailed)
+        failed = exc.ResourceProviderTraitRetrievalFailed
+        return self._read_aspect(context, uuid, "traits", set, failed)
 
     def aggregates(self, context: Any, uuid: str) -> Aspect:
         """Read a provider's aggregates, a set of UUIDs."""
-        return self._aspect(
+        return self._read_aspect(
             context, uuid, "aggregates", set, exc.ResourceProviderAggregateRetrievalFailed
         )
 
@@ -325,7 +328,7 @@ class PlacementAPI:
         response = self.send("get", f"/allocations/{consumer_uuid}", context)
         return self._parse(
             response,
-            _with_allocations,
+            _check_record,
             exc.ConsumerAllocationRetrievalFailed,
             consumer_uuid=consumer_uuid,
         )
@@ -339,21 +342,21 @@ class PlacementAPI:
             accepts generations that claims have moved since; others answer with a conflict.
         """
         headers = {"Placement-Seen-Inventories": seen} if seen else {}
-        body = _sendable(body, "/reshaper")
+        body = _require_json(body, "/reshaper")
         response = self.send("post", "/reshaper", context, body, **headers)
         return None if response.status_code == 204 else problem_of(response)
 
     # ---- inside
 
-    def _providers(self, context: Any, url: str, uuid: str) -> list[dict[str, Any]]:
+    def _read_providers(self, context: Any, url: str, uuid: str) -> list[dict[str, Any]]:
         return self._parse(
             self.send("get", url, context),
-            lambda body: [_provider(shown) for shown in body["resource_providers"]],
+            lambda body: [_check_provider(shown) for shown in body["resource_providers"]],
             exc.ResourceProviderRetrievalFailed,
             uuid=uuid,
         )
 
-    def _aspect(
+    def _read_aspect(
         self,
         context: Any,
         uuid: str,
@@ -362,19 +365,26 @@ class PlacementAPI:
         failed: type[exc.PlacementClientError],
     ) -> Aspect:
         response = self.send("get", f"/resource_providers/{uuid}/{aspect}", context)
-        return self._parse(response, _reader(aspect, kind), failed, uuid=uuid)
+        return self._parse(response, _make_reader(aspect, kind), failed, uuid=uuid)
 
     def _put_aspect(
         self, context: Any, uuid: str, aspect: str, value: Any, generation: int | None
     ) -> Aspect:
         url = f"/resource_providers/{uuid}/{aspect}"
         body = {"resource_provider_generation": generation, aspect: value}
-        response = self.send("put", url, context, _sendable(body, url))
+        response = self.send("put", url, context, _require_json(body, url))
         if response.status_code != 200:
-            raise _put_failure(problem_of(response), uuid, url, generation)
+            problem = problem_of(response)
+            if problem.status == 409 and problem.code == CONCURRENT_UPDATE:
+                raise problem.as_failure(
+                    exc.ResourceProviderUpdateConflict, uuid=uuid, generation=generation
+                )
+            if problem.status == 409 and problem.code == INVENTORY_IN_USE:
+                raise problem.as_failure(exc.InventoryInUse, uuid=uuid, url=url)
+            raise problem.as_failure(exc.ResourceProviderUpdateFailed, url=url)
         kind = dict if aspect == "inventories" else set
         return self._parse(
-            response, _reader(aspect, kind), exc.ResourceProviderUpdateFailed, url=url
+            response, _make_reader(aspect, kind), exc.ResourceProviderUpdateFailed, url=url
         )
 
     @staticmethod
@@ -395,23 +405,11 @@ class PlacementAPI:
         raise problem.as_failure(failed, **attributes)
 
 
-def _put_failure(
-    problem: RequestProblem, uuid: str, url: str, generation: int | None
-) -> exc.PlacementClientError:
-    if problem.status == 409 and problem.code == CONCURRENT_UPDATE:
-        return problem.as_failure(
-            exc.ResourceProviderUpdateConflict, uuid=uuid, generation=generation
-        )
-    if problem.status == 409 and problem.code == INVENTORY_IN_USE:
-        return problem.as_failure(exc.InventoryInUse, uuid=uuid, url=url)
-    return problem.as_failure(exc.ResourceProviderUpdateFailed, url=url)
-
-
-def _reader(aspect: str, kind: Callable[[Any], Any]) -> Callable[[Any], Aspect]:
+def _make_reader(aspect: str, kind: Callable[[Any], Any]) -> Callable[[Any], Aspect]:
     return lambda body: Aspect(kind(body[aspect]), body["resource_provider_generation"])
 
 
-def _counted(
+def _collect(
     names: Sequence[str], answers: Iterable[_T], progress: Callable[[int], None]
 ) -> dict[str, _T]:
     found = {}
@@ -421,13 +419,13 @@ def _counted(
     return found
 
 
-def _whole_tree(body: Any) -> WholeTree:
+def _read_whole_tree(body: Any) -> WholeTree:
     (tree,) = body["trees"]
-    providers = [_of_whole_tree(shown) for shown in tree["providers"]]
+    providers = [_convert_shown(shown) for shown in tree["providers"]]
     return WholeTree(str(tree["etag"]), providers)
 
 
-def _of_whole_tree(shown: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_shown(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Bring a provider into the form of the compatible API."""
     return {
         "uuid": shown["uuid"],
@@ -444,12 +442,12 @@ def _of_whole_tree(shown: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _provider(shown: Mapping[str, Any]) -> dict[str, Any]:
+def _check_provider(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Access the keys in use, so that an answer without them fails here."""
     shown["uuid"], shown["name"], shown["generation"]
     return dict(shown)
 
 
-def _with_allocations(body: Any) -> dict[str, Any]:
+def _check_record(body: Any) -> dict[str, Any]:
     dict(body["allocations"])
     return dict(body)

@@ -75,6 +75,7 @@ class ProviderCache:
         """Forget a provider with its descendants, if it is cached."""
         if not self.tree.exists(name_or_uuid):
             return
+        # With the tag the service would answer 304, and what is forgotten here would never come back.
         self._tags.pop(self.root_of(name_or_uuid), None)
         for uuid in self.tree.get_provider_uuids(name_or_uuid):
             self._refreshed.pop(uuid, None)
@@ -101,7 +102,7 @@ class ProviderCache:
         copied = self.tree.copy_of(chosen, lone=self.tree.sharing_via(aggregates))
         for uuid in self.closed.uuids():
             if copied.exists(uuid):
-                opened = self.closed.opened(uuid, copied.data(uuid).inventory)
+                opened = self.closed.replace_closed(uuid, copied.data(uuid).inventory)
                 copied.update_inventory(uuid, opened)
         copied.origin = Origin(self.owner, copied.places())
         return copied
@@ -113,6 +114,7 @@ class ProviderCache:
         if uuid in self._lone or not self.is_fresh(uuid):
             return self.read_tree(context, uuid)
         stale = [one for one in self.tree.get_provider_uuids(uuid) if not self.is_fresh(one)]
+        # It was read whole: that is one request again, against three for each stale member.
         if stale and self.root_of(uuid) in self._tags:
             return self.read_tree(context, uuid)
         try:
@@ -147,6 +149,7 @@ class ProviderCache:
 
     def take(self, whole: WholeTree) -> None:
         """Replace a tree by the snapshot of it."""
+        # Members may be cached as lone roots that share, or in a tree that they have left since.
         for one in whole.providers:
             self.drop_tree(one["uuid"])
         self._populate(whole.providers)
@@ -162,6 +165,7 @@ class ProviderCache:
         if not shown:
             self.drop(uuid)
             return False
+        # The tree is there: the 404 was for the request, which is not sent again.
         self.api.lacks_trees()
         self.drop_tree(uuid)
         self._populate(shown)
@@ -191,8 +195,10 @@ class ProviderCache:
         """
         self.closed.open(context)
         for uuid in reversed(self.created):
+            # The failure that led here is the one to raise; what stays is empty, and found next time.
             with contextlib.suppress(Exception):
                 shown = self.api.provider(context, uuid)
+                # Whatever another client has put there has moved the generation.
                 if shown and shown["generation"] == 0:
                     self.api.delete_provider(context, uuid)
                     self.drop(uuid)
@@ -212,6 +218,7 @@ class ProviderCache:
         wanted = list(uuids)
         found: dict[str, Aspect] = {}
         for root in dict.fromkeys(self.root_of(uuid) for uuid in wanted):
+            # The tree of a lone root may be another agent's, and large: only the root is read.
             whole = None if root in self._lone else self.api.whole_tree(context, root)
             for one in whole.providers if whole else ():
                 found[one["uuid"]] = Aspect(one["inventories"], one["generation"])
@@ -271,7 +278,11 @@ class ProviderCache:
         and cannot overwrite values that were not seen.
         """
         for _ in range(READS_PER_REFRESH):
-            aspects = self._read_aspects(context, uuid)
+            aspects = (
+                self.api.inventories(context, uuid),
+                self.api.aggregates(context, uuid),
+                self.api.traits(context, uuid),
+            )
             generations = {aspect.generation for aspect in aspects}
             if len(generations) == 1:
                 break
@@ -280,13 +291,6 @@ class ProviderCache:
         self.tree.update_aggregates(uuid, aggregates)
         self.tree.update_traits(uuid, traits, min(generations))
         self._refreshed[uuid] = self._clock()
-
-    def _read_aspects(self, context: Any, uuid: str) -> tuple[Aspect, Aspect, Aspect]:
-        return (
-            self.api.inventories(context, uuid),
-            self.api.aggregates(context, uuid),
-            self.api.traits(context, uuid),
-        )
 
     def _refresh_sharing(self, context: Any, member: str) -> None:
         """Keep the providers that share with a tree as roots, without reading their trees."""
@@ -301,6 +305,7 @@ class ProviderCache:
         for one in shown:
             uuid = one["uuid"]
             if not self.tree.exists(uuid):
+                # As a root, whatever it is there: its parent is not cached, and a tree takes no orphan.
                 self._populate([{**one, "parent_provider_uuid": None}])
                 self._lone.add(uuid)
             if not self.is_fresh(uuid):

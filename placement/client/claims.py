@@ -147,7 +147,11 @@ class ClaimsClient:
         :raises GroupRuleDiffers: a group has another rule
         :raises ConsumerConflict: a consumer is of another generation
         """
-        body: dict[str, Any] = {"strategy": strategy, "claims": [_of(each) for each in claims]}
+        entries = [vars(each) | {"groups": list(each.groups)} for each in claims]
+        for entry in entries:
+            if not entry["groups"]:
+                del entry["groups"]
+        body: dict[str, Any] = {"strategy": strategy, "claims": entries}
         if groups:
             body["groups"] = {name: dict(rule) for name, rule in groups.items()}
         if hold_s is not None:
@@ -156,11 +160,11 @@ class ClaimsClient:
             response = self._api.send("post", "/-/claims", context, body)
             if not _wrote_nothing(response):
                 break
-            self._wait(_pause(response))
+            self._wait(_choose_pause(response))
         else:
             response = self._api.send("post", "/-/claims", context, body)
-        told = _told(response)
-        return Placed(told["claims"], told.get("hold", {}).get("expires_at"))
+        answer = _read_document(response)
+        return Placed(answer["claims"], answer.get("hold", {}).get("expires_at"))
 
     def confirm(self, generations: Mapping[str, int], context: Any = None) -> dict[str, int]:
         """End the holds of all consumers, which keep what they have; return the next generations.
@@ -174,23 +178,22 @@ class ClaimsClient:
             for uuid, generation in generations.items()
         ]
         body = {"consumers": consumers}
-        return Placed(
-            _told(self._api.send("post", "/-/claims/confirm", context, body))["consumers"], None
-        ).generations
+        answer = _read_document(self._api.send("post", "/-/claims/confirm", context, body))
+        return Placed(answer["consumers"], None).generations
 
     def release(self, consumer_uuid: str, context: Any = None) -> bool:
         """Give back what a consumer holds; False if it held nothing."""
         response = self._api.send("delete", f"/allocations/{quote(consumer_uuid)}", context)
         if response.status_code == 404:
             return False
-        _told(response)
+        _read_document(response)
         return True
 
     def group(self, name: str, context: Any = None) -> dict[str, Any] | None:
         """Return a group with its members; None if it has none."""
         # Slashes stay as they are: some proxies refuse encoded ones.
         response = self._api.send("get", f"/-/groups/{quote(name)}", context)
-        return None if response.status_code == 404 else _told(response)
+        return None if response.status_code == 404 else _read_document(response)
 
     def holds(
         self,
@@ -207,16 +210,11 @@ class ClaimsClient:
         wanted = {"project_id": project_id, "group": group, "limit": str(page_size)}
         query = {name: value for name, value in wanted.items() if value is not None}
         while True:
-            told = _told(self._api.send("get", f"/-/holds?{urlencode(query)}", context))
-            yield from told["holds"]
-            if told["next"] is None:
+            answer = _read_document(self._api.send("get", f"/-/holds?{urlencode(query)}", context))
+            yield from answer["holds"]
+            if answer["next"] is None:
                 return
-            query["marker"] = told["next"]
-
-
-def _of(claim: NewClaim) -> dict[str, Any]:
-    body = vars(claim) | {"groups": list(claim.groups)}
-    return body if claim.groups else {name: body[name] for name in body if name != "groups"}
+            query["marker"] = answer["next"]
 
 
 def _wrote_nothing(response: Any) -> bool:
@@ -225,14 +223,14 @@ def _wrote_nothing(response: Any) -> bool:
     return bool(reason) and reason != OUTCOME_UNKNOWN
 
 
-def _pause(response: Any) -> float:
+def _choose_pause(response: Any) -> float:
     try:
         return float(response.headers["retry-after"])
     except (KeyError, ValueError):
         return PAUSE_S
 
 
-def _told(response: Any) -> dict[str, Any]:
+def _read_document(response: Any) -> dict[str, Any]:
     """Return the document of an answer, or raise what it says."""
     if response.status_code < 300:
         return dict(response.json()) if response.status_code != 204 else {}

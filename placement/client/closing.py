@@ -35,10 +35,10 @@ class ClosedInventories:
     def is_closed(self, uuid: str, name: str, record: Mapping[str, Any]) -> bool:
         """Tell whether the stored record of a class is as this client closed it."""
         original = self._originals.get(uuid, {}).get(name)
-        return original is not None and record == _closed(original)
+        return original is not None and record == _close_record(original)
 
-    def opened(self, uuid: str, stored: InventoryByClass) -> InventoryByClass:
-        """Return a provider's stored inventory as it is without the closing."""
+    def replace_closed(self, uuid: str, stored: InventoryByClass) -> InventoryByClass:
+        """Return a provider's stored inventory with its closed records as they were."""
         originals = self._originals.get(uuid, {})
         return {
             name: originals[name] if self.is_closed(uuid, name, record) else record
@@ -71,7 +71,7 @@ class ClosedInventories:
                 context,
                 uuid,
                 lambda stored: {
-                    name: _closed(record) if originals.get(name) == record else record
+                    name: _close_record(record) if originals.get(name) == record else record
                     for name, record in stored.items()
                 },
             )
@@ -82,7 +82,7 @@ class ClosedInventories:
         """Open everything again, as well as that goes, and forget it."""
         for uuid, originals in self._originals.items():
             try:
-                self._rewrite(context, uuid, partial(self.opened, uuid))
+                self._rewrite(context, uuid, partial(self.replace_closed, uuid))
             except Exception as error:
                 reserved = {name: record["reserved"] for name, record in originals.items()}
                 LOG.error(
@@ -112,5 +112,5 @@ class ClosedInventories:
                 return
 
 
-def _closed(record: Mapping[str, Any]) -> dict[str, Any]:
+def _close_record(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, "reserved": record["total"]}

@@ -40,14 +40,14 @@ class PlacementClientError(Exception):
         self.request_id = request_id
         self.status = status
 
-    def _subject(self) -> str:
+    def _name_subject(self) -> str:
         """Return the name of what failed, to follow the summary."""
         if self.name and self.uuid:
             return f" {self.name} ({self.uuid})"
         return f" {self.consumer_uuid or self.name or self.uuid}".rstrip()
 
     def __str__(self) -> str:
-        text = self.summary + self._subject()
+        text = self.summary + self._name_subject()
         if self.error:
             text += f": {self.error}"
         if self.request_id:
@@ -99,7 +99,7 @@ class ResourceProviderUpdateConflict(PlacementAPIConflict):
 
     summary = "Another client changed resource provider"
 
-    def _subject(self) -> str:
+    def _name_subject(self) -> str:
         return f" {self.uuid} (generation {self.generation} was sent)"
 
 
@@ -109,7 +109,7 @@ class ResourceProviderUpdateFailed(PlacementClientError):
     summary = "Update of a resource provider failed"
     hint = "Correct the cause and repeat; what is written already is recognised."
 
-    def _subject(self) -> str:
+    def _name_subject(self) -> str:
         return f" at {self.url}" if self.url else ""
 
 
@@ -118,7 +118,7 @@ class ResourceProviderSyncFailed(ResourceProviderUpdateFailed):
 
     summary = "The service was not brought to the wanted provider tree"
 
-    def _subject(self) -> str:
+    def _name_subject(self) -> str:
         return f" (provider {self.uuid})" if self.uuid else ""
 
 
@@ -128,7 +128,7 @@ class InventoryInUse(ResourceProviderUpdateFailed):
     summary = "Inventory to be removed is in use"
     hint = "Move its allocations with a reshape, or delete them, then repeat."
 
-    def _subject(self) -> str:
+    def _name_subject(self) -> str:
         return f" (provider {self.uuid})" if self.uuid else ""
 
 

@@ -65,6 +65,8 @@ class TreeFlush:
         self._new_tree = new_tree
         self._allocations = allocations
         origin = new_tree.origin
+        # Only what was handed out with this tree can have been taken out of it: a provider that the
+        # cache has learned of since is not deleted.
         self._own = origin is not None and origin.client == cache.owner
         self._old = dict(origin.places) if origin and self._own else cache.tree.places()
         uuids = new_tree.get_provider_uuids()
@@ -72,6 +74,7 @@ class TreeFlush:
 
     def run(self) -> None:
         """Carry out the four steps; the next call does what a failure leaves undone."""
+        # All of them before the first write: a tree that no request can express changes nothing.
         for wanted in self._new.values():
             self._check_sane(wanted)
             self._check_place(wanted, self._old.get(wanted.uuid))
@@ -93,8 +96,9 @@ class TreeFlush:
             raise
 
     def _finish(self) -> None:
-        for uuid in self._removed():
+        for uuid in self._list_removed():
             self._delete(uuid)
+        # Deepest first: a failure drops the tree from the cache, and what is below is done by then.
         for wanted in reversed(self._new.values()):
             self._fill(wanted)
         self._remember(self._new_tree.places())
@@ -156,7 +160,12 @@ class TreeFlush:
             self._remember({**self._old, wanted.uuid: (wanted.name, wanted.parent_uuid)})
 
     def _reshape(self, allocations: Allocations) -> None:
-        body = self._prepared(allocations)
+        with self._reshaping():
+            body = self._make_body(allocations)
+            tree = self._cache.tree
+            stored = {name for uuid in self._new for name in tree.data(uuid).inventory}
+            wanted = {name for one in self._new.values() for name in one.inventory}
+            self._cache.api.ensure_resource_classes(self._context, wanted - stored)
         problem = self._post(body)
         for _ in range(FOLLOWS):
             if problem is None or not _is_conflict(problem) or not self._follow(body, problem):
@@ -165,10 +174,13 @@ class TreeFlush:
         if problem is None:
             self._cache.finish_reshape()
         elif _is_conflict(problem) or (problem.status == 409 and self._has_moved(body)):
+            # Any other 409, such as a class in use, may come of a claim that this attempt has not read.
             if self._keeps_created:
-                self._lose(body)
+                # The flow is repeated at once, and would create the same providers again.
+                self._count_lost_attempt(body)
             else:
                 self._cache.take_back(self._context)
+            # Which provider or consumer has moved, the code does not say: nothing read is relied on.
             self._cache.clear()
             raise problem.as_failure(exc.ReshapeConflict)
         else:
@@ -176,7 +188,7 @@ class TreeFlush:
             self._drop_involved()
             raise problem.as_failure(exc.ReshapeFailed)
 
-    def _lose(self, body: Mapping[str, Any]) -> None:
+    def _count_lost_attempt(self, body: Mapping[str, Any]) -> None:
         """Count a lost attempt; after some, close what moves, so that the next one meets no new claims."""
         self._cache.lost_attempts += 1
         if self._cache.lost_attempts < LOST_BEFORE_CLOSING:
@@ -191,19 +203,15 @@ class TreeFlush:
                 with self._reshaping():
                     self._cache.closed.close(self._context, uuid, moving)
 
-    def _prepared(self, allocations: Allocations) -> dict[str, Any]:
-        with self._reshaping():
-            body = self._reshape_body(allocations)
-            tree = self._cache.tree
-            stored = {name for uuid in self._new for name in tree.data(uuid).inventory}
-            wanted = {name for one in self._new.values() for name in one.inventory}
-            self._cache.api.ensure_resource_classes(self._context, wanted - stored)
-            return body
-
     def _post(self, body: Mapping[str, Any]) -> RequestProblem | None:
         if not body["inventories"] and not body["allocations"]:
-            return None
-        seen = self._tag_of(body) if self._leaves_records(body) else ""
+            return None  # The service refuses a reshape that names no provider.
+        seen = ""
+        if self._leaves_records(body):
+            stored = {uuid: self._cache.tree.data(uuid).inventory for uuid in body["inventories"]}
+            # Byte for byte as the service writes what it stores (specification 05 section A8).
+            text = json.dumps(stored, sort_keys=True, separators=(",", ":"))
+            seen = blake2b(text.encode(), digest_size=16).hexdigest()
         with self._reshaping():
             return self._cache.api.reshape(self._context, body, seen)
 
@@ -223,12 +231,7 @@ class TreeFlush:
                 return False
         return True
 
-    def _tag_of(self, body: Mapping[str, Any]) -> str:
-        stored = {uuid: self._cache.tree.data(uuid).inventory for uuid in body["inventories"]}
-        text = json.dumps(stored, sort_keys=True, separators=(",", ":"))
-        return blake2b(text.encode(), digest_size=16).hexdigest()
-
-    def _now(self, body: Mapping[str, Any]) -> dict[str, Aspect] | None:
+    def _read_inventories_now(self, body: Mapping[str, Any]) -> dict[str, Aspect] | None:
         """Read the inventories of the listed providers; None if one is gone."""
         with self._reshaping():
             try:
@@ -238,7 +241,7 @@ class TreeFlush:
 
     def _has_moved(self, body: Mapping[str, Any]) -> bool:
         """Tell whether the picture is old, so that unread changes may have caused a refusal."""
-        now = self._now(body)
+        now = self._read_inventories_now(body)
         return now is None or any(
             now[uuid].generation != self._cache.tree.data(uuid).generation
             for uuid in body["inventories"]
@@ -260,9 +263,10 @@ class TreeFlush:
 
         A claim need not restart the reshape while the inventories are those that the tree was made from.
         """
+        # A consumer that moved has other allocations than the body says: no generation mends that.
         if problem.reason == CONSUMER_MOVED or not self._leaves_records(body):
             return False
-        now = self._now(body)
+        now = self._read_inventories_now(body)
         if now is None:
             return False
         for uuid, entry in body["inventories"].items():
@@ -271,29 +275,29 @@ class TreeFlush:
             entry["resource_provider_generation"] = now[uuid].generation
         return True
 
-    def _reshape_body(self, allocations: Allocations) -> dict[str, Any]:
+    def _make_body(self, allocations: Allocations) -> dict[str, Any]:
         """Make the request, which also empties the providers to be removed.
 
         So they cannot be allocated between the reshape and their deletion.
         """
-        entries = {uuid: self._inventory_entry(wanted) for uuid, wanted in self._new.items()}
-        entries.update((uuid, self._entry(uuid, {})) for uuid in self._removed())
+        tree, entries = self._cache.tree, {}
+        for uuid, wanted in self._new.items():
+            # An unchanged inventory is sent as it is stored, or fields that the driver does not
+            # mention would fall back to their defaults.
+            changed = tree.has_inventory_changed(uuid, wanted.inventory)
+            inventory = wanted.inventory if changed else tree.data(uuid).inventory
+            entries[uuid] = self._make_entry(uuid, inventory)
+        entries.update((uuid, self._make_entry(uuid, {})) for uuid in self._list_removed())
         # Claims step the generations of sharing providers all the time: to list one that does
         # not change would only invite conflicts.
         listed = {uuid: entry for uuid, entry in entries.items() if not self._may_skip(uuid)}
         if not listed:
+            # The schema asks for one provider, also where only consumers move.
             listed = dict([*entries.items()][:1])
-        records = {consumer: _record(record) for consumer, record in allocations.items()}
+        records = {consumer: _reduce_record(record) for consumer, record in allocations.items()}
         return {"inventories": listed, "allocations": records}
 
-    def _inventory_entry(self, wanted: ProviderData) -> dict[str, Any]:
-        # An unchanged inventory is sent as it is stored, or fields that the driver does not
-        # mention would fall back to their defaults.
-        changed = self._cache.tree.has_inventory_changed(wanted.uuid, wanted.inventory)
-        stored = self._cache.tree.data(wanted.uuid).inventory
-        return self._entry(wanted.uuid, wanted.inventory if changed else stored)
-
-    def _entry(self, uuid: str, inventory: Mapping[str, Any]) -> dict[str, Any]:
+    def _make_entry(self, uuid: str, inventory: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "inventories": inventory,
             "resource_provider_generation": self._cache.tree.data(uuid).generation,
@@ -312,7 +316,7 @@ class TreeFlush:
                 now = self._cache.inventories_now(self._context, self._new)
             for uuid, (inventory, generation) in now.items():
                 self._cache.tree.update_inventory(uuid, inventory, generation)
-            for uuid in self._removed():
+            for uuid in self._list_removed():
                 self._cache.expire(uuid)
         except Exception:
             self._drop_involved()
@@ -331,7 +335,7 @@ class TreeFlush:
 
     # ---- inside
 
-    def _removed(self) -> list[str]:
+    def _list_removed(self) -> list[str]:
         """List the providers to delete, children before their parents."""
         gone = self._old.keys() - self._new.keys()
         return [uuid for uuid in reversed(self._cache.tree.get_provider_uuids()) if uuid in gone]
@@ -354,6 +358,7 @@ class TreeFlush:
             self._cache.drop_tree(uuid)
             if parent_uuid is not None:
                 self._cache.drop_tree(parent_uuid)
+            # As they are: a caller starts over after a conflict, and after nothing else.
             if isinstance(error, exc.PlacementAPIConflict | exc.InventoryInUse):
                 raise
             raise exc.ResourceProviderSyncFailed(
@@ -369,8 +374,9 @@ def _is_conflict(problem: RequestProblem) -> bool:
     return problem.status == 409 and problem.code == CONCURRENT_UPDATE
 
 
-def _record(record: Mapping[str, Any]) -> dict[str, Any]:
+def _reduce_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """Reduce a consumer's record to what 1.30 accepts; an empty set deletes the consumer."""
+    # A driver takes amounts out of a place and may leave it empty; the schema refuses an empty one.
     places = {
         uuid: {"resources": place["resources"]}
         for uuid, place in record["allocations"].items()

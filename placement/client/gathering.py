@@ -24,7 +24,7 @@ ProgressCallback = Callable[[str, int, int], None]
 LOG_EVERY = 0.1
 
 
-def logged(what: str, done: int, total: int) -> None:
+def log_progress(what: str, done: int, total: int) -> None:
     """Log the progress, ten times in all."""
     step = max(1, int(total * LOG_EVERY))
     if total > 1 and (done % step == 0 or done == total):
@@ -60,7 +60,7 @@ class ConsumerRecords:
         consumers: dict[str, int | None] = {}
         for one in whole.providers:
             for consumer, shown in one["consumers"].items():
-                places = held.setdefault(consumer, _record(shown))["allocations"]
+                places = held.setdefault(consumer, _begin_record(shown))["allocations"]
                 places[one["uuid"]] = {
                     "generation": one["generation"],
                     "resources": shown["resources"],
@@ -96,13 +96,13 @@ class ConsumerRecords:
             for record in (read[consumer] if consumer in read else self._known[consumer][1],)
         }
         return {
-            consumer: _copy(record)
+            consumer: _copy_record(record)
             for consumer, (_, record) in self._known.items()
             if record["allocations"]
         }
 
 
-def _record(shown: Mapping[str, Any]) -> dict[str, Any]:
+def _begin_record(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a consumer in a tree to the form of GET /allocations/{consumer}."""
     return {
         "allocations": {},
@@ -112,7 +112,7 @@ def _record(shown: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _copy(record: Mapping[str, Any]) -> dict[str, Any]:
+def _copy_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """Copy the parts that a driver edits; ``copy.deepcopy`` takes ten times as long."""
     places = {
         uuid: {**place, "resources": dict(place["resources"])}

@@ -73,7 +73,7 @@ class Nova:
         :param server: yield only this server, if it exists, and its migrations.
         :raises PlaceHidden: the account may not see where servers are
         """
-        servers = dict(self._servers({"id": server} if server else {}))
+        servers = dict(self._list_servers({"id": server} if server else {}))
         migrations: dict[str, list[_Migration]] = defaultdict(list)
         # The servers first: a move that ends meanwhile shows as under way, or its end shows in the ledger.
         for migration in self._compute.migrations(**({"server_id": server} if server else {})):
@@ -87,11 +87,11 @@ class Nova:
                     _Migration(migration.status, migration.source_node, migration.dest_node)
                 )
         for uuid, found in servers.items():
-            nodes = _nodes(found, migrations.get(uuid, ()))
+            nodes = _find_nodes(found, migrations.get(uuid, ()))
             must_hold = found.status not in HOLDS_NOTHING
             yield NovaConsumer(uuid, must_hold, found.status, found.node, nodes)
 
-    def _servers(self, only: dict[str, str]) -> Iterator[tuple[str, _Server]]:
+    def _list_servers(self, only: dict[str, str]) -> Iterator[tuple[str, _Server]]:
         # The list of all lacks deleted servers that can still be restored.
         for more in ({}, {"status": "SOFT_DELETED"}):
             for server in self._compute.servers(details=True, all_projects=True, **only, **more):
@@ -106,7 +106,7 @@ class Nova:
         return self._compute.get(f"/servers/{uuid}").status_code != 404
 
 
-def _nodes(server: _Server, migrations: Iterable[_Migration]) -> frozenset[str] | None:
+def _find_nodes(server: _Server, migrations: Iterable[_Migration]) -> frozenset[str] | None:
     if server.task or server.status in UNSETTLED:
         return None
     nodes = {server.node}

@@ -71,7 +71,7 @@ class _Provider:
         )
 
 
-def _atomic(
+def _lock_tree(
     method: Callable[Concatenate[ProviderTree, _P], _R],
 ) -> Callable[Concatenate[ProviderTree, _P], _R]:
     """Run a method of ProviderTree under the lock of its tree."""
@@ -116,6 +116,7 @@ class ProviderTree:
         self.origin: Origin | None = None
 
     def __getstate__(self) -> dict[str, Any]:
+        # A lock can be neither copied nor pickled; it is held so that no half-made change is copied.
         with self._lock:
             state = self.__dict__.copy()
             del state["_lock"]
@@ -139,46 +140,47 @@ class ProviderTree:
         with self._lock:
             return [self._providers[uuid].snapshot() for uuid in self._roots]
 
-    @_atomic
+    @_lock_tree
     def get_provider_uuids(self, name_or_uuid: str | None = None) -> list[str]:
         """List the subtree at a provider, or everything, parents before their children."""
         if name_or_uuid is None:
             return self._descend(self._roots)
         return self._descend([self._find(name_or_uuid).uuid])
 
-    @_atomic
+    @_lock_tree
     def get_provider_uuids_in_tree(self, name_or_uuid: str) -> list[str]:
         """List the whole tree around a provider, its root first."""
         return self._descend([self._root_of(self._find(name_or_uuid)).uuid])
 
-    @_atomic
+    @_lock_tree
     def exists(self, name_or_uuid: object) -> bool:
         """Tell whether there is such a provider; never raises."""
+        # A driver may ask with anything: a list has no hash, and is no provider.
         try:
             return name_or_uuid in self._providers or name_or_uuid in self._uuids_by_name
         except TypeError:
             return False
 
-    @_atomic
+    @_lock_tree
     def data(self, name_or_uuid: str) -> ProviderData:
         """Take a snapshot of one provider."""
         return self._find(name_or_uuid).snapshot()
 
-    @_atomic
+    @_lock_tree
     def places(self) -> dict[str, NameAndParent]:
         """Map each provider's UUID to its name and its parent."""
         return {p.uuid: (p.name, p.parent_uuid) for p in self._providers.values()}
 
     # ---- structure
 
-    @_atomic
+    @_lock_tree
     def new_root(self, name: str, uuid: str, generation: int | None = None) -> str:
         """Add a root provider and return its UUID; ValueError if UUID or name is taken."""
         self._check_free(name, uuid)
         self._insert(_Provider(uuid, name, generation))
         return uuid
 
-    @_atomic
+    @_lock_tree
     def new_child(
         self,
         name: str,
@@ -196,13 +198,13 @@ class ProviderTree:
         self._insert(_Provider(uuid, name, generation, parent_uuid))
         return uuid
 
-    @_atomic
+    @_lock_tree
     def remove(self, name_or_uuid: str) -> None:
         """Remove a provider and all its descendants."""
         for uuid in reversed(self._descend([self._find(name_or_uuid).uuid])):
             self._discard(uuid)
 
-    @_atomic
+    @_lock_tree
     def populate_from_iterable(self, dicts: Iterable[Mapping[str, Any]]) -> None:
         """Merge providers as the API shows them; the input should hold whole subtrees.
 
@@ -213,7 +215,8 @@ class ProviderTree:
         incoming = {shown["uuid"]: shown for shown in dicts}
         known = [uuid for uuid in incoming if uuid in self._providers]
         dropped = self._descend(known)
-        ordered = self._top_down(incoming, self._providers.keys() - set(dropped))
+        # Before anything is discarded: an orphan or a cycle in the input leaves the tree as it was.
+        ordered = self._sort_parents_first(incoming, self._providers.keys() - set(dropped))
         for uuid in reversed(dropped):
             self._discard(uuid)
         for shown in ordered:
@@ -226,27 +229,27 @@ class ProviderTree:
                 )
             )
 
-    @_atomic
+    @_lock_tree
     def copy_of(self, uuids_wanted: Iterable[str], lone: Iterable[str] = ()) -> ProviderTree:
         """Copy whole trees, given by UUIDs of members, and single providers as lone roots."""
         chosen = {self._root_of(self._providers[uuid]).uuid for uuid in uuids_wanted}
         members = self._descend(root for root in self._roots if root in chosen)
         twin = ProviderTree()
         for uuid in members:
-            twin._insert(self._twin_of(uuid, keep_parent=True))
+            twin._insert(self._copy_provider(uuid, keep_parent=True))
         for uuid in lone:
             if uuid not in twin._providers:
-                twin._insert(self._twin_of(uuid, keep_parent=False))
+                twin._insert(self._copy_provider(uuid, keep_parent=False))
         return twin
 
     # ---- inventories
 
-    @_atomic
+    @_lock_tree
     def has_inventory(self, name_or_uuid: str) -> bool:
         """Tell whether a provider has any inventory record."""
         return bool(self._find(name_or_uuid).inventory)
 
-    @_atomic
+    @_lock_tree
     def has_inventory_changed(self, name_or_uuid: str, inventory: Mapping[str, Any] | None) -> bool:
         """Tell whether a class comes or goes, or a *given* field differs; None stands for no inventory.
 
@@ -254,7 +257,7 @@ class ProviderTree:
         """
         return inventory_differs(self._find(name_or_uuid).inventory, inventory or {})
 
-    @_atomic
+    @_lock_tree
     def update_inventory(
         self,
         name_or_uuid: str,
@@ -264,12 +267,13 @@ class ProviderTree:
         """Store a copy if :meth:`has_inventory_changed`; tell whether it did."""
         provider = self._find(name_or_uuid)
         changed = inventory_differs(provider.inventory, inventory or {})
+        # Else it stays, with the service's defaults in it: the reshape sends these, not a driver's gaps.
         if changed:
             provider.inventory = copy.deepcopy(dict(inventory or {}))
         self._note_generation(provider, generation)
         return changed
 
-    @_atomic
+    @_lock_tree
     def has_sharing_provider(self, resource_class: str) -> bool:
         """Tell whether some provider has inventory of the class and the sharing trait."""
         return any(
@@ -277,7 +281,7 @@ class ProviderTree:
             for provider in self._providers.values()
         )
 
-    @_atomic
+    @_lock_tree
     def sharing_via(self, aggregates: Iterable[str]) -> list[str]:
         """List the providers that have the sharing trait and are in any of the aggregates."""
         wanted = set(aggregates)
@@ -287,7 +291,7 @@ class ProviderTree:
             if SHARING_TRAIT in provider.traits and provider.aggregates & wanted
         ]
 
-    @_atomic
+    @_lock_tree
     def aggregates_of_tree(self, name_or_uuid: str) -> set[str]:
         """Unite the aggregates of all members of the tree around a provider."""
         root = self._root_of(self._find(name_or_uuid)).uuid
@@ -296,17 +300,17 @@ class ProviderTree:
 
     # ---- traits
 
-    @_atomic
+    @_lock_tree
     def has_traits(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
         """Tell whether a provider has all of the traits; true for none."""
         return set(traits) <= self._find(name_or_uuid).traits
 
-    @_atomic
+    @_lock_tree
     def have_traits_changed(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
         """Tell whether a provider's traits differ from these."""
         return set(traits) != self._find(name_or_uuid).traits
 
-    @_atomic
+    @_lock_tree
     def update_traits(
         self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None
     ) -> bool:
@@ -317,29 +321,29 @@ class ProviderTree:
         self._note_generation(provider, generation)
         return changed
 
-    @_atomic
+    @_lock_tree
     def add_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Add traits, leaving the others alone."""
         self._find(name_or_uuid).traits |= set(traits)
 
-    @_atomic
+    @_lock_tree
     def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Remove traits, leaving the others alone; unknown ones are ignored."""
         self._find(name_or_uuid).traits -= set(traits)
 
     # ---- aggregates
 
-    @_atomic
+    @_lock_tree
     def in_aggregates(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
         """Tell whether a provider is in all of the aggregates; true for none."""
         return set(aggregates) <= self._find(name_or_uuid).aggregates
 
-    @_atomic
+    @_lock_tree
     def have_aggregates_changed(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
         """Tell whether a provider's aggregates differ from these."""
         return set(aggregates) != self._find(name_or_uuid).aggregates
 
-    @_atomic
+    @_lock_tree
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None
     ) -> bool:
@@ -350,12 +354,12 @@ class ProviderTree:
         self._note_generation(provider, generation)
         return changed
 
-    @_atomic
+    @_lock_tree
     def add_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Add aggregates, leaving the others alone."""
         self._find(name_or_uuid).aggregates |= set(aggregates)
 
-    @_atomic
+    @_lock_tree
     def remove_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Remove aggregates, leaving the others alone; unknown ones are ignored."""
         self._find(name_or_uuid).aggregates -= set(aggregates)
@@ -411,20 +415,22 @@ class ProviderTree:
         elif provider.parent_uuid in self._providers:
             del self._providers[provider.parent_uuid].children[uuid]
 
-    def _twin_of(self, uuid: str, *, keep_parent: bool) -> _Provider:
+    def _copy_provider(self, uuid: str, *, keep_parent: bool) -> _Provider:
         twin = copy.deepcopy(self._providers[uuid])
         twin.children = {}
+        # Without its own tree around it a parent would be missing, so that it stands as a root.
         if not keep_parent:
             twin.parent_uuid = None
         return twin
 
     @staticmethod
     def _note_generation(provider: _Provider, generation: int | None) -> None:
+        # Even where nothing else changed: a write of equal values moves it too.
         if generation is not None:
             provider.generation = generation
 
     @staticmethod
-    def _top_down(
+    def _sort_parents_first(
         incoming: Mapping[str, Mapping[str, Any]], staying: set[str]
     ) -> list[Mapping[str, Any]]:
         """Order the input so that parents come first, or raise ValueError."""

@@ -93,21 +93,23 @@ class Relocation:
         for source_uuid in dict.fromkeys(one.source_uuid for one in self.takeovers):
             here = [one for one in self.takeovers if one.source_uuid == source_uuid]
             classes = {one.resource_class for one in here}
-            for consumer in self._consumers(source_uuid, classes):
+            for consumer in self._order_consumers(source_uuid, classes):
                 self._place(consumer, source_uuid, here)
         return self.moves
 
-    def _consumers(self, source_uuid: str, classes: set[str]) -> list[str]:
+    def _order_consumers(self, source_uuid: str, classes: set[str]) -> list[str]:
         """Order the consumers to move: those that belong somewhere first, then by size."""
         pinned = {one for takeover in self.takeovers for one in takeover.consumers or ()}
         sizes = {
             consumer: sum(
                 amount
-                for name, amount in self._resources(consumer, source_uuid).items()
+                for name, amount in self._read_resources(consumer, source_uuid).items()
                 if name in classes
             )
             for consumer in self.allocations
         }
+        # Those with one place to go before others fill it, and large ones while rooms are whole; by
+        # uuid among equals, so that an attempt that is repeated moves everything to the same places.
         return sorted(
             (consumer for consumer, size in sizes.items() if size),
             key=lambda consumer: (consumer not in pinned, -sizes[consumer], consumer),
@@ -119,13 +121,14 @@ class Relocation:
         moving = {one.resource_class for one in takeovers}
         wanted = {
             name: amount
-            for name, amount in self._resources(consumer, source_uuid).items()
+            for name, amount in self._read_resources(consumer, source_uuid).items()
             if name in moving
         }
+        # Apart, its processors would come to one NUMA cell and its memory to another.
         for target_uuid in dict.fromkeys(one.target_uuid for one in open_to):
             there = {one.resource_class: one for one in open_to if one.target_uuid == target_uuid}
             if wanted.keys() <= there.keys() and all(
-                self._room(there[name]).fits(amount) for name, amount in wanted.items()
+                self._find_room(there[name]).fits(amount) for name, amount in wanted.items()
             ):
                 for name, amount in wanted.items():
                     self._move(consumer, there[name], amount)
@@ -135,21 +138,22 @@ class Relocation:
 
     def _place_class(self, consumer: str, amount: int, takeovers: list[Takeover]) -> None:
         for one in takeovers:
-            if self._room(one).fits(amount):
+            if self._find_room(one).fits(amount):
                 self._move(consumer, one, amount)
                 return
+        # Only now divided: nobody has room for all of it.
         left = amount
         for one in takeovers:
-            part = self._room(one).largest_part(left) if one.split else 0
+            part = self._find_room(one).largest_part(left) if one.split else 0
             if part:
                 self._move(consumer, one, part)
                 left -= part
         if left:
-            raise exc.ReshapeFailed(self._no_room(consumer, left, takeovers))
+            raise exc.ReshapeFailed(self._explain_no_room(consumer, left, takeovers))
 
-    def _no_room(self, consumer: str, amount: int, takeovers: list[Takeover]) -> str:
+    def _explain_no_room(self, consumer: str, amount: int, takeovers: list[Takeover]) -> str:
         rooms = ", ".join(
-            f"{self.tree.data(one.target_uuid).name} has {max(0, int(self._room(one).free))} of"
+            f"{self.tree.data(one.target_uuid).name} has {max(0, int(self._find_room(one).free))} of"
             f" {one.as_class} free"
             for one in takeovers
         )
@@ -163,13 +167,14 @@ class Relocation:
         places = self.allocations[consumer]["allocations"]
         resources = places[takeover.source_uuid]["resources"]
         resources[takeover.resource_class] -= amount
+        # The schema refuses an amount of 0, and a provider without resources.
         if not resources[takeover.resource_class]:
             del resources[takeover.resource_class]
         if not resources:
             del places[takeover.source_uuid]
         there = places.setdefault(takeover.target_uuid, {"resources": {}})["resources"]
         there[takeover.as_class] = there.get(takeover.as_class, 0) + amount
-        self._room(takeover).free -= amount
+        self._find_room(takeover).free -= amount
         self.moves.append(
             Move(
                 consumer,
@@ -181,16 +186,17 @@ class Relocation:
             )
         )
 
-    def _resources(self, consumer: str, provider_uuid: str) -> dict[str, int]:
+    def _read_resources(self, consumer: str, provider_uuid: str) -> dict[str, int]:
         place = self.allocations[consumer]["allocations"].get(provider_uuid, {})
         return dict(place.get("resources", {}))
 
-    def _room(self, takeover: Takeover) -> _Room:
+    def _find_room(self, takeover: Takeover) -> _Room:
         key = (takeover.target_uuid, takeover.as_class)
         if key not in self._rooms:
             record = self.tree.data(takeover.target_uuid).inventory.get(takeover.as_class)
+            # Counted once: _move keeps it, since to count all consumers at each move is quadratic.
             used = sum(
-                self._resources(consumer, key[0]).get(key[1], 0) for consumer in self.allocations
+                self._read_resources(consumer, key[0]).get(key[1], 0) for consumer in self.allocations
             )
             self._rooms[key] = _Room.of(record or {"total": 0}, used)
         return self._rooms[key]
@@ -200,5 +206,6 @@ def _accepts(takeover: Takeover, consumer: str, takeovers: Iterable[Takeover]) -
     """Tell whether a consumer may come: it belongs here, or belongs nowhere in particular."""
     if takeover.consumers is not None:
         return consumer in takeover.consumers
+    # One that is pinned elsewhere for this class waits for its own place, even if there is room here.
     same_class = (one for one in takeovers if one.resource_class == takeover.resource_class)
     return not any(consumer in (one.consumers or ()) for one in same_class)

@@ -14,7 +14,7 @@ from placement.client import exceptions as exc
 from placement.client.api import REQUESTS_AT_ONCE, PlacementAPI, WholeTree
 from placement.client.cache import ProviderCache
 from placement.client.flush import TreeFlush
-from placement.client.gathering import ConsumerRecords, ProgressCallback, Records, logged
+from placement.client.gathering import ConsumerRecords, ProgressCallback, Records, log_progress
 from placement.client.provider_tree import ProviderTree
 
 
@@ -36,7 +36,7 @@ class ReportClient:
         max_uuids_per_request: int = 200,
         clock: Callable[[], float] = time.monotonic,
         requests_at_once: int = REQUESTS_AT_ONCE,
-        progress: ProgressCallback = logged,
+        progress: ProgressCallback = log_progress,
     ) -> None:
         self.api = PlacementAPI(adapter, requests_at_once)
         self._cache = ProviderCache(self.api, association_refresh, max_uuids_per_request, clock)
@@ -140,14 +140,14 @@ class ReportClient:
             if not self._cache.lost_attempts:
                 whole = self.api.whole_tree(context, rp_uuid, allocations=True)
                 if whole is not None:
-                    return self._out_of_snapshot(context, rp_uuid, whole)
-                self._records_now(context, rp_uuid)
+                    return self._take_snapshot(context, rp_uuid, whole)
+                self._read_records(context, rp_uuid)
                 if not self._cache.read_tree(context, rp_uuid):
                     raise exc.ReshapeConflict("the provider tree was deleted")
-            records = self._records_now(context, rp_uuid)
+            records = self._read_records(context, rp_uuid)
             return self._cache.hand_out([rp_uuid]), records
 
-    def _out_of_snapshot(
+    def _take_snapshot(
         self, context: Any, rp_uuid: str, whole: WholeTree
     ) -> tuple[ProviderTree, Records]:
         if not whole.providers:
@@ -157,7 +157,7 @@ class ReportClient:
         records = self._records.in_snapshot(context, whole, members)
         return self._cache.hand_out([rp_uuid]), records
 
-    def _records_now(self, context: Any, rp_uuid: str) -> Records:
+    def _read_records(self, context: Any, rp_uuid: str) -> Records:
         """Read the consumers of a cached tree, and the records of those that changed."""
         members = self._cache.tree.get_provider_uuids(self._cache.root_of(rp_uuid))
         return self._records.of(context, self._records.consumers(context, members))

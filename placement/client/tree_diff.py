@@ -18,39 +18,43 @@ def diff_lines(plan: TreePlan) -> list[str]:
     The first sign of a line says what happens: ``+`` added, ``-`` removed, ``~`` changed,
     ``>`` allocations move, ``!`` the plan is refused.
     """
-    lines = [line for uuid in _all(plan) for line in _provider(plan, uuid)]
-    names = _names(plan.before, plan.wanted)
-    lines.extend(_move(move, names) for move in plan.moves)
+    lines = [line for uuid in _list_providers(plan) for line in _describe_provider(plan, uuid)]
+    names = _name_providers(plan.before, plan.wanted)
+    lines.extend(_describe_move(move, names) for move in plan.moves)
     lines.extend(f"! {reason}" for reason in plan.refusals)
-    return [printable(line) for line in lines]
+    return [escape_unprintable(line) for line in lines]
 
 
-def coloured(lines: Iterable[str]) -> Iterator[str]:
+def colour_lines(lines: Iterable[str]) -> Iterator[str]:
     """Colour lines of a diff for a terminal, by their first sign."""
     for line in lines:
         colour = _COLOURS.get(line.lstrip()[:1])
         yield f"\x1b[{colour}m{line}\x1b[0m" if colour else line
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Escape the characters that could steer a terminal: names may have any."""
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
-def _all(plan: TreePlan) -> list[str]:
+def _list_providers(plan: TreePlan) -> list[str]:
     kept = plan.wanted.get_provider_uuids()
     gone = [uuid for uuid in plan.before.get_provider_uuids() if not plan.wanted.exists(uuid)]
     return kept + gone
 
 
-def _names(*trees: ProviderTree) -> dict[str, str]:
+def _name_providers(*trees: ProviderTree) -> dict[str, str]:
     return {uuid: place[0] for tree in trees for uuid, place in tree.places().items()}
 
 
-def _provider(plan: TreePlan, uuid: str) -> Iterator[str]:
+def _describe_provider(plan: TreePlan, uuid: str) -> Iterator[str]:
     was = plan.before.data(uuid) if plan.before.exists(uuid) else None
     will = plan.wanted.data(uuid) if plan.wanted.exists(uuid) else None
-    changes = [*_inventories(was, will), *_sets("trait", was, will), *_sets("aggregate", was, will)]
+    changes = [
+        *_describe_inventories(was, will),
+        *_describe_sets("trait", was, will),
+        *_describe_sets("aggregate", was, will),
+    ]
     shown = will or was
     assert shown is not None
     if was is not None and will is not None:
@@ -60,19 +64,19 @@ def _provider(plan: TreePlan, uuid: str) -> Iterator[str]:
         return
     under = ""
     if shown.parent_uuid is not None:
-        under = f" under {_names(plan.before, plan.wanted)[shown.parent_uuid]}"
+        under = f" under {_name_providers(plan.before, plan.wanted)[shown.parent_uuid]}"
     yield f"{'-' if will is None else '+'} provider {shown.name} ({uuid}){under}"
     yield from changes
 
 
-def _inventories(was: ProviderData | None, will: ProviderData | None) -> Iterator[str]:
+def _describe_inventories(was: ProviderData | None, will: ProviderData | None) -> Iterator[str]:
     old = was.inventory if was else {}
     new = will.inventory if will else {}
     for name in sorted({*old, *new}):
         if name not in new:
-            yield f"    - {name}: {_record(old[name])}"
+            yield f"    - {name}: {_describe_record(old[name])}"
         elif name not in old:
-            yield f"    + {name}: {_record(new[name])}"
+            yield f"    + {name}: {_describe_record(new[name])}"
         elif old[name] != new[name]:
             changed = ", ".join(
                 f"{key} {old[name].get(key, 'default')} -> {value}"
@@ -82,18 +86,18 @@ def _inventories(was: ProviderData | None, will: ProviderData | None) -> Iterato
             yield f"    ~ {name}: {changed}"
 
 
-def _record(record: dict[str, Any]) -> str:
+def _describe_record(record: dict[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in record.items())
 
 
-def _sets(what: str, was: ProviderData | None, will: ProviderData | None) -> Iterator[str]:
+def _describe_sets(what: str, was: ProviderData | None, will: ProviderData | None) -> Iterator[str]:
     old: set[str] = getattr(was, f"{what}s", set())
     new: set[str] = getattr(will, f"{what}s", set())
     yield from (f"    - {what} {one}" for one in sorted(old - new))
     yield from (f"    + {what} {one}" for one in sorted(new - old))
 
 
-def _move(move: Move, names: dict[str, str]) -> str:
+def _describe_move(move: Move, names: dict[str, str]) -> str:
     new_class = f" as {move.as_class}" if move.as_class != move.resource_class else ""
     return (
         f"> consumer {move.consumer_uuid}: {move.amount} {move.resource_class} from"

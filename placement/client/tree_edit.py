@@ -12,7 +12,7 @@ from placement.client.relocation import Takeover
 from placement.client.tree_file import FileProblem, FileProvider, TreeFile
 
 
-def capacity(record: dict[str, Any]) -> float:
+def compute_capacity(record: dict[str, Any]) -> float:
     """Compute the capacity of an inventory record, with defaults for missing fields."""
     free = record["total"] - record.get("reserved", 0)
     return float(free * record.get("allocation_ratio", 1.0))
@@ -44,7 +44,7 @@ class TreeEdit:
         inventories = {uuid: set(data.inventory) for uuid, data in before.items()}
         names = {data.name: uuid for uuid, data in before.items()}
         asked = [
-            one for entry in self.entries for one in self._takeovers(entry, inventories, names)
+            one for entry in self.entries for one in self._find_takeovers(entry, inventories, names)
         ]
         problems += [one for one in asked if isinstance(one, FileProblem)]
         if problems:
@@ -99,7 +99,7 @@ class TreeEdit:
                 name: {**stored.get(name, {}), **record} for name, record in entry.inventory.items()
             }
             for name, record in merged.items():
-                if record != stored.get(name) and capacity(record) < 0:
+                if record != stored.get(name) and compute_capacity(record) < 0:
                     line = entry.lines["inventories", name]
                     yield FileProblem(line, f"{name} of {entry.name}: reserved is more than total")
             self.tree.update_inventory(uuid, merged)
@@ -116,7 +116,7 @@ class TreeEdit:
             if uuid not in listed:
                 self.tree.remove(uuid)
 
-    def _takeovers(
+    def _find_takeovers(
         self, entry: FileProvider, inventories: dict[str, set[str]], names: dict[str, str]
     ) -> Iterable[Takeover | FileProblem]:
         for asked in entry.takeovers:

@@ -20,7 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from placement.client.exceptions import PlacementClientError
-from placement.client.provider_tree import InventoryByClass, ProviderData, ProviderTree
+from placement.client.provider_tree import InventoryByClass, ProviderTree
 
 FORMAT_VERSION = 1
 # Aliases may make a small file stand for a huge tree.
@@ -117,16 +117,16 @@ def parse(text: str, source: str) -> TreeFile:
     document = _load(text, source)
     validator = jsonschema.Draft202012Validator(schema())
     problems = [
-        FileProblem(_line_at(document, error.absolute_path), _short(error))
+        FileProblem(_find_line(document, error.absolute_path), _shorten(error))
         for error in validator.iter_errors(document)
     ]
     if problems:
         raise TreeFileError(source, problems)
-    entries = list(_entries(document["providers"], None))
-    problems = [*_duplicates(entries), *_link(entries), *_misfits(entries)]
+    entries = list(_read_entries(document["providers"], None))
+    problems = [*_find_duplicates(entries), *_link(entries), *_find_misfits(entries)]
     if problems:
         raise TreeFileError(source, problems)
-    return TreeFile(source, _parents_first(entries), document.get("unlisted") == "remove")
+    return TreeFile(source, _sort_parents_first(entries), document.get("unlisted") == "remove")
 
 
 def render(tree: ProviderTree, roots: Iterable[str]) -> str:
@@ -134,7 +134,7 @@ def render(tree: ProviderTree, roots: Iterable[str]) -> str:
     document = {
         "placement_tree": FORMAT_VERSION,
         "unlisted": "remove",
-        "providers": [_rendered(tree, uuid) for uuid in roots],
+        "providers": [_render_tree(tree, uuid) for uuid in roots],
     }
     yaml = YAML()
     yaml.default_flow_style = False
@@ -184,7 +184,7 @@ def _check_finite(document: Node, source: str) -> None:
             waiting.extend((one, (*above, id(node))) for one in inside)
 
 
-def _line_at(document: Any, path: Iterable[str | int]) -> int:
+def _find_line(document: Any, path: Iterable[str | int]) -> int:
     node, line = document, getattr(getattr(document, "lc", None), "line", 0)
     for step in path:
         places = getattr(node, "lc", None)
@@ -194,47 +194,42 @@ def _line_at(document: Any, path: Iterable[str | int]) -> int:
     return int(line or 0) + 1
 
 
-def _short(error: jsonschema.ValidationError) -> str:
+def _shorten(error: jsonschema.ValidationError) -> str:
     where = ".".join(str(step) for step in error.absolute_path)
     text = error.message if len(error.message) <= 200 else f"{error.message[:200]}..."
     return f"{where}: {text}" if where else text
 
 
-def _entries(shown: Any, parent: FileProvider | None) -> Iterator[FileProvider]:
+def _read_entries(shown: Any, parent: FileProvider | None) -> Iterator[FileProvider]:
     """Walk the nested providers, parents first."""
     for index, one in enumerate(shown):
-        line = _line_at(shown, [index])
-        entry = FileProvider(line, str(one["name"]), _text(one.get("uuid")), parent)
-        entry.lines = {
-            (part, str(name)): _line_at(one, [part, key])
-            for part in ("inventories", "traits")
-            for key, name in _keyed(one.get(part, ()))
-        }
+        line = _find_line(shown, [index])
+        entry = FileProvider(line, str(one["name"]), _read_text(one.get("uuid")), parent)
+        for part in ("inventories", "traits"):
+            for number, name in enumerate(one.get(part, ())):
+                place = name if part == "inventories" else number
+                entry.lines[part, str(name)] = _find_line(one, [part, place])
         if "inventories" in one:
-            entry.inventory = {str(k): _plain(v) for k, v in one["inventories"].items()}
+            entry.inventory = {str(k): _read_record(v) for k, v in one["inventories"].items()}
         if "traits" in one:
             entry.traits = {str(trait) for trait in one["traits"]}
         if "aggregates" in one:
             entry.aggregates = {str(aggregate) for aggregate in one["aggregates"]}
         entry.takeovers = [
-            _takeover(takeover, _line_at(one, ["takes_over", index]))
+            _read_takeover(takeover, _find_line(one, ["takes_over", index]))
             for index, takeover in enumerate(one.get("takes_over", ()))
         ]
         if "parent" in one:
-            entry.lines["parent", str(one["parent"])] = _line_at(one, ["parent"])
+            entry.lines["parent", str(one["parent"])] = _find_line(one, ["parent"])
         yield entry
-        yield from _entries(one.get("children", ()), entry)
+        yield from _read_entries(one.get("children", ()), entry)
 
 
-def _keyed(part: Any) -> Iterable[tuple[Any, Any]]:
-    return ((key, key) for key in part) if isinstance(part, dict) else enumerate(part)
-
-
-def _text(value: Any) -> str | None:
+def _read_text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+def _read_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """Replace the number types of the YAML library, which remember their notation."""
     return {
         str(name): float(value) if isinstance(value, float) else int(value)
@@ -242,7 +237,7 @@ def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _takeover(shown: Mapping[str, Any], line: int) -> FileTakeover:
+def _read_takeover(shown: Mapping[str, Any], line: int) -> FileTakeover:
     consumers = shown.get("consumers")
     return FileTakeover(
         line,
@@ -257,7 +252,7 @@ def _takeover(shown: Mapping[str, Any], line: int) -> FileTakeover:
 # ---- what the schema cannot say
 
 
-def _duplicates(entries: list[FileProvider]) -> Iterator[FileProblem]:
+def _find_duplicates(entries: list[FileProvider]) -> Iterator[FileProblem]:
     for attribute in ("name", "uuid"):
         first: dict[str, int] = {}
         for entry in entries:
@@ -290,24 +285,19 @@ def _link(entries: list[FileProvider]) -> Iterator[FileProblem]:
     # An entry below a cycle needs no report: the cycle has one.
 
 
-def _misfits(entries: list[FileProvider]) -> Iterator[FileProblem]:
+def _find_misfits(entries: list[FileProvider]) -> Iterator[FileProblem]:
     for entry in entries:
         for takeover in entry.takeovers:
-            yield from _takeover_misfits(entry, takeover)
+            what = takeover.as_class
+            if what not in (entry.inventory or {}):
+                text = f"{entry.name} takes over {what} and has none in its inventories"
+                yield FileProblem(takeover.line, text)
+            is_same_place = takeover.source in (entry.name, entry.uuid)
+            if is_same_place and what == takeover.resource_class:
+                yield FileProblem(takeover.line, f"{entry.name} takes over {what} from itself")
 
 
-def _takeover_misfits(entry: FileProvider, takeover: FileTakeover) -> Iterator[FileProblem]:
-    if takeover.as_class not in (entry.inventory or {}):
-        yield FileProblem(
-            takeover.line,
-            f"{entry.name} takes over {takeover.as_class} and has none in its inventories",
-        )
-    same_place = takeover.source in (entry.name, entry.uuid)
-    if same_place and takeover.as_class == takeover.resource_class:
-        yield FileProblem(takeover.line, f"{entry.name} takes over {takeover.as_class} from itself")
-
-
-def _parents_first(entries: list[FileProvider]) -> list[FileProvider]:
+def _sort_parents_first(entries: list[FileProvider]) -> list[FileProvider]:
     depths: dict[int, int] = {}
     for entry in entries:
         depth, above = 0, entry.parent
@@ -320,27 +310,23 @@ def _parents_first(entries: list[FileProvider]) -> list[FileProvider]:
 # ---- writing
 
 
-def _rendered(tree: ProviderTree, root_uuid: str) -> dict[str, Any]:
+def _render_tree(tree: ProviderTree, root_uuid: str) -> dict[str, Any]:
     """Nest a tree's providers, siblings by name."""
     rendered: dict[str, dict[str, Any]] = {}
     for uuid in tree.get_provider_uuids(root_uuid):
         data = tree.data(uuid)
-        rendered[uuid] = _rendered_provider(data)
+        rendered[uuid] = {
+            "name": data.name,
+            "uuid": data.uuid,
+            "inventories": {
+                name: {key: record[key] for key in _INVENTORY_FIELDS if key in record}
+                for name, record in sorted(data.inventory.items())
+            },
+            "traits": sorted(data.traits),
+            "aggregates": sorted(data.aggregates),
+        }
         if uuid != root_uuid and data.parent_uuid is not None:
             siblings = rendered[data.parent_uuid].setdefault("children", [])
             siblings.append(rendered[uuid])
             siblings.sort(key=lambda one: one["name"])
     return rendered[root_uuid]
-
-
-def _rendered_provider(data: ProviderData) -> dict[str, Any]:
-    return {
-        "name": data.name,
-        "uuid": data.uuid,
-        "inventories": {
-            name: {key: record[key] for key in _INVENTORY_FIELDS if key in record}
-            for name, record in sorted(data.inventory.items())
-        },
-        "traits": sorted(data.traits),
-        "aggregates": sorted(data.aggregates),
-    }

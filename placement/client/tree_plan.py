@@ -38,8 +38,9 @@ class TreePlan:
     def changed_inventories(self) -> list[str]:
         """List the providers whose inventory changes, with the providers to be removed."""
         found = []
-        for uuid in {**dict.fromkeys(_uuids(self.before)), **dict.fromkeys(_uuids(self.wanted))}:
-            was, will = _inventory(self.before, uuid), _inventory(self.wanted, uuid)
+        uuids = (*self.before.get_provider_uuids(), *self.wanted.get_provider_uuids())
+        for uuid in dict.fromkeys(uuids):
+            was, will = _get_inventory(self.before, uuid), _get_inventory(self.wanted, uuid)
             if was != will:
                 found.append(uuid)
         return found
@@ -50,16 +51,19 @@ def make_plan(client: ReportClient, context: Any, file: TreeFile) -> TreePlan:
 
     TreeFileError, with line numbers, if the file does not fit the present state of the service.
     """
-    before = client.get_provider_trees(context, _existing_roots(client, context, file))
+    before = client.get_provider_trees(context, _find_roots(client, context, file))
     plan = TreePlan(before, copy.deepcopy(before))
     edit = TreeEdit(file, plan.wanted, file.providers)
     takeovers = edit.run()
-    problems = [*_taken(client, context, edit, before), *_unknown(client, context, edit, before)]
+    problems = [
+        *_find_taken(client, context, edit, before),
+        *_find_unknown(client, context, edit, before),
+    ]
     if problems:
         raise file.error(*problems)
-    losses = _losses(plan)
+    losses = _find_losses(plan)
     if losses:
-        records = _records(client, context, before, losses)
+        records = _read_records(client, context, before, losses)
         original = copy.deepcopy(records)
         try:
             plan.moves = Relocation(plan.wanted, records, takeovers).run()
@@ -67,7 +71,7 @@ def make_plan(client: ReportClient, context: Any, file: TreeFile) -> TreePlan:
             plan.refusals.append(error.error)
             return plan
         plan.allocations = {c: r for c, r in records.items() if r != original[c]}
-        plan.refusals.extend(_still_used(before, losses, records))
+        plan.refusals.extend(_find_still_used(before, losses, records))
     return plan
 
 
@@ -122,13 +126,13 @@ def apply_file(
 # ---- what the service has
 
 
-def _existing_roots(client: ReportClient, context: Any, file: TreeFile) -> list[str]:
+def _find_roots(client: ReportClient, context: Any, file: TreeFile) -> list[str]:
     """Find the roots of the file in the service, by UUID or else by name."""
     found, problems = [], []
     for entry in file.providers:
         if entry.parent is not None:
             continue
-        shown = _shown(client, context, entry)
+        shown = _look_up(client, context, entry)
         if shown is None:
             continue
         if shown.get("parent_provider_uuid"):
@@ -145,12 +149,12 @@ def _existing_roots(client: ReportClient, context: Any, file: TreeFile) -> list[
     return found
 
 
-def _shown(client: ReportClient, context: Any, entry: FileProvider) -> dict[str, Any] | None:
+def _look_up(client: ReportClient, context: Any, entry: FileProvider) -> dict[str, Any] | None:
     shown = client.api.provider(context, entry.uuid) if entry.uuid else None
     return shown or next(iter(client.api.providers_named(context, entry.name)), None)
 
 
-def _taken(
+def _find_taken(
     client: ReportClient, context: Any, edit: TreeEdit, before: ProviderTree
 ) -> Iterator[FileProblem]:
     """Find new providers whose UUID or name belongs to a provider outside the trees of the file."""
@@ -169,7 +173,7 @@ def _taken(
             )
 
 
-def _unknown(
+def _find_unknown(
     client: ReportClient, context: Any, edit: TreeEdit, before: ProviderTree
 ) -> Iterator[FileProblem]:
     """Find classes and traits that the service lacks and that cannot be created."""
@@ -181,7 +185,8 @@ def _unknown(
             data = before.data(uuid)
             stored = {*data.inventory, *data.traits}
         for (part, name), line in entry.lines.items():
-            if part in new and name not in stored and not _is_custom(name):
+            is_custom = name.startswith("CUSTOM_") and name != "CUSTOM_"
+            if part in new and name not in stored and not is_custom:
                 new[part].append((name, line))
     known_classes = client.api.known_resource_classes(context) if new["inventories"] else set()
     known_traits = client.api.known_traits(context, {name for name, _ in new["traits"]})
@@ -196,24 +201,20 @@ def _unknown(
                 )
 
 
-def _is_custom(name: str) -> bool:
-    return name.startswith("CUSTOM_") and name != "CUSTOM_"
-
-
 # ---- what would be lost
 
 
-def _losses(plan: TreePlan) -> dict[str, set[str]]:
+def _find_losses(plan: TreePlan) -> dict[str, set[str]]:
     """Map providers to the classes that they lose; all of them if they are removed."""
     lost = {}
-    for uuid in _uuids(plan.before):
-        classes = set(_inventory(plan.before, uuid)) - set(_inventory(plan.wanted, uuid))
+    for uuid in plan.before.get_provider_uuids():
+        classes = set(_get_inventory(plan.before, uuid)) - set(_get_inventory(plan.wanted, uuid))
         if classes:
             lost[uuid] = classes
     return lost
 
 
-def _records(
+def _read_records(
     client: ReportClient, context: Any, before: ProviderTree, losses: Iterable[str]
 ) -> Records:
     records: Records = {}
@@ -222,7 +223,7 @@ def _records(
     return records
 
 
-def _still_used(
+def _find_still_used(
     before: ProviderTree, losses: dict[str, set[str]], records: Records
 ) -> Iterator[str]:
     for uuid, classes in losses.items():
@@ -241,9 +242,5 @@ def _still_used(
                 )
 
 
-def _uuids(tree: ProviderTree) -> list[str]:
-    return tree.get_provider_uuids()
-
-
-def _inventory(tree: ProviderTree, uuid: str) -> dict[str, Any]:
+def _get_inventory(tree: ProviderTree, uuid: str) -> dict[str, Any]:
     return tree.data(uuid).inventory if tree.exists(uuid) else {}

@@ -14,7 +14,7 @@ from keystoneauth1 import exceptions as keystone_exceptions
 
 from placement.client import connection
 from placement.client.comparison.run import Comparison
-from placement.client.comparison.searches import logged
+from placement.client.comparison.searches import read_log
 from placement.client.comparison.side import Side
 from placement.cmd import completion, output, progress
 from placement.version import VERSION
@@ -93,7 +93,7 @@ def _compare(arguments: argparse.Namespace) -> Comparison:
             bar.total = (bar.total or 0) + number
 
         comparison.run(
-            logged(lines),
+            read_log(lines),
             arguments.searches,
             arguments.seed,
             progress=bar.update,

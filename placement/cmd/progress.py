@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from placement.client.gathering import ProgressCallback, logged
+from placement.client.gathering import ProgressCallback, log_progress
 
 DRAWN_EVERY_S = 0.1
 LINE_EVERY_S = 5.0
@@ -70,7 +70,7 @@ def shown() -> Iterator[ProgressCallback]:
     with Bar() as bar:
 
         def tell(what: str, done: int, total: int) -> None:
-            logged(what, done, total)
+            log_progress(what, done, total)
             bar.show(what, done, total)
 
         yield tell

@@ -17,7 +17,7 @@ from placement.client import connection
 from placement.client.exceptions import PlacementClientError
 from placement.client.patience import RESHAPE_TIMEOUT_S
 from placement.client.report import ReportClient
-from placement.client.tree_diff import coloured, diff_lines
+from placement.client.tree_diff import colour_lines, diff_lines
 from placement.client.tree_file import TreeFile, TreeFileError, parse, render
 from placement.client.tree_plan import TreePlan, apply_file, make_plan
 from placement.cmd import completion
@@ -198,7 +198,7 @@ def _show(plan: TreePlan, arguments: argparse.Namespace) -> None:
     lines = diff_lines(plan)
     wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     if arguments.color == "always" or (arguments.color == "auto" and wanted):
-        lines = list(coloured(lines))
+        lines = list(colour_lines(lines))
     for line in lines or ["Nothing to change."]:
         print(line)
 

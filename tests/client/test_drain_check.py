@@ -1,6 +1,6 @@
 """What ``openstack resource provider drain check`` makes of an answer of the service."""
 
-from placement.client.osc.providers import counted_whole
+from placement.client.osc.providers import are_counted_whole
 from tests.support.service import running
 from tests.support.world import World
 
@@ -15,4 +15,4 @@ def test_counts_that_were_cut_are_not_whole() -> None:
             for _ in range(40):
                 world.provider(parent=host, inventory={"VCPU": 1})
             told = world.call("POST", "/-/what-if", question).json
-            assert counted_whole(told) == whole
+            assert are_counted_whole(told) == whole

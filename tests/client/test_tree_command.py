@@ -17,7 +17,7 @@ from placement.client import drivers
 from placement.client.drivers.split import read_layout
 from placement.client.migrate import migrate_compute_inventory
 from placement.client.report import ReportClient
-from placement.client.tree_diff import printable
+from placement.client.tree_diff import escape_unprintable
 from placement.client.tree_file import parse
 from placement.client.tree_plan import apply_file
 from placement.cmd import tree as command
@@ -410,8 +410,8 @@ def test_the_examples_are_what_the_guide_says(
 
 
 def test_names_cannot_steer_the_terminal() -> None:
-    assert printable("a\x1b[2Jb\n\u202e") == "a\\x1b[2Jb\\n\\u202e"
-    assert printable("schön") == "schön"
+    assert escape_unprintable("a\x1b[2Jb\n\u202e") == "a\\x1b[2Jb\\n\\u202e"
+    assert escape_unprintable("schön") == "schön"
 
 
 def test_a_second_writer_makes_apply_start_over(

@@ -30,7 +30,7 @@ class SideAnswer:
     trouble: str = ""
 
 
-def difference(question: ComparedQuestion, old: SideAnswer, new: SideAnswer) -> str | None:
+def describe_difference(question: ComparedQuestion, old: SideAnswer, new: SideAnswer) -> str | None:
     """Describe where the two answers differ in meaning; None if they do not."""
     for side, answer in (("OLD", old), ("NEW", new)):
         if answer.trouble:
@@ -38,33 +38,33 @@ def difference(question: ComparedQuestion, old: SideAnswer, new: SideAnswer) -> 
     if old.status != new.status:
         return f"status {old.status} against {new.status}"
     if old.status >= 400:
-        codes = _codes(old.body), _codes(new.body)
+        codes = _read_codes(old.body), _read_codes(new.body)
         return None if codes[0] == codes[1] else f"error code {codes[0]} against {codes[1]}"
     if question.kind is QuestionKind.SEARCHES:
-        return _between_candidates(question, old.body, new.body)
-    return _between(old.body, new.body)
+        return _compare_candidates(question, old.body, new.body)
+    return _compare_bodies(old.body, new.body)
 
 
-def canonical(value: Any) -> Any:
+def normalize(value: Any) -> Any:
     """Return the value with every list in one order, and its numbers as one type."""
     if isinstance(value, dict):
-        return {name: canonical(each) for name, each in value.items()}
+        return {name: normalize(each) for name, each in value.items()}
     if isinstance(value, list):
-        return sorted((canonical(each) for each in value), key=_text)
+        return sorted((normalize(each) for each in value), key=_write_text)
     return float(value) if type(value) is int else value
 
 
-def _text(value: Any) -> str:
+def _write_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _codes(body: Any) -> list[str]:
+def _read_codes(body: Any) -> list[str]:
     errors = body.get("errors", []) if isinstance(body, dict) else []
     return [str(error.get("code", "")) for error in errors]
 
 
-def _differing(old: Any, new: Any, where: str) -> Iterator[str]:
-    """Yield each place, in the order of names, at which two canonical values differ."""
+def _find_differences(old: Any, new: Any, where: str) -> Iterator[str]:
+    """Yield each place, in the order of names, at which two normalized values differ."""
     if old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
@@ -75,40 +75,43 @@ def _differing(old: Any, new: Any, where: str) -> Iterator[str]:
             elif name not in old:
                 yield f"only NEW has {here}"
             else:
-                yield from _differing(old[name], new[name], here)
+                yield from _find_differences(old[name], new[name], here)
     elif isinstance(old, list) and isinstance(new, list):
-        ours, theirs = (Counter(map(_text, side)) for side in (old, new))
-        for side, extra in (("OLD", ours - theirs), ("NEW", theirs - ours)):
+        left, right = (Counter(map(_write_text, side)) for side in (old, new))
+        for side, extra in (("OLD", left - right), ("NEW", right - left)):
             if extra:
-                yield f"{where}: {extra.total()} only in {side}, as {_short(min(extra))}"
+                yield f"{where}: {extra.total()} only in {side}, as {_shorten(min(extra))}"
     else:
-        yield f"{where or 'the answer'}: {_short(_text(old))} against {_short(_text(new))}"
+        ours, theirs = _shorten(_write_text(old)), _shorten(_write_text(new))
+        yield f"{where or 'the answer'}: {ours} against {theirs}"
 
 
-def _between(old: Any, new: Any) -> str | None:
-    return "; ".join(islice(_differing(canonical(old), canonical(new), ""), SHOWN)) or None
+def _compare_bodies(old: Any, new: Any) -> str | None:
+    return "; ".join(islice(_find_differences(normalize(old), normalize(new), ""), SHOWN)) or None
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 200 else text[:197] + "..."
 
 
-def _between_candidates(question: ComparedQuestion, old: Any, new: Any) -> str | None:
+def _compare_candidates(question: ComparedQuestion, old: Any, new: Any) -> str | None:
     counts = [len(body["allocation_requests"]) for body in (old, new)]
     if counts[0] != counts[1]:
         return f"{counts[0]} candidates against {counts[1]}"
     limit = question.query.get("limit", [""])[0]
     if not limit.isdecimal() or counts[0] < int(limit):
-        return _between(old, new)
+        return _compare_bodies(old, new)
     for side, body in (("OLD", old), ("NEW", new)):
         for candidate in body["allocation_requests"]:
-            wrong = _fault(question, candidate, body["provider_summaries"])
+            wrong = _find_fault(question, candidate, body["provider_summaries"])
             if wrong:
                 return f"{side} offers an impossible candidate: {wrong}"
     return None
 
 
-def _fault(question: ComparedQuestion, candidate: Mapping[str, Any], summaries: Any) -> str | None:
+def _find_fault(
+    question: ComparedQuestion, candidate: Mapping[str, Any], summaries: Any
+) -> str | None:
     """Say why a candidate does not serve the question: wrong amounts, or no room for them."""
     asked: Counter[str] = Counter()
     for name, values in question.query.items():
@@ -117,7 +120,7 @@ def _fault(question: ComparedQuestion, candidate: Mapping[str, Any], summaries: 
                 resource_class, _, amount = part.partition(":")
                 asked[resource_class] += int(amount)
     given: Counter[str] = Counter()
-    for uuid, resources in _allocations(candidate["allocations"]):
+    for uuid, resources in _read_allocations(candidate["allocations"]):
         shown = summaries.get(uuid, {}).get("resources", {})
         for name, units in resources.items():
             given[name] += units
@@ -127,7 +130,7 @@ def _fault(question: ComparedQuestion, candidate: Mapping[str, Any], summaries: 
     return None if given == asked else f"{dict(given)} for {dict(asked)}"
 
 
-def _allocations(shown: Any) -> list[tuple[str, Mapping[str, int]]]:
+def _read_allocations(shown: Any) -> list[tuple[str, Mapping[str, int]]]:
     """Return provider and amounts, from a list (before 1.12) or a mapping."""
     if isinstance(shown, list):
         return [(one["resource_provider"]["uuid"], one["resources"]) for one in shown]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from placement.client.comparison import survey
-from placement.client.comparison.meaning import SideAnswer, difference
+from placement.client.comparison.meaning import SideAnswer, describe_difference
 from placement.client.comparison.question import ComparedQuestion, QuestionKind
-from placement.client.comparison.searches import made
+from placement.client.comparison.searches import generate_searches
 from placement.client.comparison.side import Side
 from placement.client.comparison.survey import Inhabitants
 from placement.client.pool import asking_threads
@@ -68,24 +68,24 @@ class Comparison:
     ) -> None:
         """Ask all questions; ``announce`` gets the number of each round, ``progress`` a 1 for each answer."""
         with asking_threads(self.at_once) as pool:
-            for questions in self._rounds(from_log, searches, seed):
+            for questions in self._list_rounds(from_log, searches, seed):
                 listed = list(dict.fromkeys(questions))
                 announce(len(listed))
                 for question, old, new in pool.map(self._ask, listed):
                     self._count(question, old, new)
                     progress(1)
 
-    def _rounds(
+    def _list_rounds(
         self, from_log: Iterable[ComparedQuestion], searches: int, seed: int
     ) -> Iterator[Iterable[ComparedQuestion]]:
-        yield from survey.rounds(self.known)
+        yield from survey.ask_in_rounds(self.known)
         yield from_log
-        yield made(self.known, searches, seed)
+        yield generate_searches(self.known, searches, seed)
 
     def _ask(self, question: ComparedQuestion) -> tuple[ComparedQuestion, SideAnswer, SideAnswer]:
         old, new = self.old.ask(question), self.new.ask(question)
         for _ in range(SECOND_LOOKS):
-            if difference(question, old, new) is None:
+            if describe_difference(question, old, new) is None:
                 break
             old, new = self.old.ask(question), self.new.ask(question)
         return question, old, new
@@ -98,7 +98,7 @@ class Comparison:
         result.asked += 1
         result.old_s.append(old.seconds)
         result.new_s.append(new.seconds)
-        words = difference(question, old, new)
+        words = describe_difference(question, old, new)
         if old.trouble or new.trouble:
             result.errors += 1
         if words is None:

@@ -13,7 +13,7 @@ from placement.client.comparison.survey import NEWEST, Inhabitants
 SEARCH = "/allocation_candidates"
 
 # A line of the request log, of the old service and of this one (specification 01 section 12).
-_LOGGED = re.compile(r'"GET (?P<uri>\S+)" status: \d+ .*microversion: (?P<version>\d+\.\d+)')
+_LOG_LINE = re.compile(r'"GET (?P<uri>\S+)" status: \d+ .*microversion: (?P<version>\d+\.\d+)')
 
 LIMITS = (10, 100, 1000)
 VERSIONS = ("1.10", "1.12", "1.17", "1.25", "1.29", "1.34", NEWEST)
@@ -23,14 +23,14 @@ GROUPS_SINCE = (1, 25)
 LIMIT_SINCE = (1, 16)
 
 
-def logged(lines: Iterable[str]) -> Iterator[ComparedQuestion]:
+def read_log(lines: Iterable[str]) -> Iterator[ComparedQuestion]:
     """Yield each different search of a request log, or of a list of URLs, once.
 
     A URL without a microversion is asked at the newest. Lines without a search are skipped.
     """
     seen = set()
     for line in lines:
-        found = _LOGGED.search(line)
+        found = _LOG_LINE.search(line)
         uri, version = (found["uri"], found["version"]) if found else (line.strip(), NEWEST)
         parts = urlsplit(uri)
         if not parts.path.endswith(SEARCH) or not parts.query:
@@ -41,7 +41,7 @@ def logged(lines: Iterable[str]) -> Iterator[ComparedQuestion]:
             yield question
 
 
-def made(known: Inhabitants, number: int, seed: int) -> Iterator[ComparedQuestion]:
+def generate_searches(known: Inhabitants, number: int, seed: int) -> Iterator[ComparedQuestion]:
     """Yield ``number`` searches generated, with the seed, from the inventories of the cloud.
 
     Most ask for resources that one provider has, so that they find something; one in eight for more.
@@ -51,23 +51,23 @@ def made(known: Inhabitants, number: int, seed: int) -> Iterator[ComparedQuestio
     providers = sorted(uuid for uuid, held in known.inventories.items() if held)
     for _ in range(number if providers else 0):
         version = draw.choice(VERSIONS)
-        parameters = _group(known, draw.choice(providers), draw, _since(version), "")
-        if _since(version) >= GROUPS_SINCE and draw.random() < 0.25:
+        parameters = _make_group(known, draw.choice(providers), draw, _parse_version(version), "")
+        if _parse_version(version) >= GROUPS_SINCE and draw.random() < 0.25:
             for suffix in ("1", "2"):
                 uuid = draw.choice(providers)
-                parameters |= _group(known, uuid, draw, _since(version), suffix)
+                parameters |= _make_group(known, uuid, draw, _parse_version(version), suffix)
             parameters["group_policy"] = draw.choice(("none", "isolate"))
-        if _since(version) >= LIMIT_SINCE and draw.random() < 0.5:
+        if _parse_version(version) >= LIMIT_SINCE and draw.random() < 0.5:
             parameters["limit"] = str(draw.choice(LIMITS))
         yield ComparedQuestion(QuestionKind.SEARCHES, f"{SEARCH}?{urlencode(parameters)}", version)
 
 
-def _group(
+def _make_group(
     known: Inhabitants, uuid: str, draw: random.Random, since: tuple[int, int], suffix: str
 ) -> dict[str, str]:
     held = known.inventories[uuid]
     names = draw.sample(sorted(held), draw.randint(1, min(3, len(held))))
-    amounts = ",".join(f"{name}:{_amount(held[name], draw)}" for name in names)
+    amounts = ",".join(f"{name}:{_draw_amount(held[name], draw)}" for name in names)
     group = {f"resources{suffix}": amounts}
     traits = known.traits_of.get(uuid, [])
     if traits and since >= TRAITS_SINCE and draw.random() < 0.4:
@@ -78,7 +78,7 @@ def _group(
     return group
 
 
-def _amount(inventory: dict[str, int], draw: random.Random) -> int:
+def _draw_amount(inventory: dict[str, int], draw: random.Random) -> int:
     """Draw an amount, mostly small, within the units of the inventory."""
     step = inventory["step_size"]
     most = min(inventory["max_unit"], max(inventory["total"] - inventory["reserved"], step))
@@ -88,6 +88,6 @@ def _amount(inventory: dict[str, int], draw: random.Random) -> int:
     return max(int(inventory["min_unit"]), steps * step)
 
 
-def _since(version: str) -> tuple[int, int]:
+def _parse_version(version: str) -> tuple[int, int]:
     major, minor = version.split(".")
     return int(major), int(minor)

@@ -33,7 +33,7 @@ class Side:
                 microversion=question.microversion,
                 raise_exc=False,
             )
-            status, body = response.status_code, _body(response)
+            status, body = response.status_code, _read_body(response)
         except keystone_exceptions.ClientException as error:
             return SideAnswer(0, None, time.perf_counter() - begun, without_password(str(error)))
         return SideAnswer(status, body, time.perf_counter() - begun)
@@ -48,7 +48,7 @@ class Side:
         )
 
 
-def _body(response: Any) -> Any:
+def _read_body(response: Any) -> Any:
     try:
         return response.json()
     except ValueError:

@@ -76,7 +76,7 @@ class Inhabitants:
             self.consumers |= body["allocations"].keys()
 
 
-def opening() -> Iterator[ComparedQuestion]:
+def ask_for_lists() -> Iterator[ComparedQuestion]:
     """Yield the first questions: the root and the lists."""
     yield ComparedQuestion(QuestionKind.ROOT, "/", NEWEST)
     for version in ("1.2", NEWEST):
@@ -92,23 +92,23 @@ def opening() -> Iterator[ComparedQuestion]:
         yield ComparedQuestion(QuestionKind.PROVIDER_LISTS, "/resource_providers", version)
 
 
-def about_names(known: Inhabitants) -> Iterator[ComparedQuestion]:
+def ask_about_names(known: Inhabitants) -> Iterator[ComparedQuestion]:
     """Yield the questions about each class and trait, and the lists of providers with them."""
     for name in sorted(known.classes):
         yield ComparedQuestion(QuestionKind.CLASSES, path(f"/resource_classes/{name}"), NEWEST)
         if name in {each for held in known.inventories.values() for each in held}:
-            yield _providers(NEWEST, resources=f"{name}:1")
+            yield _ask_for_providers(NEWEST, resources=f"{name}:1")
     for name in sorted(known.traits):
         yield ComparedQuestion(QuestionKind.TRAITS, path(f"/traits/{name}"), NEWEST)
     for name in sorted({each for held in known.traits_of.values() for each in held}):
         for value in (name, f"!{name}", f"in:{name}"):
-            yield _providers(NEWEST, required=value)
+            yield _ask_for_providers(NEWEST, required=value)
     for uuid in sorted(known.aggregates):
         for value in (uuid, f"in:{uuid}", f"!{uuid}"):
-            yield _providers(NEWEST, member_of=value)
+            yield _ask_for_providers(NEWEST, member_of=value)
 
 
-def about_providers(known: Inhabitants) -> Iterator[ComparedQuestion]:
+def ask_about_providers(known: Inhabitants) -> Iterator[ComparedQuestion]:
     """Yield all questions about each provider."""
     for uuid, name in sorted(known.providers.items()):
         for aspect, versions in PROVIDER_VERSIONS.items():
@@ -116,12 +116,12 @@ def about_providers(known: Inhabitants) -> Iterator[ComparedQuestion]:
                 yield ComparedQuestion(
                     QuestionKind.PROVIDERS, f"/resource_providers/{uuid}{aspect}", version
                 )
-        yield _providers(NEWEST, name=name)
-        yield _providers(NEWEST, uuid=uuid)
-        yield _providers(NEWEST, in_tree=uuid)
+        yield _ask_for_providers(NEWEST, name=name)
+        yield _ask_for_providers(NEWEST, uuid=uuid)
+        yield _ask_for_providers(NEWEST, in_tree=uuid)
 
 
-def about_inventories(known: Inhabitants) -> Iterator[ComparedQuestion]:
+def ask_about_inventories(known: Inhabitants) -> Iterator[ComparedQuestion]:
     """Yield one question for each inventory."""
     for uuid, held in sorted(known.inventories.items()):
         for name in sorted(held):
@@ -129,40 +129,40 @@ def about_inventories(known: Inhabitants) -> Iterator[ComparedQuestion]:
             yield ComparedQuestion(QuestionKind.PROVIDERS, there, NEWEST)
 
 
-def about_consumers(known: Inhabitants) -> Iterator[ComparedQuestion]:
+def ask_about_consumers(known: Inhabitants) -> Iterator[ComparedQuestion]:
     """Yield the questions about each consumer."""
     for uuid in sorted(known.consumers):
         for version in CONSUMER_VERSIONS:
             yield ComparedQuestion(QuestionKind.CONSUMERS, f"/allocations/{uuid}", version)
 
 
-def about_owners(known: Inhabitants) -> Iterator[ComparedQuestion]:
+def ask_about_owners(known: Inhabitants) -> Iterator[ComparedQuestion]:
     """Yield the questions about each project, its users and its types of consumers."""
     for project in sorted({project for project, _ in known.owners}):
         for version in PROJECT_VERSIONS:
-            yield _usages(version, project_id=project)
+            yield _ask_for_usages(version, project_id=project)
         for consumer_type in (*sorted(known.consumer_types), "all"):
-            yield _usages(NEWEST, project_id=project, consumer_type=consumer_type)
+            yield _ask_for_usages(NEWEST, project_id=project, consumer_type=consumer_type)
     for project, user in sorted(known.owners):
         for version in PROJECT_VERSIONS:
-            yield _usages(version, project_id=project, user_id=user)
+            yield _ask_for_usages(version, project_id=project, user_id=user)
 
 
-def rounds(known: Inhabitants) -> Iterable[Iterator[ComparedQuestion]]:
+def ask_in_rounds(known: Inhabitants) -> Iterable[Iterator[ComparedQuestion]]:
     """Yield the questions in rounds; each asks about the objects that earlier rounds found."""
-    yield opening()
-    yield about_providers(known)
-    yield about_inventories(known)
-    yield about_names(known)
-    yield about_consumers(known)
-    yield about_owners(known)
+    yield ask_for_lists()
+    yield ask_about_providers(known)
+    yield ask_about_inventories(known)
+    yield ask_about_names(known)
+    yield ask_about_consumers(known)
+    yield ask_about_owners(known)
 
 
-def _providers(version: str, **filters: str) -> ComparedQuestion:
+def _ask_for_providers(version: str, **filters: str) -> ComparedQuestion:
     return ComparedQuestion(
         QuestionKind.PROVIDER_LISTS, path("/resource_providers", **filters), version
     )
 
 
-def _usages(version: str, **owner: str) -> ComparedQuestion:
+def _ask_for_usages(version: str, **owner: str) -> ComparedQuestion:
     return ComparedQuestion(QuestionKind.PROJECTS, path("/usages", **owner), version)

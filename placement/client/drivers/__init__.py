@@ -51,14 +51,14 @@ def required_option(conf: cfg.ConfigOpts, name: str) -> str:
     return str(value)
 
 
-def available() -> list[str]:
+def list_available() -> list[str]:
     """List the names of the installed drivers."""
     return sorted(extension.ExtensionManager(NAMESPACE).names())
 
 
 def load(name: str, conf: Any) -> Driver:
     """Make the driver ``NAME`` (a plug-in) or ``MODULE:FACTORY``."""
-    factory = _from_module(name) if ":" in name else _from_entry_point(name)
+    factory = _import_factory(name) if ":" in name else _load_plug_in(name)
     try:
         made = factory(conf)
     except DriverNotLoaded:
@@ -70,7 +70,7 @@ def load(name: str, conf: Any) -> Driver:
     return made
 
 
-def _from_module(name: str) -> Callable[[Any], Driver]:
+def _import_factory(name: str) -> Callable[[Any], Driver]:
     module, _, attribute = name.partition(":")
     try:
         factory: Callable[[Any], Driver] = getattr(importlib.import_module(module), attribute)
@@ -79,11 +79,11 @@ def _from_module(name: str) -> Callable[[Any], Driver]:
     return factory
 
 
-def _from_entry_point(name: str) -> Callable[[Any], Driver]:
+def _load_plug_in(name: str) -> Callable[[Any], Driver]:
     try:
         return stevedore_driver.DriverManager(NAMESPACE, name).driver
     except stevedore_exception.NoMatches as error:
-        known = ", ".join(available()) or "none"
+        known = ", ".join(list_available()) or "none"
         raise DriverNotLoaded(f"no driver {name!r}; installed are: {known}") from error
     except Exception as error:
         raise DriverNotLoaded(f"driver {name} cannot be imported: {error!r}") from error

@@ -71,7 +71,7 @@ class SplitDriver(Driver):
         takeovers = []
         for name, part in node.parts.items():
             child = self._show(provider_tree, node, f"{nodename}_{name}", part)
-            takeovers += self._takeovers(node, part, child, moving)
+            takeovers += self._list_takeovers(node, part, child, moving)
         kept = {name: record for name, record in stored.items() if name not in theirs}
         provider_tree.update_inventory(node.uuid, {**kept, **node.inventory})
         if allocations is not None:
@@ -89,7 +89,7 @@ class SplitDriver(Driver):
         tree.add_traits(child, *part.traits)
         return child
 
-    def _takeovers(
+    def _list_takeovers(
         self, node: Node, part: NodePart, child: str, moving: list[str]
     ) -> list[Takeover]:
         """Take over the consumers known to use the part, then those of no known part."""
@@ -129,12 +129,12 @@ def read_layout(path: Path) -> dict[str, Node]:
     """
     try:
         shown = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-        return {str(name): _node(node) for name, node in shown.items()}
+        return {str(name): _read_node(node) for name, node in shown.items()}
     except Exception as error:
         raise exc.PlacementClientError(f"{path}: {error!r}") from error
 
 
-def _node(shown: Mapping[str, Any]) -> Node:
+def _read_node(shown: Mapping[str, Any]) -> Node:
     parts = {
         str(name): NodePart(
             dict(part["inventory"]),

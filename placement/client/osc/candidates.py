@@ -71,13 +71,13 @@ def query_of(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
     groups: Mapping[str, Mapping[str, list[str]]] = getattr(parsed_args, "groups", {})
     if not groups:
         raise exceptions.CommandError("At least one --resource must be specified.")
-    pairs = [pair for suffix, options in groups.items() for pair in _pairs(suffix, options)]
+    pairs = [pair for suffix, options in groups.items() for pair in _render_group(suffix, options)]
     if any(groups):
         pairs.append(("group_policy", parsed_args.group_policy))
     return pairs
 
 
-def _pairs(suffix: str, options: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
+def _render_group(suffix: str, options: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
     resources = options.get("resources", [])
     if any(resource.count("=") != 1 for resource in resources):
         raise exceptions.CommandError("--resource must be of the form <resource_class>=<value>")
@@ -123,14 +123,14 @@ class ExplainAllocationCandidate(command.ShowOne):
             query.append(("about", parsed_args.about))
         told = insight.get(self.app, "/-/explain", query)
         shown = {
-            "candidates": text.WordedColumn(told["candidates"], text.count),
-            "steps": text.WordedColumn(told["steps"], text.steps),
-            "stopped": text.WordedColumn(told["stopped"] or told["combining"], text.stopped),
-            "relaxations": text.WordedColumn(told.get("relaxations", []), text.relaxations),
-            "largest": text.WordedColumn(told.get("largest", []), text.largest),
+            "candidates": text.WordedColumn(told["candidates"], text.word_count),
+            "steps": text.WordedColumn(told["steps"], text.word_steps),
+            "stopped": text.WordedColumn(told["stopped"] or told["combining"], text.word_stopped),
+            "relaxations": text.WordedColumn(told.get("relaxations", []), text.word_relaxations),
+            "largest": text.WordedColumn(told.get("largest", []), text.word_largest),
         }
         if "about" in told:
-            shown["about"] = text.WordedColumn(told["about"], text.about)
+            shown["about"] = text.WordedColumn(told["about"], text.word_about)
         if not told["complete"]:
             shown["complete"] = text.WordedColumn(False, lambda _: "no: the work was cut")
         return tuple(shown), tuple(shown.values())
@@ -159,8 +159,8 @@ class AllocationCandidateCapacity(command.ShowOne):
         """Ask, and show the answer."""
         query = [*query_of(parsed_args), ("by", parsed_args.by), ("top", parsed_args.top)]
         told = insight.get(self.app, "/-/capacity", query)
-        lines: dict[str, Callable[[Any], str]] = {"places": text.places, "limits": text.amounts}
-        lines |= {"stranded": text.amounts, "largest": text.amounts}
+        lines: dict[str, Callable[[Any], str]] = {"places": text.word_places}
+        lines |= dict.fromkeys(("limits", "stranded", "largest"), text.word_amounts)
         names = ("count", "exact", "complete", *lines)
         shown = [
             text.WordedColumn(told[name], lines[name]) if name in lines else told[name]

@@ -80,9 +80,9 @@ class CreateClaim(command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
         """Claim, and list who got what."""
         try:
-            told = insight.post(self.app, "/-/claims", _body(parsed_args))
+            told = insight.post(self.app, "/-/claims", _make_body(parsed_args))
         except exceptions.Conflict as refused:
-            raise exceptions.CommandError("\n".join(_why(refused))) from refused
+            raise exceptions.CommandError("\n".join(_explain_refusal(refused))) from refused
         names = ("consumer", "generation", "root provider", "allocations")
         rows = [
             (
@@ -99,7 +99,7 @@ class CreateClaim(command.Lister):
         return names, rows
 
 
-def _body(parsed_args: argparse.Namespace) -> dict[str, Any]:
+def _make_body(parsed_args: argparse.Namespace) -> dict[str, Any]:
     domains = {"level": "aggregate", "of": parsed_args.of} if parsed_args.of else {}
     apart = {"rule": "apart", "at_most": parsed_args.at_most, **domains}
     together = {"rule": "together", **domains}
@@ -122,7 +122,7 @@ def _body(parsed_args: argparse.Namespace) -> dict[str, Any]:
     return body if parsed_args.hold is None else {**body, "hold_s": parsed_args.hold}
 
 
-def _why(refused: exceptions.ClientException) -> Iterator[str]:
+def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
     """Yield the words of a refusal, and the funnel of the claim without a place."""
     yield str(refused.message)
     response = getattr(refused.__cause__, "response", None)
@@ -130,7 +130,7 @@ def _why(refused: exceptions.ClientException) -> Iterator[str]:
     if error.get("groups"):
         yield f"Trees were left out by the rules of: {', '.join(error['groups'])}"
     if "explanation" in error:
-        yield text.steps(error["explanation"]["steps"])
+        yield text.word_steps(error["explanation"]["steps"])
 
 
 class ConfirmClaim(command.Lister):
@@ -206,5 +206,5 @@ class ShowGroup(command.ShowOne):
         """Ask, and show the answer."""
         told = insight.get(self.app, f"/-/groups/{quote(parsed_args.name)}", [])
         shown = {name.replace("_", " "): value for name, value in told.items()}
-        shown["members"] = text.WordedColumn(told["members"], text.members)
+        shown["members"] = text.WordedColumn(told["members"], text.word_members)
         return tuple(shown), tuple(shown.values())

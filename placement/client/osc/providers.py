@@ -35,33 +35,33 @@ class ShowResourceProviderTree(command.Lister):
         uuid = insight.provider_uuid(self.app, parsed_args.uuid)
         told = insight.get(self.app, f"/-/trees/{uuid}", [])
         names = ("provider", "uuid", "resource class", "used", "capacity", "full")
-        rows = [row for tree in told["trees"] for row in _rows(tree["providers"])]
+        rows = [row for tree in told["trees"] for row in _make_rows(tree["providers"])]
         if parsed_args.formatter == "table":
             # 80 columns have no room for the uuids.
             return names[:1] + names[2:], [row[:1] + row[2:] for row in rows]
         return names, rows
 
 
-def _rows(providers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
+def _make_rows(providers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each class of each provider, one for a provider without inventory."""
-    drawn = _drawn(providers)
+    drawn = _draw_tree(providers)
     for provider in providers:
-        name = text.WordedColumn(provider["name"], partial(_line, drawn[provider["uuid"]]))
+        name = text.WordedColumn(provider["name"], partial(_give_line, drawn[provider["uuid"]]))
         if not provider["inventories"]:
             yield name, provider["uuid"], "", "", "", ""
         for number, (resource_class, held) in enumerate(provider["inventories"].items()):
             shown = name if not number else text.WordedColumn(provider["name"], lambda _: "")
             capacity = int((held["total"] - held["reserved"]) * held["allocation_ratio"])
             share = held["used"] / capacity if capacity else float(bool(held["used"]))
-            full = text.WordedColumn(round(share, 3), text.bar)
+            full = text.WordedColumn(round(share, 3), text.draw_bar)
             yield shown, provider["uuid"], resource_class, held["used"], capacity, full
 
 
-def _line(drawn: str, _name: str) -> str:
+def _give_line(drawn: str, _name: str) -> str:
     return drawn
 
 
-def _drawn(providers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _draw_tree(providers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return each provider's name behind the lines that lead to it; parents come first."""
     children: dict[str | None, list[Mapping[str, Any]]] = {}
     for provider in providers:
@@ -80,7 +80,7 @@ def _drawn(providers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return drawn
 
 
-def counted_whole(told: dict[str, Any]) -> bool:
+def are_counted_whole(told: dict[str, Any]) -> bool:
     """Say whether both counts of a what-if are whole, so that they can be compared."""
     return all(told[side]["capacity"]["complete"] for side in ("before", "after"))
 
@@ -108,8 +108,8 @@ class CheckResourceProviderDrain(command.ShowOne):
         query = urlencode(candidates.query_of(parsed_args)) if asked else ANYTHING
         told = insight.post(self.app, "/-/what-if", {"changes": [{"drain": uuid}], "query": query})
         shown: dict[str, Any] = {
-            "homeless": text.WordedColumn(told["homeless"], text.consumers),
-            "complete": told["complete"] and (not asked or counted_whole(told)),
+            "homeless": text.WordedColumn(told["homeless"], text.word_consumers),
+            "complete": told["complete"] and (not asked or are_counted_whole(told)),
         }
         if asked:
             shown["fits before"] = told["before"]["capacity"]["count"]

@@ -36,5 +36,5 @@ class ShowPlacementSurvival(command.ShowOne):
         shown: dict[str, Any] = {
             name: told[name] for name in ("places", "tried", "survivable", "complete")
         }
-        shown["lost"] = text.WordedColumn(told["lost"], text.losses)
+        shown["lost"] = text.WordedColumn(told["lost"], text.word_losses)
         return tuple(shown), tuple(shown.values())

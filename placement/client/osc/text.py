@@ -27,29 +27,29 @@ class WordedColumn(FormattableColumn):
         return self._words(self._value)
 
 
-def _wrapped(lines: Iterable[str]) -> str:
+def _wrap(lines: Iterable[str]) -> str:
     return "\n".join(
         "\n".join(textwrap.wrap(line, WIDTH, subsequent_indent="    ")) for line in lines
     )
 
 
-def count(told: Mapping[str, Any]) -> str:
+def word_count(told: Mapping[str, Any]) -> str:
     """Return a number of candidates."""
     return f"{told['count']}{'' if told['complete'] else ' or more'}"
 
 
-def steps(told: Iterable[Mapping[str, Any]]) -> str:
+def word_steps(told: Iterable[Mapping[str, Any]]) -> str:
     """Return the funnel, each step with the closest providers that it removed."""
     lines = []
     for step in told:
         group = "" if step["group"] in (None, "") else f" of group {step['group']}"
         name = f"{step['test']} {step['subject'] or ''}".strip()
         lines.append(f"{name}{group}: {step['left']} of {step['before']} {step['unit']} left")
-        lines += [f"- {each['name']}: {_in_the_way(each)}" for each in step["examples"]]
-    return _wrapped(lines)
+        lines += [f"- {each['name']}: {_word_example(each)}" for each in step["examples"]]
+    return _wrap(lines)
 
 
-def _in_the_way(example: Mapping[str, Any]) -> str:
+def _word_example(example: Mapping[str, Any]) -> str:
     if "asked" in example:
         units = ""
         if "step_size" in example:
@@ -61,48 +61,48 @@ def _in_the_way(example: Mapping[str, Any]) -> str:
     return "removed"
 
 
-def stopped(told: Mapping[str, Any] | None) -> str:
+def word_stopped(told: Mapping[str, Any] | None) -> str:
     """Return what ended the search."""
-    return "" if told is None else _wrapped([f"{told['why']}: {told['meaning']}"])
+    return "" if told is None else _wrap([f"{told['why']}: {told['meaning']}"])
 
 
-def relaxations(told: Iterable[Mapping[str, Any]]) -> str:
+def word_relaxations(told: Iterable[Mapping[str, Any]]) -> str:
     """Return the candidates after dropping demands, if there are any."""
     lines = []
     for each in told:
         if each["candidates"]["count"]:
             drops = each["drop"] if isinstance(each["drop"], list) else [each["drop"]]
             words = " and ".join(f"{drop['parameter']}={drop['value']}" for drop in drops)
-            lines.append(f"without {words}: {count(each['candidates'])}")
-    return _wrapped(lines or ["leaving a demand out does not help"])
+            lines.append(f"without {words}: {word_count(each['candidates'])}")
+    return _wrap(lines or ["leaving a demand out does not help"])
 
 
-def largest(told: Iterable[Mapping[str, Any]]) -> str:
+def word_largest(told: Iterable[Mapping[str, Any]]) -> str:
     """Return the largest amounts that would fit."""
     lines = []
     for each in told:
         group = f" of group {each['group']}" if each["group"] else ""
         would_do = "no amount" if each["would_do"] is None else each["would_do"]
         lines.append(f"{each['resource_class']}{group}: {would_do} would do, {each['asked']} asked")
-    return _wrapped(lines)
+    return _wrap(lines)
 
 
-def about(told: Mapping[str, Any]) -> str:
+def word_about(told: Mapping[str, Any]) -> str:
     """Return the verdict about one provider."""
-    return _wrapped([told["verdict"]])
+    return _wrap([told["verdict"]])
 
 
-def places(told: Iterable[Mapping[str, Any]]) -> str:
+def word_places(told: Iterable[Mapping[str, Any]]) -> str:
     """Return places with their numbers."""
-    return _wrapped(f"{each['name'] or each['uuid']}: {each['count']}" for each in told)
+    return _wrap(f"{each['name'] or each['uuid']}: {each['count']}" for each in told)
 
 
-def amounts(told: Mapping[str, Any]) -> str:
+def word_amounts(told: Mapping[str, Any]) -> str:
     """Return numbers by name."""
-    return _wrapped(f"{name}: {amount}" for name, amount in told.items())
+    return _wrap(f"{name}: {amount}" for name, amount in told.items())
 
 
-def consumers(told: Iterable[Mapping[str, Any]]) -> str:
+def word_consumers(told: Iterable[Mapping[str, Any]]) -> str:
     """Return consumers with what they hold."""
     lines = []
     for each in told:
@@ -114,17 +114,17 @@ def consumers(told: Iterable[Mapping[str, Any]]) -> str:
         line = f"{each['uuid']} ({each['type']} of project {each['project']}): {words}"
         groups = each.get("groups")
         lines.append(f"{line}; kept out by {', '.join(groups)}" if groups else line)
-    return _wrapped(lines or ["none"])
+    return _wrap(lines or ["none"])
 
 
-def members(told: Iterable[Mapping[str, Any]]) -> str:
+def word_members(told: Iterable[Mapping[str, Any]]) -> str:
     """Return the members of a group with the domains that they are in."""
     return "\n".join(
         f"{each['consumer_uuid']} in\n    " + "\n    ".join(each["domains"]) for each in told
     )
 
 
-def losses(told: Iterable[Mapping[str, Any]]) -> str:
+def word_losses(told: Iterable[Mapping[str, Any]]) -> str:
     """Return the places that must not fail, each with the consumers that would be homeless, and why."""
     lines = []
     for each in told:
@@ -134,10 +134,10 @@ def losses(told: Iterable[Mapping[str, Any]]) -> str:
             subject = consumer["stopped"]["subject"] or ", ".join(consumer.get("groups", ()))
             why = f"{consumer['stopped']['why']} {subject}".strip()
             lines.append(f"- {consumer['uuid']} of project {consumer['project']}: {why}")
-    return _wrapped(lines or ["none"])
+    return _wrap(lines or ["none"])
 
 
-def bar(share: float) -> str:
+def draw_bar(share: float) -> str:
     """Return how full something is, in colour on a terminal."""
     filled = min(round(share * BAR), BAR)
     drawn = "█" * filled + "░" * (BAR - filled)

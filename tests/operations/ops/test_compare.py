@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from placement.client.comparison.meaning import SideAnswer, canonical, difference
+from placement.client.comparison.meaning import SideAnswer, describe_difference, normalize
 from placement.client.comparison.question import ComparedQuestion, QuestionKind
-from placement.client.comparison.searches import logged
+from placement.client.comparison.searches import read_log
 from placement.db import schema
 from tests.operations.ops.conftest import Command
 from tests.support import deployment
@@ -147,7 +147,7 @@ def test_a_side_that_is_away_is_trouble(command: Command, pair: Pair) -> None:
 
 def test_log_lines_name_each_search_once_with_its_microversion() -> None:
     line = '"GET /allocation_candidates?resources=VCPU:1" status: 200 len: 5 microversion: 1.29'
-    found = list(logged([line, line, "/allocation_candidates?resources=VCPU:1", "noise", ""]))
+    found = list(read_log([line, line, "/allocation_candidates?resources=VCPU:1", "noise", ""]))
     assert [(one.microversion, one.kind) for one in found] == [
         ("1.29", QuestionKind.SEARCHES),
         ("1.39", QuestionKind.SEARCHES),
@@ -175,10 +175,10 @@ def candidate(amount: int, free: int) -> SideAnswer:
     ],
 )
 def test_candidates_that_a_limit_cut_need_only_be_valid(new: SideAnswer, words: str | None) -> None:
-    found = difference(QUESTION, candidate(2, 9), new)
+    found = describe_difference(QUESTION, candidate(2, 9), new)
     assert found is None if words is None else found is not None and words in found
 
 
 def test_order_does_not_count_and_numbers_are_numbers() -> None:
-    assert canonical({"a": [{"b": 1}, {"b": 2.0}]}) == canonical({"a": [{"b": 2}, {"b": 1.0}]})
-    assert canonical([True]) != canonical([2])
+    assert normalize({"a": [{"b": 1}, {"b": 2.0}]}) == normalize({"a": [{"b": 2}, {"b": 1.0}]})
+    assert normalize([True]) != normalize([2])
