@@ -19,14 +19,14 @@ from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
 from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.web import error_responses, microversion
-from placement.web.auth import authenticated, open_to_all
+from placement.web.auth import authenticate_callers, open_to_all
 from placement.web.authorization import Authorizer
 from placement.web.dispatch import Actions, Dispatcher
 from placement.web.healthcheck import with_health_check
-from placement.web.judge import largest_body
-from placement.web.observation import Watcher, observed, slow_request_watcher
+from placement.web.judge import limit_body
+from placement.web.observation import Watcher, make_slow_request_watcher, observe_requests
 from placement.web.request import Request
-from placement.web.request_log import Environ, WSGIApp, logged
+from placement.web.request_log import Environ, WSGIApp, log_requests
 from placement.web.unread_body import with_rest_read
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def loadapp(
     database = database or db_api.database(config)
     profiling.set_up(config, database)
     picture = Picture(database, config.placement_database.finish_after)
-    application = profiling.traced(pipeline(config, database, picture), config)
+    application = profiling.trace_requests(pipeline(config, database, picture), config)
     update_database(config, database)
     return application
 
@@ -86,31 +86,34 @@ def _upgrade(config: cfg.ConfigOpts, database: Database) -> None:
 def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGIApp:
     """Return the WSGI application; a layer that is switched off is not there at all."""
     insight = conf.insight
-    routes = _routes(conf)
+    routes = _choose_routes(conf)
     shapes = insight_door.read_shapes(conf) if insight.enabled else {}
-    metrics = _metrics(conf, database, routes, shapes) if insight.enabled else None
-    serve = _negotiated(Dispatcher(Authorizer(conf), routes, insight.public))
-    application = _identified(serve, conf, database, picture, metrics, shapes)
-    application = authenticated(application, conf)
+    metrics = _begin_metrics(conf, database, routes, shapes) if insight.enabled else None
+    serve = _negotiate_versions(Dispatcher(Authorizer(conf), routes, insight.public))
+    application = _identify_callers(serve, conf, database, picture, metrics, shapes)
+    application = authenticate_callers(application, conf)
     application = _with_cors(application, conf)
-    application = logged(application)
+    application = log_requests(application)
     application = _behind_proxy(application, conf)
-    application = observed(application, _watchers(conf, metrics))
+    watchers: list[Watcher] = [metrics.record] if metrics is not None else []
+    if conf.api.slow_request_s:
+        watchers.append(make_slow_request_watcher(conf.api.slow_request_s))
+    application = observe_requests(application, watchers)
     application = with_health_check(application, conf, database)
     # No web server in front lets more than twice the largest body through.
     application = with_rest_read(
-        application, 2 * largest_body(conf.placement.max_request_body_size)
+        application, 2 * limit_body(conf.placement.max_request_body_size)
     )
     return _with_request_line(application)
 
 
-def _routes(conf: cfg.ConfigOpts) -> Mapping[str, dict[str, Actions]]:
+def _choose_routes(conf: cfg.ConfigOpts) -> Mapping[str, dict[str, Actions]]:
     if not conf.insight.enabled:
         return ROUTES
     return ROUTES | INSIGHT | EXPLORER | (CLAIMS if conf.insight.claims else {})
 
 
-def _metrics(
+def _begin_metrics(
     conf: cfg.ConfigOpts, database: Database, routes: Collection[str], shapes: Shapes
 ) -> "Metrics":
     writes = [
@@ -120,13 +123,6 @@ def _metrics(
         if method != "GET" and template in routes
     ]
     return insight_door.begin_metrics(conf, database, writes, shapes)
-
-
-def _watchers(conf: cfg.ConfigOpts, metrics: "Metrics | None") -> list[Watcher]:
-    watchers: list[Watcher] = [metrics.record] if metrics is not None else []
-    if conf.api.slow_request_s:
-        watchers.append(slow_request_watcher(conf.api.slow_request_s))
-    return watchers
 
 
 def _behind_proxy(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
@@ -149,7 +145,7 @@ def _with_request_line(application: WSGIApp) -> WSGIApp:
         refusal = error_responses.error_response(environ, errors.MalformedRequest.of("line"))
         return refusal(environ, start_response)
 
-    logged_refusal = logged(refuse)
+    logged_refusal = log_requests(refuse)
 
     def respond(environ: Environ, start_response: Any) -> Iterable[bytes]:
         if environ.get("REQUEST_METHOD") and "PATH_INFO" in environ:
@@ -159,7 +155,7 @@ def _with_request_line(application: WSGIApp) -> WSGIApp:
     return respond
 
 
-def _identified(
+def _identify_callers(
     serve: Serve,
     conf: cfg.ConfigOpts,
     database: Database,
@@ -190,25 +186,26 @@ def _identified(
     return respond
 
 
-def _negotiated(serve: Serve) -> Serve:
+def _negotiate_versions(serve: Serve) -> Serve:
     """Layers 6 to 8: find the microversion, name it in each answer given under it, word each error."""
 
     def respond(request: Request) -> Response:
         environ = request.environ
         headers: list[tuple[str, str]] = []
         try:
-            version = environ["placement.microversion"] = microversion.requested(environ)
+            version = environ["placement.microversion"] = microversion.read_version(environ)
             request.version = version
             headers = [
                 (microversion.HEADER, f"placement {version}"),
                 ("vary", microversion.HEADER),
             ]
+            # After the version is known: the refusal is worded and marked for it.
             _check_announcement(environ)
             response = serve(request)
         except errors.PlacementError as error:
-            response = error_responses.expected(environ, error)
+            response = error_responses.answer_expected(environ, error)
         except Exception as error:
-            return error_responses.unexpected(environ, error)
+            return error_responses.answer_unexpected(environ, error)
         response.headerlist += headers
         return response
 

@@ -20,7 +20,7 @@ DEFAULT_TOKEN = "admin"  # noqa: S105  the user that noauth2 trusts, not a secre
 DEFAULT_ROLES = "admin,service"
 
 
-def _identified(application: WSGIApp) -> WSGIApp:
+def _identify_callers(application: WSGIApp) -> WSGIApp:
     """Let a request without a token act as ``admin`` with the role ``service``, which the reshaper needs."""
 
     def respond(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -44,7 +44,7 @@ def PlacementDirect(  # the published name, of what was a class
     ``noauth2`` on ``conf``.
     """
     conf.set_override("auth_strategy", "noauth2", group="api")
-    application = _identified(deploy.loadapp(conf))
+    application = _identify_callers(deploy.loadapp(conf))
     served = interceptor.RequestsInterceptor(
         lambda: application, host=str(uuid.uuid4()), prefix=PREFIX
     )

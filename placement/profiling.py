@@ -49,7 +49,7 @@ class _Tracing(Observer):
         profiler.stop(info={"etype": named, "message": str(error), "db": words})
 
 
-def traced(application: Callable[..., Any], conf: cfg.ConfigOpts) -> Callable[..., Any]:
+def trace_requests(application: Callable[..., Any], conf: cfg.ConfigOpts) -> Callable[..., Any]:
     """Return the application with the tracing layer around it, if it is enabled."""
     if opts is None or not conf.profiler.enabled:
         return application

@@ -32,7 +32,7 @@ def run(argv: list[str]) -> int:
     from oslo_config import cfg
 
     from placement import advice, wsgi
-    from placement.web.judge import largest_body
+    from placement.web.judge import limit_body
 
     conf = cfg.ConfigOpts()
     try:
@@ -40,7 +40,7 @@ def run(argv: list[str]) -> int:
         bounds = Bounds(
             options.threads, options.connections, options.idle_timeout, options.request_timeout
         )
-        largest = largest_body(conf.placement.max_request_body_size)
+        largest = limit_body(conf.placement.max_request_body_size)
         server = Server(
             application,
             options.host,

@@ -115,7 +115,7 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     yield from malformed
     if two := second_owner():
         yield Severity.NOTE, two
-    if slower := judge.missing():
+    if slower := judge.explain_absence():
         yield Severity.REMARK, slower
     if malformed:
         return

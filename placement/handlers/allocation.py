@@ -1,6 +1,6 @@
 """The ledger over HTTP: /allocations, /usages, /reshaper and the listings of consumers and providers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from webob import Response
@@ -8,11 +8,7 @@ from webob import Response
 from placement.errors import MalformedRequest
 from placement.inventory_record import MAX_RATIO
 from placement.objects import allocation, inventory, reshaper, usage
-from placement.objects.allocation import (
-    AllocationChange,
-    ConsumerAllocation,
-    ProviderAllocation,
-)
+from placement.objects.allocation import AllocationChange
 from placement.objects.replacement import ANY_GENERATION, ConsumerChange
 from placement.objects.reshaper import InventoryChange, Reshape
 from placement.schemas import allocation as schemas
@@ -33,11 +29,6 @@ SEEN_INVENTORIES = "Placement-Seen-Inventories"
 def show_consumer_allocations(request: Request) -> Response:
     """GET /allocations/{consumer_uuid}"""
     rows = allocation.consumer_allocations(request.db, request.path_args["consumer_uuid"])
-    modified_at = newest(row.modified_at for row in rows)
-    return json_response(request, _consumer_document(request, rows), last_modified=modified_at)
-
-
-def _consumer_document(request: Request, rows: list[ConsumerAllocation]) -> dict[str, Any]:
     by_provider: dict[str, Any] = {}
     for row in rows:
         entry = by_provider.setdefault(
@@ -51,21 +42,13 @@ def _consumer_document(request: Request, rows: list[ConsumerAllocation]) -> dict
         document["consumer_generation"] = rows[0].generation
     if rows and request.version >= TYPES_SINCE:
         document["consumer_type"] = rows[0].type or NO_TYPE
-    return document
+    modified_at = newest(row.modified_at for row in rows)
+    return json_response(request, document, last_modified=modified_at)
 
 
 def show_provider_allocations(request: Request) -> Response:
     """GET /resource_providers/{uuid}/allocations"""
     generation, rows = allocation.provider_allocations(request.db, request.path_args["uuid"])
-    document = {
-        "resource_provider_generation": generation,
-        "allocations": _by_consumer(request, rows),
-    }
-    modified_at = newest(row.modified_at for row in rows)
-    return json_response(request, document, last_modified=modified_at)
-
-
-def _by_consumer(request: Request, rows: Iterable[ProviderAllocation]) -> dict[str, Any]:
     by_consumer: dict[str, Any] = {}
     for row in rows:
         assert row.consumer_uuid is not None and row.class_name is not None
@@ -73,7 +56,9 @@ def _by_consumer(request: Request, rows: Iterable[ProviderAllocation]) -> dict[s
         entry["resources"][row.class_name] = row.used
         if request.version >= GENERATIONS_SINCE:
             entry["consumer_generation"] = row.consumer_generation
-    return by_consumer
+    document = {"resource_provider_generation": generation, "allocations": by_consumer}
+    modified_at = newest(row.modified_at for row in rows)
+    return json_response(request, document, last_modified=modified_at)
 
 
 def replace_consumer_allocations(request: Request) -> Response:
@@ -83,13 +68,13 @@ def replace_consumer_allocations(request: Request) -> Response:
         raise MalformedRequest.of("consumer", given=given)
     body = request.read_json(schemas.PUT.at(request.version.minor))
     if request.version < OBJECT_FORM_SINCE:
-        body = _object_form(request, body)
-    change = AllocationChange.of_one(_consumer_change(normalized_uuid(given), body))
+        body = _lift_list_form(request, body)
+    change = AllocationChange.of_one(_read_consumer(normalized_uuid(given), body))
     allocation.replace_allocations(request.db, change)
     return empty_response(request)
 
 
-def _object_form(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+def _lift_list_form(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
     """Lift the list form; below 1.8 the configured owners stand in for those not sent."""
     options = request.conf.placement
     return {
@@ -103,15 +88,15 @@ def _object_form(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
 def replace_many_allocations(request: Request) -> Response:
     """POST /allocations"""
     body = request.read_json(schemas.POST.at(request.version.minor))
-    allocation.replace_allocations(request.db, AllocationChange(_consumer_changes(body)))
+    allocation.replace_allocations(request.db, AllocationChange(_read_consumers(body)))
     return empty_response(request)
 
 
-def _consumer_changes(body: Mapping[str, Any]) -> list[ConsumerChange]:
-    return [_consumer_change(uuid, entry) for uuid, entry in body.items()]
+def _read_consumers(body: Mapping[str, Any]) -> list[ConsumerChange]:
+    return [_read_consumer(uuid, entry) for uuid, entry in body.items()]
 
 
-def _consumer_change(uuid: str, entry: Mapping[str, Any]) -> ConsumerChange:
+def _read_consumer(uuid: str, entry: Mapping[str, Any]) -> ConsumerChange:
     generation = entry.get("consumer_generation", ANY_GENERATION)
     return ConsumerChange(
         uuid,
@@ -135,15 +120,15 @@ def delete_consumer_allocations(request: Request) -> Response:
 def reshape(request: Request) -> Response:
     """POST /reshaper"""
     body = request.read_json(schemas.RESHAPE.at(request.version.minor))
-    inventories = [_inventory_change(*item) for item in body["inventories"].items()]
+    inventories = [_read_inventory(*item) for item in body["inventories"].items()]
     change = Reshape(
-        inventories, _consumer_changes(body["allocations"]), request.headers.get(SEEN_INVENTORIES)
+        inventories, _read_consumers(body["allocations"]), request.headers.get(SEEN_INVENTORIES)
     )
     reshaper.reshape(request.db, change)
     return empty_response(request)
 
 
-def _inventory_change(provider_uuid: str, entry: Mapping[str, Any]) -> InventoryChange:
+def _read_inventory(provider_uuid: str, entry: Mapping[str, Any]) -> InventoryChange:
     records = {
         # The schema bounds the ratio above only; below this the columns of MySQL end.
         name: record._replace(allocation_ratio=max(record.allocation_ratio, -MAX_RATIO))

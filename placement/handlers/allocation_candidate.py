@@ -41,11 +41,11 @@ def list_candidates(request: Request) -> Response:
     question = replace(
         question,
         limit=question.limit or options.max_answered_candidates,
-        seed=_seed(options.randomize_allocation_candidates),
-        start=_start(question),
+        seed=_draw_seed(options.randomize_allocation_candidates),
+        start=_draw_start(question),
     )
     size_limit = SizeLimit(
-        options.max_candidates_answer_size, lambda shape: candidate_answer.size(shape, version)
+        options.max_candidates_answer_size, lambda shape: candidate_answer.measure(shape, version)
     )
 
     with ExitStack() as held, bounded(request) as work:
@@ -65,7 +65,7 @@ def list_candidates(request: Request) -> Response:
             prepare,
         )
         # Written when the picture is read no more: it can be refreshed meanwhile.
-        body = answer.pieces()
+        body = answer.write_pieces()
         telemetry.note_stage("render")
     response = json_response(request, body, last_modified=datetime.now(UTC))
     if cut:
@@ -73,14 +73,14 @@ def list_candidates(request: Request) -> Response:
     return response
 
 
-def _start(question: CandidateRequest) -> int | None:
+def _draw_start(question: CandidateRequest) -> int | None:
     """Return where the search begins: schedulers that ask for a part of the hosts get different ones."""
     if question.limit is None and question.bound is None:
         return None
     return secrets.randbits(64)
 
 
-def _seed(randomize: bool) -> int | None:
+def _draw_seed(randomize: bool) -> int | None:
     """Return the seed of a random answer; logged, so that the answer can be had again."""
     if not randomize:
         return None

@@ -32,9 +32,9 @@ SHORT = 5
 HEAD, MIDDLE, TAIL = b'{"allocation_requests":[', b'],"provider_summaries":{', b"}}"
 
 
-def size(shape: CandidateShape, version: Version) -> int:
+def measure(shape: CandidateShape, version: Version) -> int:
     """Return how many bytes of the answer an allocation request of this shape takes."""
-    template = _template(shape, version)
+    template = _make_template(shape, version)
     return len(template) + template.count("%s") * (UUID_LENGTH - len("%s")) + len(",")
 
 
@@ -47,9 +47,9 @@ class CandidateAnswer:
     summaries: list[bytes]
     version: Version
 
-    def pieces(self) -> list[bytes]:
+    def write_pieces(self) -> list[bytes]:
         """Return the JSON body in pieces, of which no more than one is in memory twice."""
-        texts = _allocation_requests(self.uuids, self.result, self.version)
+        texts = _write_requests(self.uuids, self.result, self.version)
         together = max(1, PIECE // len(texts[0])) if texts else 1
         requests = [
             ",".join(texts[begin : begin + together]).encode()
@@ -80,37 +80,37 @@ def prepare(
 
     :param requested: the classes that some group asks for.
     """
-    summaries = _shown_summaries(cloud, result, requested, version)
+    summaries = _write_summaries(cloud, result, requested, version)
     while size_limit is not None and len(result) > 1:
         needed = size_limit.measure(result) + sum(map(len, summaries))
         if needed <= size_limit.most:
             break
         size_limit.used_up = True
         result = result.first(min(len(result) * size_limit.most // needed, len(result) - 1))
-        summaries = _shown_summaries(cloud, result, requested, version)
+        summaries = _write_summaries(cloud, result, requested, version)
     return CandidateAnswer(cloud.lasting_uuids(), result, summaries, version)
 
 
-def _shown_summaries(
+def _write_summaries(
     cloud: Cloud, result: SearchResult, requested: Collection[str], version: Version
 ) -> list[bytes]:
     if version >= WHOLE_TREES_SINCE:
-        return _summaries(cloud, result.trees(cloud), version)
+        return _write_trees(cloud, result.trees(cloud), version)
     wanted = None if version >= ALL_CLASSES_SINCE else requested
     shown = result.find_summarised(cloud).tolist()
-    return [",".join([_summary(cloud, index, version, wanted) for index in shown]).encode()]
+    return [",".join([_write_summary(cloud, index, version, wanted) for index in shown]).encode()]
 
 
 # -- allocation requests -----------------------------------------------------------------------
 
 
-def _allocation_requests(
+def _write_requests(
     uuids: Sequence[str | None], result: SearchResult, version: Version
 ) -> list[str]:
     mapped = version >= MAPPINGS_SINCE
     if result.uniform is not None and result.pattern is not None:
         shape, taking, serving = result.pattern
-        template = _template(shape, version)
+        template = _make_template(shape, version)
         times = len(taking) + mapped * len(serving)
         return [template % ((uuids[index],) * times) for index in result.uniform.tolist()]
     templates: dict[CandidateShape, str] = {}
@@ -118,21 +118,22 @@ def _allocation_requests(
     for candidate in result.mixed:
         members = candidate.members
         shape, taking, serving = candidate.combination
-        template = templates.get(shape) or templates.setdefault(shape, _template(shape, version))
+        if shape not in templates:
+            templates[shape] = _make_template(shape, version)
         places = (*taking, *serving) if mapped else taking
-        texts.append(template % tuple([uuids[members[place]] for place in places]))
+        texts.append(templates[shape] % tuple([uuids[members[place]] for place in places]))
     return texts
 
 
-def _template(shape: CandidateShape, version: Version) -> str:
+def _make_template(shape: CandidateShape, version: Version) -> str:
     """Return the text of a candidate with ``%s`` for uuids: of those that take, then that serve."""
     if version < ALLOCATIONS_AS_OBJECT_SINCE:
         parts = [
-            f'{{"resource_provider":{{"uuid":"%s"}},"resources":{_amounts(amounts)}}}'
+            f'{{"resource_provider":{{"uuid":"%s"}},"resources":{_write_amounts(amounts)}}}'
             for amounts in shape.amounts
         ]
         return f'{{"allocations":[{",".join(parts)}]}}'
-    parts = [f'"%s":{{"resources":{_amounts(amounts)}}}' for amounts in shape.amounts]
+    parts = [f'"%s":{{"resources":{_write_amounts(amounts)}}}' for amounts in shape.amounts]
     text = f'{{"allocations":{{{",".join(parts)}}}'
     if version >= MAPPINGS_SINCE:
         lists = [(suffix, ",".join(['"%s"'] * count)) for suffix, count in shape.served]
@@ -141,14 +142,14 @@ def _template(shape: CandidateShape, version: Version) -> str:
     return text + "}"
 
 
-def _amounts(amounts: Mapping[str, int]) -> str:
+def _write_amounts(amounts: Mapping[str, int]) -> str:
     return "{" + ",".join(f'"{name}":{amount}' for name, amount in amounts.items()) + "}"
 
 
 # -- provider summaries ------------------------------------------------------------------------
 
 
-def _summaries(cloud: Cloud, roots: Indexes, version: Version) -> list[bytes]:
+def _write_trees(cloud: Cloud, roots: Indexes, version: Version) -> list[bytes]:
     """Return a text for each tree, in the form since 1.29; together they are the summaries.
 
     A thousand trees of 16 are answered in 3.4 ms of processor time, 6.3 among a million providers; with a
@@ -157,7 +158,7 @@ def _summaries(cloud: Cloud, roots: Indexes, version: Version) -> list[bytes]:
 
     def write(root: int) -> bytes:
         members = cloud.forest.tree(root).tolist()
-        return "".join([f",{_summary(cloud, index, version)}" for index in members]).encode()
+        return "".join([f",{_write_summary(cloud, index, version)}" for index in members]).encode()
 
     texts = KeptTexts.on(cloud, "candidate summaries").of(roots, cloud.tree_stamps(roots), write)
     if texts:
@@ -165,7 +166,7 @@ def _summaries(cloud: Cloud, roots: Indexes, version: Version) -> list[bytes]:
     return texts
 
 
-def _summary(
+def _write_summary(
     cloud: Cloud, index: int, version: Version, wanted: Collection[str] | None = None
 ) -> str:
     """Return ``"<uuid>": {...}`` of a provider, with the ``wanted`` classes; None: all."""
@@ -181,11 +182,11 @@ def _summary(
         root = cloud.uuids[int(cloud.roots[index])]
         text += f',"parent_provider_uuid":{parent_text},"root_provider_uuid":"{root}"'
     if version >= TRAITS_SINCE:
-        text += f',"traits":{_list_of_traits(cloud.traits[index])}'
+        text += f',"traits":{_write_traits(cloud.traits[index])}'
     return text + "}"
 
 
 @lru_cache(maxsize=4096)
-def _list_of_traits(names: tuple[str, ...]) -> str:
+def _write_traits(names: tuple[str, ...]) -> str:
     ordered = sorted(names, key=os_traits.is_custom)
     return "[" + ",".join(f'"{name}"' for name in ordered) + "]"

@@ -45,10 +45,10 @@ def parsed(
 
     :param options: those of ``[placement]``.
     """
-    required, forbidden = root_traits(query, version)
-    subtrees = same_subtrees(query)
-    wanted = groups(query, version, options.max_request_groups)
-    group_policy = first(query, "group_policy")
+    required, forbidden = read_root_traits(query, version)
+    subtrees = read_same_subtrees(query)
+    wanted = read_groups(query, version, options.max_request_groups)
+    group_policy = get_first(query, "group_policy")
     check_groups(wanted, subtrees, group_policy, version)
     return CandidateRequest(
         groups=wanted,
@@ -56,27 +56,27 @@ def parsed(
         same_subtrees=subtrees,
         root_required=required,
         root_forbidden=forbidden,
-        limit=_limit(query, options.max_answered_candidates),
+        limit=_read_limit(query, options.max_answered_candidates),
         maximum=options.max_allocation_candidates,
         strategy=options.allocation_candidates_generation_strategy,
         one_provider_per_tree=version < NESTED_SINCE,
     )
 
 
-def first(query: MultiDict, name: str) -> str | None:
+def get_first(query: MultiDict, name: str) -> str | None:
     """Return the first value of a parameter: the one that counts."""
     values: list[str] = query.getall(name)
     return values[0] if values else None
 
 
-def _limit(query: MultiDict, most: int) -> int | None:
-    text = first(query, "limit")
+def _read_limit(query: MultiDict, most: int) -> int | None:
+    text = get_first(query, "limit")
     if text is None:
         return None
     return most if len(text) > LARGEST_LIMIT_DIGITS else min(int(text), most)
 
 
-def root_traits(query: MultiDict, version: Version) -> tuple[frozenset[str], frozenset[str]]:
+def read_root_traits(query: MultiDict, version: Version) -> tuple[frozenset[str], frozenset[str]]:
     """Return the traits that the anchor must and must not have (B1 to B4)."""
     values = query.getall("root_required")
     if len(values) > 1:
@@ -84,14 +84,14 @@ def root_traits(query: MultiDict, version: Version) -> tuple[frozenset[str], fro
     if not values:
         return frozenset(), frozenset()
     # The any-of form is not known here at any version, and the refusal says so in these words.
-    required, forbidden = query_syntax.plain_traits(values[0], version)
+    required, forbidden = query_syntax.parse_plain_traits(values[0], version)
     conflict = required & forbidden
     if conflict:
         raise MalformedQuery.of("B4", traits=", ".join(sorted(conflict)))
     return required, forbidden
 
 
-def same_subtrees(query: MultiDict) -> tuple[frozenset[str], ...]:
+def read_same_subtrees(query: MultiDict) -> tuple[frozenset[str], ...]:
     """Return each demand's set of suffixes (B5)."""
     demands = []
     for value in query.getall("same_subtree"):
@@ -102,7 +102,7 @@ def same_subtrees(query: MultiDict) -> tuple[frozenset[str], ...]:
     return tuple(demands)
 
 
-def groups(query: MultiDict, version: Version, most: int) -> tuple[Group, ...]:
+def read_groups(query: MultiDict, version: Version, most: int) -> tuple[Group, ...]:
     """Return the request groups in the order of their first keys (C1 to C13)."""
     fields: dict[str, dict[str, Any]] = {}
     for key in query:
@@ -120,21 +120,21 @@ def groups(query: MultiDict, version: Version, most: int) -> tuple[Group, ...]:
     return tuple(Group(suffix, **given) for suffix, given in fields.items())
 
 
-def _required(values: list[str], version: Version, _suffix: str) -> dict[str, Any]:
-    traits = query_syntax.required(values, version)
+def _read_required(values: list[str], version: Version, _suffix: str) -> dict[str, Any]:
+    traits = query_syntax.parse_required(values, version)
     return {"required": traits.wanted, "forbidden": traits.forbidden}
 
 
-def _member_of(values: list[str], version: Version, suffix: str) -> dict[str, Any]:
-    aggregates = query_syntax.member_of(values, version, suffix)
+def _read_member_of(values: list[str], version: Version, suffix: str) -> dict[str, Any]:
+    aggregates = query_syntax.parse_member_of(values, version, suffix)
     return {"member_of": aggregates.wanted, "forbidden_aggregates": aggregates.forbidden}
 
 
 READERS: dict[str, Callable[[list[str], Version, str], dict[str, Any]]] = {
-    "resources": lambda values, *_: {"amounts": [*map(query_syntax.resources, values)][-1]},
-    "required": _required,
-    "member_of": _member_of,
-    "in_tree": lambda values, *_: {"in_tree": [*map(query_syntax.in_tree, values)][-1]},
+    "resources": lambda values, *_: {"amounts": [*map(query_syntax.parse_resources, values)][-1]},
+    "required": _read_required,
+    "member_of": _read_member_of,
+    "in_tree": lambda values, *_: {"in_tree": [*map(query_syntax.parse_in_tree, values)][-1]},
 }
 """By parameter, what its values set of a ``Group``. All values are checked, the last one counts."""
 
@@ -182,11 +182,11 @@ def _check_subtrees(wanted: tuple[Group, ...], subtrees: tuple[frozenset[str], .
     named: frozenset[str] = frozenset().union(*subtrees)
     untied = [group.suffix for group in wanted if not group.amounts and group.suffix not in named]
     if untied:
-        raise MalformedQuery.of("H2", suffixes=_listed(untied))
+        raise MalformedQuery.of("H2", suffixes=_quote_names(untied))
     real = {group.suffix for group in wanted if group.suffix}
     if named - real:
         raise MalformedQuery.of(
-            "H3", given=_listed(sorted(named - real)), real=_listed(sorted(real))
+            "H3", given=_quote_names(sorted(named - real)), real=_quote_names(sorted(real))
         )
 
 
@@ -202,5 +202,5 @@ def _check_trait_conflicts(wanted: tuple[Group, ...]) -> None:
         raise MalformedQuery.of("K1", keys=", ".join(conflicts))
 
 
-def _listed(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"

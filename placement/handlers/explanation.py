@@ -19,7 +19,7 @@ from placement.placing.explain import Diagnosis, Explanation
 from placement.placing.mover import KeptOut
 from placement.placing.remedies import Piece, RelaxableRequest, Relaxation, Remedies
 from placement.search.request import CandidateRequest
-from placement.search.tally import Stop, Stopped, Tally
+from placement.search.tally import Stop, Stopped
 from placement.web.microversion import Version
 
 KEPT_OUT = "GROUP_RULE"
@@ -92,15 +92,15 @@ def _leave_out(pieces: list[Piece], dropped: Collection[Piece]) -> list[Piece]:
     left = [piece for piece in pieces if piece not in dropped]
     if any(piece.parameter == "group_policy" for piece in dropped):
         left.append(Piece("group_policy", 0, "none"))
-    for suffix in {_suffix(piece) for piece in dropped} - {None}:
+    for suffix in {_find_suffix(piece) for piece in dropped} - {None}:
         asking = {f"resources{suffix}", f"required{suffix}"}
         if not any(piece.parameter in asking for piece in left):
-            left = [piece for piece in left if _suffix(piece) != suffix]
+            left = [piece for piece in left if _find_suffix(piece) != suffix]
             left = [tied for piece in left for tied in _untie(piece, str(suffix))]
     return left
 
 
-def _suffix(piece: Piece) -> str | None:
+def _find_suffix(piece: Piece) -> str | None:
     name = GROUP_KEY.match(piece.parameter)
     return name[2] if name else None
 
@@ -130,7 +130,18 @@ def render_explanation(
     tally = found.result.tally
     document = {
         **_render_diagnosis(found.everywhere),
-        "steps": _render_steps(found, tally, request, examples),
+        "steps": [
+            {
+                "group": step.group,
+                "test": step.test.value,
+                "subject": step.subject,
+                "unit": step.unit.value,
+                "before": step.before,
+                "left": step.left,
+                "examples": obstacles.examples(found.cloud, request, step, examples),
+            }
+            for step in tally.steps
+        ],
         **_render_ends(tally.stopped),
     }
     if found.about is not None:
@@ -157,23 +168,6 @@ def render_remedies(found: Remedies) -> dict[str, Any]:
 def _render_relaxation(each: Relaxation) -> dict[str, Any]:
     drop = [{"parameter": piece.parameter, "value": piece.text} for piece in each.drop]
     return {"drop": drop[0] if len(drop) == 1 else drop, "candidates": asdict(each.candidates)}
-
-
-def _render_steps(
-    found: Explanation, tally: Tally, request: CandidateRequest, examples: int
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "group": step.group,
-            "test": step.test.value,
-            "subject": step.subject,
-            "unit": step.unit.value,
-            "before": step.before,
-            "left": step.left,
-            "examples": obstacles.examples(found.cloud, request, step, examples),
-        }
-        for step in tally.steps
-    ]
 
 
 def _render_ends(stopped: Stopped | None) -> dict[str, Any]:

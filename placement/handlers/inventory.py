@@ -36,7 +36,7 @@ def create_inventory(request: Request) -> Response:
     location = link(request, f"/resource_providers/{provider_uuid}/inventories/{class_name}")
     return json_response(
         request,
-        _document(generation, record),
+        _make_document(generation, record),
         status=201,
         last_modified=now(),
         location=location,
@@ -73,7 +73,7 @@ def show_inventory(request: Request) -> Response:
     generation, shown = inventory.show(
         request.db, request.path_args["uuid"], request.path_args["resource_class"]
     )
-    body = _document(generation, shown.record)
+    body = _make_document(generation, shown.record)
     return shown_response(request, body, last_modified=newest([shown.modified_at]))
 
 
@@ -89,7 +89,7 @@ def update_inventory(request: Request) -> Response:
         generation=int(body[GENERATION]),
         may_be_full=_may_be_full(request),
     )
-    return json_response(request, _document(generation, record), last_modified=now())
+    return json_response(request, _make_document(generation, record), last_modified=now())
 
 
 def delete_inventory(request: Request) -> Response:
@@ -102,5 +102,5 @@ def _may_be_full(request: Request) -> bool:
     return request.version >= MAY_BE_FULL_SINCE
 
 
-def _document(generation: int, record: InventoryRecord) -> dict[str, Any]:
+def _make_document(generation: int, record: InventoryRecord) -> dict[str, Any]:
     return {GENERATION: generation, **record._asdict()}

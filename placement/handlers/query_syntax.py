@@ -92,7 +92,7 @@ class SetFilter(NamedTuple):
     forbidden: frozenset[str] = frozenset()
 
 
-def resources(value: str) -> dict[str, int]:
+def parse_resources(value: str) -> dict[str, int]:
     """Return the amounts by class of ``CLASS:AMOUNT,…``; of a class given twice the last."""
     if not value.strip():
         raise MalformedQuery.of("C1", given="empty string")
@@ -101,11 +101,11 @@ def resources(value: str) -> dict[str, int]:
         if item.count(":") != 1:
             raise MalformedQuery.of("C1", given=item)
         name, _, text = item.partition(":")
-        amounts[name] = _amount(name, text)
+        amounts[name] = _parse_amount(name, text)
     return amounts
 
 
-def _amount(name: str, text: str) -> int:
+def _parse_amount(name: str, text: str) -> int:
     parts = AMOUNT.match(text)
     if parts is None:
         raise MalformedQuery.of("C3", name=name, given=text)
@@ -117,7 +117,7 @@ def _amount(name: str, text: str) -> int:
     return int(digits) if len(digits) <= MOST_DIGITS else 10**MOST_DIGITS
 
 
-def required(values: Sequence[str], version: tuple[int, int]) -> SetFilter:
+def parse_required(values: Sequence[str], version: tuple[int, int]) -> SetFilter:
     """Return the traits that the values of a ``required`` ask for; before 1.39 the last value alone."""
     if version < ANY_TRAITS_SINCE:
         values = values[-1:]
@@ -125,15 +125,15 @@ def required(values: Sequence[str], version: tuple[int, int]) -> SetFilter:
     forbidden: set[str] = set()
     for value in values:
         if value.startswith(ANY_PREFIX) and version >= ANY_TRAITS_SINCE:
-            demands.append(_any_of(value))
+            demands.append(_parse_any(value))
         else:
-            wanted, unwanted = plain_traits(value, version)
+            wanted, unwanted = parse_plain_traits(value, version)
             demands += [frozenset([trait]) for trait in sorted(wanted)]
             forbidden |= unwanted
     return SetFilter(tuple(demands), frozenset(forbidden))
 
 
-def _any_of(value: str) -> frozenset[str]:
+def _parse_any(value: str) -> frozenset[str]:
     items = [item.strip() for item in value.removeprefix(ANY_PREFIX).split(",")]
     if "" in items:
         raise MalformedQuery.of("C6", example=ANY_TRAITS_EXAMPLE, given=value)
@@ -142,7 +142,9 @@ def _any_of(value: str) -> frozenset[str]:
     return frozenset(items)
 
 
-def plain_traits(value: str, version: tuple[int, int]) -> tuple[frozenset[str], frozenset[str]]:
+def parse_plain_traits(
+    value: str, version: tuple[int, int]
+) -> tuple[frozenset[str], frozenset[str]]:
     """Return the traits that are wanted and those that are not in ``T1,!T2,…``, without any-of form."""
     if value.startswith(ANY_PREFIX):
         raise MalformedQuery.of("C5", given=value)
@@ -157,14 +159,14 @@ def plain_traits(value: str, version: tuple[int, int]) -> tuple[frozenset[str], 
     return frozenset(item for item in items if not item.startswith("!")), unwanted
 
 
-def member_of(values: Sequence[str], version: tuple[int, int], suffix: str = "") -> SetFilter:
+def parse_member_of(values: Sequence[str], version: tuple[int, int], suffix: str = "") -> SetFilter:
     """Return the aggregates that the values of a ``member_of`` with this suffix ask for."""
     if len(values) > 1 and version < REPEATED_AGGREGATES_SINCE:
         raise MalformedQuery.of("C9", suffix=suffix)
     wanted: list[frozenset[str]] = []
     forbidden: set[str] = set()
     for value in values:
-        aggregates = _aggregates(value)
+        aggregates = _parse_aggregates(value)
         if not value.startswith("!"):
             wanted.append(aggregates)
         elif version >= FORBIDDEN_AGGREGATES_SINCE:
@@ -174,7 +176,7 @@ def member_of(values: Sequence[str], version: tuple[int, int], suffix: str = "")
     return SetFilter(tuple(wanted), frozenset(forbidden))
 
 
-def _aggregates(value: str) -> frozenset[str]:
+def _parse_aggregates(value: str) -> frozenset[str]:
     plain = value.removeprefix("!")
     if plain.startswith(ANY_PREFIX):
         items = plain.removeprefix(ANY_PREFIX).split(",")
@@ -188,7 +190,7 @@ def _aggregates(value: str) -> frozenset[str]:
     return frozenset(items)
 
 
-def in_tree(value: str) -> str:
+def parse_in_tree(value: str) -> str:
     """Return the provider that ``in_tree`` of the allocation candidates names."""
     uuid = value.strip()
     if not is_uuid_like(uuid):

@@ -14,7 +14,7 @@ from placement.web.response import empty_response, json_response, link, newest, 
 def list_classes(request: Request) -> Response:
     """GET /resource_classes"""
     classes = resource_class.every(request.db)
-    body = {"resource_classes": [_document(request, each.name) for each in classes]}
+    body = {"resource_classes": [_make_document(request, each.name) for each in classes]}
     return shown_response(request, body, last_modified=newest(each.modified_at for each in classes))
 
 
@@ -22,13 +22,13 @@ def create_class(request: Request) -> Response:
     """POST /resource_classes"""
     name = request.read_json(CUSTOM_CLASS)["name"]
     resource_class.create(request.db, name)
-    return empty_response(request, status=201, location=_path(request, name))
+    return empty_response(request, status=201, location=_link_class(request, name))
 
 
 def show_class(request: Request) -> Response:
     """GET /resource_classes/{name}"""
     found = resource_class.show(request.db, request.path_args["name"])
-    body = _document(request, found.name)
+    body = _make_document(request, found.name)
     return shown_response(request, body, last_modified=newest([found.modified_at]))
 
 
@@ -36,7 +36,7 @@ def rename_class(request: Request) -> Response:
     """PUT /resource_classes/{name} up to 1.6"""
     new_name = request.read_json(CUSTOM_CLASS)["name"]
     resource_class.rename(request.db, request.path_args["name"], new_name)
-    return json_response(request, _document(request, new_name))
+    return json_response(request, _make_document(request, new_name))
 
 
 def ensure_class(request: Request) -> Response:
@@ -46,7 +46,8 @@ def ensure_class(request: Request) -> Response:
         place = {"field": failure.field, "keyword": failure.keyword}
         raise MalformedRequest.of("body", detail=failure, **place)
     created = resource_class.ensure(request.db, name)
-    return empty_response(request, status=201 if created else 204, location=_path(request, name))
+    status = 201 if created else 204
+    return empty_response(request, status=status, location=_link_class(request, name))
 
 
 def delete_class(request: Request) -> Response:
@@ -55,9 +56,9 @@ def delete_class(request: Request) -> Response:
     return empty_response(request)
 
 
-def _path(request: Request, name: str) -> str:
+def _link_class(request: Request, name: str) -> str:
     return link(request, f"/resource_classes/{name}")
 
 
-def _document(request: Request, name: str) -> dict[str, Any]:
-    return {"name": name, "links": [{"rel": "self", "href": _path(request, name)}]}
+def _make_document(request: Request, name: str) -> dict[str, Any]:
+    return {"name": name, "links": [{"rel": "self", "href": _link_class(request, name)}]}

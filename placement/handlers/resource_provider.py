@@ -56,28 +56,28 @@ RELATIONS = Windows(
 def list_providers(request: Request) -> Response:
     """GET /resource_providers"""
     given = request.read_query(schemas.GET_QUERY.at(request.version.minor))
-    query = provider_query(given, request.version)
-    form = _form(request)
+    query = parse_filters(given, request.version)
+    form = _find_form(request)
     if query.is_look_up:
         providers = provider_search.look_up(request.db, query)
-        body = _listed([document(each, form) for each in providers])
+        body = _join_documents([write_provider(each, form) for each in providers])
         moments = [each.modified_at for each in providers]
         return shown_response(request, body, last_modified=newest(moments))
     body, modified_at = provider_search.search(
-        request.picture, query, lambda cloud, found: _found_in(cloud, found, form)
+        request.picture, query, lambda cloud, found: _write_found(cloud, found, form)
     )
     return shown_response(request, body, last_modified=newest([modified_at]))
 
 
-def provider_query(query: MultiDict, version: Version) -> ProviderQuery:
+def parse_filters(query: MultiDict, version: Version) -> ProviderQuery:
     """Parse the filters in the order in which their mistakes are reported (section 3.4.1)."""
     aggregates = query_syntax.SetFilter()
     if "member_of" in query:
-        aggregates = query_syntax.member_of(query.getall("member_of"), version)
+        aggregates = query_syntax.parse_member_of(query.getall("member_of"), version)
     traits = query_syntax.SetFilter()
     if "required" in query:
-        traits = query_syntax.required(query.getall("required"), version)
-    resources = query_syntax.resources(query["resources"]) if "resources" in query else {}
+        traits = query_syntax.parse_required(query.getall("required"), version)
+    resources = query_syntax.parse_resources(query["resources"]) if "resources" in query else {}
     return ProviderQuery(
         name=query.get("name"),
         **{name: normalized_uuid(query[name]) for name in ("uuid", "in_tree") if name in query},
@@ -101,14 +101,14 @@ def create_provider(request: Request) -> Response:
     location = link(request, f"/resource_providers/{provider.uuid}")
     if request.version < CREATED_SHOWN_SINCE:
         return empty_response(request, status=201, location=location)
-    return _shown(request, provider, location)
+    return _answer_provider(request, provider, location)
 
 
 def show_provider(request: Request) -> Response:
     """GET /resource_providers/{uuid}"""
     provider = resource_provider.show(request.db, request.path_args["uuid"])
-    body, modified_at = document(provider, _form(request)), newest([provider.modified_at])
-    return shown_response(request, body, last_modified=modified_at)
+    body = write_provider(provider, _find_form(request))
+    return shown_response(request, body, last_modified=newest([provider.modified_at]))
 
 
 def update_provider(request: Request) -> Response:
@@ -121,7 +121,7 @@ def update_provider(request: Request) -> Response:
         parent_uuid=body.get("parent_provider_uuid", UNCHANGED),
         may_move=request.version >= MOVES_SINCE,
     )
-    return _shown(request, provider)
+    return _answer_provider(request, provider)
 
 
 def delete_provider(request: Request) -> Response:
@@ -130,8 +130,10 @@ def delete_provider(request: Request) -> Response:
     return empty_response(request)
 
 
-def _shown(request: Request, provider: ProviderRow, location: str | None = None) -> Response:
-    body = document(provider, _form(request))
+def _answer_provider(
+    request: Request, provider: ProviderRow, location: str | None = None
+) -> Response:
+    body = write_provider(provider, _find_form(request))
     modified_at = newest([provider.modified_at])
     return json_response(request, body, last_modified=modified_at, location=location)
 
@@ -142,7 +144,7 @@ def _shown(request: Request, provider: ProviderRow, location: str | None = None)
 def list_aggregates(request: Request) -> Response:
     """GET /resource_providers/{uuid}/aggregates"""
     found = resource_provider.aggregates(request.db, request.path_args["uuid"])
-    body = _aggregates(request, found.uuids, found.generation)
+    body = _make_aggregates(request, found.uuids, found.generation)
     return shown_response(request, body, last_modified=now())
 
 
@@ -155,10 +157,10 @@ def replace_aggregates(request: Request) -> Response:
     generation = resource_provider.replace_aggregates(
         request.db, request.path_args["uuid"], uuids, generation=known
     )
-    return json_response(request, _aggregates(request, uuids, generation), last_modified=now())
+    return json_response(request, _make_aggregates(request, uuids, generation), last_modified=now())
 
 
-def _aggregates(request: Request, uuids: Sequence[str], generation: int) -> dict[str, object]:
+def _make_aggregates(request: Request, uuids: Sequence[str], generation: int) -> dict[str, object]:
     body: dict[str, object] = {"aggregates": uuids}
     if request.version >= GENERATION_SINCE:
         body[schemas.GENERATION] = generation
@@ -175,7 +177,7 @@ class ProviderForm(NamedTuple):
     links: tuple[str, ...]
 
 
-def _form(request: Request) -> ProviderForm:
+def _find_form(request: Request) -> ProviderForm:
     """Return the form of the request's version and mount point."""
     href = link(request, f"/resource_providers/{UUID_HERE}")
     relations = RELATIONS.at(request.version.minor)
@@ -185,7 +187,7 @@ def _form(request: Request) -> ProviderForm:
     return ProviderForm(request.version >= TREES_SHOWN_SINCE, pieces)
 
 
-def document(provider: ProviderRow, form: ProviderForm) -> bytes:
+def write_provider(provider: ProviderRow, form: ProviderForm) -> bytes:
     """Return one provider."""
     _, uuid, name, generation, parent_uuid, root_uuid, _ = provider
     place = ""
@@ -198,7 +200,7 @@ def document(provider: ProviderRow, form: ProviderForm) -> bytes:
     ).encode()
 
 
-def _listed(documents: list[bytes]) -> bytes:
+def _join_documents(documents: list[bytes]) -> bytes:
     """Return the body of a list of providers. Megabytes are copied once."""
     if not documents:
         return BEGIN + END
@@ -208,15 +210,15 @@ def _listed(documents: list[bytes]) -> bytes:
     return b",".join(parts)
 
 
-def _found_in(cloud: Cloud, found: Indexes, form: ProviderForm) -> tuple[bytes, datetime | None]:
+def _write_found(cloud: Cloud, found: Indexes, form: ProviderForm) -> tuple[bytes, datetime | None]:
     """Return the body of a list of providers, and when the last of them was modified, if known."""
     kept = KeptTexts.on(cloud, "providers", form)
     stamps = cloud.stamps[found]
-    documents = kept.of(found, stamps, lambda index: document(_provider(cloud, index), form))
-    return _listed(documents), _moment(cloud.modified[found].max(initial=0))
+    documents = kept.of(found, stamps, lambda index: write_provider(_get_row(cloud, index), form))
+    return _join_documents(documents), _to_moment(cloud.modified[found].max(initial=0))
 
 
-def _provider(cloud: Cloud, index: int) -> ProviderRow:
+def _get_row(cloud: Cloud, index: int) -> ProviderRow:
     root = cloud.roots[index]
     return ProviderRow(
         id=int(cloud.ids[index]),
@@ -225,9 +227,9 @@ def _provider(cloud: Cloud, index: int) -> ProviderRow:
         generation=int(cloud.generations[index]),
         parent_uuid=cloud.stored_parent(index),
         root_uuid=str(cloud.uuids[root]),
-        modified_at=_moment(cloud.modified[index]),
+        modified_at=_to_moment(cloud.modified[index]),
     )
 
 
-def _moment(seconds: np.int64) -> datetime | None:
+def _to_moment(seconds: np.int64) -> datetime | None:
     return datetime.fromtimestamp(int(seconds), UTC) if seconds else None

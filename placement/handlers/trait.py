@@ -16,17 +16,17 @@ from placement.web.response import empty_response, json_response, link, newest, 
 
 def list_traits(request: Request) -> Response:
     """GET /traits"""
-    wanted = _trait_query(request.read_query(schemas.GET_TRAITS))
+    wanted = _read_query(request.read_query(schemas.GET_TRAITS))
     if wanted == TraitQuery():
         every = request.traits.listing()
         body = {"traits": every.names}
         return shown_response(request, body, last_modified=newest([every.modified_at]))
     traits = trait.find(request.db, wanted)
     body = {"traits": [found.name for found in traits]}
-    return shown_response(request, body, last_modified=_newest(traits))
+    return shown_response(request, body, last_modified=_find_newest(traits))
 
 
-def _trait_query(query: MultiDict) -> TraitQuery:
+def _read_query(query: MultiDict) -> TraitQuery:
     wanted = TraitQuery()
     if "name" in query:
         operator, colon, operand = query["name"].partition(":")
@@ -70,7 +70,7 @@ def delete_trait(request: Request) -> Response:
 def list_provider_traits(request: Request) -> Response:
     """GET /resource_providers/{uuid}/traits"""
     found = trait.of_provider(request.db, request.path_args["uuid"])
-    return shown_response(request, _document(found), last_modified=_newest(found.traits))
+    return shown_response(request, _make_document(found), last_modified=_find_newest(found.traits))
 
 
 def replace_provider_traits(request: Request) -> Response:
@@ -82,7 +82,8 @@ def replace_provider_traits(request: Request) -> Response:
         body["traits"],
         generation=int(body[schemas.GENERATION]),
     )
-    return json_response(request, _document(replaced), last_modified=_newest(replaced.traits))
+    modified_at = _find_newest(replaced.traits)
+    return json_response(request, _make_document(replaced), last_modified=modified_at)
 
 
 def delete_provider_traits(request: Request) -> Response:
@@ -91,10 +92,10 @@ def delete_provider_traits(request: Request) -> Response:
     return empty_response(request)
 
 
-def _document(found: ProviderTraits) -> dict[str, object]:
+def _make_document(found: ProviderTraits) -> dict[str, object]:
     return {"traits": [each.name for each in found.traits], schemas.GENERATION: found.generation}
 
 
-def _newest(traits: Iterable[TraitRow]) -> datetime:
+def _find_newest(traits: Iterable[TraitRow]) -> datetime:
     """Return when the traits themselves, not their associations, were last modified."""
     return newest(each.modified_at for each in traits)

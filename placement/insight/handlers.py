@@ -19,7 +19,7 @@ from placement.handlers.explanation import (
     render_remedies,
     render_stop,
 )
-from placement.handlers.resource_provider import provider_query
+from placement.handlers.resource_provider import parse_filters
 from placement.insight import history, questions, schemas, trees, what_if
 from placement.insight import survival as survivals
 from placement.insight.affected import AffectedConsumer
@@ -166,7 +166,7 @@ def list_trees(request: Request) -> Response:
         # With the whole query the schema checks the last one only.
         request.check_query(schema, {"uuid": uuid})
     query = TreesQuery(
-        providers=replace(provider_query(given, request.version), uuid=None),
+        providers=replace(parse_filters(given, request.version), uuid=None),
         uuids=frozenset(map(normalized_uuid, given.getall("uuid"))) or None,
         limit=int(given.get("limit", schemas.DEFAULT_LIMIT)),
         after=given.get("after"),

@@ -27,7 +27,7 @@ from placement.insight.cloud_gauges import CloudGauges
 from placement.objects.picture import Picture
 from placement.search.tally import Stop
 from placement.telemetry import Figure, Gauge, Histogram, Trace
-from placement.web.observation import method_of
+from placement.web.observation import name_method
 from placement.web.request_log import Environ
 
 OPERATION = ("method", "route")
@@ -102,7 +102,7 @@ class Metrics:
 
     def record(self, environ: Environ, trace: Trace, seconds: float) -> None:
         """Count a request that has ended."""
-        operation = method_of(environ), trace.route
+        operation = name_method(environ), trace.route
         self._series(telemetry.REQUEST_SECONDS, operation, trace.status).observe(seconds)
         if self._database is not None:
             self._record_pool(self._database)

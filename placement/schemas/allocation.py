@@ -41,25 +41,25 @@ TYPE = {"type": "string", "pattern": CLASS_NAME, "minLength": 1, "maxLength": 25
 _TYPE = {"consumer_type": TYPE}
 
 
-def _consumer(allocations: Any, fields: dict[str, Any], *, mappings: bool = False) -> Any:
+def _make_consumer(allocations: Any, fields: dict[str, Any], *, mappings: bool = False) -> Any:
     """Return the schema of one consumer's object, all of whose fields but mappings are required."""
     properties = {"allocations": allocations, **fields}
     return closed(properties | ({"mappings": _MAPPINGS} if mappings else {}), *properties)
 
 
 _BY_MINOR = {
-    13: _consumer(_OBJECT_FORM, _OWNERS),
-    28: _consumer(_OBJECT_FORM, _OWNERS | _GENERATION),
-    34: _consumer(_OBJECT_FORM, _OWNERS | _GENERATION, mappings=True),
-    38: _consumer(_OBJECT_FORM, _OWNERS | _GENERATION | _TYPE, mappings=True),
+    13: _make_consumer(_OBJECT_FORM, _OWNERS),
+    28: _make_consumer(_OBJECT_FORM, _OWNERS | _GENERATION),
+    34: _make_consumer(_OBJECT_FORM, _OWNERS | _GENERATION, mappings=True),
+    38: _make_consumer(_OBJECT_FORM, _OWNERS | _GENERATION | _TYPE, mappings=True),
 }
 """A consumer's entry among many, by the first minor version it holds for."""
 
 PUT = Windows(
     {
-        0: Schema(_consumer(_LIST_FORM, {})),
-        8: Schema(_consumer(_LIST_FORM, _OWNERS)),
-        12: Schema(_consumer({**_OBJECT_FORM, "minProperties": 1}, _OWNERS)),
+        0: Schema(_make_consumer(_LIST_FORM, {})),
+        8: Schema(_make_consumer(_LIST_FORM, _OWNERS)),
+        12: Schema(_make_consumer({**_OBJECT_FORM, "minProperties": 1}, _OWNERS)),
         **{minor: Schema(entry) for minor, entry in _BY_MINOR.items() if minor >= 28},
     }
 )
@@ -71,7 +71,7 @@ _INVENTORIES = inventories_of(
 )
 
 
-def _reshape(consumer: Any) -> Schema:
+def _make_reshape(consumer: Any) -> Schema:
     inventories = keyed(UUID_KEY, _INVENTORIES, least=1)
     allocations = keyed(UUID_KEY, consumer, least=0)
     properties = {"inventories": inventories, "allocations": allocations}
@@ -79,7 +79,7 @@ def _reshape(consumer: Any) -> Schema:
 
 
 # 1.30 takes consumers as they are since 1.28.
-RESHAPE = Windows({max(minor, 30): _reshape(_BY_MINOR[minor]) for minor in (28, 34, 38)})
+RESHAPE = Windows({max(minor, 30): _make_reshape(_BY_MINOR[minor]) for minor in (28, 34, 38)})
 
 # The middle pattern has no end: "allfoo" is valid and finds nothing (specification 02 section 9.2).
 _TYPE_ASKED = {**OWNER_ID, "pattern": "^[A-Z0-9_]+$|^all|^unknown$"}

@@ -13,7 +13,7 @@ NUMBER = "([1-9][0-9]*)"
 NAME = "([a-zA-Z0-9_-]{1,64})"
 
 
-def _single_group(*names: str) -> Schema:
+def _make_single_group(*names: str) -> Schema:
     """Return the schema of the versions that know one group only."""
     properties: dict[str, Any] = {name: _STRING for name in names if name != "limit"}
     if "limit" in names:
@@ -21,7 +21,7 @@ def _single_group(*names: str) -> Schema:
     return Schema(closed(properties, "resources"), strict_uuid=True)
 
 
-def _groups(suffix: str, names: tuple[str, ...], *request_wide: str) -> Schema:
+def _make_groups(suffix: str, names: tuple[str, ...], *request_wide: str) -> Schema:
     """Return the schema of the versions that know several groups, told apart by suffixes."""
     properties: dict[str, Any] = {"limit": _LIMIT, "group_policy": _GROUP_POLICY}
     properties |= dict.fromkeys(request_wide, _STRING)
@@ -41,14 +41,14 @@ _WITH_TREES = (*_BEFORE_TREES, "in_tree")
 
 GET = Windows(
     {
-        10: _single_group("resources"),
-        16: _single_group("resources", "limit"),
-        17: _single_group("resources", "limit", "required"),
-        21: _single_group("resources", "limit", "required", "member_of"),
-        25: _groups(NUMBER, _BEFORE_TREES),
-        31: _groups(NUMBER, _WITH_TREES),
-        33: _groups(NAME, _WITH_TREES),
-        35: _groups(NAME, _WITH_TREES, "root_required"),
-        36: _groups(NAME, _WITH_TREES, "root_required", "same_subtree"),
+        10: _make_single_group("resources"),
+        16: _make_single_group("resources", "limit"),
+        17: _make_single_group("resources", "limit", "required"),
+        21: _make_single_group("resources", "limit", "required", "member_of"),
+        25: _make_groups(NUMBER, _BEFORE_TREES),
+        31: _make_groups(NUMBER, _WITH_TREES),
+        33: _make_groups(NAME, _WITH_TREES),
+        35: _make_groups(NAME, _WITH_TREES, "root_required"),
+        36: _make_groups(NAME, _WITH_TREES, "root_required", "same_subtree"),
     }
 )

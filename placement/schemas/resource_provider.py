@@ -23,7 +23,7 @@ POST = Windows(
 PUT = Windows({0: Schema(closed(_NAME, "name")), 14: Schema(closed(_NAME | _PARENT, "name"))})
 
 
-def _filters(*names: str) -> Schema:
+def _make_filters(*names: str) -> Schema:
     properties: dict[str, Any] = dict.fromkeys(("name", *names), _STRING)
     uuids = ("uuid", "in_tree") if "in_tree" in names else ("uuid",)
     return Schema(closed(properties | dict.fromkeys(uuids, _UUID["uuid"])), strict_uuid=True)
@@ -31,11 +31,11 @@ def _filters(*names: str) -> Schema:
 
 GET_QUERY = Windows(
     {
-        0: _filters(),
-        3: _filters("member_of"),
-        4: _filters("member_of", "resources"),
-        14: _filters("member_of", "resources", "in_tree"),
-        18: _filters("member_of", "resources", "in_tree", "required"),
+        0: _make_filters(),
+        3: _make_filters("member_of"),
+        4: _make_filters("member_of", "resources"),
+        14: _make_filters("member_of", "resources", "in_tree"),
+        18: _make_filters("member_of", "resources", "in_tree", "required"),
     }
 )
 

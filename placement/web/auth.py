@@ -43,7 +43,7 @@ def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
     """Raise ``NotConfigured`` if the service could not ask the identity service about any token."""
     if conf.api.auth_strategy != "keystone":
         return
-    with _plugin_told():
+    with _explain_plugin():
         loading.register_auth_conf_options(conf, "keystone_authtoken")
         group = conf.keystone_authtoken.auth_section or "keystone_authtoken"
         loading.register_auth_conf_options(conf, group)
@@ -59,7 +59,7 @@ def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
 
 
 @contextmanager
-def _plugin_told() -> Iterator[None]:
+def _explain_plugin() -> Iterator[None]:
     """Raise ``NotConfigured`` for a section that names a plugin that is not there, or not enough for it."""
     try:
         yield
@@ -68,7 +68,7 @@ def _plugin_told() -> Iterator[None]:
         raise NotConfigured(f"[keystone_authtoken] cannot be used: {what}.") from error
 
 
-def authenticated(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
+def authenticate_callers(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
     """Return ``application`` behind the configured strategy; the root stays open."""
     filtered = STRATEGIES[conf.api.auth_strategy](application, conf)
     is_open = open_to_all(conf)
@@ -81,14 +81,14 @@ def authenticated(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
     return serve
 
 
-def _keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
+def _ask_keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
     """Validate tokens with the identity service; an error inside the middleware is one line in the log."""
 
     def let_in(environ: Environ, start_response: Any) -> Iterable[bytes]:
         environ["placement.let_in"] = True
         return application(environ, start_response)
 
-    with _plugin_told():
+    with _explain_plugin():
         protocol = auth_token.AuthProtocol(let_in, {"oslo_config_config": conf})
 
     def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
@@ -106,7 +106,7 @@ def _keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
     return serve
 
 
-def _noauth2(application: WSGIApp, _conf: cfg.ConfigOpts) -> WSGIApp:
+def _believe_token(application: WSGIApp, _conf: cfg.ConfigOpts) -> WSGIApp:
     """Believe the token, which is ``<user>[:<project>]``."""
 
     def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
@@ -126,6 +126,6 @@ def _noauth2(application: WSGIApp, _conf: cfg.ConfigOpts) -> WSGIApp:
 
 
 STRATEGIES: dict[str, Callable[[WSGIApp, cfg.ConfigOpts], WSGIApp]] = {
-    "keystone": _keystone,
-    "noauth2": _noauth2,
+    "keystone": _ask_keystone,
+    "noauth2": _believe_token,
 }

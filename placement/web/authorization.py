@@ -63,7 +63,7 @@ class Authorizer:
         self._lock = threading.Lock()
         chosen = files.chosen_file(conf)
         self._fallback = {chosen} - {conf.oslo_policy.policy_file}
-        self._stamp = self._present_stamp()
+        self._stamp = self._take_stamp()
         self._rules = _load(conf)
 
     def check(self, rule: str, context: RequestContext, target: Mapping[str, Any] | None) -> None:
@@ -76,13 +76,14 @@ class Authorizer:
         if context.system_scope or context.domain_id:
             LOG.info("The rule %s refuses a token that is not of a project", name)
             raise WrongScope(rule=name)
-        if not self._current_rules().allow(name, context, target):
-            roles = f"the roles {_shown(context.roles)}" if context.roles else "a caller without roles"
+        if not self._get_current_rules().allow(name, context, target):
+            named = f"the roles {_write_roles(context.roles)}"
+            roles = named if context.roles else "a caller without roles"
             LOG.info("The rule %s refuses %s", name, roles)
             raise NotAuthorized(rule=name)
 
-    def _current_rules(self) -> "_RuleSet":
-        stamp = self._present_stamp()
+    def _get_current_rules(self) -> "_RuleSet":
+        stamp = self._take_stamp()
         if stamp != self._stamp:
             with self._lock:
                 if stamp != self._stamp:
@@ -97,18 +98,22 @@ class Authorizer:
             LOG.error("The policy files cannot be used; the rules stay as they were. %s", error)
         self._stamp = stamp
 
-    def _present_stamp(self) -> Stamp:
+    def _take_stamp(self) -> Stamp:
         """Return a value that changes whenever the rules may have changed."""
         options = self._conf.oslo_policy
         names = options.policy_file, *self._fallback, *options.policy_dirs
-        stamps = [_stamp(path) for path in self._paths(*names)]
+        stamps = [_stamp_file(path) for path in self._find_paths(*names)]
         return options.enforce_new_defaults, options.policy_default_rule, stamps
 
-    def _paths(self, *names: str) -> list[str]:
+    def _find_paths(self, *names: str) -> list[str]:
         """Return all paths at which oslo.config looks for these names; to put them together takes long."""
         if names not in self._candidates:
-            paths = [str(place / name) for name in names for place in _places(self._conf)]
-            self._candidates[names] = paths
+            conf = self._conf
+            folders = [str(Path(path).parent) for path in reversed(conf.config_file)]
+            # In the order of oslo.config. pathlib would raise for a user without a home.
+            expanded = map(os.path.expanduser, (*conf.config_dirs, *folders, *USUAL_PLACES))
+            places = dict.fromkeys(Path.cwd() / place for place in expanded)
+            self._candidates[names] = [str(place / name) for name in names for place in places]
         return self._candidates[names]
 
 
@@ -166,7 +171,7 @@ class _RuleSet:
             return False
 
 
-def _shown(roles: Sequence[str]) -> str:
+def _write_roles(roles: Sequence[str]) -> str:
     """Return roles for the log: under noauth2 a client names them, and could begin a new line of it."""
     return ", ".join(quote(role, safe=" :@/+", errors="replace") for role in roles)
 
@@ -207,15 +212,7 @@ def _asks_only_roles(
     return str(check) in (ALWAYS, NEVER)
 
 
-def _places(conf: cfg.ConfigOpts) -> list[Path]:
-    """Return the directories in which oslo.config looks for a file, in its order."""
-    own = [*conf.config_dirs, *(str(Path(path).parent) for path in reversed(conf.config_file))]
-    # pathlib would raise for a user without a home.
-    expanded = map(os.path.expanduser, (*own, *USUAL_PLACES))
-    return list(dict.fromkeys(Path.cwd() / place for place in expanded))
-
-
-def _stamp(path: str) -> Stamp | None:
+def _stamp_file(path: str) -> Stamp | None:
     """Return what changes with a file, or with a directory and what is in it; None if it is not there."""
     if not os.access(path, os.F_OK):
         return None
@@ -225,4 +222,4 @@ def _stamp(path: str) -> Stamp | None:
     except OSError:
         return None
     own = path, status.st_mtime_ns, status.st_size, status.st_ino
-    return *own, *(_stamp(str(each)) for each in inside)
+    return *own, *(_stamp_file(str(each)) for each in inside)

@@ -104,7 +104,8 @@ class Dispatcher:
 
     def __call__(self, request: Request) -> Response:
         """Return the handler's response."""
-        action = self._action(request)
+        action = self._find_action(request)
+        # Before the policy: who sends what is not read here learns so without the right to do it.
         action.check_media_types(request)
         if action.rule is not None and action.public not in self._public:
             target = action.target(request) if action.target else None
@@ -117,8 +118,9 @@ class Dispatcher:
                 if not (refused.is_amid_ended_holds and holds.expire(request.db)):
                     raise
 
-    def _action(self, request: Request) -> Action:
+    def _find_action(self, request: Request) -> Action:
         template, request.path_args = self.match(request.environ)
+        # Before the method is looked at: a refused request counts for the path that it asked.
         telemetry.current().route = template or "/"
         methods = self._routes[template]
         actions = methods.get(request.environ["REQUEST_METHOD"])
@@ -129,6 +131,7 @@ class Dispatcher:
                 return action
         if actions[0].media_types_first:
             actions[0].check_media_types(request)
+        # Where older versions have the path but not this method, they say so: DELETE of all inventories.
         raise NotFoundHere() if actions[0].below == 404 else MethodNotAllowed()
 
     def match(self, environ: Environ) -> tuple[str, dict[str, str]]:
@@ -137,18 +140,13 @@ class Dispatcher:
         Exact and case-sensitive; a variable stands for one or more characters other than ``/``
         (specification 01 section 3.2), one with a pattern, ``{path:.+}``, for what the pattern says.
         """
-        found = self._mapper.routematch(_nameable(environ.get("PATH_INFO", "")), environ)
+        path = environ.get("PATH_INFO", "")
+        if not (path.isascii() and path.isprintable()):
+            # No stored name or uuid has such characters. With "?" in their place the path still names
+            # nothing, whatever the collation of the database takes for equal, or does with a NUL.
+            path = "".join(c if c.isascii() and c.isprintable() else "?" for c in path)
+        found = self._mapper.routematch(path, environ)
         if found is None:
             raise NotFoundHere()
         variables, route = found
         return route.name, variables
-
-
-def _nameable(path: str) -> str:
-    """Replace what no stored name or uuid contains (not ASCII, control characters) by ``?``.
-
-    The result still names nothing, whatever the collation or the NUL handling of the database.
-    """
-    if path.isascii() and path.isprintable():
-        return path
-    return "".join(c if c.isascii() and c.isprintable() else "?" for c in path)

@@ -73,7 +73,7 @@ class UnsupportedMediaType(errors.PlacementError):
     given: str | None
 
 
-def expected(environ: dict[str, Any], error: errors.PlacementError) -> Response:
+def answer_expected(environ: dict[str, Any], error: errors.PlacementError) -> Response:
     """Return the response of a declared error; what went wrong inside is logged."""
     if error.status >= 500:
         LOG.error("%s: %s", type(error).__name__, error, exc_info=error.__cause__)
@@ -87,7 +87,7 @@ class _Unexpected(errors.PlacementError):
     detail: str
 
 
-def unexpected(environ: dict[str, Any], error: Exception) -> Response:
+def answer_unexpected(environ: dict[str, Any], error: Exception) -> Response:
     """Return 500 for an error that no one declared, without SQL or its parameters; log its traceback."""
     LOG.exception("Placement API unexpected error: %s", error)
     detail = str(error)
@@ -98,15 +98,20 @@ def unexpected(environ: dict[str, Any], error: Exception) -> Response:
 
 def error_response(environ: dict[str, Any], error: errors.PlacementError) -> Response:
     """Return the error as a document of the media type that the request's Accept prefers."""
-    media_type = _media_type(environ.get("HTTP_ACCEPT", "application/json"))
+    media_type = _choose_media_type(environ.get("HTTP_ACCEPT", "application/json"))
     title = TITLES.get(error.status) or status_map[error.status].title
-    general, message = _sentence(environ, error), _one_line(str(error))
+    general = SENTENCES.get(error.status) or status_map[error.status].explanation
+    if error.status == 405:
+        # A method is a token of letters to every server; elsewhere nothing is promised.
+        method = _flatten(environ["REQUEST_METHOD"])
+        general = f"The method {method} is not allowed for this resource."
+    message = _flatten(str(error))
     if media_type == "application/json":
         body = orjson.dumps(
-            {"errors": [_document(environ, error, title, f"{general}\n\n {message}  ")]}
+            {"errors": [_make_document(environ, error, title, f"{general}\n\n {message}  ")]}
         )
     elif media_type == "text/html":
-        body = _html(error.status, title, general, message).encode()
+        body = _render_page(error.status, title, general, message).encode()
     else:
         body = f"{error.status} {title}\n\n{general}\n\n {message}  ".encode()
     charset = "" if media_type == "application/json" else "; charset=UTF-8"
@@ -118,7 +123,7 @@ def error_response(environ: dict[str, Any], error: errors.PlacementError) -> Res
     return Response(status=f"{error.status} {title}", headerlist=headers, app_iter=[body])
 
 
-def _document(
+def _make_document(
     environ: dict[str, Any], error: errors.PlacementError, title: str, detail: str
 ) -> dict[str, Any]:
     document = {"status": error.status, "title": title, "detail": detail}
@@ -135,23 +140,14 @@ def _document(
     return document
 
 
-def _sentence(environ: dict[str, Any], error: errors.PlacementError) -> str:
-    if error.status == 405:
-        # A method is a token of letters to every server; elsewhere nothing is promised.
-        method = _one_line(environ["REQUEST_METHOD"])
-        return f"The method {method} is not allowed for this resource."
-    sentence: str = SENTENCES.get(error.status) or status_map[error.status].explanation
-    return sentence
-
-
-def _one_line(text: str) -> str:
+def _flatten(text: str) -> str:
     """Return the text without markup and line breaks: clients show the last line of a detail."""
     line = MARKUP.sub("", text).replace("\n", " ").replace("\r", "")
     # What cannot be encoded as UTF-8 (lone surrogates) would make an error of the error.
     return line.encode("utf-8", "replace").decode()
 
 
-def _html(status: int, title: str, general: str, message: str) -> str:
+def _render_page(status: int, title: str, general: str, message: str) -> str:
     heading = f"{status} {title}"
     return (
         f"<html>\n <head>\n  <title>{heading}</title>\n </head>\n <body>\n"
@@ -161,7 +157,7 @@ def _html(status: int, title: str, general: str, message: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _media_type(accept: str) -> str:
+def _choose_media_type(accept: str) -> str:
     """Return the best of HTML and JSON, HTML at equal quality, plain text if neither will do."""
     offers = create_accept_header(accept).acceptable_offers(["text/html", "application/json"])
     return offers[0][0] if offers else "text/plain"

@@ -21,7 +21,7 @@ LARGEST_BODY = 512 * 1024
 """Bytes of a body that jsonschema judges alone: 0.7 s at the worst."""
 
 
-def missing() -> str | None:
+def explain_absence() -> str | None:
     """Return a sentence about what it means that jsonschema-rs is not installed, or None if it is."""
     if jsonschema_rs is not None:
         return None
@@ -32,12 +32,12 @@ def missing() -> str | None:
     )
 
 
-def largest_body(configured: int) -> int:
+def limit_body(configured: int) -> int:
     """Return how many bytes a body may have, of so many that are configured."""
     return configured if jsonschema_rs is not None else min(configured, LARGEST_BODY)
 
 
-def accepts(schema: Any, checks: Checks) -> Callable[[Any], bool] | None:
+def make_judge(schema: Any, checks: Checks) -> Callable[[Any], bool] | None:
     """Return the fast judge of a schema, with the checks of its formats, if there is one."""
     if jsonschema_rs is None:
         return None
@@ -45,13 +45,14 @@ def accepts(schema: Any, checks: Checks) -> Callable[[Any], bool] | None:
     return judge.is_valid
 
 
-def suspects(values: list[Any], schema: Any, checks: Checks) -> Iterator[int]:
+def find_suspects(values: list[Any], schema: Any, checks: Checks) -> Iterator[int]:
     """Yield the positions of the values that a schema refuses; of all, where there is no fast judge."""
-    one, many = accepts(schema, checks), accepts({"items": schema}, checks)
+    one, many = make_judge(schema, checks), make_judge({"items": schema}, checks)
     if one is None or many is None:
         yield from range(len(values))
         return
     for begin in range(0, len(values), JUDGED_TOGETHER):
+        # One call for many: only where one of them is wrong is each judged by itself.
         some = values[begin : begin + JUDGED_TOGETHER]
         if not many(some):
             yield from (begin + at for at, value in enumerate(some) if not one(value))
@@ -59,16 +60,16 @@ def suspects(values: list[Any], schema: Any, checks: Checks) -> Iterator[int]:
 
 def are_distinct(values: list[Any]) -> bool:
     """Say whether no two values are equal JSON. No value is compared with all others."""
-    distinct = accepts({"uniqueItems": True}, {})
+    distinct = make_judge({"uniqueItems": True}, {})
     if distinct is not None:
         return distinct(values)
-    return len(set(map(_hashable, values))) == len(values)
+    return len(set(map(_make_hashable, values))) == len(values)
 
 
-def _hashable(value: Any) -> Any:
+def _make_hashable(value: Any) -> Any:
     """Return a value that equals another's where both are equal JSON: 1 and 1.0 are, 1 and true are not."""
     if isinstance(value, list):
-        return "list", *map(_hashable, value)
+        return "list", *map(_make_hashable, value)
     if isinstance(value, dict):
-        return "dict", frozenset((name, _hashable(member)) for name, member in value.items())
+        return "dict", frozenset((name, _make_hashable(member)) for name, member in value.items())
     return isinstance(value, bool), value

@@ -37,7 +37,7 @@ class UnacceptableVersion(errors.PlacementError):
     given: str
 
 
-def requested(environ: dict[str, str]) -> Version:
+def read_version(environ: dict[str, str]) -> Version:
     """Return the version in force: the header's; without one the newest, in the compatible API the oldest."""
     beside = environ.get("PATH_INFO", "").startswith(BESIDE_THE_API)
     header = environ.get("HTTP_OPENSTACK_API_VERSION", "")

@@ -32,13 +32,14 @@ Watcher = Callable[[Environ, telemetry.Trace, float], None]
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def method_of(environ: Environ) -> str:
+def name_method(environ: Environ) -> str:
     """Return the method of the request, "other" for one that HTTP does not know."""
+    # A label of the metrics: a client that invents methods would make a new series with each.
     method: str = environ.get("REQUEST_METHOD", "")
     return method if method in METHODS else "other"
 
 
-def observed(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIApp:
+def observe_requests(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIApp:
     """Return ``application`` with watchers; ``application`` itself if there are none."""
     if not watchers:
         return application
@@ -49,6 +50,8 @@ def observed(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIApp:
         try:
             return application(environ, start_response)
         finally:
+            # Also after an error: the request has taken its time, and the thread serves others next, whose
+            # figures must not come into this trace.
             seconds = perf_counter() - began
             telemetry.end()
             for tell in watchers:
@@ -57,7 +60,7 @@ def observed(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIApp:
     return serve
 
 
-def slow_request_watcher(threshold_s: float) -> Watcher:
+def make_slow_request_watcher(threshold_s: float) -> Watcher:
     """Return what writes the line."""
 
     def tell(environ: Environ, trace: telemetry.Trace, seconds: float) -> None:
@@ -66,17 +69,17 @@ def slow_request_watcher(threshold_s: float) -> Watcher:
             LOG.warning(
                 "Slow request: %s %s %s took %.3f s, status %s; %s",
                 environ.get("openstack.request_id", "-"),
-                method_of(environ),
-                trace.route + (f"?{shape(query)}" if query else ""),
+                name_method(environ),
+                trace.route + (f"?{hide_values(query)}" if query else ""),
                 seconds,
                 trace.status,
-                ", ".join(_figures(trace)),
+                ", ".join(_list_figures(trace)),
             )
 
     return tell
 
 
-def _figures(trace: telemetry.Trace) -> Iterator[str]:
+def _list_figures(trace: telemetry.Trace) -> Iterator[str]:
     """Yield what a slow line shows of a trace: first seconds, then how often, with the labels met."""
     for (histogram, label), seconds in trace.values.items():
         if histogram.in_log:
@@ -88,24 +91,27 @@ def _figures(trace: telemetry.Trace) -> Iterator[str]:
             yield f"{sum(counted.values())} {counter.name}{causes}"
 
 
-def shape(query: str) -> str:
+def hide_values(query: str) -> str:
     """Return the query with the values that are names and amounts; of all others only that they are."""
-    text = "&".join(_shapes(query))
+    text = "&".join(_hide_each_value(query))
     return text if len(text) <= LONGEST_SHAPE else text[:LONGEST_SHAPE] + HIDDEN
 
 
-def _shapes(query: str) -> Iterator[str]:
+def _hide_each_value(query: str) -> Iterator[str]:
+    # A query may have 64 KiB, of which 1000 characters are shown: the rest is not worth parsing.
     for item in query[: 10 * LONGEST_SHAPE].split("&"):
         name, _, value = item.partition("=")
         if not PARAMETER.match(name):
-            yield HIDDEN
+            yield HIDDEN  # A name that the client made up, which may be as long as it likes.
             continue
+        # Decoded first, then matched: an escaped uuid or line feed would pass as harmless otherwise.
         plain = unquote_plus(value)
-        pattern = next((p for word, p in NAMES_AND_AMOUNTS.items() if _begins(name, word)), None)
+        patterns = (p for word, p in NAMES_AND_AMOUNTS.items() if _is_parameter(name, word))
+        pattern = next(patterns, None)
         yield f"{name}={plain if pattern and pattern.match(plain) else HIDDEN}"
 
 
-def _begins(name: str, word: str) -> bool:
+def _is_parameter(name: str, word: str) -> bool:
     """The parameter is this one, or this one of a group: its suffix begins with a digit or ``_``."""
     rest = name.removeprefix(word)
     return name == word or (name.startswith(word) and word != "limit" and rest[0] in "_0123456789")

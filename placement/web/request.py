@@ -20,7 +20,7 @@ from placement.objects import resource_provider
 from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
 from placement.search.request import CandidateRequest
-from placement.web.judge import largest_body
+from placement.web.judge import limit_body
 from placement.web.microversion import MINIMUM, Version
 from placement.web.validation import Schema
 
@@ -31,7 +31,7 @@ NUL_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class BodyTooLarge(errors.PlacementError):
-    """The body has more bytes than :func:`placement.web.judge.largest_body` of the option."""
+    """The body has more bytes than :func:`placement.web.judge.limit_body` of the option."""
 
     reason = "body_too_large"
     status = 413
@@ -82,16 +82,14 @@ class Request(webob.BaseRequest):
 
     def read_body(self) -> bytes:
         """Return the bytes of the body, as many as were announced and are allowed; also a second time."""
-        if self._body is None:
-            self._body = self._arrived()
-        return self._body
-
-    def _arrived(self) -> bytes:
-        limit = largest_body(self.conf.placement.max_request_body_size)
+        if self._body is not None:
+            return self._body
+        limit = limit_body(self.conf.placement.max_request_body_size)
         announced = self.environ.get("CONTENT_LENGTH")
         if announced:
             length = int(announced)
         elif self.environ.get("wsgi.input_terminated"):
+            # In chunks, of unknown length: one byte more than allowed tells a body that is too long.
             length = limit + 1
         else:
             length = 0
@@ -100,6 +98,7 @@ class Request(webob.BaseRequest):
             raise BodyTooLarge(limit=limit)
         if announced and len(body) < length:
             raise MalformedRequest.of("incomplete", detail=f"{len(body)} of {length} bytes")
+        self._body = body
         return body
 
     def _read(self, length: int) -> bytes:
@@ -116,9 +115,9 @@ class Request(webob.BaseRequest):
 
         The schema has seen an object of the last value of each name.
         """
-        items = self._query_items(text)
+        items = self._split_query(text)
         try:
-            pairs = [_pair(item) for item in items]
+            pairs = [_split_pair(item) for item in items]
         except ValueError as error:
             raise MalformedRequest.of("query", detail=str(error)) from None
         self.check_query(schema, dict(pairs))
@@ -140,13 +139,13 @@ class Request(webob.BaseRequest):
     def query_value(self, name: str) -> str | None:
         """Return the last value of a parameter that can be decoded; nothing else is checked."""
         value = None
-        for item in self._query_items():
+        for item in self._split_query():
             with suppress(ValueError):
-                given, text = _pair(item)
+                given, text = _split_pair(item)
                 value = text if given == name else value
         return value
 
-    def _query_items(self, text: str | None = None) -> list[str]:
+    def _split_query(self, text: str | None = None) -> list[str]:
         query = self.environ.get("QUERY_STRING", "") if text is None else text
         limit = self.conf.placement.max_query_string_length
         if len(query) > limit:
@@ -154,12 +153,12 @@ class Request(webob.BaseRequest):
         return [item for item in re.split("[&;]", query) if item]
 
 
-def _pair(item: str) -> tuple[str, str]:
+def _split_pair(item: str) -> tuple[str, str]:
     name, _, value = item.partition("=")
-    return _decoded(name), _decoded(value)
+    return _decode(name), _decode(value)
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     """Undo the encoding of a form: ``+`` is a space, percent-decoding gives UTF-8.
 
     :raises ValueError: the bytes are not UTF-8, or hold the NUL that no database column takes.

@@ -20,7 +20,7 @@ Environ = dict[str, Any]
 WSGIApp = Callable[[Environ, Any], Iterable[bytes]]
 
 
-def logged(application: WSGIApp) -> WSGIApp:
+def log_requests(application: WSGIApp) -> WSGIApp:
     """Return ``application`` with a request id on, and a log line for, each of its responses."""
 
     def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
@@ -28,7 +28,7 @@ def logged(application: WSGIApp) -> WSGIApp:
         if environ.get("HTTP_ACCEPT", "") in ("", "*/*"):
             environ["HTTP_ACCEPT"] = "application/json"
         # The address too: a proxy's header may have put it there.
-        who, method = (_one_word(environ.get(name)) for name in ("REMOTE_ADDR", "REQUEST_METHOD"))
+        who, method = (_write_word(environ.get(name)) for name in ("REMOTE_ADDR", "REQUEST_METHOD"))
         what = f'{who} "{method} {uri(environ)}"'
         LOG.debug("Starting request: %s", what)
 
@@ -77,7 +77,7 @@ def uri(environ: Environ) -> str:
     return f"{shown}?{UNSAFE.sub(_escape, query)}" if query else shown
 
 
-def _one_word(text: str | None) -> str:
+def _write_word(text: str | None) -> str:
     return UNSAFE.sub(_escape, text) if text else "-"
 
 

@@ -30,7 +30,7 @@ def bounded(request: Request) -> Iterator[Work]:
     :raises ClientGone: inside, at the next look at the time after the client has hung up.
     """
     deadline_s = request.conf.api.search_deadline
-    has_hung_up = hang_up.detector(request.environ)
+    has_hung_up = hang_up.make_detector(request.environ)
     work = Work(remaining_s=Countdown(deadline_s or inf, has_hung_up).remaining_s)
     try:
         yield work

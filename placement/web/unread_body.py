@@ -1,8 +1,7 @@
 """Outside all layers: what a client still sends when its request is answered (specification 01 section 7.5).
 
-Three servers do not see to it: uWSGI closes the connection, and Apache, still sending, answers 503; gunicorn
-reads 64 KiB before it closes, and nginx answers 502 to larger bodies; cheroot takes the rest of a body in
-chunks for the next request. Under these the rest is read after the answer, within bounds.
+Three servers do not see to it: uWSGI, gunicorn and cheroot. Under these the rest is read after the answer,
+within bounds.
 """
 
 import errno
@@ -40,8 +39,10 @@ class _Body:
         try:
             data: bytes = self._stream.read(size)
         except BaseException:
+            # What comes next on this connection, nobody knows: the rest is not read.
             self.broken = True
             raise
+        # Fewer bytes than asked for are the last ones, by the rules of WSGI.
         ended = size < 0 or len(data) < size
         self.left = 0 if ended else self.left - len(data)
         return data
@@ -61,6 +62,7 @@ class _ThenDiscarding:
 
     def close(self) -> None:
         """Discard the rest of the body. Servers call this when they have sent the answer."""
+        # The server calls close of this object only; WSGI promises it to the answer inside too.
         if hasattr(self._pieces, "close"):
             self._pieces.close()
         self._discard_rest()
@@ -73,7 +75,7 @@ def with_rest_read(application: WSGIApp, most: int) -> WSGIApp:
     """Return ``application``, after whose answers up to ``most`` unread bytes of the body are read."""
 
     def respond(environ: Environ, start_response: Any) -> Iterable[bytes]:
-        announced = _announced(environ)
+        announced = _find_discard(environ)
         if announced is None:
             return application(environ, start_response)
         length, discard = announced
@@ -86,17 +88,21 @@ def with_rest_read(application: WSGIApp, most: int) -> WSGIApp:
     return respond
 
 
-def _announced(environ: Environ) -> tuple[int, Discard] | None:
+def _find_discard(environ: Environ) -> tuple[int, Discard] | None:
     """Return the length of the body and what discards it; None if no layer of ours has to."""
     text = environ.get("CONTENT_LENGTH")
     if not text:
         in_chunks = environ.get("wsgi.input_terminated")
+        # cheroot takes the rest of a body in chunks for the next request.
         if in_chunks and type(environ["wsgi.input"]).__module__ == "cheroot.server":
             return sys.maxsize, _discard_under_cheroot
         return None
+    # Only digits, and few: int() takes "+1" and "1_0", and raises for thousands of digits.
     length = int(text) if text.isdecimal() and len(text) <= LONGEST_LENGTH else 0
+    # uWSGI closes the connection, and Apache, still sending, answers 503 whatever the answer was.
     if length and "uwsgi.version" in environ:
         return length, _discard_under_uwsgi
+    # gunicorn reads 64 KiB before it closes; to what is larger nginx answers 502.
     if length > PIECE and "gunicorn.socket" in environ:
         return length, _discard_under_gunicorn
     return None

@@ -55,7 +55,7 @@ def is_strict_uuid(value: str) -> bool:
     )
 
 
-def _format_checker(matches: Callable[[str], bool]) -> jsonschema.FormatChecker:
+def _make_format_checker(matches: Callable[[str], bool]) -> jsonschema.FormatChecker:
     checker = jsonschema.FormatChecker(formats=())
 
     def check(value: object) -> bool:
@@ -66,23 +66,23 @@ def _format_checker(matches: Callable[[str], bool]) -> jsonschema.FormatChecker:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     """Compile a schema's pattern so that ``$`` is the end, not also a newline before the end."""
     return re.compile(END_OF_LINE.sub(r"\\Z", pattern))
 
 
-def _checks(formats: jsonschema.FormatChecker) -> judge.Checks:
+def _list_checks(formats: jsonschema.FormatChecker) -> judge.Checks:
     return {name: check for name, (check, _) in formats.checkers.items()}
 
 
-def _items(validator: Any, items: Any, instance: Any, _schema: Any) -> Failures:
+def _check_items(validator: Any, items: Any, instance: Any, _schema: Any) -> Failures:
     """Look for words only where an element is wrong."""
     if isinstance(instance, list):
-        for index in judge.suspects(instance, items, _checks(validator.format_checker)):
+        for index in judge.find_suspects(instance, items, _list_checks(validator.format_checker)):
             yield from validator.descend(instance[index], items, path=index)
 
 
-def _pattern_properties(
+def _check_pattern_properties(
     validator: Any, patterns: Mapping[str, Any], instance: Any, _schema: Any
 ) -> Failures:
     """Look for words only where a value is wrong."""
@@ -90,16 +90,17 @@ def _pattern_properties(
         return
     names, values = list(instance), list(instance.values())
     for pattern, subschema in patterns.items():
-        matches = _compiled(pattern).search
-        for at in judge.suspects(values, subschema, _checks(validator.format_checker)):
+        # The judge first: the pattern is asked only of names whose value would be wrong.
+        matches = _compile(pattern).search
+        for at in judge.find_suspects(values, subschema, _list_checks(validator.format_checker)):
             if matches(names[at]):
                 yield from validator.descend(
                     values[at], subschema, path=names[at], schema_path=pattern
                 )
 
 
-def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Failures:
-    if isinstance(instance, str) and not _compiled(pattern).search(instance):
+def _check_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Failures:
+    if isinstance(instance, str) and not _compile(pattern).search(instance):
         yield exceptions.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
@@ -111,7 +112,7 @@ class _UnknownMember(exceptions.ValidationError):
         self.name = name
 
 
-def _no_additional_properties(
+def _check_additional_properties(
     _validator: Any, allowed: bool, instance: Any, schema: Mapping[str, Any]
 ) -> Failures:
     if allowed or not isinstance(instance, dict):
@@ -119,8 +120,9 @@ def _no_additional_properties(
     patterns = schema.get("patternProperties", {})
     known = schema.get("properties", {})
     # "(?!)" matches nothing.
-    matches = _compiled("|".join(patterns) or "(?!)").search
+    matches = _compile("|".join(patterns) or "(?!)").search
     others = (name for name in instance if name not in known and not matches(name))
+    # No more of them are printed, and a body may have hundreds of thousands.
     extra = list(islice(others, SHOWN_MEMBERS))
     if not extra:
         return
@@ -136,19 +138,20 @@ def _no_additional_properties(
     yield _UnknownMember(message, extra[0])
 
 
-def _type(validator: Any, types: Any, instance: Any, schema: Any) -> Failures:
+def _check_type(validator: Any, types: Any, instance: Any, schema: Any) -> Failures:
     """Print no more of the value than is shown."""
+    # Its message has the repr of the whole value, which may be megabytes.
     of_library = jsonschema.Draft202012Validator.VALIDATORS["type"]
-    yield from of_library(validator, types, _excerpt(instance), schema)
+    yield from of_library(validator, types, _take_excerpt(instance), schema)
 
 
-def _unique_items(_validator: Any, unique: bool, instance: Any, _schema: Any) -> Failures:
+def _check_unique_items(_validator: Any, unique: bool, instance: Any, _schema: Any) -> Failures:
     """Compare no element with all others, as the library does with what it cannot sort."""
     if unique and isinstance(instance, list) and not judge.are_distinct(instance):
-        yield exceptions.ValidationError(f"{_excerpt(instance)!r} has non-unique elements")
+        yield exceptions.ValidationError(f"{_take_excerpt(instance)!r} has non-unique elements")
 
 
-def _not_empty(keyword: str, kind: str) -> Callable[..., Failures]:
+def _make_least_check(keyword: str, kind: str) -> Callable[..., Failures]:
     """Return the check of a lower bound that says of an empty value what jsonschema says since 4.21."""
     of_library = jsonschema.Draft202012Validator.VALIDATORS[keyword]
 
@@ -165,17 +168,17 @@ _Validator = jsonschema.validators.extend(
     jsonschema.Draft202012Validator,
     {
         # These bound what the words cost, whatever the body.
-        "items": _items,
-        "patternProperties": _pattern_properties,
-        "type": _type,
-        "uniqueItems": _unique_items,
+        "items": _check_items,
+        "patternProperties": _check_pattern_properties,
+        "type": _check_type,
+        "uniqueItems": _check_unique_items,
         # The patterns of these end where the text ends, not also at a newline before the end.
-        "additionalProperties": _no_additional_properties,
-        "pattern": _pattern,
+        "additionalProperties": _check_additional_properties,
+        "pattern": _check_pattern,
         # These have the same words with every release of the library.
-        "minItems": _not_empty("minItems", "array"),
-        "minLength": _not_empty("minLength", "string"),
-        "minProperties": _not_empty("minProperties", "object"),
+        "minItems": _make_least_check("minItems", "array"),
+        "minLength": _make_least_check("minLength", "string"),
+        "minProperties": _make_least_check("minProperties", "object"),
     },
 )
 
@@ -199,15 +202,16 @@ class Schema:
 
     def __init__(self, document: Mapping[str, Any], *, strict_uuid: bool = False) -> None:
         self.document = document
-        formats = _format_checker(is_strict_uuid if strict_uuid else is_uuid_like)
+        formats = _make_format_checker(is_strict_uuid if strict_uuid else is_uuid_like)
         self._validator = _Validator(document, format_checker=formats)
-        self._accepts = judge.accepts(document, _checks(formats))
+        self._accepts = judge.make_judge(document, _list_checks(formats))
 
     def failure(self, instance: Any) -> Failure | None:
         """Return the report of the failure nearest the root, or None for a valid instance."""
         try:
             if self._accepts is not None and self._accepts(instance):
                 return None
+            # Bounded: a body of some megabytes may have 100,000 failures, which would be worded for seconds.
             failures = islice(self._validator.iter_errors(instance), COMPARED_FAILURES)
             error = exceptions.best_match(failures)
             return None if error is None else _report(error)
@@ -217,40 +221,42 @@ class Schema:
 
 
 def _report(error: exceptions.ValidationError) -> Failure:
+    schema_steps = _render_steps(list(error.schema_path)[:-1])
+    # The order of the keys is that of the table of schemas, and is part of the frozen text.
     subschema = pformat(error.schema, width=72, sort_dicts=False)
     report = Failure(
-        f"{_shortened(error.message)}\n\n"
-        f"Failed validating {error.validator!r} in schema{_steps(list(error.schema_path)[:-1])}:\n"
+        f"{_shorten(error.message)}\n\n"
+        f"Failed validating {error.validator!r} in schema{schema_steps}:\n"
         f"    {subschema}\n\n"
-        f"On instance{_steps(error.path)}:\n"
-        f"    {_shortened(repr(_excerpt(error.instance)))}"
+        f"On instance{_render_steps(error.path)}:\n"
+        f"    {_shorten(repr(_take_excerpt(error.instance)))}"
     )
     report.keyword = str(error.validator)
     steps = [*error.path, error.name] if isinstance(error, _UnknownMember) else error.path
-    report.field = _shortened("".join(f"/{step}" for step in steps))
+    report.field = _shorten("".join(f"/{step}" for step in steps))
     return report
 
 
-def _excerpt(value: Any) -> Any:
+def _take_excerpt(value: Any) -> Any:
     """Return a copy of a tree without what follows its first ``SHOWN_MEMBERS`` members of all levels."""
     left = iter(range(SHOWN_MEMBERS))
 
-    def copied(value: Any) -> Any:
+    def copy_members(value: Any) -> Any:
         if isinstance(value, dict):
             members = zip(left, value.items(), strict=False)
-            return {name: copied(member) for _, (name, member) in members}
+            return {name: copy_members(member) for _, (name, member) in members}
         if isinstance(value, list):
-            return [copied(member) for _, member in zip(left, value, strict=False)]
+            return [copy_members(member) for _, member in zip(left, value, strict=False)]
         return value
 
-    return copied(value)
+    return copy_members(value)
 
 
-def _steps(path: Any) -> str:
+def _render_steps(path: Any) -> str:
     return "".join(f"[{step!r}]" for step in path)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     if len(text) <= SHOWN_CHARACTERS:
         return text
     half = SHOWN_CHARACTERS // 2

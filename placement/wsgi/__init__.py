@@ -61,7 +61,7 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     notes = db_api.when_reachable(
         conf, database, partial(db_api.character_set_notes, conf, database)
     )
-    for warning in filter(None, [second_owner(), judge.missing(), *unknown_options(conf), *notes]):
+    for warning in filter(None, [second_owner(), judge.explain_absence(), *unknown_options(conf), *notes]):
         LOG.warning("%s", warning)
     _announce(conf, revision)
     if remark := db_api.when_reachable(conf, database, partial(database.read, state.describe)):

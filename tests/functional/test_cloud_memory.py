@@ -52,7 +52,7 @@ def answered(cloud: Cloud) -> "weakref.ref[Cloud]":
     """Use the cloud as a request does."""
     result = search(cloud, CandidateRequest((Group("_1", {"VCPU": 1}), Group("", {"VCPU": 1}))))
     assert len(result) == PROVIDERS
-    candidate_answer.prepare(cloud, result, {"VCPU"}, (1, 39)).pieces()
+    candidate_answer.prepare(cloud, result, {"VCPU"}, (1, 39)).write_pieces()
     return weakref.ref(cloud)
 
 

@@ -111,7 +111,7 @@ def test_a_cut_answer_does_not_look_whole(
         assert answer.headers[HEADER] == "cut; by=candidates"
         assert "cut at max_answered_candidates, 2" in caplog.text
     place.conf.clear_override("max_answered_candidates", group="placement")
-    monkeypatch.setattr(candidate_answer, "size", lambda shape, version: 5 * 2**20)
+    monkeypatch.setattr(candidate_answer, "measure", lambda shape, version: 5 * 2**20)
     answer = searched(place)
     assert len(answer.json["allocation_requests"]) == 2
     assert answer.headers[HEADER] == "cut; by=bytes"

@@ -17,7 +17,7 @@ NEWEST = (1, 39)
 
 def rendered(*given: Any) -> bytes:
     """Return the whole answer."""
-    return b"".join(candidate_answer.prepare(*given).pieces())
+    return b"".join(candidate_answer.prepare(*given).write_pieces())
 
 
 def summaries(cloud: Cloud) -> dict[str, Any]:
@@ -32,12 +32,12 @@ def test_an_answer_is_of_its_moment_though_it_is_written_later() -> None:
     cloud = World().host("a", VCPU=4).cloud()
     result = search(cloud, ask(group(VCPU=1)))
     answer, written = (candidate_answer.prepare(cloud, result, {"VCPU"}, NEWEST) for _ in range(2))
-    before = b"".join(written.pieces())
+    before = b"".join(written.write_pieces())
 
     cloud.replace([replace(World().host("b", VCPU=4).records["b"], provider_id=9)], removed=[1])
 
     assert cloud.index_of_uuid == {"uuid-of-b": 0}
-    assert b"".join(answer.pieces()) == before
+    assert b"".join(answer.write_pieces()) == before
     assert list(json.loads(before)["provider_summaries"]) == ["uuid-of-a"]
 
 
@@ -59,10 +59,10 @@ def test_an_answer_has_no_more_bytes_than_allowed(version: tuple[int, int], most
     """Of requests and summaries together; and it uses what is allowed."""
     cloud = hosts_with_devices(hosts=50, devices=4)
     for groups in ([group(VCPU=1)], [group(suffix=f"_{n}", VGPU=1) for n in range(8)]):
-        size_limit = SizeLimit(most, lambda shape: candidate_answer.size(shape, version))
+        size_limit = SizeLimit(most, lambda shape: candidate_answer.measure(shape, version))
         result = search(cloud, ask(*groups), size_limit=size_limit)
         answer = candidate_answer.prepare(cloud, result, {"VCPU", "VGPU"}, version, size_limit)
-        body = b"".join(answer.pieces())
+        body = b"".join(answer.write_pieces())
 
         every = search(cloud, replace(ask(*groups), limit=1000))
         whole = rendered(cloud, every, {"VCPU", "VGPU"}, version)
@@ -77,7 +77,7 @@ def test_the_size_of_a_candidate_is_what_it_takes() -> None:
         result = search(cloud, replace(ask(group(suffix="1", VGPU=1), group(VCPU=1)), limit=7))
         body = rendered(cloud, result, {"VCPU", "VGPU"}, version)
         requests = body[: body.index(b'],"provider_summaries"')]
-        sizes = [candidate_answer.size(c.combination.shape, version) for c in result]
+        sizes = [candidate_answer.measure(c.combination.shape, version) for c in result]
         assert len(requests) == len('{"allocation_requests":[') + sum(sizes) - 1
 
 
@@ -89,13 +89,13 @@ def test_a_large_answer_comes_in_pieces() -> None:
     )
     few = search(cloud, replace(ask(group(VCPU=1)), limit=10))
 
-    pieces = candidate_answer.prepare(cloud, many, {"VGPU"}, NEWEST).pieces()
+    pieces = candidate_answer.prepare(cloud, many, {"VGPU"}, NEWEST).write_pieces()
     assert len(pieces) > 5
     assert max(map(len, pieces)) < 2 * candidate_answer.PIECE
     shown = json.loads(b"".join(pieces))
     assert len(shown["allocation_requests"]) == 900
     assert len(shown["provider_summaries"]) == 300 * 17
-    assert len(candidate_answer.prepare(cloud, few, {"VCPU"}, NEWEST).pieces()) == 1
+    assert len(candidate_answer.prepare(cloud, few, {"VCPU"}, NEWEST).write_pieces()) == 1
 
 
 def test_a_tree_is_summarised_as_it_is_now_whoever_came_changed_left_or_moved() -> None:

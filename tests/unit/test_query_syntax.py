@@ -27,13 +27,13 @@ NEWEST = (1, 39)
 )
 def test_resources(value: str, amounts: dict[str, int]) -> None:
     """Blanks belong to the amount, not to the class."""
-    assert query_syntax.resources(value) == amounts
+    assert query_syntax.parse_resources(value) == amounts
 
 
 @pytest.mark.parametrize("digits", [19, 4299, 4301, 100_000])
 def test_an_amount_of_any_length_is_a_number_that_fits_nowhere(digits: int) -> None:
     """Python refuses to read more than 4300 digits."""
-    assert query_syntax.resources("VCPU:" + "9" * digits)["VCPU"] > 2**31 - 1
+    assert query_syntax.parse_resources("VCPU:" + "9" * digits)["VCPU"] > 2**31 - 1
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_an_amount_of_any_length_is_a_number_that_fits_nowhere(digits: int) -> N
 def test_mistakes_in_resources(value: str, rule: str, text: str) -> None:
     """C1 to C4."""
     with pytest.raises(MalformedQuery) as caught:
-        query_syntax.resources(value)
+        query_syntax.parse_resources(value)
     assert text in str(caught.value)
     assert caught.value.rule == rule
 
@@ -85,7 +85,7 @@ def each(*names: str) -> tuple[frozenset[str], ...]:
 )
 def test_required(values: list[str], version: tuple[int, int], wanted: SetFilter) -> None:
     """Before 1.39 the last value counts alone."""
-    assert query_syntax.required(values, version) == wanted
+    assert query_syntax.parse_required(values, version) == wanted
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_required(values: list[str], version: tuple[int, int], wanted: SetFilter
 def test_mistakes_in_required(value: str, version: tuple[int, int], rule: str) -> None:
     """C5 to C8; each names the value."""
     with pytest.raises(MalformedQuery) as caught:
-        query_syntax.required([value], version)
+        query_syntax.parse_required([value], version)
     assert str(caught.value).endswith(value)
     assert caught.value.rule == rule
 
@@ -124,7 +124,7 @@ def test_mistakes_in_required(value: str, version: tuple[int, int], rule: str) -
 )
 def test_member_of(values: list[str], version: tuple[int, int], wanted: SetFilter) -> None:
     """Spellings are kept as they are."""
-    assert query_syntax.member_of(values, version) == wanted
+    assert query_syntax.parse_member_of(values, version) == wanted
 
 
 @pytest.mark.parametrize(
@@ -149,20 +149,20 @@ def test_member_of(values: list[str], version: tuple[int, int], wanted: SetFilte
 def test_mistakes_in_member_of(values: list[str], version: tuple[int, int], rule: str) -> None:
     """C9 to C12, the first on the whole request and the others value by value."""
     with pytest.raises(MalformedQuery) as caught:
-        query_syntax.member_of(values, version)
+        query_syntax.parse_member_of(values, version)
     assert caught.value.rule == rule
 
 
 def test_the_suffix_is_named() -> None:
     """Where the parameter of a group is repeated or forbids too early."""
     with pytest.raises(MalformedQuery, match="Multiple member_of3 parameters"):
-        query_syntax.member_of([A, B], (1, 23), "3")
+        query_syntax.parse_member_of([A, B], (1, 23), "3")
     with pytest.raises(MalformedQuery, match="Forbidden member_of_X "):
-        query_syntax.member_of([f"!{A}"], (1, 31), "_X")
+        query_syntax.parse_member_of([f"!{A}"], (1, 31), "_X")
 
 
 def test_in_tree() -> None:
     """Blanks around it are dropped, what is left is compared as it is."""
-    assert query_syntax.in_tree(f" {A.upper()} ") == A
+    assert query_syntax.parse_in_tree(f" {A.upper()} ") == A
     with pytest.raises(MalformedQuery, match="Got: wat"):
-        query_syntax.in_tree("wat")
+        query_syntax.parse_in_tree("wat")

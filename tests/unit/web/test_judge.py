@@ -96,10 +96,10 @@ def test_a_body_is_smaller_whatever_is_configured() -> None:
             )
             assert answer.status_int == status, answer.text
     assert str(judge.LARGEST_BODY) in answer.text
-    assert judge.largest_body(judge.LARGEST_BODY - 1) == judge.LARGEST_BODY - 1
+    assert judge.limit_body(judge.LARGEST_BODY - 1) == judge.LARGEST_BODY - 1
 
 
 def test_with_both_a_body_is_as_large_as_configured() -> None:
     pytest.importorskip("jsonschema_rs")
-    assert judge.missing() is None
-    assert judge.largest_body(2**30) == 2**30
+    assert judge.explain_absence() is None
+    assert judge.limit_body(2**30) == 2**30

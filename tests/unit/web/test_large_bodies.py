@@ -82,7 +82,7 @@ def calls_to_refuse(schema: Schema, body: Any) -> int:
     return count
 
 
-@pytest.mark.skipif(judge.missing() is not None, reason="jsonschema judges alone: test_judge.py")
+@pytest.mark.skipif(judge.explain_absence() is not None, reason="jsonschema judges alone: test_judge.py")
 @pytest.mark.parametrize("name", WRONG)
 def test_a_body_of_twice_the_size_is_refused_for_the_same_work(name: str) -> None:
     schema, body = WRONG[name]

@@ -44,7 +44,7 @@ def test_header_is_unacceptable(given: str) -> None:
 
 
 def test_no_header_is_the_oldest_version() -> None:
-    assert microversion.requested({}) == Version(1, 0)
+    assert microversion.read_version({}) == Version(1, 0)
 
 
 def test_versions_print_as_in_headers() -> None:

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from placement import telemetry
-from placement.web.observation import shape, slow_request_watcher
+from placement.web.observation import hide_values, make_slow_request_watcher
 from tests.support.service import Service, running
 
 
@@ -29,11 +29,11 @@ from tests.support.service import Service, running
 )
 def test_a_shape_has_names_and_amounts_and_nothing_else(query: str, shown: str) -> None:
     """What a client may write freely could name people, or begin a line of its own."""
-    assert shape(query) == shown
+    assert hide_values(query) == shown
 
 
 def test_a_shape_is_short_whatever_is_asked() -> None:
-    assert len(shape("&".join(["resources=VCPU:1"] * 10_000))) < 1100
+    assert len(hide_values("&".join(["resources=VCPU:1"] * 10_000))) < 1100
 
 
 @pytest.mark.parametrize("profiled", [False, True])
@@ -71,7 +71,7 @@ def test_the_line_is_made_of_what_was_noted(caplog: pytest.LogCaptureFixture) ->
     telemetry.PROVIDERS_HELD_SECONDS.observe(9)
     telemetry.end()
 
-    slow_request_watcher(0)({"REQUEST_METHOD": "PUT"}, trace, 1.5)
+    make_slow_request_watcher(0)({"REQUEST_METHOD": "PUT"}, trace, 1.5)
 
     assert caplog.messages == [
         "Slow request: - PUT none took 1.500 s, status 500; "
