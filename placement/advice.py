@@ -115,7 +115,7 @@ def _missing(error: cfg.RequiredOptError, conf: cfg.ConfigOpts) -> str:
     from placement.conf import unknown
 
     group = error.group.name if isinstance(error.group, cfg.OptGroup) else "DEFAULT"
-    hint = unknown.misplaced(conf, group, error.opt_name) or (
+    hint = unknown.find_misplaced(conf, group, error.opt_name) or (
         "Set it in the configuration file (--config-file), or in the environment as "
         f"OS_{group.upper()}__{error.opt_name.upper()}."
     )

@@ -27,7 +27,7 @@ def main() -> int:
 
 def run(argv: list[str]) -> int:
     """Serve until SIGTERM or SIGINT; 0 after a clean stop, 1 if the service cannot start."""
-    options = _parser().parse_args(argv)
+    options = _make_parser().parse_args(argv)
     # Loaded once the command line is right: that takes a second.
     from oslo_config import cfg
 
@@ -61,19 +61,21 @@ def run(argv: list[str]) -> int:
         # Whoever reads the log by program reads this stream.
         LOG.info("Placement %s listens on %s (process %s)", VERSION, server.url, os.getpid())
     else:
-        print(_greeting(server.url, conf), flush=True)
+        print(_make_greeting(server.url, conf), flush=True)
     server.serve()
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="placement-api",
         description="Serve the Placement API in one process. For many cores or machines run "
         "placement.wsgi.api:application under a WSGI server.",
     )
     parser.add_argument("--host", default=HOST, help="address to listen on (%(default)s)")
-    parser.add_argument("--port", type=_port, default=PORT, help="port, 0 for any (%(default)s)")
+    parser.add_argument(
+        "--port", type=_parse_port, default=PORT, help="port, 0 for any (%(default)s)"
+    )
     for name, default, what in (
         ("--threads", Bounds.threads, "requests served at once"),
         (
@@ -84,7 +86,8 @@ def _parser() -> argparse.ArgumentParser:
         ("--idle-timeout", Bounds.idle_s, "seconds that a connection may be silent"),
         ("--request-timeout", Bounds.request_s, "seconds for a client to send headers and body"),
     ):
-        parser.add_argument(name, type=_positive, default=default, help=f"{what} (%(default)s)")
+        words = f"{what} (%(default)s)"
+        parser.add_argument(name, type=_parse_positive, default=default, help=words)
     parser.add_argument(
         "--config-file",
         action="append",
@@ -96,19 +99,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _port(text: str) -> int:
+def _parse_port(text: str) -> int:
     if not text.isdecimal() or int(text) > HIGHEST_PORT:
         raise argparse.ArgumentTypeError(f"must be from 0 to {HIGHEST_PORT}")
     return int(text)
 
 
-def _positive(text: str) -> int:
+def _parse_positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return int(text)
 
 
-def _greeting(url: str, conf: "cfg.ConfigOpts") -> str:
+def _make_greeting(url: str, conf: "cfg.ConfigOpts") -> str:
     token = "admin" if conf.api.auth_strategy == "noauth2" else "$TOKEN"
     page = ""
     if conf.insight.enabled and "explorer" in conf.insight.public:

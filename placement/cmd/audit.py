@@ -138,7 +138,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--older-than",
-        type=_duration,
+        type=_parse_duration,
         default=timedelta(hours=1),
         metavar="TIME",
         help="with --remove: only leaks whose allocations were written longer ago than this,"
@@ -148,7 +148,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     return parser
 
 
-def _duration(text: str) -> timedelta:
+def _parse_duration(text: str) -> timedelta:
     units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
     number, unit = text[:-1], text[-1:]
     if not number.isdecimal() or unit not in units:
@@ -158,13 +158,17 @@ def _duration(text: str) -> timedelta:
 
 def run(database: Database, arguments: Any) -> int:
     """Make the audit that the arguments describe, and return the exit code, or raise :class:`AuditError`."""
+    # Before the work, which may take minutes: there is nobody to answer.
     if arguments.remove and not arguments.yes and not sys.stdin.isatty():
         raise AuditError("--remove asks before it removes; without a terminal give --yes")
     if arguments.from_nova:
-        report = _from_nova(database, arguments.os_cloud)
+        report = _ask_nova(database, arguments.os_cloud)
     else:
-        report = _against_list(database, set(_listed(arguments.consumers)))
-    _print(report, arguments)
+        existing = set(_read_list(arguments.consumers))
+        held = list(holders(database))
+        leaks = [holder for holder in held if holder.uuid not in existing]
+        report = Report(leaks, sorted(existing - {holder.uuid for holder in held}))
+    _print_report(report, arguments)
     left = report.without(_remove(database, report, arguments)) if arguments.remove else report
     if arguments.metrics_file:
         _write_metrics(arguments.metrics_file, left, with_places=arguments.from_nova)
@@ -183,6 +187,7 @@ def _write_metrics(path: str, left: Report, *, with_places: bool) -> None:
         misplaced = len(left.misplaced) + len(left.unplaced)
         text = "Consumers that hold resources where they are not."
         found["placement_audit_misplaced"] = (text, misplaced)
+    # A registry of its own: the default one has the figures of this process.
     registry = prometheus_client.CollectorRegistry()
     for name, (text, value) in found.items():
         prometheus_client.Gauge(name, text, registry=registry).set(value)
@@ -192,7 +197,7 @@ def _write_metrics(path: str, left: Report, *, with_places: bool) -> None:
         raise AuditError(f"{path}: {error}") from error
 
 
-def _listed(name: str) -> Iterator[str]:
+def _read_list(name: str) -> Iterator[str]:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -205,7 +210,7 @@ def _listed(name: str) -> Iterator[str]:
             yield uuid
 
 
-def _from_nova(database: Database, cloud: str | None) -> Report:
+def _ask_nova(database: Database, cloud: str | None) -> Report:
     try:
         # Only here: other commands do not wait for what speaks HTTP.
         import openstack
@@ -213,32 +218,26 @@ def _from_nova(database: Database, cloud: str | None) -> Report:
     except ImportError as error:
         raise AuditError("--from-nova needs openstacksdk: pip install openstacksdk") from error
     try:
-        return _against_nova(database, Nova(openstack.connect(cloud=cloud)))
+        return _compare_with_nova(database, Nova(openstack.connect(cloud=cloud)))
     except PlaceHidden as error:
         raise AuditError(f"{error}: the account must be an administrator's") from error
     except (openstack.exceptions.SDKException, keystone_exceptions.ClientException) as error:
         raise AuditError(f"Nova cannot be asked: {error}") from error
 
 
-def _against_list(database: Database, existing: Collection[str]) -> Report:
-    """Expect each listed consumer to hold something."""
-    held = list(holders(database))
-    missing = set(existing) - {holder.uuid for holder in held}
-    return Report([holder for holder in held if holder.uuid not in existing], sorted(missing))
-
-
-def _against_nova(database: Database, nova: Nova) -> Report:
+def _compare_with_nova(database: Database, nova: Nova) -> Report:
     # The ledger first: a consumer that claims afterwards cannot look like a leak.
     held = [holder for holder in holders(database) if holder.type in TYPES]
     existing = {consumer.uuid: consumer for consumer in nova.consumers()}
     known = [(holder, existing[holder.uuid]) for holder in held if holder.uuid in existing]
+    # A server that the list lacks is asked for by itself before it is called a leak.
     leaks = [h for h in held if h.uuid not in existing and not nova.knows(h.uuid)]
     needy = {consumer.uuid for consumer in existing.values() if consumer.must_hold}
     needy -= {holder.uuid for holder in held}
     # After the servers: a new host has a provider before it has a server.
     places = Places(database)
-    wrong = [found for each in known if (found := _compared(*each, places))]
-    wrong = [found for each in wrong if (found := _compared_again(each, nova, places))]
+    wrong = [found for each in known if (found := _compare(*each, places))]
+    wrong = [found for each in wrong if (found := _compare_again(each, nova, places))]
     if needy or wrong:
         # Consumers that have claimed meanwhile are not missing, and those that have changed may have moved.
         now = {holder.uuid: holder for holder in holders(database)}
@@ -254,24 +253,25 @@ def _against_nova(database: Database, nova: Nova) -> Report:
     )
 
 
-def _compared(holder: Holder, consumer: NovaConsumer, places: Places) -> Misplaced | None:
+def _compare(holder: Holder, consumer: NovaConsumer, places: Places) -> Misplaced | None:
     """Compare what a consumer holds with where it is; return None if they agree, or it is under way."""
     if consumer.nodes is None:
         return None
     allowed = places.own(consumer.nodes)
     own = {uuid: resources for uuid, resources in holder.held.items() if uuid in allowed}
     elsewhere = {uuid: resources for uuid, resources in holder.held.items() if uuid not in allowed}
+    # A server that holds nothing of its own tree is only reported: what it holds is all that it has.
     is_placed = consumer.node is None or not own.keys().isdisjoint(places.tree(consumer.node))
     return Misplaced(holder, consumer, own, elsewhere, is_placed) if elsewhere else None
 
 
-def _compared_again(found: Misplaced, nova: Nova, places: Places) -> Misplaced | None:
+def _compare_again(found: Misplaced, nova: Nova, places: Places) -> Misplaced | None:
     """Compare once more with what Nova says now of this server alone; what is only told is not asked for."""
     uuid = found.holder.uuid
     if not found.is_placed:
         return found
     again = next((each for each in nova.consumers(uuid) if each.uuid == uuid), None)
-    return again and _compared(found.holder, again, places)
+    return again and _compare(found.holder, again, places)
 
 
 def holders(db: Database) -> Iterator[Holder]:
@@ -279,14 +279,14 @@ def holders(db: Database) -> Iterator[Holder]:
     last = 0
     while True:
         found = db.snapshot(partial(consumer_rows.holders_after, consumer_id=last, most=BATCH))
-        yield from _made(found)
+        yield from _make_holders(found)
         rows, _ = found
         if len(rows) < BATCH:
             return
         last = rows[-1].id
 
 
-def _made(found: consumer_rows.Holdings) -> list[Holder]:
+def _make_holders(found: consumer_rows.Holdings) -> list[Holder]:
     rows, amounts = found
     held: dict[str, dict[str, dict[str, int]]] = {row.uuid: {} for row in rows}
     for consumer, provider, class_name, amount in amounts:
@@ -309,7 +309,7 @@ def release(db: Database, holder: Holder, keeps: Mapping[str, Resources] = NOTHI
     def work(tx: Transaction) -> bool:
         # The generation says too little: a move removes a server's consumer and makes it anew, from 1 on.
         ledger_writes.lock_consumers(tx, [holder.uuid])
-        if _made(consumer_rows.holder(tx, holder.uuid)) != [holder]:
+        if _make_holders(consumer_rows.holder(tx, holder.uuid)) != [holder]:
             return False
         if keeps:
             allocation.replace(tx, AllocationChange.of_one(change))
@@ -320,33 +320,33 @@ def release(db: Database, holder: Holder, keeps: Mapping[str, Resources] = NOTHI
     return db.write(work, on_conflict=allocation.LedgerMoved)
 
 
-def _age(holder: Holder) -> timedelta | None:
+def _compute_age(holder: Holder) -> timedelta | None:
     if holder.changed_at is None:
         return None
     return datetime.now(UTC).replace(tzinfo=None) - holder.changed_at
 
 
-def _order(holder: Holder) -> tuple[str, str, datetime, str]:
+def _get_sort_key(holder: Holder) -> tuple[str, str, datetime, str]:
     return (holder.type or "", holder.project or "", holder.changed_at or datetime.min, holder.uuid)
 
 
-def _print(report: Report, arguments: Any) -> None:
-    leaks = sorted(report.leaks, key=_order)
+def _print_report(report: Report, arguments: Any) -> None:
+    leaks = sorted(report.leaks, key=_get_sort_key)
     misplaced, unplaced = (
-        sorted(found, key=lambda each: _order(each.holder))
+        sorted(found, key=lambda each: _get_sort_key(each.holder))
         for found in (report.misplaced, report.unplaced)
     )
     if arguments.json:
-        shown = {"leaks": [_leak_shown(leak) for leak in leaks], "missing": report.missing}
+        shown = {"leaks": [_render_leak(leak) for leak in leaks], "missing": report.missing}
         if arguments.from_nova:
-            shown["misplaced"] = [_misplaced_shown(each) for each in misplaced]
-            shown["unplaced"] = [_misplaced_shown(each) for each in unplaced]
+            shown["misplaced"] = [_render_misplaced(each) for each in misplaced]
+            shown["unplaced"] = [_render_misplaced(each) for each in unplaced]
             shown["under_way"] = report.under_way
         output.print_json(shown)
         return
     print(f"{len(leaks)} hold resources and do not exist.")
     if leaks:
-        print(_table(leaks))
+        print(_make_table(leaks))
     print(f"{len(report.missing)} exist and hold nothing.")
     for uuid in report.missing:
         print(f"  {uuid}")
@@ -360,42 +360,45 @@ def _print_places(words: str, found: list[Misplaced], names: Mapping[str, str]) 
     print(f"{len(found)} {words}")
     rows = []
     for each in found:
-        held = [f"{names.get(uuid, uuid)} {_amounts(r)}" for uuid, r in each.elsewhere.items()]
+        held = [
+            f"{names.get(uuid, uuid)} {_write_amounts(amounts)}"
+            for uuid, amounts in each.elsewhere.items()
+        ]
         server = (each.server.state, each.server.node or "-", "\n".join(held))
-        rows.append((*_described(each.holder), *server))
+        rows.append((*_describe_holder(each.holder), *server))
     columns = [*COLUMNS, "State", "Host", "Holds elsewhere"]
     if rows:
-        print(output.table(columns, rows, left=columns))
+        print(output.make_table(columns, rows, left=columns))
 
 
-def _leak_shown(leak: Holder) -> dict[str, Any]:
-    age = _age(leak)
+def _render_leak(leak: Holder) -> dict[str, Any]:
+    age = _compute_age(leak)
     return asdict(leak) | {"age_s": age and int(age.total_seconds())}
 
 
-def _misplaced_shown(found: Misplaced) -> dict[str, Any]:
+def _render_misplaced(found: Misplaced) -> dict[str, Any]:
     server = {"state": found.server.state, "host": found.server.node}
-    return _leak_shown(found.holder) | server | {"elsewhere": found.elsewhere}
+    return _render_leak(found.holder) | server | {"elsewhere": found.elsewhere}
 
 
-def _table(leaks: list[Holder]) -> PrettyTable:
+def _make_table(leaks: list[Holder]) -> PrettyTable:
     rows = []
     for leak in leaks:
         holds: Counter[str] = Counter()
         for resources in leak.held.values():
             holds.update(resources)
-        rows.append((*_described(leak), _amounts(holds)))
+        rows.append((*_describe_holder(leak), _write_amounts(holds)))
     columns = [*COLUMNS, "Holds"]
-    return output.table(columns, rows, left=columns)
+    return output.make_table(columns, rows, left=columns)
 
 
-def _described(holder: Holder) -> tuple[str, str, str, str]:
-    age = _age(holder)
+def _describe_holder(holder: Holder) -> tuple[str, str, str, str]:
+    age = _compute_age(holder)
     since = "unknown" if age is None else str(age).partition(".")[0]
     return holder.type or "-", holder.project or "-", since, holder.uuid
 
 
-def _amounts(resources: Resources) -> str:
+def _write_amounts(resources: Resources) -> str:
     return ", ".join(f"{name}:{amount}" for name, amount in sorted(resources.items()))
 
 
@@ -405,7 +408,9 @@ def _remove(database: Database, report: Report, arguments: Any) -> set[str]:
     say = sys.stderr if arguments.json else sys.stdout
     wrong = [(leak, NOTHING) for leak in report.leaks]
     wrong += [(each.holder, each.own) for each in report.misplaced]
-    ages = {holder.uuid: _age(holder) for holder, _ in wrong}
+    # Written a moment ago, it may be of a consumer that its service does not list yet. A consumer without
+    # a time is old.
+    ages = {holder.uuid: _compute_age(holder) for holder, _ in wrong}
     old = [each for each in wrong if (ages[each[0].uuid] or timedelta.max) > arguments.older_than]
     print(f"{len(old)} of {len(wrong)} are old enough to be removed.", file=say)
     parts = sum(1 for _, keeps in old if keeps)

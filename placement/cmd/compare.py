@@ -35,7 +35,7 @@ twice more before it counts, so both services may be in use while they are compa
 exit status: 0 no difference, 3 differences, 2 bad arguments or a side that cannot be reached"""
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="placement-compare",
         description="Ask two Placement services the same questions and show where they differ.",
@@ -78,16 +78,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _side(name: str, place: str, arguments: argparse.Namespace) -> Side:
+def _make_side(name: str, place: str, arguments: argparse.Namespace) -> Side:
     if place.startswith(HTTP):
         return Side(name, connection.adapter_of(arguments, place))
     return Side(name, connection.of_cloud(place))
 
 
 def _compare(arguments: argparse.Namespace) -> Comparison:
-    sides = (_side("OLD", arguments.old, arguments), _side("NEW", arguments.new, arguments))
-    comparison = Comparison(*sides, at_once=max(1, arguments.at_once))
-    with _lines(arguments.queries) as lines, progress.Bar("questions") as bar:
+    old = _make_side("OLD", arguments.old, arguments)
+    new = _make_side("NEW", arguments.new, arguments)
+    comparison = Comparison(old, new, at_once=max(1, arguments.at_once))
+    with _open_queries(arguments.queries) as lines, progress.Bar("questions") as bar:
 
         def announce(number: int) -> None:
             bar.total = (bar.total or 0) + number
@@ -102,7 +103,7 @@ def _compare(arguments: argparse.Namespace) -> Comparison:
     return comparison
 
 
-def _lines(name: str | None) -> Any:
+def _open_queries(name: str | None) -> Any:
     if name is None:
         return nullcontext(())
     if name == "-":
@@ -110,14 +111,14 @@ def _lines(name: str | None) -> Any:
     return Path(name).open(encoding="utf-8", errors="replace")
 
 
-def _show(comparison: Comparison) -> None:
+def _print_table(comparison: Comparison) -> None:
     rows = []
     for kind, result in comparison.results.items():
         medians = (f"{median:.1f}" for median in result.medians_ms())
         different = len(result.differences) - result.errors
         rows.append((kind, result.asked, result.equal, different, result.errors, *medians))
     columns = ["kind", "asked", "equal", "different", "errors", "OLD median ms", "NEW median ms"]
-    print(output.table(columns, rows, left=["kind"]))
+    print(output.make_table(columns, rows, left=["kind"]))
     for kind, result in comparison.results.items():
         for found in result.differences[:SHOWN]:
             print(f"\n{kind}, microversion {found.question.microversion}: {found.question.path}")
@@ -126,7 +127,7 @@ def _show(comparison: Comparison) -> None:
             print(f"\n{kind}: {len(result.differences) - SHOWN} more; --json shows all")
 
 
-def _as_json(comparison: Comparison) -> dict[str, Any]:
+def _render_json(comparison: Comparison) -> dict[str, Any]:
     return {
         kind: {
             "asked": result.asked,
@@ -147,7 +148,7 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return the exit status."""
     argv = sys.argv[1:] if argv is None else argv
-    parser = _parser()
+    parser = _make_parser()
     arguments, rest = connection.take_identity(parser.prog, argv)
     parser.parse_args(rest, arguments)
     for name in ("old", "new"):
@@ -161,9 +162,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"placement-compare: {connection.without_password(str(error))}", file=sys.stderr)
         return TROUBLE
     if arguments.json:
-        output.print_json(_as_json(comparison))
+        output.print_json(_render_json(comparison))
     else:
-        _show(comparison)
+        _print_table(comparison)
     results = comparison.results.values()
     if all(result.errors == result.asked for result in results):
         return TROUBLE

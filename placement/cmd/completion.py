@@ -31,7 +31,7 @@ class _Print(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, _: Any, values: Any, option_string: str | None = None
     ) -> None:
-        parser.exit(show(values))
+        parser.exit(print_script(values))
 
 
 def add_option(parser: Any) -> None:
@@ -48,19 +48,19 @@ class _ParserFound(BaseException):
     """A command was about to parse its arguments."""
 
 
-def show(shell: str) -> int:
+def print_script(shell: str) -> int:
     """Print a script for ``bash`` or ``zsh`` that completes all commands; return the exit code."""
     try:
         import shtab
     except ModuleNotFoundError:
         print(_LACKING, file=sys.stderr)
         return 1
-    scripts = [shtab.complete(_parser(program), shell) for program in MODULES]
+    scripts = [shtab.complete(_find_parser(program), shell) for program in MODULES]
     print(_FIRST[shell] + "\n".join(scripts))
     return 0
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
+def _find_parser(program: str) -> argparse.ArgumentParser:
     """Return the parser of a command, which oslo.config gives to no other caller."""
 
     # Slow to import, and each command imports this module.

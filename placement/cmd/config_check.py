@@ -73,11 +73,11 @@ def run(conf: cfg.ConfigOpts, before: str | None) -> int:
         # The findings say the same in one line.
         logging.getLogger(library).setLevel(logging.CRITICAL)
     print(
-        f"Checking {', '.join(unknown.files_read(conf)) or 'the environment alone'}",
+        f"Checking {', '.join(unknown.list_files(conf)) or 'the environment alone'}",
         file=sys.stderr,
     )
     counted = False
-    for severity, text in findings(conf):
+    for severity, text in find_faults(conf):
         fails = severity >= COUNTED[before]
         counted |= fails
         words = without_password(" ".join(text.split()))
@@ -85,7 +85,7 @@ def run(conf: cfg.ConfigOpts, before: str | None) -> int:
     return FOUND if counted else CLEAN
 
 
-def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
+def find_faults(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     """Yield the findings; checks that an earlier finding makes impossible are left out."""
     # The whole service takes almost half of the start of placement-manage.
     from placement import deploy as application
@@ -109,9 +109,9 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     finally:
         authorization.LOG.disabled = False
     # Only now are the options of all libraries known. Those that are misspelt come first: the others follow.
-    yield from ((Severity.FATAL, text) for text in unknown.misspelt_sections(conf))
-    yield from ((Severity.NOTE, text) for text in unknown.unknown_options(conf))
-    malformed = list(_malformed(conf))
+    yield from ((Severity.FATAL, text) for text in unknown.find_misspelt_sections(conf))
+    yield from ((Severity.NOTE, text) for text in unknown.find_unknown_options(conf))
+    malformed = list(_check_values(conf))
     yield from malformed
     if two := second_owner():
         yield Severity.NOTE, two
@@ -120,36 +120,36 @@ def findings(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     if malformed:
         return
     if failure is not None:
-        faults = failure.args if isinstance(failure, NotConfigured) else [_text(failure, conf)]
+        faults = failure.args if isinstance(failure, NotConfigured) else [_explain(failure, conf)]
         yield from ((Severity.FATAL, text) for text in faults)
-    yield from _log_files(conf)
-    yield from _metrics_directory(metrics)
-    yield from _policies(conf)
+    yield from _check_log_files(conf)
+    yield from _check_metrics_directory(metrics)
+    yield from _check_policies(conf)
     if database is not None:
-        yield from _database(conf, database)
-    yield from _identity(conf)
+        yield from _check_database(conf, database)
+    yield from _check_identity(conf)
 
 
-def _malformed(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
+def _check_values(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     for group in (None, *sorted(name for name in conf if _is_group(conf, name))):
         for name in sorted(conf if group is None else conf[group]):
             try:
                 value = conf[name] if group is None else conf[group][name]
             except cfg.Error as error:
-                yield Severity.FATAL, _bad_value(conf, group or "DEFAULT", name, error)
+                yield Severity.FATAL, _explain_bad_value(conf, group or "DEFAULT", name, error)
             else:
                 if not value and (group, name) == ("placement_database", "connection"):
                     missing = cfg.RequiredOptError(name, cfg.OptGroup("placement_database"))
-                    yield Severity.FATAL, _text(missing, conf)
+                    yield Severity.FATAL, _explain(missing, conf)
 
 
-def _bad_value(conf: cfg.ConfigOpts, group: str, name: str, error: cfg.Error) -> str:
+def _explain_bad_value(conf: cfg.ConfigOpts, group: str, name: str, error: cfg.Error) -> str:
     from placement.conf import unknown
 
     bad = advice.of_value(error)
     if bad is None:
-        return _text(error, conf)
-    return f"{unknown.place(conf, group, name) or bad.place}: [{group}]/{name}: {bad.why}"
+        return _explain(error, conf)
+    return f"{unknown.find_place(conf, group, name) or bad.place}: [{group}]/{name}: {bad.why}"
 
 
 def _is_group(conf: cfg.ConfigOpts, name: str) -> bool:
@@ -159,9 +159,9 @@ def _is_group(conf: cfg.ConfigOpts, name: str) -> bool:
         return False
 
 
-def _log_files(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
+def _check_log_files(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     if conf.log_config_append:
-        yield from ((Severity.FATAL, text) for text in _log_config(conf.log_config_append))
+        yield from ((Severity.FATAL, text) for text in _check_log_config(conf.log_config_append))
         return
     folder = Path(conf.log_dir) if conf.log_dir else None
     if conf.log_file:
@@ -176,7 +176,7 @@ def _log_files(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
         yield Severity.FATAL, f"{written} of [DEFAULT]/log_file or log_dir {why}."
 
 
-def _log_config(path: str) -> Iterator[str]:
+def _check_log_config(path: str) -> Iterator[str]:
     place = f"{path} of [DEFAULT]/log_config_append"
     parser = configparser.RawConfigParser()
     try:
@@ -191,7 +191,7 @@ def _log_config(path: str) -> Iterator[str]:
                 yield f"{place} has no [{section}] with keys; it is a configuration of Python's logging."
 
 
-def _metrics_directory(directory: str | None) -> Iterator[ConfigFinding]:
+def _check_metrics_directory(directory: str | None) -> Iterator[ConfigFinding]:
     if directory is None:
         return
     path = Path(directory)
@@ -201,7 +201,7 @@ def _metrics_directory(directory: str | None) -> Iterator[ConfigFinding]:
         yield Severity.FATAL, f"{nearest} of [insight]/metrics_directory {why}."
 
 
-def _policies(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
+def _check_policies(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     from placement.policies import files
 
     place = conf.get_location("policy_file", "oslo_policy")
@@ -214,19 +214,19 @@ def _policies(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
             "hold. Write it, or take the option out.",
         )
     # Those that forbid a start are the failure above.
-    told = [fault.text for fault in files.faults(conf) if not fault.forbids_start]
+    told = [fault.text for fault in files.find_faults(conf) if not fault.forbids_start]
     yield from ((Severity.NOTE, text) for text in told)
 
 
-def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFinding]:
-    if file := _absent_file(database):
+def _check_database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFinding]:
+    if file := _find_absent_file(database):
         # A connection would make it.
-        yield from ((Severity.FATAL, text) for text in _without_file(conf, file))
+        yield from ((Severity.FATAL, text) for text in _explain_absent_file(conf, file))
         return
     try:
         db_api.connect_once(conf, database)
     except Exception as error:
-        yield _severity(error), _text(error, conf)
+        yield _judge(error), _explain(error, conf)
         return
     try:
         current = schema.current(database)
@@ -241,12 +241,12 @@ def _database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFindin
     except Exception as error:
         # A standby answers reads.
         is_standby = driver_errors.is_read_only(driver_errors.cause(error))
-        yield Severity.NOTE if is_standby else _severity(error), _text(error, conf)
+        yield Severity.NOTE if is_standby else _judge(error), _explain(error, conf)
     finally:
         database.dispose()
 
 
-def _absent_file(database: Database) -> Path | None:
+def _find_absent_file(database: Database) -> Path | None:
     url = database.engine.url
     name = url.database or ":memory:"
     if url.get_backend_name() != "sqlite" or name.startswith((":memory:", "file:")):
@@ -254,7 +254,7 @@ def _absent_file(database: Database) -> Path | None:
     return None if Path(name).exists() else Path(name).absolute()
 
 
-def _without_file(conf: cfg.ConfigOpts, file: Path) -> Iterator[str]:
+def _explain_absent_file(conf: cfg.ConfigOpts, file: Path) -> Iterator[str]:
     if not file.parent.is_dir():
         yield (
             f"The directory of the database {file} does not exist. Make it, or correct the path in "
@@ -266,11 +266,11 @@ def _without_file(conf: cfg.ConfigOpts, file: Path) -> Iterator[str]:
         yield f"{file.parent}, the directory of the database, may not be written by this user."
 
 
-def _severity(error: Exception) -> Severity:
+def _judge(error: Exception) -> Severity:
     return Severity.TRANSIENT if db_api.may_become_reachable(error) else Severity.FATAL
 
 
-def _identity(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
+def _check_identity(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     """Log in at the identity service, as the service does at the first request with a token."""
     if conf.api.auth_strategy != "keystone":
         return
@@ -317,5 +317,5 @@ def _identity(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
         )
 
 
-def _text(error: Exception, conf: cfg.ConfigOpts) -> str:
+def _explain(error: Exception, conf: cfg.ConfigOpts) -> str:
     return advice.explain(error, conf) or f"{type(error).__name__}: {error}"

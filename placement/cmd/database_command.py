@@ -66,7 +66,7 @@ class DatabaseCommand:
     def run(self, argv: list[str], prog: str | None = None) -> int:
         """Run the command line and return the exit code; usage errors raise SystemExit."""
         if argv[:1] == [completion.OPTION] and argv[1:] in ([shell] for shell in completion.SHELLS):
-            return completion.show(argv[1])
+            return completion.print_script(argv[1])
         if argv in (["-h"], ["--help"]):
             self.print_help(prog)
             return 0

@@ -145,12 +145,12 @@ class Server:
             )
             raise OSError(f"cannot listen on {host}:{port}: {reason}{advice}") from error
         self._threads = _HealthDispatcher(self._server.task_dispatcher, health)
-        for listener in self._listeners():
+        for listener in self._list_listeners():
             listener.channel_class = _Channel
             listener.task_dispatcher = self._threads
         self._stopping = False
         self._next_look = 0.0
-        name, number = self._listeners()[0].getsockname()[:2]
+        name, number = self._list_listeners()[0].getsockname()[:2]
         self.url = f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
 
     def serve(self) -> None:
@@ -160,23 +160,23 @@ class Server:
         while not self._stopping:
             wasyncore.loop(timeout=1, use_poll=True, map=self._sockets, count=1)
             self._bound_connections()
-        for listener in self._listeners():
+        for listener in self._list_listeners():
             listener.del_channel()
             listener.socket.close()
         deadline = time.monotonic() + DRAIN_S
-        while self._busy() and time.monotonic() < deadline:
+        while self._is_busy() and time.monotonic() < deadline:
             wasyncore.loop(timeout=TICK_S, use_poll=True, map=self._sockets, count=1)
         self._threads.shutdown(timeout=1)
 
     def _stop(self, _number: int, _frame: Any) -> None:
         self._stopping = True
-        for listener in self._listeners():
+        for listener in self._list_listeners():
             listener.pull_trigger()
 
-    def _listeners(self) -> list[Any]:
+    def _list_listeners(self) -> list[Any]:
         return [entry for entry in self._sockets.values() if getattr(entry, "accepting", False)]
 
-    def _channels(self) -> list[_Channel]:
+    def _list_channels(self) -> list[_Channel]:
         return [entry for entry in self._sockets.values() if isinstance(entry, _Channel)]
 
     def _bound_connections(self) -> None:
@@ -188,10 +188,10 @@ class Server:
         # A connection that waits for its answer stays open.
         sending = sorted(
             (channel.request.began if channel.request else channel.last_activity, number, channel)
-            for number, channel in enumerate(self._channels())
+            for number, channel in enumerate(self._list_channels())
             if not channel.requests and not channel.total_outbufs_len
         )
-        too_many = len(self._channels()) - self._bounds.connections
+        too_many = len(self._list_channels()) - self._bounds.connections
         if too_many > 0:
             LOG.warning("Too many connections: closing the slowest %d.", too_many)
         for place, (since, _, channel) in enumerate(sending):
@@ -199,9 +199,9 @@ class Server:
             if late or place < too_many:
                 channel.will_close = True
 
-    def _busy(self) -> bool:
+    def _is_busy(self) -> bool:
         """Tell whether a client waits for an answer or for the rest of one."""
-        return any(c.requests or c.total_outbufs_len for c in self._channels())
+        return any(c.requests or c.total_outbufs_len for c in self._list_channels())
 
 
 def _allow_files(connections: int) -> None:

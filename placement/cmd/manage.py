@@ -68,7 +68,7 @@ class _ManageCommand(DatabaseCommand):
             "capacity", help="Record how many more of each shape of [insight]/shapes_file fit"
         )
         capacity.set_defaults(action=lambda: _print_help(capacity))
-        record = self._add(
+        record = self._add_action(
             capacity.add_subparsers(title="actions"),
             "record",
             self.record_capacity,
@@ -79,15 +79,17 @@ class _ManageCommand(DatabaseCommand):
             subparsers, lambda: config_check.run(self.conf, self.conf.command.before)
         )
         config.set_defaults(action=lambda: _print_help(config))
-        self._add_database(subparsers)
+        self._add_database_parsers(subparsers)
 
-    def _add_database(self, subparsers: Any) -> None:
+    def _add_database_parsers(self, subparsers: Any) -> None:
         database = subparsers.add_parser(
             "db", help="Create, upgrade, migrate and check the database"
         )
         database.set_defaults(action=lambda: _print_help(database))
         actions = database.add_subparsers(title="actions")
-        sync = self._add(actions, "sync", self.sync, "Upgrade the schema to the newest revision.")
+        sync = self._add_action(
+            actions, "sync", self.sync, "Upgrade the schema to the newest revision."
+        )
         sync.add_argument(
             "--finish",
             action="store_true",
@@ -100,8 +102,10 @@ class _ManageCommand(DatabaseCommand):
             help="No worker of this service runs: upgrade past releases whose workers would have to replace "
             "the present ones first.",
         )
-        self._add(actions, "version", self.version, "Print the revision of the schema, or None.")
-        stamp = self._add(
+        self._add_action(
+            actions, "version", self.version, "Print the revision of the schema, or None."
+        )
+        stamp = self._add_action(
             actions, "stamp", self.stamp, "Write a revision into the database, without migrating."
         )
         stamp.add_argument(
@@ -109,7 +113,7 @@ class _ManageCommand(DatabaseCommand):
             metavar="<version>",
             help="a revision id or the beginning of one, head, or base for no revision",
         )
-        online = self._add(
+        online = self._add_action(
             actions,
             "online_data_migrations",
             self.online_data_migrations,
@@ -123,7 +127,7 @@ class _ManageCommand(DatabaseCommand):
             "Without it, batches of 50 run until everything is done.",
         )
         output.add_option(online)
-        check = self._add(
+        check = self._add_action(
             actions,
             "check",
             self.check,
@@ -136,14 +140,14 @@ class _ManageCommand(DatabaseCommand):
             "Safe while the service runs.",
         )
         output.add_option(check)
-        self._add(
+        self._add_action(
             actions,
             "release",
             self.release,
             "Let the OpenStack service write to the database again, while this service runs.",
         )
 
-    def _add(
+    def _add_action(
         self, actions: Any, name: str, action: Callable[[], int], text: str
     ) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
@@ -158,7 +162,7 @@ class _ManageCommand(DatabaseCommand):
         def report(revision: str) -> None:
             bar.print(f"Upgraded the database schema to {revision}")
 
-        with progress.of_rows(bar=bar) as rows:
+        with progress.show_rows(bar=bar) as rows:
             stopped = self.conf.command.stopped
             schema.sync(database, stopped=stopped, progress=report, rows=rows)
             if self.conf.command.finish:
@@ -189,8 +193,11 @@ class _ManageCommand(DatabaseCommand):
     def online_data_migrations(self) -> int:
         """Run the data migrations (specification 06 section 7.4)."""
         try:
-            count = _batch_size(self.conf.command.max_count)
+            given = self.conf.command.max_count
+            count = None if given is None else int(given)
         except ValueError:
+            count = 0
+        if count is not None and count < 1:
             print("Must supply a positive value for max_count")
             return BAD_COUNT
         schema.require_examinable(self.database)
@@ -222,10 +229,11 @@ class _ManageCommand(DatabaseCommand):
         """Verify the invariants, and repair them if asked."""
         database = self.database
         schema.require_usable(database)
-        findings = _checked(database)
-        repaired = _repair(database, findings) if self.conf.command.repair else {}
+        findings = _check_all(database)
+        repaired = _repair_all(database, findings) if self.conf.command.repair else {}
         if self.conf.command.json:
-            output.print_json({"invariants": [_described(found, repaired) for found in findings]})
+            rendered = [_render_finding(found, repaired) for found in findings]
+            output.print_json({"invariants": rendered})
         else:
             _print_findings(findings, repaired)
         return 1 if any(found.count and found.invariant.broken for found in findings) else 0
@@ -234,15 +242,6 @@ class _ManageCommand(DatabaseCommand):
 def _print_help(parser: argparse.ArgumentParser) -> int:
     parser.print_help()
     return 0
-
-
-def _batch_size(text: str | None) -> int | None:
-    if text is None:
-        return None
-    count = int(text)
-    if count < 1:
-        raise ValueError(text)
-    return count
 
 
 class _Batches:
@@ -264,7 +263,8 @@ class _Batches:
         if count is None:
             print(f"Running batches of {BATCH} until complete", file=self.notes)
         with progress.Bar("rows") as bar:
-            while (done := self._batch(count or BATCH)) and count is None:
+            # Small ones: the service runs meanwhile, and may have to wait for the rows of one.
+            while (done := self._run_batch(count or BATCH)) and count is None:
                 bar.update(done)
         self._print_totals()
         if self.raised and not (count and done):
@@ -283,11 +283,12 @@ class _Batches:
         table.add_rows([[name, *counts] for name, counts in self.totals.items()])
         print(table)
 
-    def _batch(self, maximum: int) -> int:
+    def _run_batch(self, maximum: int) -> int:
+        # Of the last batch only: an error that a later batch does not meet again has passed.
         self.raised = False
         done_in_batch = 0
         for name, migration in online_migrations.MIGRATIONS:
-            found, done = self._call(name, migration, maximum - done_in_batch)
+            found, done = self._run_migration(name, migration, maximum - done_in_batch)
             before = self.totals.get(name, (0, 0))
             self.totals[name] = (before[0] + found, before[1] + done)
             done_in_batch += done
@@ -295,7 +296,7 @@ class _Batches:
                 break
         return done_in_batch
 
-    def _call(
+    def _run_migration(
         self, name: str, migration: online_migrations.Migration, maximum: int
     ) -> tuple[int, int]:
         try:
@@ -311,7 +312,7 @@ class _Batches:
         return found, done
 
 
-def _checked(database: Database) -> list[invariants.Finding]:
+def _check_all(database: Database) -> list[invariants.Finding]:
     """Check all invariants on one committed state, which takes a while on a large ledger."""
     with progress.Bar("checks", len(invariants.INVARIANTS)) as bar:
 
@@ -324,10 +325,11 @@ def _checked(database: Database) -> list[invariants.Finding]:
                 bar.update()
             return findings
 
+        # In one snapshot: between two readings a claim would look like a wrong counter.
         return database.snapshot(work)
 
 
-def _repair(database: Database, findings: list[invariants.Finding]) -> dict[str, int]:
+def _repair_all(database: Database, findings: list[invariants.Finding]) -> dict[str, int]:
     repaired = {}
     for found in findings:
         if found.count and found.invariant.repair is not None:
@@ -337,16 +339,16 @@ def _repair(database: Database, findings: list[invariants.Finding]) -> dict[str,
     return repaired
 
 
-def _result(found: invariants.Finding) -> str:
+def _name_result(found: invariants.Finding) -> str:
     if not found.count:
         return "ok"
     return "WRONG" if found.invariant.broken else "note"
 
 
-def _described(found: invariants.Finding, repaired: dict[str, int]) -> dict[str, Any]:
+def _render_finding(found: invariants.Finding, repaired: dict[str, int]) -> dict[str, Any]:
     return {
         "invariant": found.invariant.name,
-        "result": _result(found).lower(),
+        "result": _name_result(found).lower(),
         "violations": found.count,
         "repaired": repaired.get(found.invariant.name, 0),
         "advice": found.invariant.advice if found.count else None,
@@ -357,10 +359,10 @@ def _described(found: invariants.Finding, repaired: dict[str, int]) -> dict[str,
 def _print_findings(findings: list[invariants.Finding], repaired: dict[str, int]) -> None:
     columns = ["Invariant", "Result", "Violations", "Repaired"]
     rows = [
-        (found.invariant.name, _result(found), found.count, repaired.get(found.invariant.name, 0))
+        (name := found.invariant.name, _name_result(found), found.count, repaired.get(name, 0))
         for found in findings
     ]
-    print(output.table(columns, rows, left=columns))
+    print(output.make_table(columns, rows, left=columns))
     for found in findings:
         if found.count:
             print(f"{found.invariant.name}: {found.invariant.advice}")

@@ -17,7 +17,7 @@ from placement.client.migrate import migrate_compute_inventory
 from placement.client.patience import RESHAPE_TIMEOUT_S
 from placement.client.report import ReportClient
 from placement.cmd import completion
-from placement.cmd.progress import shown
+from placement.cmd.progress import show_progress
 from placement.direct import PlacementDirect
 from placement.version import VERSION
 
@@ -34,7 +34,7 @@ class _HelpfulParser(argparse.ArgumentParser):
         self.exit(BAD_USAGE, f"\n{self.prog}: {message}\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = _HelpfulParser(
         prog="placement-migrate-compute-inventory",
         description="Move inventories and allocations to where the driver wants them, while no"
@@ -79,7 +79,7 @@ def load_configuration(files: Sequence[str] | None) -> cfg.ConfigOpts:
 
 def _migrate(conf: cfg.ConfigOpts, arguments: argparse.Namespace) -> int:
     driver = drivers.load(arguments.driver, conf)
-    with PlacementDirect(conf) as adapter, shown() as progress:
+    with PlacementDirect(conf) as adapter, show_progress() as progress:
         results = migrate_compute_inventory(
             None,
             ReportClient(adapter, progress=progress),
@@ -97,7 +97,7 @@ def _migrate(conf: cfg.ConfigOpts, arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a line per node with its result, and return the exit status."""
-    arguments = _parser().parse_args(argv)
+    arguments = _make_parser().parse_args(argv)
     conf = None
     try:
         conf = load_configuration(arguments.config_file)

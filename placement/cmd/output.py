@@ -20,7 +20,7 @@ def print_json(document: Any) -> None:
     print(flush=True)
 
 
-def table(
+def make_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str] = ()
 ) -> PrettyTable:
     """Return a table whose columns ``left`` are words; the others are numbers, at the right."""

@@ -20,24 +20,24 @@ class Places:
         uuids = {row.id: row.uuid for row in rows}
         self._trees: dict[int, set[str]] = defaultdict(set)
         for row in rows:
-            self._trees[self._root(row.id)].add(row.uuid)
+            self._trees[self._find_root(row.id)].add(row.uuid)
         self._shared: dict[int, set[str]] = defaultdict(set)
         for sharing_id, id_ in pairs:
             if sharing_id in uuids and id_ in uuids:
-                self._shared[self._root(id_)].add(uuids[sharing_id])
+                self._shared[self._find_root(id_)].add(uuids[sharing_id])
 
     def tree(self, name: str) -> frozenset[str]:
         """Return the uuids of the tree of the provider of this name, none if there is no such provider."""
         id_ = self._id_by_name.get(name)
-        return frozenset() if id_ is None else frozenset(self._trees[self._root(id_)])
+        return frozenset() if id_ is None else frozenset(self._trees[self._find_root(id_)])
 
     def own(self, names: Iterable[str]) -> frozenset[str]:
         """Return the uuids of the trees of these providers, and of the providers that share with them."""
         ids = (self._id_by_name.get(name) for name in names)
-        roots = {self._root(id_) for id_ in ids if id_ is not None}
+        roots = {self._find_root(id_) for id_ in ids if id_ is not None}
         return frozenset().union(*(self._trees[root] | self._shared.get(root, set()) for root in roots))
 
-    def _root(self, id_: int) -> int:
+    def _find_root(self, id_: int) -> int:
         """Go up by what is stored: the root, or else the parent, as far as there is one."""
         passed: set[int] = set()
         while id_ not in passed:

@@ -65,7 +65,7 @@ class Bar:
 
 
 @contextlib.contextmanager
-def shown() -> Iterator[ProgressCallback]:
+def show_progress() -> Iterator[ProgressCallback]:
     """Yield a callback of the client that moves a bar and writes to the log."""
     with Bar() as bar:
 
@@ -77,7 +77,7 @@ def shown() -> Iterator[ProgressCallback]:
 
 
 @contextlib.contextmanager
-def of_rows(every_s: float = LINE_EVERY_S, bar: Bar | None = None) -> Iterator[ProgressCallback]:
+def show_rows(every_s: float = LINE_EVERY_S, bar: Bar | None = None) -> Iterator[ProgressCallback]:
     """Yield a callback for the rows done in a step: what is being done, rows done, rows in all.
 
     It moves a bar; where stderr is not a terminal, it prints a line every few seconds, and none for a

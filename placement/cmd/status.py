@@ -44,25 +44,25 @@ class UpgradeCheck(NamedTuple):
         return Result(self.code, self.text.format(**found)) if found else Result(Code.SUCCESS)
 
 
-def _number(database: Database, statement: Any) -> dict[str, Any] | None:
+def _find_number(database: Database, statement: Any) -> dict[str, Any] | None:
     number = database.read(lambda reader: reader.value(statement))
     return {"number": number} if number else None
 
 
-def _violations(database: Database, *checked: invariants.Invariant) -> dict[str, Any] | None:
+def _find_violations(database: Database, *checked: invariants.Invariant) -> dict[str, Any] | None:
     number = database.snapshot(
         lambda tx: sum(invariants.examine(tx, each).count for each in checked)
     )
     return {"number": number} if number else None
 
 
-def _wrong_counters(database: Database) -> dict[str, Any] | None:
+def _find_wrong_counters(database: Database) -> dict[str, Any] | None:
     if not _is_usable(database):
         return None
-    return _violations(database, invariants.COUNTERS, invariants.OWNER_USAGES)
+    return _find_violations(database, invariants.COUNTERS, invariants.OWNER_USAGES)
 
 
-def _foreign_writes(database: Database) -> dict[str, Any] | None:
+def _find_foreign_writes(database: Database) -> dict[str, Any] | None:
     found = database.read(state.read_foreign_writes) if _is_usable(database) else None
     if found is None or not found.writes:
         return None
@@ -70,12 +70,12 @@ def _foreign_writes(database: Database) -> dict[str, Any] | None:
     return {"since": since, "writes": found.writes, "providers": found.providers}
 
 
-def _shared_since(database: Database) -> dict[str, Any] | None:
+def _find_sharing(database: Database) -> dict[str, Any] | None:
     words = database.read(state.describe) if _is_usable(database) else None
     return {"words": words} if words else None
 
 
-def _refusal_of_sync(database: Database) -> dict[str, Any] | None:
+def _find_refusal_of_sync(database: Database) -> dict[str, Any] | None:
     try:
         schema.require_upgradable(database)
     except schema.SchemaError as error:
@@ -90,14 +90,14 @@ def _is_usable(database: Database) -> bool:
 ALWAYS_SHOWN = (
     UpgradeCheck(
         "Missing Root Provider IDs",
-        partial(_number, statement=_ROOTLESS),
+        partial(_find_number, statement=_ROOTLESS),
         "There is at least one resource provider table record which misses its root provider "
         f"id. {MIGRATE}",
         Code.FAILURE,
     ),
     UpgradeCheck(
         "Incomplete Consumers",
-        partial(_number, statement=_INCOMPLETE),
+        partial(_find_number, statement=_INCOMPLETE),
         "There are {number} incomplete consumers table records for existing allocations. "
         f"{MIGRATE}",
     ),
@@ -106,27 +106,27 @@ ALWAYS_SHOWN = (
 
 WRONG_COUNTERS = UpgradeCheck(
     "Usage Counters",
-    _wrong_counters,
+    _find_wrong_counters,
     "There are {number} usage counters that differ from the allocations. "
     'Run the "placement-manage db check --repair" command.',
 )
 SHOWN_IF_FOUND = (
     UpgradeCheck(
         "Schema Upgrade",
-        _refusal_of_sync,
+        _find_refusal_of_sync,
         '"placement-manage db sync" would change nothing. {words}',
         Code.FAILURE,
     ),
     WRONG_COUNTERS,
     UpgradeCheck(
         "Missing Resource Classes",
-        lambda database: _violations(database, invariants.CLASSES),
+        lambda database: _find_violations(database, invariants.CLASSES),
         "There are {number} inventories without a resource class. After "
         '"placement-manage db sync", run the "placement-manage db check --repair" command.',
     ),
     UpgradeCheck(
         "Shared Database",
-        _shared_since,
+        _find_sharing,
         "{words}. When it is stopped everywhere, the "
         '"placement-manage db sync --finish" command ends it; or wait until '
         "[placement_database]/finish_after has passed.",
@@ -135,7 +135,7 @@ SHOWN_IF_FOUND = (
     ),
     UpgradeCheck(
         "Other Writers",
-        _foreign_writes,
+        _find_foreign_writes,
         "Another service has written to this database{since}: {writes} writes to "
         "{providers} resource providers. Once it is stopped everywhere, run the "
         '"placement-manage db sync --finish" command.',

@@ -21,7 +21,7 @@ from placement.client.tree_diff import colour_lines, diff_lines
 from placement.client.tree_file import TreeFile, TreeFileError, parse, render
 from placement.client.tree_plan import TreePlan, apply_file, make_plan
 from placement.cmd import completion
-from placement.cmd.progress import shown
+from placement.cmd.progress import show_progress
 from placement.version import VERSION
 
 SAME = 0
@@ -36,14 +36,14 @@ _EPILOG = """exit status:
 The format of the file is the JSON Schema placement/client/schemas/provider_trees.json."""
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def _parse_words(argv: Sequence[str]) -> argparse.Namespace:
     """Read the options of the connection in any position, then the command with its own."""
     direct = "--direct" in argv
     known, rest = (None, list(argv)) if direct else connection.take_identity("placement-tree", argv)
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     _add_common(common, with_service=not direct)
     arguments, rest = common.parse_known_args(rest, known)
-    return _parser(with_service=not direct).parse_args(rest, arguments)
+    return _make_parser(with_service=not direct).parse_args(rest, arguments)
 
 
 def _add_common(parser: Any, *, with_service: bool) -> None:
@@ -63,7 +63,7 @@ def _add_common(parser: Any, *, with_service: bool) -> None:
         )
 
 
-def _parser(*, with_service: bool = True) -> argparse.ArgumentParser:
+def _make_parser(*, with_service: bool = True) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="placement-tree",
         description="Export provider trees as YAML, show what a file would change, apply it.",
@@ -113,10 +113,10 @@ def _parser(*, with_service: bool = True) -> argparse.ArgumentParser:
 
 
 @contextlib.contextmanager
-def _connection(arguments: argparse.Namespace) -> Iterator[Any]:
+def _connect(arguments: argparse.Namespace) -> Iterator[Any]:
     """Connect to the service, or start one in this process."""
     if arguments.direct:
-        with _direct(arguments.config_file) as direct:
+        with _start_direct(arguments.config_file) as direct:
             yield direct
         return
     if arguments.os_cloud:
@@ -126,7 +126,7 @@ def _connection(arguments: argparse.Namespace) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _direct(config_files: Sequence[str] | None) -> Iterator[Any]:
+def _start_direct(config_files: Sequence[str] | None) -> Iterator[Any]:
     # Imported here, since remote commands need neither the server nor its database drivers.
     from placement import advice, db_api
     from placement.cmd.migrate_inventory import load_configuration
@@ -148,11 +148,11 @@ def _direct(config_files: Sequence[str] | None) -> Iterator[Any]:
         db_api.close_connections()
 
 
-def _export(client: ReportClient, arguments: argparse.Namespace) -> int:
+def _export_trees(client: ReportClient, arguments: argparse.Namespace) -> int:
     wanted = arguments.subject
     if bool(wanted) == arguments.all:
         raise _BadUsage("name providers to export, or give --all")
-    roots = _all_roots(client) if arguments.all else _roots_of(client, wanted)
+    roots = _list_roots(client) if arguments.all else _find_roots(client, wanted)
     text = render(client.get_provider_trees(None, roots), roots)
     if arguments.output:
         _write_whole(Path(arguments.output), text)
@@ -161,13 +161,13 @@ def _export(client: ReportClient, arguments: argparse.Namespace) -> int:
     return SAME
 
 
-def _all_roots(client: ReportClient) -> list[str]:
-    shown = client.api.all_providers(None)
-    roots = [one for one in shown if not one.get("parent_provider_uuid")]
+def _list_roots(client: ReportClient) -> list[str]:
+    show_progress = client.api.all_providers(None)
+    roots = [one for one in show_progress if not one.get("parent_provider_uuid")]
     return [one["uuid"] for one in sorted(roots, key=lambda one: one["name"])]
 
 
-def _roots_of(client: ReportClient, names_or_uuids: Sequence[str]) -> list[str]:
+def _find_roots(client: ReportClient, names_or_uuids: Sequence[str]) -> list[str]:
     roots: dict[str, None] = {}
     for name in names_or_uuids:
         named = client.api.providers_named(None, name)
@@ -203,13 +203,13 @@ def _show(plan: TreePlan, arguments: argparse.Namespace) -> None:
         print(line)
 
 
-def _diff(client: ReportClient, arguments: argparse.Namespace) -> int:
+def _show_diff(client: ReportClient, arguments: argparse.Namespace) -> int:
     plan = make_plan(client, None, _read(arguments))
     _show(plan, arguments)
     return DIFFERENT if diff_lines(plan) else SAME
 
 
-def _apply(client: ReportClient, arguments: argparse.Namespace) -> int:
+def _apply_file(client: ReportClient, arguments: argparse.Namespace) -> int:
     plan = apply_file(
         client,
         None,
@@ -235,15 +235,15 @@ _IN_WORDS = (
 )
 
 
-_COMMANDS = {"export": _export, "diff": _diff, "apply": _apply}
+_COMMANDS = {"export": _export_trees, "diff": _show_diff, "apply": _apply_file}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return the exit status."""
     argv = sys.argv[1:] if argv is None else argv
-    arguments = _parse(argv)
+    arguments = _parse_words(argv)
     try:
-        with _connection(arguments) as service, shown() as progress:
+        with _connect(arguments) as service, show_progress() as progress:
             client = ReportClient(service, progress=progress)
             return _COMMANDS[arguments.command](client, arguments)
     except Exception as error:
@@ -251,7 +251,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         words = connection.without_password(_explain(error, arguments.command))
         print(f"placement-tree: {words}", file=sys.stderr)
-        return _status(error, arguments.command)
+        return _choose_exit_status(error, arguments.command)
 
 
 def _explain(error: Exception, command: str) -> str:
@@ -264,7 +264,7 @@ def _explain(error: Exception, command: str) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, _IN_WORDS):
-        return f"{error}{_ADVICE.get(_answered(error), '')}"
+        return f"{error}{_ADVICE.get(_find_status(error), '')}"
     return f"{type(error).__name__}: {error}"
 
 
@@ -278,7 +278,7 @@ _ADVICE = {
 }
 
 
-def _answered(error: BaseException | None) -> int:
+def _find_status(error: BaseException | None) -> int:
     """Return the status of the answer that led to a failure, 0 without an answer."""
     while error is not None:
         status = getattr(error, "status", None) or getattr(error, "http_status", None)
@@ -288,7 +288,7 @@ def _answered(error: BaseException | None) -> int:
     return 0
 
 
-def _status(error: Exception, command: str) -> int:
+def _choose_exit_status(error: Exception, command: str) -> int:
     of_the_service = isinstance(error, PlacementClientError) and not isinstance(
         error, TreeFileError
     )

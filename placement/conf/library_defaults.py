@@ -34,7 +34,7 @@ LOG_LEVELS = ["routes=INFO", "alembic=WARNING"]
 def set_for_process() -> None:
     """Change the libraries' defaults; entry point ``oslo.config.opts.defaults``."""
     cors.set_defaults(**CORS)
-    log.set_defaults(default_log_levels=_log_levels())
+    log.set_defaults(default_log_levels=_list_log_levels())
 
 
 def set_for(conf: cfg.ConfigOpts) -> None:
@@ -42,9 +42,9 @@ def set_for(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(cors.CORS_OPTS, group="cors")
     for name, value in CORS.items():
         conf.set_default(name, value, group="cors")
-    conf.set_default("default_log_levels", _log_levels())
+    conf.set_default("default_log_levels", _list_log_levels())
 
 
-def _log_levels() -> list[str]:
+def _list_log_levels() -> list[str]:
     levels = list(log.get_default_log_levels())
     return levels + [level for level in LOG_LEVELS if level not in levels]

@@ -52,19 +52,20 @@ class Given(NamedTuple):
     name: str
 
 
-def unknown_options(conf: cfg.ConfigOpts) -> list[str]:
+def find_unknown_options(conf: cfg.ConfigOpts) -> list[str]:
     """Return a sentence for each unknown option that is given in a group of the service."""
-    known = _known(conf)
+    known = _list_known(conf)
     return [
-        f"{given.place}: there is no option {given.name} in [{given.group}]{_meant(known, given)}"
-        for given in _options(conf)
+        f"{given.place}: there is no option {given.name} in [{given.group}]"
+        f"{_suggest(known, given)}"
+        for given in _list_given(conf)
         if given.group in known
         and given.name not in known[given.group]
         and (given.group, given.name) not in GONE_SILENTLY
     ]
 
 
-def _meant(known: Options, given: Given) -> str:
+def _suggest(known: Options, given: Given) -> str:
     """Return the end of the sentence about an unknown option: where it belongs, or which may be meant."""
     if homes := [f"[{group}]" for group in sorted(known) if given.name in known[group]]:
         return f"; it belongs into {' or '.join(homes)}."
@@ -72,12 +73,12 @@ def _meant(known: Options, given: Given) -> str:
     return f"; did you mean {near[0]}?" if near else "."
 
 
-def misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
+def find_misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
     """Return a sentence for each section of a file whose name is almost one of the service."""
-    known = {name.lower(): name for name in _known(conf)}
+    known = {name.lower(): name for name in _list_known(conf)}
     foreign = {conf[IDENTITY].auth_section} | set(conf)
     misspelt = []
-    for place, section, group, _ in (given for given in _in_files(conf) if not given.name):
+    for place, section, group, _ in (given for given in _read_files(conf) if not given.name):
         if group in known.values() or group in foreign:
             continue
         if near := difflib.get_close_matches(group, known, 1, NEARLY):
@@ -86,24 +87,25 @@ def misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
     return misspelt
 
 
-def misplaced(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
+def find_misplaced(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
     """Return where an option that is missing stands by mistake: misspelt, or in another section."""
-    for given in _options(conf):
+    for given in _list_given(conf):
         if given.group == group and difflib.get_close_matches(given.name, [name], 1, NEARLY):
             return f"{given.place} sets {given.name}: did you mean {name}?"
-    for given in _options(conf):
+    for given in _list_given(conf):
         if given.name == name and given.group != group:
             return f"{given.place} sets it in [{given.section}]: did you mean [{group}]?"
     return None
 
 
-def place(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
+def find_place(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
     """Return where an option is given, under its present name: the last place, which wins."""
-    found = [given.place for given in _options(conf) if (given.group, given.name) == (group, name)]
+    asked = group, name
+    found = [given.place for given in _list_given(conf) if (given.group, given.name) == asked]
     return found[-1] if found else None
 
 
-def files_read(conf: cfg.ConfigOpts) -> list[str]:
+def list_files(conf: cfg.ConfigOpts) -> list[str]:
     """Return the files that ``conf`` has read, in the order in which it read them."""
     files = [str(name) for name in conf.config_file or ()]
     for directory in conf.config_dir or ():
@@ -111,7 +113,7 @@ def files_read(conf: cfg.ConfigOpts) -> list[str]:
     return files
 
 
-def _known(conf: cfg.ConfigOpts) -> Options:
+def _list_known(conf: cfg.ConfigOpts) -> Options:
     """Return the present and former names of options, and those registered on ``conf``."""
     known: Options = {}
     for entry in entry_points(group="oslo.config.opts"):
@@ -120,7 +122,7 @@ def _known(conf: cfg.ConfigOpts) -> Options:
                 _add(known, str(getattr(group, "name", group) or "DEFAULT"), options)
     _add(known, IDENTITY, loading.get_session_conf_options())
     # The plugin may have a group of its own; options of other groups are not checked.
-    _add(known, IDENTITY, _ways_to_log_in(conf))
+    _add(known, IDENTITY, _list_ways_to_log_in(conf))
     for group in known:
         if group in conf:
             known[group].update(conf[group])
@@ -136,7 +138,7 @@ def _add(known: Options, group: str, options: Iterable[cfg.Opt]) -> None:
             known.setdefault(old.group or group, set()).add(name)
 
 
-def _ways_to_log_in(conf: cfg.ConfigOpts) -> list[cfg.Opt]:
+def _list_ways_to_log_in(conf: cfg.ConfigOpts) -> list[cfg.Opt]:
     common: list[cfg.Opt] = loading.get_auth_common_conf_options()
     conf.register_opts(common, group=IDENTITY)
     try:
@@ -146,13 +148,13 @@ def _ways_to_log_in(conf: cfg.ConfigOpts) -> list[cfg.Opt]:
         return common
 
 
-def _options(conf: cfg.ConfigOpts) -> list[Given]:
-    return [*(given for given in _in_files(conf) if given.name), *_in_environment()]
+def _list_given(conf: cfg.ConfigOpts) -> list[Given]:
+    return [*(given for given in _read_files(conf) if given.name), *_read_environment()]
 
 
-def _in_files(conf: cfg.ConfigOpts) -> Iterator[Given]:
+def _read_files(conf: cfg.ConfigOpts) -> Iterator[Given]:
     """Yield what stands in the files, which oslo.config has read without a fault."""
-    for path in files_read(conf):
+    for path in list_files(conf):
         section = group = ""
         for number, line in enumerate(Path(path).read_text(errors="replace").split("\n"), 1):
             if line.startswith("["):
@@ -165,7 +167,7 @@ def _in_files(conf: cfg.ConfigOpts) -> Iterator[Given]:
             yield Given(f"{path}:{number}", section, group, name)
 
 
-def _in_environment() -> Iterator[Given]:
+def _read_environment() -> Iterator[Given]:
     for variable in sorted(os.environ):
         group, separator, name = variable.removeprefix("OS_").partition("__")
         if separator and variable.startswith("OS_"):

@@ -20,7 +20,7 @@ def read(path: Path, meaning: str) -> tuple[dict[Any, Any], dict[str, list[int]]
         text = path.read_text()
         document = yaml.safe_load(text)
     except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Unusable(_fault(path, error)) from error
+        raise Unusable(_explain(path, error)) from error
     if not document:
         return {}, {}
     if not isinstance(document, dict):
@@ -32,11 +32,11 @@ def read(path: Path, meaning: str) -> tuple[dict[Any, Any], dict[str, list[int]]
     return document, lines
 
 
-def _fault(path: Path, error: Exception) -> str:
+def _explain(path: Path, error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{path} cannot be read: {error.strerror}"
     if isinstance(error, yaml.MarkedYAMLError):
-        line, words = _marked(error)
+        line, words = _find_mark(error)
         return f"{path}:{line}: this is not YAML: {words}"
     if isinstance(error, yaml.reader.ReaderError):
         line = path.read_text().count("\n", 0, error.position) + 1
@@ -47,7 +47,7 @@ def _fault(path: Path, error: Exception) -> str:
     return f"{path} is not YAML: {error}"
 
 
-def _marked(error: yaml.MarkedYAMLError) -> tuple[int, str]:
+def _find_mark(error: yaml.MarkedYAMLError) -> tuple[int, str]:
     """Return the line and the words; of what the end of the file leaves open, the line where it begins."""
     mark, words = error.problem_mark, error.problem or ""
     if error.context_mark and ("end of stream" in words or "stream end" in words):

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from placement.db.database import Database
 from placement.insight.kept_figures import KeptFigures
-from placement.insight.questions import capacity_of_shapes
+from placement.insight.questions import count_shapes
 from placement.insight.shapes import Shapes
 from placement.insight.survival import survival
 from placement.objects.picture import Picture
@@ -23,21 +23,22 @@ LEVELS = ("tree", "aggregate")
 Source = Callable[[Picture], Iterator[GaugeMetricFamily]]
 
 
-def sources(conf: cfg.ConfigOpts, database: Database, shapes: Shapes) -> list[Source]:
+def list_sources(conf: cfg.ConfigOpts, database: Database, shapes: Shapes) -> list[Source]:
     """Return what the configuration asks for."""
     directory = Path(conf.insight.metrics_directory) if conf.insight.metrics_directory else None
     found: list[Source] = []
     if shapes:
         kept = KeptFigures(directory, "shapes", conf.insight.shapes_interval)
         count = partial(_count_shapes, conf, shapes)
-        found.append(partial(_gauges, kept, count, partial(_show_counts, shapes)))
+        found.append(partial(_make_gauges, kept, count, partial(_show_counts, shapes)))
     if conf.insight.survival_interval:
         kept = KeptFigures(directory, "survival", conf.insight.survival_interval)
-        found.append(partial(_gauges, kept, partial(_survive, conf, database), _show_shares))
+        try_all = partial(_count_survivable, conf, database)
+        found.append(partial(_make_gauges, kept, try_all, _show_shares))
     return found
 
 
-def _gauges(
+def _make_gauges(
     kept: KeptFigures,
     make: Callable[[Picture], Any],
     show: Callable[[Any, float], Iterator[GaugeMetricFamily]],
@@ -47,7 +48,7 @@ def _gauges(
     return iter(()) if figures is None else show(*figures)
 
 
-def _work(conf: cfg.ConfigOpts) -> Work:
+def _allow_work(conf: cfg.ConfigOpts) -> Work:
     """Return what making the figures may cost. A client that hangs up does not end it."""
     return Work(remaining_s=Countdown(conf.api.search_deadline or inf, lambda: False).remaining_s)
 
@@ -57,12 +58,12 @@ def _work(conf: cfg.ConfigOpts) -> Work:
 
 def _count_shapes(conf: cfg.ConfigOpts, shapes: Shapes, picture: Picture) -> dict[str, Any]:
     """Return for each shape its count by uuid of aggregate, under "" that of the cloud."""
-    found = capacity_of_shapes(
+    found = count_shapes(
         picture,
         shapes,
         by_aggregate=True,
         work_factor=conf.insight.work_factor,
-        work=_work(conf),
+        work=_allow_work(conf),
     )
     return {
         name: {
@@ -104,11 +105,11 @@ def _show_counts(
 # -- survival ------------------------------------------------------------------------------------
 
 
-def _survive(
+def _count_survivable(
     conf: cfg.ConfigOpts, database: Database, picture: Picture
 ) -> list[tuple[str, int, int, int]]:
     """Return for each level its name, and of how many places how many may fail, were tried, and are there."""
-    work = _work(conf)
+    work = _allow_work(conf)
     figures = []
     for left, level in zip((2, 1), LEVELS, strict=True):
         with work.part(left) as part:

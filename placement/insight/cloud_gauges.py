@@ -71,14 +71,14 @@ def _make(picture: Picture) -> tuple[CloudFigures, float]:
         "Since when the OpenStack service may write to the database too, 0 if it may not.",
         value=since.replace(tzinfo=UTC).timestamp() if since else 0,
     )
-    families = [*_families(cloud), shared_since]
+    families = [*_make_families(cloud), shared_since]
     return CloudFigures(families, _estimate_bytes(vars(cloud))), FRESH_S
 
 
 # -- added up ------------------------------------------------------------------------------------
 
 
-def _totals(cloud: Cloud) -> tuple[dict[str, Counter[str]], int]:
+def _add_up(cloud: Cloud) -> tuple[dict[str, Counter[str]], int]:
     """Add up the cloud by class, and count the providers that are over capacity."""
     by_class: dict[str, Counter[str]] = {}
     over = 0
@@ -99,8 +99,8 @@ def _totals(cloud: Cloud) -> tuple[dict[str, Counter[str]], int]:
     return by_class, over
 
 
-def _families(cloud: Cloud) -> list[GaugeMetricFamily]:
-    by_class, over = _totals(cloud)
+def _make_families(cloud: Cloud) -> list[GaugeMetricFamily]:
+    by_class, over = _add_up(cloud)
     gauges = {
         "providers": ("Resource providers.", len(cloud)),
         "trees": ("Trees of resource providers.", len(cloud.forest.roots)),

@@ -33,13 +33,13 @@ def begin_metrics(
 
     :param writes: method and template of the routes that write, which are shown before they count.
     """
-    from placement.insight.asked_gauges import sources
+    from placement.insight.asked_gauges import list_sources
     from placement.insight.metrics import metrics_in
 
     metrics = metrics_in(conf.insight.metrics_directory, tuple(writes))
     metrics.watch_pool(database)
     metrics.show_also(
-        sources(conf, database, shapes), per_provider=conf.insight.metrics_per_provider
+        list_sources(conf, database, shapes), per_provider=conf.insight.metrics_per_provider
     )
     return metrics
 

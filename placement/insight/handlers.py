@@ -23,9 +23,7 @@ from placement.handlers.resource_provider import parse_filters
 from placement.insight import history, questions, schemas, trees, what_if
 from placement.insight import survival as survivals
 from placement.insight.affected import AffectedConsumer
-from placement.insight.history import Forecast
 from placement.insight.questions import PlaceCount, ShapeNotFound
-from placement.insight.survival import Survival
 from placement.insight.trees import Page, TreesQuery
 from placement.insight.what_if import (
     Change,
@@ -57,7 +55,7 @@ def explain(request: Request) -> Response:
     """Say why no provider can take the request, and what would help."""
     given = candidate_query.checked(request, schemas.EXPLAIN.at(request.version.minor))
     asked = read_relaxable(
-        _search_query(given, schemas.EXPLAIN_OWN), request.version, request.conf.placement
+        _strip_query(given, schemas.EXPLAIN_OWN), request.version, request.conf.placement
     )
     with bounded(request) as work:
         found = questions.explain(
@@ -67,14 +65,14 @@ def explain(request: Request) -> Response:
     return json_response(request, render_explanation(found, asked.request, examples))
 
 
-def capacity(request: Request) -> Response:
+def show_capacity(request: Request) -> Response:
     """Say how often the request fits, one placement after the other, if no other claim comes."""
     if request.query_value("shape") is not None:
-        return _capacity_of_shapes(request)
+        return _show_capacity_of_shapes(request)
     given = candidate_query.checked(request, schemas.CAPACITY.at(request.version.minor))
-    query = _search_query(given, schemas.CAPACITY_OWN)
+    query = _strip_query(given, schemas.CAPACITY_OWN)
     with bounded(request) as work:
-        packing, places = questions.capacity(
+        packing, places = questions.count_capacity(
             request.picture,
             candidate_query.parsed(query, request.version, request.conf.placement),
             by_aggregate=given.get("by") in AGGREGATES,
@@ -82,10 +80,10 @@ def capacity(request: Request) -> Response:
             work_factor=request.conf.insight.work_factor,
             work=work,
         )
-    return json_response(request, _capacity(packing, places))
+    return json_response(request, _render_capacity(packing, places))
 
 
-def _capacity_of_shapes(request: Request) -> Response:
+def _show_capacity_of_shapes(request: Request) -> Response:
     """Answer for one shape as for its query, for ``*`` by name."""
     given = request.read_query(schemas.CAPACITY_OF_SHAPES)
     name = given["shape"]
@@ -93,7 +91,7 @@ def _capacity_of_shapes(request: Request) -> Response:
         raise ShapeNotFound(name=name)
     shapes = request.shapes if name == EVERY_SHAPE else {name: request.shapes[name]}
     with bounded(request) as work:
-        found = questions.capacity_of_shapes(
+        found = questions.count_shapes(
             request.picture,
             shapes,
             by_aggregate=given.get("by") in AGGREGATES,
@@ -102,7 +100,7 @@ def _capacity_of_shapes(request: Request) -> Response:
         )
     top = int(given.get("top", schemas.DEFAULT_TOP))
     documents = {
-        shape: _capacity(packing, questions.best(places, top))
+        shape: _render_capacity(packing, questions.pick_best(places, top))
         for shape, (packing, places) in found.items()
     }
     if name != EVERY_SHAPE:
@@ -111,18 +109,24 @@ def _capacity_of_shapes(request: Request) -> Response:
     return json_response(request, {"shapes": documents, "complete": complete})
 
 
-def capacity_history(request: Request) -> Response:
+def show_capacity_history(request: Request) -> Response:
     """Say how often a shape fitted when it was recorded, and when it runs out at this rate."""
     name = request.read_query(schemas.HISTORY)["shape"]
     if name not in request.shapes:
         raise ShapeNotFound(name=name)
-    records = history.history(request.db, name)
-    line = history.forecast(records)
-    document = {
+    records = history.read_records(request.db, name)
+    line = history.draw_forecast(records)
+    document: dict[str, Any] = {
         "shape": name,
-        "records": [{"at": _time(at), "count": count} for at, count in records],
-        "forecast": None if line is None else _forecast(line),
+        "records": [{"at": _render_time(at), "count": count} for at, count in records],
+        "forecast": None,
     }
+    if line is not None:
+        document["forecast"] = {
+            "records": line.records,
+            "per_day": round(line.per_day, 6),
+            "runs_out_at": None if line.runs_out_at is None else _render_time(line.runs_out_at),
+        }
     return json_response(request, document)
 
 
@@ -130,20 +134,20 @@ def try_out(request: Request) -> Response:
     """Say what changes would do to a request; nothing is written."""
     request.read_query(NOTHING)
     body = request.read_json(schemas.WHAT_IF)
-    query = _query_in_body(request, body["query"])
+    query = _read_query(request, body["query"])
     asked = read_relaxable(query, request.version, request.conf.placement)
     with bounded_reading(request) as reading:
         changes = [
-            change for given in body["changes"] for change in _changes(request, given, reading)
+            change for given in body["changes"] for change in _read_changes(request, given, reading)
         ]
     with bounded(request) as work:
         outcome = what_if.try_out(
             request.db, request.picture, changes, asked, request.conf.insight.work_factor, work
         )
-    return json_response(request, _outcome(outcome))
+    return json_response(request, _render_outcome(outcome))
 
 
-def survival(request: Request) -> Response:
+def show_survival(request: Request) -> Response:
     """Say which trees, or aggregates, hold consumers that would fit nowhere else."""
     given = request.read_query(schemas.SURVIVAL)
     level = given.get("level", "tree")
@@ -155,7 +159,29 @@ def survival(request: Request) -> Response:
             top=int(given.get("top", schemas.DEFAULT_TOP)),
             work=work,
         )
-    return json_response(request, {"level": level, "failures": 1, **_survival(found)})
+    lost = [
+        {
+            "uuid": loss.place.uuid,
+            "name": loss.place.name,
+            "consumers": loss.consumers,
+            "homeless_count": loss.homeless,
+            "homeless": [
+                {**_render_homeless(consumer), "stopped": render_stop(stopped)}
+                for consumer, stopped in loss.named
+            ],
+        }
+        for loss in found.losses
+    ]
+    document = {
+        "level": level,
+        "failures": 1,
+        "places": found.places,
+        "tried": found.tried,
+        "survivable": found.survivable,
+        "complete": found.complete,
+        "lost": lost,
+    }
+    return json_response(request, document)
 
 
 def list_trees(request: Request) -> Response:
@@ -173,7 +199,7 @@ def list_trees(request: Request) -> Response:
         allocations=given.get("allocations") == "true",
     )
     page = trees.find(request.db, request.picture, query, known=request.known_tags())
-    return _page(request, page)
+    return _answer_page(request, page)
 
 
 def show_tree(request: Request) -> Response:
@@ -185,7 +211,7 @@ def show_tree(request: Request) -> Response:
         allocations=given.get("allocations") == "true",
         known=request.known_tags(),
     )
-    return _page(request, page)
+    return _answer_page(request, page)
 
 
 def show_metrics(request: Request) -> Response:
@@ -203,35 +229,35 @@ def show_metrics(request: Request) -> Response:
 # -- what is asked -------------------------------------------------------------------------------
 
 
-def _search_query(given: MultiDict, own: dict[str, Any]) -> MultiDict:
+def _strip_query(given: MultiDict, own: dict[str, Any]) -> MultiDict:
     """Return the query of the search alone, without the parameters of the question about it."""
     return MultiDict((name, value) for name, value in given.items() if name not in own)
 
 
-def _query_in_body(request: Request, text: str) -> MultiDict:
+def _read_query(request: Request, text: str) -> MultiDict:
     schema = allocation_candidate.GET.at(request.version.minor)
     return candidate_query.checked(request, schema, text)
 
 
-def _changes(request: Request, given: Mapping[str, Any], reading: Work) -> Iterator[Change]:
+def _read_changes(request: Request, given: Mapping[str, Any], reading: Work) -> Iterator[Change]:
     if "drain" in given:
         yield Drain(normalized_uuid(given["drain"]))
     elif "remove" in given:
         yield Remove(normalized_uuid(given["remove"]))
     elif "place" in given:
         reading.go_on()
-        query = _query_in_body(request, given["place"])
+        query = _read_query(request, given["place"])
         placed = candidate_query.parsed(query, request.version, request.conf.placement)
         yield Placements(placed, int(given.get("times", 1)))
     for key, records in given.get("inventories", {}).items():
-        yield Replace(_provider(key), inventories=records_from(records))
+        yield Replace(_normalize_key(key), inventories=records_from(records))
     for key, names in given.get("traits", {}).items():
-        yield Replace(_provider(key), traits=frozenset(names))
+        yield Replace(_normalize_key(key), traits=frozenset(names))
     for key, uuids in given.get("aggregates", {}).items():
-        yield Replace(_provider(key), aggregates=frozenset(map(normalized_uuid, uuids)))
+        yield Replace(_normalize_key(key), aggregates=frozenset(map(normalized_uuid, uuids)))
 
 
-def _provider(key: str) -> str:
+def _normalize_key(key: str) -> str:
     """Return the uuid of a provider that a key names; a key may also be what is no uuid."""
     return normalized_uuid(key) if is_uuid_like(key) else key
 
@@ -239,13 +265,13 @@ def _provider(key: str) -> str:
 # -- what is answered ----------------------------------------------------------------------------
 
 
-def _packing(packing: Packing) -> dict[str, Any]:
+def _render_packing(packing: Packing) -> dict[str, Any]:
     return {"count": packing.count, "exact": packing.exact, "complete": packing.complete}
 
 
-def _capacity(packing: Packing, places: Iterable[PlaceCount]) -> dict[str, Any]:
+def _render_capacity(packing: Packing, places: Iterable[PlaceCount]) -> dict[str, Any]:
     return {
-        **_packing(packing),
+        **_render_packing(packing),
         "places": [{"uuid": uuid, "name": name, "count": count} for uuid, name, count in places],
         "limits": packing.limits,
         "stranded": packing.stranded,
@@ -253,35 +279,26 @@ def _capacity(packing: Packing, places: Iterable[PlaceCount]) -> dict[str, Any]:
     }
 
 
-def _forecast(line: Forecast) -> dict[str, Any]:
-    runs_out_at = None if line.runs_out_at is None else _time(line.runs_out_at)
-    return {
-        "records": line.records,
-        "per_day": round(line.per_day, 6),
-        "runs_out_at": runs_out_at,
-    }
-
-
-def _time(milliseconds: int) -> str:
+def _render_time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _outcome(outcome: TrialOutcome) -> dict[str, Any]:
+def _render_outcome(outcome: TrialOutcome) -> dict[str, Any]:
     return {
-        "before": _situation(outcome.before),
-        "after": _situation(outcome.after),
-        "homeless": [_homeless(consumer) for consumer in outcome.homeless],
+        "before": _render_situation(outcome.before),
+        "after": _render_situation(outcome.after),
+        "homeless": [_render_homeless(consumer) for consumer in outcome.homeless],
         "placed": [{"asked": asked, "placed": placed} for asked, placed in outcome.placed],
         "complete": outcome.complete,
     }
 
 
-def _situation(met: Situation) -> dict[str, Any]:
-    document = {"candidates": asdict(met.candidates), "capacity": _packing(met.packing)}
+def _render_situation(met: Situation) -> dict[str, Any]:
+    document = {"candidates": asdict(met.candidates), "capacity": _render_packing(met.packing)}
     return document if met.remedies is None else document | render_remedies(met.remedies)
 
 
-def _homeless(consumer: AffectedConsumer) -> dict[str, Any]:
+def _render_homeless(consumer: AffectedConsumer) -> dict[str, Any]:
     document = {
         "uuid": consumer.uuid,
         "type": consumer.type,
@@ -292,29 +309,7 @@ def _homeless(consumer: AffectedConsumer) -> dict[str, Any]:
     return document | ({"groups": consumer.kept_out_by} if consumer.kept_out_by else {})
 
 
-def _survival(found: Survival) -> dict[str, Any]:
-    return {
-        "places": found.places,
-        "tried": found.tried,
-        "survivable": found.survivable,
-        "complete": found.complete,
-        "lost": [
-            {
-                "uuid": loss.place.uuid,
-                "name": loss.place.name,
-                "consumers": loss.consumers,
-                "homeless_count": loss.homeless,
-                "homeless": [
-                    {**_homeless(consumer), "stopped": render_stop(stopped)}
-                    for consumer, stopped in loss.named
-                ],
-            }
-            for loss in found.losses
-        ],
-    }
-
-
-def _page(request: Request, page: Page) -> Response:
+def _answer_page(request: Request, page: Page) -> Response:
     body = None if page.trees is None else {"trees": page.trees, "next": page.next}
     return tagged_response(request, body, page.tag)
 
@@ -346,7 +341,7 @@ PROTECTION = [
 
 def show_file(request: Request) -> Response:
     """GET /-/explorer/, and every file below it"""
-    file = _files().get(request.path_args.get("path", FIRST_PAGE))
+    file = _read_files().get(request.path_args.get("path", FIRST_PAGE))
     if file is None:
         raise NotFoundHere
     content, media_type, tag = file
@@ -366,7 +361,7 @@ def lead_to_page(request: Request) -> Response:
 
 
 @lru_cache(maxsize=1)
-def _files() -> Mapping[str, tuple[bytes, str, str]]:
+def _read_files() -> Mapping[str, tuple[bytes, str, str]]:
     """Return content, media type and tag of the package's files, by path; no other is ever opened."""
     found = {}
     with resources.as_file(resources.files("placement") / "explorer") as folder:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from placement.db import capacity_rows
 from placement.db.capacity_rows import DAY_MS, CapacityRecord
 from placement.db.database import Database
-from placement.insight.questions import capacity_of_shapes
+from placement.insight.questions import count_shapes
 from placement.objects.picture import Picture
 from placement.search.request import CandidateRequest
 from placement.search.work import Work
@@ -37,7 +37,7 @@ def record(
     db: Database, picture: Picture, shapes: Mapping[str, CandidateRequest], work_factor: int
 ) -> dict[str, int | None]:
     """Count each shape and record it; one that could not be counted to the end is None, and not recorded."""
-    found = capacity_of_shapes(
+    found = count_shapes(
         picture, shapes, by_aggregate=False, work_factor=work_factor, work=Work()
     )
     counts = {
@@ -48,12 +48,12 @@ def record(
     return counts
 
 
-def history(db: Database, shape: str) -> list[CapacityRecord]:
+def read_records(db: Database, shape: str) -> list[CapacityRecord]:
     """Return the records of a shape, oldest first."""
     return db.read(lambda access: capacity_rows.newest(access, shape, MOST))
 
 
-def forecast(records: Sequence[CapacityRecord]) -> Forecast | None:
+def draw_forecast(records: Sequence[CapacityRecord]) -> Forecast | None:
     """Return the line of least squares through the last 30 days, None if there are no two times."""
     since = records[-1].recorded_at - FORECAST_MS if records else 0
     last = [each for each in records if each.recorded_at >= since]

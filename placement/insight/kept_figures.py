@@ -42,18 +42,18 @@ class KeptFigures:
         :param make: returns what JSON can hold. While it cannot reach the database the old ones remain.
         :return: None if there are none yet.
         """
-        if self._age_s() >= self._interval_s:
+        if self._read_age_s() >= self._interval_s:
             with self._alone() as mine:
                 # Another process may have made them before this one had its turn.
-                if mine and self._age_s() >= self._interval_s:
+                if mine and self._read_age_s() >= self._interval_s:
                     try:
                         self._keep(make())
                     except errors.Unavailable as error:
                         LOG.warning("Metrics without new figures: %s", error)
-        age_s = self._age_s()
+        age_s = self._read_age_s()
         return None if self._figures is None else Kept(self._figures, age_s)
 
-    def _age_s(self) -> float:
+    def _read_age_s(self) -> float:
         """Return the age, after a look at what another process may have made."""
         if self._file is not None:
             with suppress(FileNotFoundError):
@@ -63,6 +63,7 @@ class KeptFigures:
     def _keep(self, figures: Any) -> None:
         self._made_s, self._figures = time.time(), figures
         if self._file is not None:
+            # In one step: other processes read it at any time.
             part = self._file.with_suffix(".part")
             part.write_text(json.dumps([self._made_s, figures]))
             part.replace(self._file)

@@ -144,8 +144,8 @@ class Metrics:
         try:
             cloud = picture.copy_cloud()
         except errors.Unavailable:
-            return chain(parts, [provider_gauges.up(0)])
-        return chain(parts, provider_gauges.exposition(cloud))
+            return chain(parts, [provider_gauges.show_up(0)])
+        return chain(parts, provider_gauges.write_gauges(cloud))
 
     def _of_service(self, picture: Picture) -> bytes:
         cloud = self._cloud.of(picture)

@@ -37,32 +37,32 @@ FAMILIES = (
 )
 
 
-def up(value: int) -> bytes:
+def show_up(value: int) -> bytes:
     """Return the gauge for which the exporter's dashboards look first: 1 if the cloud could be read, or 0."""
-    return _head("up", "Whether the cloud could be read.") + f"{PREFIX}up {value}\n".encode()
+    return _write_head("up", "Whether the cloud could be read.") + f"{PREFIX}up {value}\n".encode()
 
 
-def exposition(cloud: Cloud) -> Iterator[bytes]:
+def write_gauges(cloud: Cloud) -> Iterator[bytes]:
     """Yield the gauges of all providers in Prometheus' text format, part by part."""
-    yield up(1)
+    yield show_up(1)
     for family in FAMILIES:
-        yield _head(f"resource_{family.name}", family.text)
-        yield from _parts(cloud, partial(_of_inventories, cloud, family))
-    yield _head("resource_generation", "The generation of a provider.")
-    yield from _parts(cloud, partial(_of_provider, cloud))
+        yield _write_head(f"resource_{family.name}", family.text)
+        yield from _write_parts(cloud, partial(_write_inventories, cloud, family))
+    yield _write_head("resource_generation", "The generation of a provider.")
+    yield from _write_parts(cloud, partial(_write_generation, cloud))
 
 
-def _head(name: str, text: str) -> bytes:
+def _write_head(name: str, text: str) -> bytes:
     return f"# HELP {PREFIX}{name} {text}\n# TYPE {PREFIX}{name} gauge\n".encode()
 
 
-def _parts(cloud: Cloud, lines: Callable[[int], Iterator[str]]) -> Iterator[bytes]:
+def _write_parts(cloud: Cloud, lines: Callable[[int], Iterator[str]]) -> Iterator[bytes]:
     indexes = iter(range(cloud.size))
     while part := list(islice(indexes, CHUNK)):
         yield "".join([line for index in part for line in lines(index)]).encode()
 
 
-def _of_inventories(cloud: Cloud, family: Family, index: int) -> Iterator[str]:
+def _write_inventories(cloud: Cloud, family: Family, index: int) -> Iterator[str]:
     held = cloud.inventories[index]
     if held:
         uuid = f'uuid="{cloud.uuids[index]}",' if family.has_uuid else ""
@@ -75,7 +75,7 @@ def _of_inventories(cloud: Cloud, family: Family, index: int) -> Iterator[str]:
             yield f'{begin}{resource_class}"}} {shown}\n'
 
 
-def _of_provider(cloud: Cloud, index: int) -> Iterator[str]:
+def _write_generation(cloud: Cloud, index: int) -> Iterator[str]:
     if uuid := cloud.uuids[index]:
         labels = f'hostname="{_escape(cloud.names[index])}",uuid="{uuid}"'
         yield f"{PREFIX}resource_generation{{{labels}}} {cloud.generations[index]}\n"

@@ -28,11 +28,11 @@ def explain(
     picture: Picture, asked: RelaxableRequest, about: str | None, work_factor: int, work: Work
 ) -> Explanation:
     """Explain what the search finds for a request, as :func:`explain_opened` does."""
-    opened = _open(picture, one_more(asked.request), work)
+    opened = _open_picture(picture, one_more(asked.request), work)
     return explain_opened(opened, asked, about, work_factor, work)
 
 
-def _open(picture: Picture, request: CandidateRequest, work: Work) -> Opened:
+def _open_picture(picture: Picture, request: CandidateRequest, work: Work) -> Opened:
     """Search once, and return a copy of the picture that the search saw.
 
     :raises UnknownNameInQuery: in the order of the search (specification 04 section 5.8).
@@ -49,7 +49,7 @@ class PlaceCount(NamedTuple):
     placements: int
 
 
-def capacity(
+def count_capacity(
     picture: Picture,
     request: CandidateRequest,
     *,
@@ -59,10 +59,10 @@ def capacity(
     work: Work,
 ) -> tuple[Packing, list[PlaceCount]]:
     """Return how often a request fits, one placement after the other, and the ``top`` places for it."""
-    opened = _open(picture, replace(request, limit=1), work)
+    opened = _open_picture(picture, replace(request, limit=1), work)
     packing = pack(opened.cloud, request, opened.known, work_factor, work)
-    places = (_by_aggregate if by_aggregate else _by_tree)(opened.cloud, packing)
-    return packing, best(places, top)
+    places = (_count_by_aggregate if by_aggregate else _count_by_tree)(opened.cloud, packing)
+    return packing, pick_best(places, top)
 
 
 class CapacityOfShape(NamedTuple):
@@ -72,7 +72,7 @@ class CapacityOfShape(NamedTuple):
     places: list[PlaceCount]
 
 
-def capacity_of_shapes(
+def count_shapes(
     picture: Picture,
     shapes: Mapping[str, CandidateRequest],
     *,
@@ -89,25 +89,25 @@ def capacity_of_shapes(
     for left, (name, request) in zip(range(len(shapes), 0, -1), shapes.items(), strict=True):
         with work.part(left) as part:
             packing = pack(cloud, request, None, work_factor, part)
-        places = (_by_aggregate if by_aggregate else _by_tree)(cloud, packing)
+        places = (_count_by_aggregate if by_aggregate else _count_by_tree)(cloud, packing)
         found[name] = CapacityOfShape(packing, places)
     return found
 
 
-def best(places: list[PlaceCount], top: int) -> list[PlaceCount]:
+def pick_best(places: list[PlaceCount], top: int) -> list[PlaceCount]:
     """Return the places where something fits most often, most first."""
     fitting = [place for place in places if place.placements]
     return sorted(fitting, key=lambda each: (-each.placements, each.name or each.uuid))[:top]
 
 
-def _by_tree(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
+def _count_by_tree(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
     return [
         PlaceCount(str(cloud.uuids[root]), cloud.names[root], int(packing.counts[root]))
         for root in np.flatnonzero(packing.counts).tolist()
     ]
 
 
-def _by_aggregate(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
+def _count_by_aggregate(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
     """Count a tree in each aggregate that has one of its providers."""
     return [
         PlaceCount(uuid, None, total(packing.counts[sorted(roots)]))

@@ -47,7 +47,7 @@ def read(conf: cfg.ConfigOpts) -> dict[str, CandidateRequest]:
         if others:
             faults.append(f"{place} is there again in line {others[0]}.")
         try:
-            shapes[name] = _request(conf, name, query)
+            shapes[name] = _read_request(conf, name, query)
         except ValueError as error:
             faults.append(f"{place}: {error}.")
         except errors.PlacementError as error:
@@ -59,7 +59,7 @@ def read(conf: cfg.ConfigOpts) -> dict[str, CandidateRequest]:
     return shapes
 
 
-def _request(conf: cfg.ConfigOpts, name: object, query: object) -> CandidateRequest:
+def _read_request(conf: cfg.ConfigOpts, name: object, query: object) -> CandidateRequest:
     """Read a query as ``GET /-/capacity`` reads its own at the newest microversion."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError("a name has up to 64 letters, digits, and _ . - after the first")

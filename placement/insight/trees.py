@@ -70,20 +70,20 @@ def show(db: Database, uuid: str, *, allocations: bool, known: frozenset[str]) -
     :raises ProviderNotFound:
     """
     if known:
-        members = _members(db.read(lambda tx: tree_rows.members(tx, uuid)), uuid)
-        tag = _tag(members, allocations)
+        members = _require_members(db.read(lambda tx: tree_rows.members(tx, uuid)), uuid)
+        tag = _make_tag(members, allocations)
         if _is_known(tag, known):
             return Page(tag)
 
     def read(tx: Snapshot) -> Page:
-        members = _members(tree_rows.members(tx, uuid), uuid)
-        trees = _documents(tx, members, allocations)
+        members = _require_members(tree_rows.members(tx, uuid), uuid)
+        trees = _make_documents(tx, members, allocations)
         return Page(trees[0]["etag"], trees)
 
     return db.snapshot(read)
 
 
-def _members(members: list[Member], uuid: str) -> list[Member]:
+def _require_members(members: list[Member], uuid: str) -> list[Member]:
     if not members:
         raise ProviderNotFound(uuid=uuid)
     return members
@@ -97,14 +97,14 @@ def find(db: Database, picture: Picture, query: TreesQuery, *, known: frozenset[
     chosen = provider_search.search(
         picture, query.providers, lambda cloud, found: _choose(cloud, found, query)
     )
-    tag = _tag(chosen.members, query.allocations, chosen.next, "page")
+    tag = _make_tag(chosen.members, query.allocations, chosen.next, "page")
     if _is_known(tag, known):
         return Page(tag)
 
     def read(tx: Snapshot) -> Page:
         members = tree_rows.members_of_roots(tx, chosen.roots)
-        trees = _documents(tx, members, query.allocations)
-        tag = _tag(members, query.allocations, chosen.next, "page")
+        trees = _make_documents(tx, members, query.allocations)
+        tag = _make_tag(members, query.allocations, chosen.next, "page")
         return Page(tag, trees, chosen.next)
 
     return db.snapshot(read)
@@ -137,7 +137,7 @@ def _choose(cloud: Cloud, found: Indexes, query: TreesQuery) -> _Chosen:
 # -- tags --------------------------------------------------------------------------------------
 
 
-def _tag(members: Iterable[Member], *shown: object) -> str:
+def _make_tag(members: Iterable[Member], *shown: object) -> str:
     """Return the tag of a tree, or of a page, that shows these members and what else is named."""
     text = repr((sorted(tuple(member) for member in members), *shown))
     return blake2b(text.encode(), digest_size=16).hexdigest()
@@ -155,14 +155,14 @@ AMOUNT_NAMES = (*InventoryRecord._fields, "used")
 Document = dict[str, Any]
 
 
-def _documents(tx: Snapshot, members: Sequence[Member], allocations: bool) -> list[Document]:
+def _make_documents(tx: Snapshot, members: Sequence[Member], allocations: bool) -> list[Document]:
     """Return the trees in the order of the ids of their roots."""
     ids = [member.id for member in members]
     contents = tree_rows.contents(tx, ids)
-    shown = _providers(contents)
+    shown = _show_providers(contents)
     if allocations:
         held = tree_rows.allocations(tx, ids)
-        _add_allocations(shown, contents, held, _claimed(tx, held))
+        _add_allocations(shown, contents, held, _read_claimed(tx, held))
     rows = {row[0]: row for row in contents.providers}
     trees: dict[int, list[Member]] = {}
     for member in members:
@@ -172,15 +172,15 @@ def _documents(tx: Snapshot, members: Sequence[Member], allocations: bool) -> li
     return [
         {
             "root": shown[root_id]["uuid"],
-            "etag": _tag(mine, allocations),
-            "providers": [shown[each] for each in _in_order(root_id, mine, rows)],
+            "etag": _make_tag(mine, allocations),
+            "providers": [shown[each] for each in _walk_tree(root_id, mine, rows)],
         }
         for root_id, mine in sorted(trees.items())
         if root_id in shown
     ]
 
 
-def _in_order(
+def _walk_tree(
     root_id: int, members: Iterable[Member], rows: Mapping[int, Sequence[Any]]
 ) -> Iterator[int]:
     """Yield the providers of a tree: parents before children, siblings by name.
@@ -198,7 +198,7 @@ def _in_order(
         line += reversed(children.get(provider_id, ()))
 
 
-def _providers(contents: Contents) -> dict[int, Document]:
+def _show_providers(contents: Contents) -> dict[int, Document]:
     """Return the providers by id, without allocations."""
     uuids = {row[0]: row[1] for row in contents.providers}
     shown: dict[int, Document] = {
@@ -248,7 +248,7 @@ def _add_allocations(
         held[row.consumer_uuid]["resources"][row.class_name] = row.used
 
 
-def _claimed(tx: Snapshot, rows: Sequence[HeldBy]) -> dict[str, Document]:
+def _read_claimed(tx: Snapshot, rows: Sequence[HeldBy]) -> dict[str, Document]:
     """Return the groups and the ends of the holds of those consumers that have them (specification 09)."""
     claimed: dict[str, Document] = {}
     if rows and rows[0].claims_are_used:

@@ -153,11 +153,11 @@ GUARDED = {
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return all default rules; entry point ``oslo.policy.policies``."""
-    return [*_rules()]
+    return [*_make_rules()]
 
 
 @cache
-def _rules() -> list[policy.RuleDefault]:
+def _make_rules() -> list[policy.RuleDefault]:
     """Make them once: an enforcer changes copies, and to parse their checks takes as long as to copy them."""
     rules: list[policy.RuleDefault] = [
         policy.RuleDefault(

@@ -16,13 +16,13 @@ def get_enforcer() -> policy.Enforcer:
     """
     conf = cfg.ConfigOpts()
     opts.set_defaults(conf)
-    conf(_configuration_arguments(), project="placement")
+    conf(_read_arguments(), project="placement")
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(policies.list_rules())
     return enforcer
 
 
-def _configuration_arguments() -> list[str]:
+def _read_arguments() -> list[str]:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     options = ("--config-file", "--config-dir")
     for option in options:

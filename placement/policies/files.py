@@ -61,22 +61,22 @@ class _Rule:
         return f"{self.place}: the rule {self.name}"
 
 
-def faults(conf: cfg.ConfigOpts) -> list[Fault]:
+def find_faults(conf: cfg.ConfigOpts) -> list[Fault]:
     """Return what is wrong with the policy files, in their order."""
     found: list[Fault] = [*_warn_of_former_file(conf)]
     rules: list[_Rule] = []
-    for path in _paths(conf):
+    for path in _list_files(conf):
         try:
-            rules += _rules(path)
+            rules += _read_rules(path)
         except yaml_file.Unusable as error:
             found.append(Fault(f"{error}.", forbids_start=True))
     names = _Names(rules, conf.oslo_policy.policy_default_rule)
     for rule in rules:
-        found += _faults_of(rule, names)
+        found += _find_faults_of_rule(rule, names)
     return found
 
 
-def chosen_file(conf: cfg.ConfigOpts) -> str:
+def choose_file(conf: cfg.ConfigOpts) -> str:
     """Return the file that oslo.policy looks for: before release 5 ``policy.json``, where it is alone."""
     pick = getattr(policy, "pick_default_policy_file", None)
     name: str = pick(conf) if pick else conf.oslo_policy.policy_file
@@ -86,16 +86,16 @@ def chosen_file(conf: cfg.ConfigOpts) -> str:
 def _warn_of_former_file(conf: cfg.ConfigOpts) -> Iterator[Fault]:
     name = conf.oslo_policy.policy_file
     former = conf.find_file(FORMER_FILE)
-    if former and chosen_file(conf) == name == "policy.yaml" and conf.find_file(name) is None:
+    if former and choose_file(conf) == name == "policy.yaml" and conf.find_file(name) is None:
         yield Fault(
             f"{former} is not read, only {name} is: convert it with oslopolicy-convert-json-to-yaml, "
             "or name it in [oslo_policy]/policy_file."
         )
 
 
-def _paths(conf: cfg.ConfigOpts) -> Iterator[Path]:
+def _list_files(conf: cfg.ConfigOpts) -> Iterator[Path]:
     """Return the files that oslo.policy reads, in its order."""
-    if file := conf.find_file(chosen_file(conf)):
+    if file := conf.find_file(choose_file(conf)):
         yield Path(file)
     for name in conf.oslo_policy.policy_dirs:
         directory = conf.find_file(name)
@@ -104,7 +104,7 @@ def _paths(conf: cfg.ConfigOpts) -> Iterator[Path]:
             yield from (Path(directory, each) for each in sorted(names) if each[0] != ".")
 
 
-def _rules(path: Path) -> list[_Rule]:
+def _read_rules(path: Path) -> list[_Rule]:
     document, lines = yaml_file.read(path, "a policy file maps names of rules to checks")
     return [
         _Rule(f"{path}:{lines.get(str(name), [1])[-1]}", str(name), check)
@@ -112,7 +112,7 @@ def _rules(path: Path) -> list[_Rule]:
     ]
 
 
-def _faults_of(rule: _Rule, names: "_Names") -> Iterator[Fault]:
+def _find_faults_of_rule(rule: _Rule, names: "_Names") -> Iterator[Fault]:
     if why := _explain_unreadable(rule.check):
         yield Fault(f"{rule} cannot be understood: {why}.", forbids_start=True)
         return
@@ -124,7 +124,7 @@ def _faults_of(rule: _Rule, names: "_Names") -> Iterator[Fault]:
     if why := _explain_odd(rule.check):
         yield Fault(f"{rule} {why}")
         return
-    for word in _split(rule.check):
+    for word in _list_checks(rule.check):
         if word not in ("@", "!") and ":" not in word:
             yield Fault(
                 f"{rule} has {word}, which is not a check and counts as never{names.guess(word)}"
@@ -164,7 +164,7 @@ def _explain_syntax(text: str) -> str | None:
     if not text:
         return None
     depth, is_complete, last = 0, False, ""
-    for word in _tokens(text):
+    for word in _split_words(text):
         joins = word in (*JOINTS, CLOSE)
         if joins and not is_complete:
             return f"nothing stands before {word}"
@@ -182,7 +182,7 @@ def _explain_syntax(text: str) -> str | None:
     return "a parenthesis is not closed" if depth else None
 
 
-def _tokens(text: str) -> Iterator[str]:
+def _split_words(text: str) -> Iterator[str]:
     """Split a text as oslo.policy does: parentheses count at the beginning and the end of a word."""
     for word in text.split():
         opened = word.lstrip(OPEN)
@@ -193,10 +193,10 @@ def _tokens(text: str) -> Iterator[str]:
         yield from CLOSE * (len(opened) - len(bare))
 
 
-def _split(check: object) -> list[str]:
+def _list_checks(check: object) -> list[str]:
     """Return the single checks; of the old form, a list of alternatives, each a check or a list of checks."""
     if isinstance(check, str):
-        return [word for word in _tokens(check) if word not in (*JOINTS, NOT, OPEN, CLOSE)]
+        return [word for word in _split_words(check) if word not in (*JOINTS, NOT, OPEN, CLOSE)]
     words: list[str] = []
     for part in check if isinstance(check, Iterable) else ():
         each_of = isinstance(part, Iterable) and not isinstance(part, str)
@@ -222,11 +222,12 @@ def _explain_never(word: str) -> str | None:
     first = kind.split(".")[0]
     if kind != "role" and first not in known and not _is_literal(kind):
         near = difflib.get_close_matches(first, ["rule", "role", *known], 1, SIMILAR)
-        return f"nothing is known as {first}, and it counts as never{_hint(near, f':{match}')}"
+        hint = _write_hint(near, f":{match}")
+        return f"nothing is known as {first}, and it counts as never{hint}"
     for name in _NAMED.findall(match):
         if name not in TARGET:
             near = difflib.get_close_matches(name, TARGET, 1, SIMILAR)
-            return f"nothing is known as {name}, and it counts as never{_hint(near)}"
+            return f"nothing is known as {name}, and it counts as never{_write_hint(near)}"
     return None
 
 
@@ -250,19 +251,19 @@ class _Names:
 
     def __init__(self, rules: list[_Rule], default: str) -> None:
         self._last = {rule.name: rule for rule in rules}
-        self._ours = self._references_of_ours()
+        self._ours = self._find_references_of_ours()
         self._graph = self._ours | {
-            name: _references(rule.check) for name, rule in self._last.items()
+            name: _find_references(rule.check) for name, rule in self._last.items()
         }
         self._default = frozenset({default} & self._graph.keys())
-        self._wanted = frozenset().union(*(_references(rule.check) for rule in rules))
+        self._wanted = frozenset().union(*(_find_references(rule.check) for rule in rules))
         self._used = self._follow(frozenset(PREFIX + name for name in GUARDED))
 
-    def _references_of_ours(self) -> dict[str, frozenset[str]]:
+    def _find_references_of_ours(self) -> dict[str, frozenset[str]]:
         """Return the names that mean something to the service, with those that they refer to."""
         ours: dict[str, frozenset[str]] = {}
         for rule in list_rules():
-            ours[rule.name] = _references(rule.check_str)
+            ours[rule.name] = _find_references(rule.check_str)
             if former := rule.deprecated_rule:
                 ours.setdefault(former.name, frozenset())
                 override = self._last.get(former.name)
@@ -286,32 +287,32 @@ class _Names:
 
     def find_misspelt(self, rule: _Rule, is_used: bool) -> Iterator[str]:
         """Say whether the name, and what the rule refers to, are misspelt."""
-        names = _references(rule.check)
+        names = _find_references(rule.check)
         if rule.name not in self._ours and rule.name not in self._wanted:
             is_ours = rule.name.startswith(PREFIX)
             near = difflib.get_close_matches(
                 rule.name, self._ours, 1, SIMILAR if is_ours else NEARLY
             )
             if near or is_ours:
-                yield f"{rule.place}: there is no rule {rule.name}{_hint(near)}"
+                yield f"{rule.place}: there is no rule {rule.name}{_write_hint(near)}"
         for name in sorted(names - self._graph.keys() if not self._default else ()):
             near = difflib.get_close_matches(name, self._graph, 1, NEARLY)
             if near or is_used:
-                yield f"{rule} refers to {name}, which does not exist{_hint(near)}"
+                yield f"{rule} refers to {name}, which does not exist{_write_hint(near)}"
         if rule.name in self._follow(names):
             yield f"{rule} refers to itself."
 
     def guess(self, word: str) -> str:
         """Return the question what a word that is not a check was meant to be."""
         near = difflib.get_close_matches(word, self._graph, 1, NEARLY)
-        return _hint([REFERENCE + near[0]] if near else [f"role:{word}"])
+        return _write_hint([REFERENCE + near[0]] if near else [f"role:{word}"])
 
 
-def _hint(near: list[str], end: str = "") -> str:
+def _write_hint(near: list[str], end: str = "") -> str:
     return f"; did you mean {near[0]}{end}?" if near else "."
 
 
-def _references(check: object) -> frozenset[str]:
+def _find_references(check: object) -> frozenset[str]:
     return frozenset(
-        word.removeprefix(REFERENCE) for word in _split(check) if word.startswith(REFERENCE)
+        word.removeprefix(REFERENCE) for word in _list_checks(check) if word.startswith(REFERENCE)
     )

@@ -48,7 +48,7 @@ def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
         group = conf.keystone_authtoken.auth_section or "keystone_authtoken"
         loading.register_auth_conf_options(conf, group)
     if not conf[group].auth_type:
-        hint = unknown.misplaced(conf, group, "auth_type")
+        hint = unknown.find_misplaced(conf, group, "auth_type")
         raise NotConfigured(
             f"[{group}]/auth_type is not set, so that no token could be validated. "
             f"{f'{hint} ' if hint else ''}Set it and what "

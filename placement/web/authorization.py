@@ -61,7 +61,7 @@ class Authorizer:
         self._conf = conf
         self._candidates: dict[tuple[str, ...], list[str]] = {}
         self._lock = threading.Lock()
-        chosen = files.chosen_file(conf)
+        chosen = files.choose_file(conf)
         self._fallback = {chosen} - {conf.oslo_policy.policy_file}
         self._stamp = self._take_stamp()
         self._rules = _load(conf)
@@ -177,7 +177,7 @@ def _write_roles(roles: Sequence[str]) -> str:
 
 
 def _load(conf: cfg.ConfigOpts) -> _RuleSet:
-    faults = files.faults(conf)
+    faults = files.find_faults(conf)
     if fatal := [fault.text for fault in faults if fault.forbids_start]:
         raise NotConfigured(*fatal)
     for fault in faults:

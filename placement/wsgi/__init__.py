@@ -15,7 +15,7 @@ from oslo_log import log
 from placement import advice, db_api, deploy
 from placement import conf as configuration
 from placement.conf import library_defaults
-from placement.conf.unknown import files_read, misspelt_sections, unknown_options
+from placement.conf.unknown import find_misspelt_sections, find_unknown_options, list_files
 from placement.db import address, schema
 from placement.db.coexistence import state
 from placement.db.database import Database
@@ -52,7 +52,7 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     if conf.log_options:
         conf.log_opt_values(LOG, logging.DEBUG)
     _share_memory_pools()
-    if misspelt := misspelt_sections(conf):
+    if misspelt := find_misspelt_sections(conf):
         raise advice.NotConfigured(*misspelt)
     auth.require_way_to_log_in(conf)
     application = deploy.loadapp(conf)
@@ -61,7 +61,8 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     notes = db_api.when_reachable(
         conf, database, partial(db_api.character_set_notes, conf, database)
     )
-    for warning in filter(None, [second_owner(), judge.explain_absence(), *unknown_options(conf), *notes]):
+    warnings = (second_owner(), judge.explain_absence(), *find_unknown_options(conf), *notes)
+    for warning in filter(None, warnings):
         LOG.warning("%s", warning)
     _announce(conf, revision)
     if remark := db_api.when_reachable(conf, database, partial(database.read, state.describe)):
@@ -95,7 +96,7 @@ def _announce(conf: cfg.ConfigOpts, revision: str | None) -> None:
     LOG.info(
         "Placement %s starts. Configuration: %s. Database: %s, at revision %s%s. Authentication: %s.%s",
         VERSION,
-        ", ".join(files_read(conf)) or "none, the environment alone",
+        ", ".join(list_files(conf)) or "none, the environment alone",
         address.shown(db_api.database(conf).engine.url),
         revision,
         "" if revision == schema.HEAD else " of a newer release",

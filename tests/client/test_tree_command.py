@@ -428,7 +428,7 @@ def test_a_second_writer_makes_apply_start_over(
 def test_connection_options_may_stand_behind_the_command() -> None:
     """As they could before the commands had options of their own."""
     words = "export host1 --os-auth-type admin_token --os-token t --os-endpoint http://h -o file"
-    arguments = command._parse(words.split())
+    arguments = command._parse_words(words.split())
     assert (arguments.command, arguments.subject, arguments.output) == ("export", ["host1"], "file")
     assert (arguments.os_auth_type, arguments.os_token) == ("admin_token", "t")
 
@@ -436,5 +436,5 @@ def test_connection_options_may_stand_behind_the_command() -> None:
 def test_the_time_of_a_request_is_not_that_of_a_reshape() -> None:
     """Both were called --timeout: the word set neither, and each request might take a minute."""
     for words, of_request in (("", 600), (" --timeout 5", 5)):
-        arguments = command._parse(f"apply trees.yaml --reshape-timeout 7{words}".split())
+        arguments = command._parse_words(f"apply trees.yaml --reshape-timeout 7{words}".split())
         assert (arguments.timeout, arguments.reshape_timeout) == (of_request, 7.0)

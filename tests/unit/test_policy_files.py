@@ -33,7 +33,7 @@ def faults(conf: cfg.ConfigOpts, tmp_path: Path) -> Faults:
 
     def find(text: str, name: str = "policy.yaml") -> list[str]:
         (tmp_path / name).write_text(text)
-        found = files.faults(conf)
+        found = files.find_faults(conf)
         assert all(each.text.startswith(f"{tmp_path / name}") for each in found)
         return [each.text.removeprefix(f"{tmp_path / name}") for each in found]
 

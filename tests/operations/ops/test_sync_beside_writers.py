@@ -234,8 +234,8 @@ def test_killed_while_a_table_is_rebuilt(database: Database, url: str, command: 
 
 def test_elsewhere_than_on_a_terminal_progress_is_a_line_every_few_seconds() -> None:
     with redirect_stderr(io.StringIO()) as shown:
-        with progress.of_rows(every_s=0) as tell:
+        with progress.show_rows(every_s=0) as tell:
             tell("inventories", 2000, 5000)
-        with progress.of_rows() as tell:
+        with progress.show_rows() as tell:
             tell("inventories", 4000, 5000)
     assert shown.getvalue() == "inventories: 2000 of 5000 rows\n"
