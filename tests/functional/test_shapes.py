@@ -18,7 +18,7 @@ from sqlalchemy import update
 from placement.cmd import capacity_record
 from placement.db import models
 from placement.db.capacity_rows import DAY_MS, CapacityRecord
-from placement.insight.history import forecast
+from placement.insight.history import draw_forecast
 from tests.search import worlds
 from tests.support import databases
 from tests.support.service import Service, running
@@ -240,7 +240,7 @@ def test_what_is_not_counted_to_the_end_is_not_recorded(
 def test_nothing_runs_out_before_it_was_counted_last() -> None:
     """It fell fast, and has stayed at two since: the line is below zero already."""
     counts = [100, 2, 2, 2, 2, 2, 2, 2]
-    line = forecast([CapacityRecord(day * DAY_MS, count) for day, count in enumerate(counts)])
+    line = draw_forecast([CapacityRecord(day * DAY_MS, count) for day, count in enumerate(counts)])
     assert line is not None and line.per_day < 0
     assert line.runs_out_at == 7 * DAY_MS
 
@@ -256,7 +256,7 @@ def test_nothing_runs_out_before_it_was_counted_last() -> None:
 def test_the_line_is_that_of_least_squares(pairs: list[tuple[int, int]]) -> None:
     """Through the last 30 days; nothing runs out of what does not fall."""
     records = [CapacityRecord(*pair) for pair in sorted(pairs)]
-    line = forecast(records)
+    line = draw_forecast(records)
     last = [each for each in records if each.recorded_at >= records[-1].recorded_at - 30 * DAY_MS]
     if len(last) < 2:
         assert line is None
