@@ -25,6 +25,7 @@ from placement.db.engine import make_engine
 from placement.db.statements import CompiledStatement
 from tests.support.client import VERSION, Answer
 from tests.support.databases import scratch_database, until_exit
+from tests.support.processes import PATIENCE
 
 
 def database_url(kind: str = "sqlite") -> str:
@@ -100,6 +101,9 @@ def configure(kind: str = "sqlite", **overrides: Any) -> cfg.ConfigOpts:
     conf.set_override("connection", database_url(kind), group="placement_database")
     conf.set_override("auth_strategy", "noauth2", group="api")
     conf([], project="placement", default_config_files=[], default_config_dirs=[])
+    # A machine that is busy with other things searches no less.
+    deadline_s = round(conf.api.search_deadline * PATIENCE)
+    conf.set_override("search_deadline", deadline_s, group="api")
     for name, value in overrides.items():
         group, option = name.split("__")
         conf.set_override(option, value, group=None if group == "DEFAULT" else group)
