@@ -74,7 +74,7 @@ def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
     if isinstance(error, (TypeError, OSError, exc.ProgrammingError)):
         return _parameter(error, conf)
     error = driver_errors.cause(error)
-    return refusals.described(error, _url(conf)) if isinstance(error, exc.DBAPIError) else None
+    return refusals.describe(error, _url(conf)) if isinstance(error, exc.DBAPIError) else None
 
 
 class BadValue(NamedTuple):
@@ -155,4 +155,4 @@ def _parameter(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
         near = difflib.get_close_matches(unknowns[0], address.HARMLESS, 1)
         hint = f"; did you mean {near[0]}?" if near else "."
         return f"{_CONNECTION} has the parameter {unknowns[0]}, which its driver does not know{hint}"
-    return refusals.described(error, url) if isinstance(error, exc.DBAPIError) else None
+    return refusals.describe(error, url) if isinstance(error, exc.DBAPIError) else None

@@ -159,8 +159,8 @@ def connect_once(conf: cfg.ConfigOpts, target: Database) -> None:
 def character_set_notes(conf: cfg.ConfigOpts, target: Database) -> list[str]:
     """Return a sentence for each name that a reachable database cannot hold and each parameter not used."""
     return [
-        *character_sets.unused(_url(conf.placement_database)),
-        *character_sets.narrow(target.engine),
+        *character_sets.find_unused(_url(conf.placement_database)),
+        *character_sets.find_narrow(target.engine),
     ]
 
 

@@ -132,7 +132,7 @@ def list_holds(request: Request) -> Response:
             "consumer_type": hold.type,
             "project_id": hold.project,
             "user_id": hold.user,
-            "expires_at": holds.shown(hold.expires_at),
+            "expires_at": holds.show_time(hold.expires_at),
             "expired": hold.is_over,
         }
         for hold in found[:limit]
@@ -248,7 +248,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         ]
     }
     if outcome.expires_at is not None:
-        document["hold"] = {"expires_at": holds.shown(outcome.expires_at)}
+        document["hold"] = {"expires_at": holds.show_time(outcome.expires_at)}
     return document
 
 

@@ -60,4 +60,4 @@ def list_holds(
 
     :param after: the uuid of the last one that is known already.
     """
-    return db.read(lambda reader: hold_rows.listed(reader, limit, project, group, after))
+    return db.read(lambda reader: hold_rows.list_valid(reader, limit, project, group, after))

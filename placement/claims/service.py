@@ -36,7 +36,7 @@ from placement.db.change_rows import Log
 from placement.db.database import Access, Database, Transaction
 from placement.db.group_rows import GroupRow
 from placement.objects import replacement
-from placement.objects.allocation_candidate import unknown_names_refused
+from placement.objects.allocation_candidate import refuse_unknown_names
 from placement.objects.groups import remove_ended, rule_of
 from placement.objects.picture import Picture
 from placement.placing.choose import choose
@@ -294,7 +294,7 @@ def _chosen(
         begun = sum(group.is_new for group in seen.groups.values())
         return Plan(assigned, trees, rules, roots, shapes, log, revision, begun)
 
-    with unknown_names_refused(), picture.look(names, age_s) as look:
+    with refuse_unknown_names(), picture.look(names, age_s) as look:
         found = on_cloud(look.cloud, look.known, look.log)
     if isinstance(found, Refused):
         again = db.snapshot(lambda tx: _seen_at_refusal(tx, order))
@@ -316,7 +316,7 @@ def _see(tx: Access, order: Order) -> _Seen:
     replaced = [claim.consumer_uuid for claim in order.claims if claim.generation is not None]
     held = tree_rows.allocations_of_all(tx, replaced) if replaced else []
     rows = group_rows.of(tx, order.group_names) if order.group_names else {}
-    members = group_rows.members(tx, [row.id for row in rows.values()]) if rows else []
+    members = group_rows.read_members(tx, [row.id for row in rows.values()]) if rows else []
     rules = _rules(order, rows, {member.group_id for member in members})
     return _Seen(held, found_groups(tx, order, rules, rows, members))
 

@@ -79,7 +79,7 @@ def _require_rules(tx: Transaction, order: Order, plan: Plan, rows: Mapping[str,
     """Check that the groups, which are locked, keep their rules with the new members."""
     if not rows:
         return
-    members = group_rows.members(tx, [row.id for row in rows.values()])
+    members = group_rows.read_members(tx, [row.id for row in rows.values()])
     alive = {member.group_id for member in members}
     for name, row in rows.items():
         if rule_of(row) != plan.rules[name]:

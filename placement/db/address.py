@@ -47,7 +47,7 @@ def hosts(url: URL) -> list[tuple[str, str]]:
     return found
 
 
-def shown(url: URL) -> str:
+def show(url: URL) -> str:
     """Return the URL with its password, and every parameter that may be one, masked."""
     masked = {name: MASK for name in url.query if name not in HARMLESS}
     text = url.update_query_dict(masked).render_as_string(hide_password=True)

@@ -26,7 +26,7 @@ _IN_USE = CompiledStatement(
 )
 
 
-def _name(column: ColumnElement[str], key: ColumnElement[int], of: ColumnElement[Any]) -> Any:
+def _look_up(column: ColumnElement[str], key: ColumnElement[int], of: ColumnElement[Any]) -> Any:
     """A name that is looked up: PostgreSQL plans joins of four tables in 0.4 ms, of seven in 1.0 ms."""
     return select(column).where(key == of).scalar_subquery()
 
@@ -39,10 +39,10 @@ _OF_CONSUMER = CompiledStatement(
         _classes.c.name,
         _allocations.c.used,
         _modified,
-        _name(_projects.external_id, _projects.id, _consumers.c.project_id),
-        _name(_users.external_id, _users.id, _consumers.c.user_id),
+        _look_up(_projects.external_id, _projects.id, _consumers.c.project_id),
+        _look_up(_users.external_id, _users.id, _consumers.c.user_id),
         _consumers.c.generation,
-        _name(_types.name, _types.id, _consumers.c.consumer_type_id),
+        _look_up(_types.name, _types.id, _consumers.c.consumer_type_id),
     )
     .select_from(_consumers)
     .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)

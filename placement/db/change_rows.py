@@ -58,31 +58,30 @@ class Log(NamedTuple):
     def changed_since(self, before: "Log") -> Changed | None:
         """Return the ids of the providers written since; None if the log was cut since."""
         changed = Changed(set(), Counter())
+        # A slot that was deleted takes no writes, which would go unseen: all providers are compared then.
         if len(self.slots) != SLOTS or before.slots.keys() != self.slots.keys():
             return None
         for slot, (mark, recent) in self.slots.items():
             known, _ = before.slots[slot]
-            if mark != known and not _add_since(known, mark, recent, changed):
+            # What follows the last semicolon was cut.
+            for entry in recent.split(";")[:-1]:
+                if mark <= known:
+                    break
+                step, _, named = entry.partition(":")
+                # Too many to be named, or unknown.
+                if not named:
+                    return None
+                ids = map(int, named.removeprefix(STOCK).split(","))
+                (changed.stock if named.startswith(STOCK) else changed.whole).update(ids)
+                mark -= int(step)
+            # Gone past, or the end: what was known was cut off, or is of another history (a restored backup),
+            # whose random steps do not meet these.
+            if mark != known:
                 return None
         return changed
 
 
 NO_LOG = Log({})
-
-
-def _add_since(known: int, mark: int, recent: str, changed: Changed) -> bool:
-    """Add what was written since the known mark; tell whether the log still has it."""
-    # What follows the last semicolon was cut.
-    for entry in recent.split(";")[:-1]:
-        step, _, named = entry.partition(":")
-        if not named:
-            return False
-        ids = map(int, named.removeprefix(STOCK).split(","))
-        (changed.stock if named.startswith(STOCK) else changed.whole).update(ids)
-        mark -= int(step)
-        if mark <= known:
-            break
-    return mark == known
 
 
 Steps = Mapping[int, Collection[tuple[int, int]]]
@@ -94,24 +93,29 @@ def advance(
 ) -> None:
     """Step generations with their revisions, and only the revisions of the providers that are touched.
 
-    The rows are locked already, but only on this node of a Galera cluster. A statement for each number of
+    The rows are locked already. A statement for each number of
     steps, one for those that are touched, and one for the log.
 
     :param stock_alone: nothing of them has changed but inventories and what is used.
     :raises StaleRead: a generation is not the one that was read.
     """
+    # The rows are locked, but a lock is known to one node of a Galera cluster only: the comparison of
+    # generations is what two nodes collide on.
     for steps, providers in sorted(stepped.items()):
-        for part in statements.pairs(sorted(providers)):
+        for part in statements.batch_pairs(sorted(providers)):
             given = statements.as_read(part) | {"steps": steps, "now": models.now()}
             tx.change_later(_STEP, given, expected_rows=len(part))
     if touched:
         tx.change_later(_TOUCH, {"touched": sorted(touched)})
+    # Last, when all providers are locked: two writers that took a slot first could wait for one another.
     ids = {*touched, *(id_ for providers in stepped.values() for id_, _ in providers)}
     note(tx, ids, stock_alone=stock_alone)
 
 
 STEP = update(_providers).values(
     generation=func.coalesce(_providers.c.generation, 0) + bindparam("steps"),
+    # Added to, not set: what another service has stepped meanwhile remains as the difference of the two, by
+    # which its writes are noticed (placement.db.coexistence).
     own_generation=_providers.c.own_generation + bindparam("steps"),
     revision=_providers.c.revision + 1,
     updated_at=bindparam("now"),
@@ -143,11 +147,13 @@ def note_many(tx: Transaction) -> None:
 
 def _add_entry(tx: Transaction, named: str) -> None:
     """Write an entry. One without names stands for providers that are unknown, or too many to be named."""
+    # Not 1 each time: a database that is restored and written again would come by a mark that a search knows.
     step = secrets.randbelow(MOST_STEP) + 1
     entry = f"{step}:{named};"
     given = {
         "slot_of_tx": tx.slot_seed % SLOTS,
         "by_step": step,
+        # Cut in the middle of its ids it would name some, and hide the others.
         "entry": entry if len(entry) <= LENGTH else f"{step}:;",
     }
     tx.change_later(_ADD_ENTRY, given)

@@ -1,7 +1,7 @@
 """Names may have any character: the service speaks UTF-8 with every database, whatever its URL says.
 
 A database that keeps text in another character set cannot hold every name. It is used all the same:
-:func:`notes` tells its operator, and :func:`unstorable` finds the name that a statement failed for.
+:func:`find_narrow` tells its operator, and :func:`find_unstorable` names what a statement failed for.
 """
 
 import re
@@ -41,10 +41,15 @@ def _backend(url: URL) -> str:
     return "mysql" if name in dialects.MYSQL else name
 
 
-def unused(url: URL) -> list[str]:
+def find_unused(url: URL) -> list[str]:
     """Return a sentence for each character set that the URL asks for in vain."""
-    asked = [(name, str(url.query[name])) for name in _asked(url)]
-    asked += [("options=-cclient_encoding", each) for each in _in_options(url)]
+    # use_unicode says no character set.
+    given = {"client_encoding", "charset"}.intersection(_PARAMETERS.get(_backend(url), []), url.query)
+    asked = [(name, str(url.query[name])) for name in sorted(given)]
+    # Several parameters of one name come as a tuple.
+    options = url.query.get("options", "") if _backend(url) == "postgresql" else ""
+    joined = options if isinstance(options, str) else " ".join(options)
+    asked += [("options=-cclient_encoding", each) for each in _IN_OPTIONS.findall(joined)]
     return [
         f"{name}={value} in the URL of the database is not used: the service speaks UTF-8 with it, so"
         " that names may have any character. Take the parameter out of [placement_database]/connection"
@@ -54,17 +59,7 @@ def unused(url: URL) -> list[str]:
     ]
 
 
-def _asked(url: URL) -> list[str]:
-    given = _PARAMETERS.get(_backend(url), [])
-    return [name for name in given if name in url.query and name != "use_unicode"]
-
-
-def _in_options(url: URL) -> list[str]:
-    options = url.query.get("options", "") if _backend(url) == "postgresql" else ""
-    return _IN_OPTIONS.findall(options if isinstance(options, str) else " ".join(options))
-
-
-def narrow(engine: Engine) -> list[str]:
+def find_narrow(engine: Engine) -> list[str]:
     """Ask a database which names it cannot hold; return a sentence, or none if it can hold all."""
     kind = dialects.kind(engine)
     if kind == "sqlite":
@@ -72,7 +67,14 @@ def narrow(engine: Engine) -> list[str]:
     with engine.connect() as connection:
         if kind == "postgresql":
             encoding = connection.scalar(text("SHOW server_encoding"))
-            return [] if encoding == "UTF8" else [_of_postgresql(str(encoding))]
+            if encoding == "UTF8":
+                return []
+            return [
+                f"The database has the encoding {encoding}, which cannot hold every name; a request with"
+                " another name is answered with 400. Make a database with the encoding UTF8 (createdb"
+                " --encoding=UTF8 --template=template0), move the tables with pg_dump and change"
+                " [placement_database]/connection."
+            ]
         found = connection.execute(_NARROW_COLUMNS).all()
     return [
         f"The column {column} of the table {table} has the character set {name}, which cannot hold every"
@@ -82,15 +84,7 @@ def narrow(engine: Engine) -> list[str]:
     ]
 
 
-def _of_postgresql(encoding: str) -> str:
-    return (
-        f"The database has the encoding {encoding}, which cannot hold every name; a request with another"
-        " name is answered with 400. Make a database with the encoding UTF8 (createdb --encoding=UTF8"
-        " --template=template0), move the tables with pg_dump and change [placement_database]/connection."
-    )
-
-
-def unstorable(error: exc.DBAPIError) -> str | None:
+def find_unstorable(error: exc.DBAPIError) -> str | None:
     """Return the name for which a statement failed because the database cannot hold it."""
     if not driver_errors.is_unstorable(error):
         return None

@@ -37,7 +37,7 @@ _columns = (
 _EVERY = CompiledStatement(select(*_columns).order_by(_classes.c.id))
 
 
-def every(access: Access) -> list[ClassRow]:
+def read_all(access: Access) -> list[ClassRow]:
     """Return all classes in id order. One statement."""
     return [ClassRow._make(row) for row in access.rows(_EVERY)]
 
@@ -47,12 +47,12 @@ def get(access: Access, name: str, *, lock: bool = False) -> ClassRow | None:
 
     :param lock: keep others from renaming, deleting or giving inventory of it.
     """
-    rows = access.rows(_get(lock), {"name": name})
+    rows = access.rows(_compile_look_up(lock), {"name": name})
     return ClassRow._make(rows[0]) if rows else None
 
 
 @cache
-def _get(lock: bool) -> CompiledStatement:
+def _compile_look_up(lock: bool) -> CompiledStatement:
     statement = select(*_columns).where(_classes.c.name == bindparam("name"))
     return CompiledStatement(statement.with_for_update() if lock else statement)
 

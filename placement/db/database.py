@@ -44,6 +44,8 @@ A = TypeVar("A", bound="Access")
 # READ COMMITTED for writes (MySQL: set at connect): the rows that a check depends on are locked before they
 # are read, and a statement that waited for a lock must see what the holder committed.
 BEGIN_WRITE = {
+    # Not BEGIN: a transaction that has read and then writes is refused at once if another has written
+    # meanwhile (SQLITE_BUSY_SNAPSHOT), and no busy_timeout helps.
     "sqlite": ("BEGIN IMMEDIATE",),
     # Not READ WRITE: a standby, or a database that its operator has made read-only, then says so.
     "postgresql": ("BEGIN ISOLATION LEVEL READ COMMITTED",),
@@ -52,6 +54,8 @@ BEGIN_WRITE = {
 BEGIN_SNAPSHOT = {
     "sqlite": ("BEGIN",),
     "postgresql": ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
+    # For this transaction alone, without SESSION. At READ COMMITTED, which is set at connect, MySQL ignores
+    # WITH CONSISTENT SNAPSHOT, and each statement would see a state of its own.
     "mysql": (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
@@ -103,17 +107,18 @@ class Access:
     @property
     def connection(self) -> Connection:
         """SQLAlchemy's, for reflection and DDL; the queue has been sent. Nothing else goes through it."""
+        # BEGIN may still be queued: what SQLAlchemy sends would run before it, outside the transaction.
         self._flush()
         return self._connection
 
     def rows(self, statement: Runnable, parameters: Parameters = NOTHING) -> Sequence[Row]:
         """Return the rows of a statement, as plain tuples."""
         self._note_statement()
-        text, queued = self._queued(statement, parameters)
+        text, queued = self._prepare(statement, parameters)
         _, rows, description = transport.send(
             self._connection, (*self.take_queue(), queued), self._watch, reads=True
         )
-        return text.converted(rows, description)
+        return text.convert(rows, description)
 
     def value(self, statement: Runnable, parameters: Parameters = NOTHING) -> Any:
         """Return the first column of the first row of a statement, None if there is no row."""
@@ -134,7 +139,7 @@ class Access:
     def change(self, statement: Runnable, parameters: Parameters = NOTHING) -> int:
         """Run a statement that reads no rows; return how many rows it has found."""
         self._note_statement()
-        _, queued = self._queued(statement, parameters)
+        _, queued = self._prepare(statement, parameters)
         return transport.send(self._connection, (*self.take_queue(), queued), self._watch).number
 
     def begin(self, texts: Sequence[str]) -> None:
@@ -159,6 +164,7 @@ class Access:
 
     def roll_back(self) -> None:
         """Undo the transaction; give up the connection if that fails."""
+        # What was not sent needs no undoing, and must not travel with the next transaction's first message.
         self._queue.clear()
         if not self._has_begun or self._connection.invalidated or self._connection.closed:
             return
@@ -186,11 +192,12 @@ class Access:
 
     def take_queue(self) -> list[QueuedStatement]:
         """Return the queued statements, which are about to be sent, and empty the queue."""
+        # Emptied before it is sent: a message that fails must not be sent again with ROLLBACK.
         self._has_begun = True
         queue, self._queue = self._queue, []
         return queue
 
-    def _queued(
+    def _prepare(
         self, statement: Runnable, parameters: Parameters, expected_rows: int | None = None
     ) -> tuple[DriverText, QueuedStatement]:
         if isinstance(statement, Statement):
@@ -199,8 +206,9 @@ class Access:
         if isinstance(statement, CompiledStatement):
             text, parameters = statement.text(dialect, parameters)
         else:
+            # Its values may come from a request: they are bound, never written into the text.
             text = DriverText(statement, dialect, writes_values=False)
-        return text, QueuedStatement(text.text, text.bound(parameters), expected_rows)
+        return text, QueuedStatement(text.text, text.bind(parameters), expected_rows)
 
     def _send_around(self, text: str) -> None:
         """Send one of the statements around a transaction."""
@@ -259,9 +267,9 @@ class Transaction(Access):
             raises that, or an error of the driver that is repeated alike.
         """
         self._note_statement()
-        _, queued = self._queued(statement, parameters, expected_rows)
+        _, queued = self._prepare(statement, parameters, expected_rows)
         if self._may_wait:
-            self._queue.append(transport.expecting(self._connection.dialect.driver, queued))
+            self._queue.append(transport.add_check(self._connection.dialect.driver, queued))
         else:
             self._queue.append(queued)
             self._flush()
@@ -298,6 +306,8 @@ class Transaction(Access):
             self.change_later(insert, expected_rows=len(part))
 
     def _skip_taken(self) -> tuple[str, str]:
+        # MySQL has nothing that passes over taken keys alone: IGNORE forgives values that do not fit as well.
+        # Names have been looked up before, where a database that cannot hold them says so.
         return ("IGNORE ", "") if self.dialect == "mysql" else ("", " ON CONFLICT DO NOTHING")
 
 
@@ -333,6 +343,7 @@ class Database:
         self._readers: Any = nullcontext()
         if in_memory:
             self._readers = self._writers = threading.RLock()
+        # Without it each thread of a server waits out the deadlines of a frozen database by itself.
         self._silence = Silence()
         self.lost = LostConnections()
         self._attempts = attempts
@@ -340,16 +351,21 @@ class Database:
         self._write_retry = tenacity.Retrying(
             retry=tenacity.retry_if_exception(_may_repeat_write),
             stop=self._give_up,
+            # At random over the whole time: those that met once would meet again after equal waits.
             wait=tenacity.wait_random_exponential(multiplier=RETRY_WAIT_S, max=RETRY_WAIT_MAX_S),
             before_sleep=self._note_repeat,
             reraise=True,
         )
+        # A read has no compare-and-set to lose, so it raises no StaleRead.
         self._read_retry = self._write_retry.copy(
             retry=tenacity.retry_if_exception(driver_errors.may_repeat),
         )
+        # A short wait is asked for where the caller goes on without it (objects/holds): a lock that was not
+        # given is its answer, and only a lost connection is worth another attempt.
         self._brief_retry = self._write_retry.copy(
             retry=tenacity.retry_if_exception(driver_errors.is_disconnect),
         )
+        # Twice: the first may be the discovery that the pool's connections are dead.
         self._ping_retry = self._read_retry.copy(stop=tenacity.stop_after_attempt(2))
 
     def ping(self) -> None:
@@ -357,9 +373,10 @@ class Database:
 
         :raises errors.Unavailable: it does not.
         """
-        self._guarded(self._ping_retry, self._run, Reader, _ask, (), self._readers)
+        self._run_repeatedly(self._ping_retry, self._run, Reader, _ask, (), self._readers)
 
     def _give_up(self, state: tenacity.RetryCallState) -> bool:
+        # Both bounds: ten waits for a lock of 10 s each would outlast the patience of every client.
         elapsed_s = state.seconds_since_start or 0.0
         return state.attempt_number >= max(1, self._attempts()) or elapsed_s >= self._deadline_s
 
@@ -370,15 +387,15 @@ class Database:
         :raises errors.NotStorable: a parameter has characters that the database cannot hold.
         :raises errors.DatabaseUnavailable: no connection within the deadline.
         """
-        return self._reading(Reader, work, ())
+        return self._run_read(Reader, work, ())
 
     def snapshot(self, work: Callable[[Snapshot], T]) -> T:
         """Return ``work(tx)``, all of whose statements see one committed state; raises as :meth:`read`."""
-        return self._reading(Snapshot, work, BEGIN_SNAPSHOT[self.dialect])
+        return self._run_read(Snapshot, work, BEGIN_SNAPSHOT[self.dialect])
 
-    def _reading(self, kind: type[A], work: Callable[[A], T], begin: tuple[str, ...]) -> T:
+    def _run_read(self, kind: type[A], work: Callable[[A], T], begin: tuple[str, ...]) -> T:
         try:
-            return self._guarded(self._read_retry, self._run, kind, work, begin, self._readers)
+            return self._run_repeatedly(self._read_retry, self._run, kind, work, begin, self._readers)
         except exc.DBAPIError as error:
             if driver_errors.is_conflict(error):
                 raise errors.DatabaseBusy() from error
@@ -411,12 +428,13 @@ class Database:
 
         retry, turn, brief = self._write_retry, self._writers, deadlines.USUAL
         if wait_s is not None:
-            retry, brief = self._brief_retry, deadlines.brief(self.dialect, wait_s)
+            retry, brief = self._brief_retry, deadlines.make_brief(self.dialect, wait_s)
+            # SQLite's writers wait here, not in the database, whose short deadline would not hold.
             if isinstance(turn, WriterQueue):
                 turn = SoonOrNever(turn, wait_s)
         begin = (*brief.before, *BEGIN_WRITE[self.dialect], *brief.inside)
         try:
-            return self._guarded(retry, self._run, Transaction, attempt, begin, turn, brief.after)
+            return self._run_repeatedly(retry, self._run, Transaction, attempt, begin, turn, brief.after)
         except StaleRead as stale:
             telemetry.CONTENTION_REFUSALS.count()
             raise on_conflict() from stale
@@ -426,7 +444,7 @@ class Database:
                 raise on_conflict() from error
             raise
 
-    def _guarded(
+    def _run_repeatedly(
         self,
         retrying: tenacity.Retrying,
         run: Callable[..., T],
@@ -440,16 +458,18 @@ class Database:
         except exc.DBAPIError as error:
             if driver_errors.is_lost(error):
                 self.lost.note(driver_errors.origin(error), is_repeated=False)
+            # The first three are 503, not 500: another server, or the same one later, can answer.
             if driver_errors.is_disconnect(error):
                 raise errors.DatabaseUnavailable() from error
             if driver_errors.is_read_only(error):
                 raise errors.DatabaseReadOnly() from error
             if driver_errors.took_too_long(error):
                 raise errors.DatabaseBusy() from error
-            if (name := character_sets.unstorable(error)) is not None:
+            if (name := character_sets.find_unstorable(error)) is not None:
                 raise errors.NotStorable(name=name) from error
             raise
         except exc.TimeoutError as error:
+            # The pool is exhausted. Not repeated: the attempt has waited for pool_timeout already.
             raise errors.DatabaseUnavailable() from error
 
     def _run(
@@ -461,27 +481,29 @@ class Database:
         after: tuple[str, ...] = (),
     ) -> T:
         try:
-            with turn, self._silence.noticed(), self._connected() as connection:
+            # In this order: a writer of SQLite that waits for its turn takes no connection from readers.
+            with turn, self._silence.notice(), self._connect() as connection:
                 access = kind(connection, self.watch)
                 self.in_use.add(access)
                 try:
-                    return self._in_transaction(access, work, begin) if begin else work(access)
+                    return self._transact(access, work, begin) if begin else work(access)
                 finally:
+                    # Also after an error: the connection goes back to the pool with its usual lock timeout.
                     access.send_after(after)
                     self.in_use.remove(access)
         except (exc.SQLAlchemyError, errors.OutcomeUnknown) as error:
-            telemetry.DATABASE_ERRORS.count(driver_errors.kind(error))
+            telemetry.DATABASE_ERRORS.count(driver_errors.classify(error))
             raise
 
     def _note_repeat(self, state: tenacity.RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         stale = isinstance(error, StaleRead)
-        kind = "stale" if stale or error is None else driver_errors.kind(error)
+        kind = "stale" if stale or error is None else driver_errors.classify(error)
         telemetry.REPEATS.count(kind)
         if error is not None and driver_errors.is_lost(error):
             self.lost.note(driver_errors.origin(error), is_repeated=True)
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         if self.lost.untold:
             self.lost.tell_if_due()
         began = perf_counter()
@@ -489,24 +511,35 @@ class Database:
         telemetry.note_wait(perf_counter() - began)
         return connection
 
-    def _in_transaction(self, tx: A, work: Callable[[A], T], begin: tuple[str, ...]) -> T:
+    def _transact(self, tx: A, work: Callable[[A], T], begin: tuple[str, ...]) -> T:
         try:
             tx.begin(begin)
-            result = _refused_knowingly(tx, work)
+            try:
+                result = work(tx)
+            except errors.Conflict as refused:
+                # Asked while it has its locks, or its snapshot: nobody can have removed meanwhile what it was
+                # refused for. If some hold is over, the web floor removes it and begins the request again.
+                if refused.of_consumers and tx.value(_ANY_HOLD_OVER):
+                    vars(refused)["is_amid_ended_holds"] = True
+                raise
+            # Here, not with COMMIT: drivers that report each number report it after they have committed.
             tx.flush_checked()
         except BaseException:
+            # Also SystemExit, by which a server stops its worker: the locks go back with the connection.
             tx.roll_back()
             telemetry.note_unlock()
             raise
         try:
             tx.commit()
         except exc.DBAPIError as error:
-            # A snapshot has no outcome to be unsure of: it is repeated like any read.
+            # The server may have committed before the connection went: to repeat it could claim twice, or
+            # answer a success with a conflict. A snapshot has no outcome to be unsure of, and is repeated.
             if isinstance(tx, Transaction) and driver_errors.is_disconnect(error):
                 raise errors.OutcomeUnknown() from error
             tx.roll_back()
             raise
         except BaseException:
+            # Broken off in the middle of COMMIT: its answer may still come, and would be taken for another's.
             tx.give_up()
             raise
         finally:
@@ -524,19 +557,6 @@ class Database:
     def dispose(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
-
-
-def _refused_knowingly(tx: A, work: Callable[[A], T]) -> T:
-    """Return ``work(tx)``; an error about what consumers hold says whether some hold is over.
-
-    Asked while it has its locks, or its snapshot: nobody can have removed meanwhile what it was refused for.
-    """
-    try:
-        return work(tx)
-    except errors.Conflict as refused:
-        if refused.of_consumers and tx.value(_ANY_HOLD_OVER):
-            vars(refused)["is_amid_ended_holds"] = True
-        raise
 
 
 def _ask(reader: Reader) -> None:

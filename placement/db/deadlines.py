@@ -53,6 +53,7 @@ LOOK_S = 1.0
 SQLITE_S = 30
 """How long SQLite polls for a file that another process has locked."""
 
+# A peer that is gone is noticed after 60 s of silence; Linux begins to ask after two hours by itself.
 KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
@@ -83,14 +84,18 @@ class Brief(NamedTuple):
 USUAL = Brief()
 
 
-def brief(kind: str, wait_s: float) -> Brief:
+def make_brief(kind: str, wait_s: float) -> Brief:
     """Return what lets a transaction wait so long for each lock; MySQL knows whole seconds only."""
+    # At least 1: 0 waits for ever on PostgreSQL.
     wait_ms = max(1, int(1000 * wait_s))
     if kind == "postgresql":
+        # LOCAL: it ends with the transaction, so nothing has to be put back.
         return Brief(inside=(f"SET LOCAL lock_timeout = {wait_ms}",))
     if kind == "sqlite":
+        # Before BEGIN IMMEDIATE, which is what waits.
         usual_ms = 1000 * SQLITE_S
         return Brief((f"PRAGMA busy_timeout = {wait_ms}",), (), (f"PRAGMA busy_timeout = {usual_ms}",))
+    # Kept on the server meanwhile: its operator, or the URL, may have set another than ours.
     seconds = max(1, math.ceil(wait_s))
     return Brief(
         (f"SET @lock_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = {seconds}",),
@@ -133,7 +138,7 @@ def _seconds(url: URL, name: str, usual: int) -> int:
         raise UnusableUrl(f"{name}_timeout is not a whole number of seconds") from None
 
 
-def arguments(url: URL, deadlines: Deadlines) -> dict[str, Any]:
+def make_arguments(url: URL, deadlines: Deadlines) -> dict[str, Any]:
     """Return the driver's arguments for them; the driver's own parameters in the URL stand."""
     if url.get_backend_name() == "postgresql":
         given = {
@@ -145,6 +150,8 @@ def arguments(url: URL, deadlines: Deadlines) -> dict[str, Any]:
         given = {
             f"{name}_timeout": getattr(deadlines, name) for name in ("connect", "read", "write")
         }
+        # PyMySQL's connect_timeout ends when the socket is open: a frozen server would hold the greeting.
+        # set_up gives the connection its usual read_timeout once it is made.
         if url.get_driver_name() == "pymysql":
             given["read_timeout"] = deadlines.connect or deadlines.read
     return {name: value for name, value in given.items() if value and name not in url.query}
@@ -153,11 +160,16 @@ def arguments(url: URL, deadlines: Deadlines) -> dict[str, Any]:
 def set_up(engine: Engine, deadlines: Deadlines) -> None:
     """Set the server's deadlines at each new connection, and watch a driver that cannot give up."""
     if engine.dialect.name in dialects.MYSQL:
-        statement = _mysql(deadlines)
+        statement = _make_mysql_statement(deadlines)
         if engine.dialect.driver == "pymysql":
-            _read_patiently(engine, deadlines.read)
+
+            @event.listens_for(engine, "connect")
+            def read_patiently(connection: Any, _record: Any) -> None:
+                # PyMySQL has no public way to change it.
+                connection._read_timeout = deadlines.read or None
+
     else:
-        statement = _postgresql(deadlines)
+        statement = _make_postgresql_statement(deadlines)
         if deadlines.read:
             watch(engine, deadlines.read)
     if not statement:
@@ -170,15 +182,7 @@ def set_up(engine: Engine, deadlines: Deadlines) -> None:
         cursor.close()
 
 
-def _read_patiently(engine: Engine, read_s: int) -> None:
-    """Let a connection of PyMySQL that is made wait so long for a packet; it has no public way to say so."""
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _record: Any) -> None:
-        connection._read_timeout = read_s or None
-
-
-def _postgresql(deadlines: Deadlines) -> str:
+def _make_postgresql_statement(deadlines: Deadlines) -> str:
     """Leave what is set already for this server, database, user or connection."""
     wanted = {
         "statement_timeout": deadlines.statement,
@@ -193,10 +197,12 @@ def _postgresql(deadlines: Deadlines) -> str:
     return f"SELECT {', '.join(calls)}" if calls else ""
 
 
-def _mysql(deadlines: Deadlines) -> str:
+def _make_mysql_statement(deadlines: Deadlines) -> str:
     """MySQL takes the settings of MariaDB for comments, and has only ``read`` to end a statement."""
     settings = ["autocommit = 1"]
     if deadlines.lock:
+        # The second is for locks on tables, whose default is a day and more: an ALTER TABLE that waits for a
+        # forgotten transaction would hold up every request behind it.
         names = ("innodb_lock_wait_timeout", "lock_wait_timeout")
         settings += [f"{name} = {deadlines.lock}" for name in names]
     only_mariadb = {
@@ -223,17 +229,19 @@ def watch(engine: Engine, patience_s: float) -> None:
 
     @event.listens_for(engine, "connect")
     def connected(_connection: Any, _record: Any) -> None:
-        _watch_this_process()
+        _start_watchdog()
 
-    # Events of the dialect: those of the engine cost a fifth of a small statement.
+    # Not a wait callback of psycopg2 (the head of this module). Events of the dialect: those of the engine
+    # cost a fifth of a small statement.
     for name in ("do_execute", "do_executemany"):
-        event.listen(engine, name, _watched(engine.dialect, name, patience_s))
+        event.listen(engine, name, _make_listener(engine.dialect, name, patience_s))
 
 
-def _watched(dialect: Dialect, method: str, patience_s: float) -> Callable[..., bool]:
+def _make_listener(dialect: Dialect, method: str, patience_s: float) -> Callable[..., bool]:
     """Return a listener that runs the statement by this method of the dialect, and returns true."""
 
-    def watched(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
+    def run(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
+        # Without a lock: each thread writes its own entry, and a dictionary's operations are atomic.
         thread = threading.get_ident()
         _running[thread] = time.monotonic() + patience_s, cursor.connection
         try:
@@ -242,14 +250,15 @@ def _watched(dialect: Dialect, method: str, patience_s: float) -> Callable[..., 
             _running.pop(thread, None)
         return True
 
-    return watched
+    return run
 
 
-def _watch_this_process() -> None:
+def _start_watchdog() -> None:
     """Start the thread, unless it runs: a process that was forked has no threads of its parent."""
     global _watched_process
     with _starting:
         if _watched_process != os.getpid():
+            # They are of the parent's threads: to cut one here would end the parent's conversation.
             _running.clear()
             threading.Thread(target=_look, name="watchdog", daemon=True).start()
             _watched_process = os.getpid()
@@ -267,7 +276,9 @@ def _look() -> None:
 
 def _cut(connection: Any) -> None:
     """End the conversation. The descriptor stays open for its owner, which waits on it."""
-    # A connection that was closed or lost meanwhile has no descriptor.
+    # shutdown() acts on the connection, whichever descriptor names it. To close the owner's would free its
+    # number for another file, from which libpq would go on to read. A connection that was closed or lost
+    # meanwhile has no descriptor.
     with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as twin:
         twin.shutdown(socket.SHUT_RDWR)
 
@@ -277,10 +288,10 @@ def longest_attempt_s(url: URL) -> float:
     _, waits = take(url)
     named = [name for name, _ in hosts(url)] or [url.host or ""]
     # For a driver 0 means as long as the kernel waits.
-    return (waits.connect or UNBOUNDED_S) * sum(map(_addresses, named))
+    return (waits.connect or UNBOUNDED_S) * sum(map(_count_addresses, named))
 
 
-def _addresses(host: str) -> int:
+def _count_addresses(host: str) -> int:
     """Count the addresses that a driver would try for a host; a path is that of a socket."""
     if not host or host.startswith("/"):
         return 1
@@ -310,7 +321,8 @@ def connect(engine: Engine, within_s: float) -> None:
         else:
             outcome.put(None)
 
-    # A daemon: an attempt that hangs for ever keeps no process from ending.
+    # In a thread, since drivers count connect_timeout for each address anew, and names are looked up
+    # without a limit. A daemon: an attempt that hangs for ever keeps no process from ending.
     threading.Thread(target=attempt, name="first connection", daemon=True).start()
     try:
         error = outcome.get(timeout=max(0.0, within_s))

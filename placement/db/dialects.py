@@ -36,6 +36,6 @@ class Spelled(FunctionElement[Any]):
 
 
 @compiles(Spelled)
-def _spelled(element: Spelled, compiler: SQLCompiler, **options: Any) -> str:
+def _compile_spelled(element: Spelled, compiler: SQLCompiler, **options: Any) -> str:
     arguments = [compiler.process(each, **options) for each in element.clauses]
     return element.spelling[kind(compiler)].format(*arguments)

@@ -74,10 +74,14 @@ _is_gone = ErrorCodes(
 def _codes(error: BaseException) -> tuple[str | None, int | None, int | None]:
     """Return (PostgreSQL SQLSTATE, MySQL error number, SQLite primary code); at most one is set."""
     origin = error.orig if isinstance(error, exc.DBAPIError) else None
+    # pgcode is psycopg2's.
     sqlstate = getattr(origin, "pgcode", None) or getattr(origin, "sqlstate", None)
     extended = getattr(origin, "sqlite_errorcode", None)
     args = getattr(origin, "args", ())
+    # PyMySQL and mysqlclient raise (number, text).
     number = args[0] if args and isinstance(args[0], int) and extended is None else None
+    # The low byte of an extended code is the primary one (sqlite.org/rescode.html): SQLITE_BUSY_SNAPSHOT is
+    # SQLITE_BUSY too.
     return sqlstate, number, extended & 0xFF if extended is not None else None
 
 
@@ -90,6 +94,7 @@ def is_disconnect(error: BaseException) -> bool:
     """The connection is gone, or none could be made."""
     if not isinstance(error, exc.DBAPIError):
         return False
+    # SQLAlchemy knows most by their texts, but not a node that answers and takes no work.
     if error.connection_invalidated or _is_gone(error):
         return True
     # psycopg2 gives a failed connect no SQLSTATE and no cursor.
@@ -107,12 +112,13 @@ def origin(error: BaseException) -> BaseException:
     return (error.orig or error) if isinstance(error, exc.DBAPIError) else error
 
 
-def kind(error: BaseException) -> str:
+def classify(error: BaseException) -> str:
     """Return the kind, one of those of :data:`placement.telemetry.DATABASE_ERRORS`."""
     if isinstance(error, errors.OutcomeUnknown):
         return "outcome_unknown"
     if isinstance(error, exc.TimeoutError):
         return "pool_timeout"
+    # In the order in which the repeats look: what is repeated as a conflict is counted as one.
     if is_conflict(error):
         return "conflict"
     if is_disconnect(error):

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, exc
 from sqlalchemy.engine import URL
-from sqlalchemy.pool import PoolProxiedConnection, StaticPool
+from sqlalchemy.pool import StaticPool
 
 from placement.db import address, character_sets, deadlines, dialects, driver_errors, transport
 
@@ -64,23 +64,29 @@ def make_engine(
     :raises sqlalchemy.exc.ArgumentError: the URL, or a number in it, cannot be parsed.
     """
     url = with_default_driver(address.parse(connection))
+    # Transactions begin and end with statements of their own (placement.db.database): a connection that goes
+    # back to the pool is inside none, and a ROLLBACK for it would be a wasted round trip.
     options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_reset_on_return": None}
-    url, several = _takes_several(url)
+    several = url.get_driver_name() in transport.DRIVERS and url.query.get("multi_statements") != "0"
+    url = url.difference_update_query(["multi_statements"])
     backend = url.get_backend_name()
     waits = deadlines.NONE
     if backend != "sqlite":
         url, waits = deadlines.take(url, patient=patient)
         url, spoken = character_sets.take(url)
-        options["connect_args"] = deadlines.arguments(url, waits) | spoken
+        options["connect_args"] = deadlines.make_arguments(url, waits) | spoken
     nodes = _nodes(url) if backend in dialects.MYSQL else []
     if nodes:
+        # MySQL's drivers know one host only: _connect_to_first tries one after the other.
         url = url.difference_update_query(["host"])
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
+        # Each connection to :memory: is a database of its own, so all threads share one.
         options |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     else:
         options |= {"pool_size": POOL_SIZE, **(pool or {})}
     engine = _create(url, options)
-    _skip_rollbacks(engine)
+    # SQLAlchemy sends a ROLLBACK in autocommit too; its option skip_autocommit_rollback is of 2.0.43.
+    engine.dialect.do_rollback = lambda dbapi_connection: None  # type: ignore[method-assign]
     transport.prepare(engine)
     if several:
         _allow_several(engine)
@@ -104,33 +110,15 @@ def _create(url: URL, options: dict[str, Any]) -> Engine:
         raise address.UnusableUrl("its parts, or its parameters, do not fit the driver") from None
 
 
-def _skip_rollbacks(engine: Engine) -> None:
-    """Send no ROLLBACK for a connection that goes back to the pool: it would be a wasted round trip.
-
-    Transactions begin and end with their own statements (placement.db.database), which leave no connection
-    inside one. The option ``skip_autocommit_rollback`` of SQLAlchemy does the same from 2.0.43 on.
-    """
-    engine.dialect.do_rollback = _send_nothing  # type: ignore[method-assign]
-
-
-def _send_nothing(dbapi_connection: PoolProxiedConnection) -> None:
-    pass
-
-
-def _takes_several(url: URL) -> tuple[URL, bool]:
-    """Return the URL, and whether several statements may be one message: not with ``multi_statements=0``."""
-    is_wanted = url.query.get("multi_statements") != "0"
-    url = url.difference_update_query(["multi_statements"])
-    return url, is_wanted and url.get_driver_name() in transport.DRIVERS
-
-
 def _forget_connections_in_children(engine: Engine) -> None:
     """Let a forked worker make connections of its own: two processes on one socket garble both."""
+    # By a weak reference: Python has no way to take such a hook back, and it would keep every engine alive.
     known = weakref.ref(engine)
 
     def forget() -> None:
         inherited = known()
         if inherited is not None and inherited.pool.__class__ is not StaticPool:
+            # Not closed: the parent still speaks over these sockets, and a goodbye would end its sessions.
             inherited.dispose(close=False)
 
     os.register_at_fork(after_in_child=forget)
@@ -153,8 +141,10 @@ def _set_up_sqlite(engine: Engine, synchronous: bool) -> None:
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
+        # First: to change the journal mode takes a lock on the file, and this is how long it is waited for.
         cursor.execute(f"PRAGMA busy_timeout = {1000 * deadlines.SQLITE_S}")
         cursor.execute("PRAGMA journal_mode = WAL")
+        # With NORMAL a WAL may lose its last commits when the power goes (sqlite.org/pragma.html).
         cursor.execute(f"PRAGMA synchronous = {'FULL' if synchronous else 'OFF'}")
         cursor.close()
 
@@ -163,7 +153,7 @@ def _allow_several(engine: Engine) -> None:
     """Note for each new connection whether several statements may be one message.
 
     Not to a member of a cluster: when Galera ends a transaction between two statements of a message, in
-    favour of another node, the rest of the message is run outside it.
+    favour of another node, the rest of the message is run outside it, and parts of claims were found so.
     """
     is_mysql = engine.dialect.name in dialects.MYSQL
 
@@ -176,6 +166,7 @@ def _allow_several(engine: Engine) -> None:
 
     @event.listens_for(engine, "connect")
     def judge(connection: Any, record: Any) -> None:
+        # Of each connection: the URL may name a proxy, behind which servers join a cluster or leave it.
         record.info[transport.SEVERAL] = not (is_mysql and _is_in_cluster(connection))
 
 
@@ -196,10 +187,13 @@ def _set_up_mysql(engine: Engine, sql_mode: str | None, nodes: list[tuple[str, i
         cursor = connection.cursor()
         if sql_mode:
             cursor.execute("SET SESSION sql_mode = %s", (sql_mode,))
+        # What the server makes of it: TRADITIONAL stands for several modes.
         cursor.execute("SELECT @@SESSION.sql_mode")
         given = cursor.fetchone()[0].split(",")
         mode = ",".join([*(each for each in given if each in MODES_OF_VALUES), *MODES_NEEDED])
         cursor.execute("SET SESSION sql_mode = %s", (mode,))
+        # InnoDB's REPEATABLE READ locks gaps, so inserts of new consumers would deadlock; and a statement
+        # that waited for a lock would not see what its holder committed.
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         cursor.close()
 
@@ -236,6 +230,7 @@ def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]]) -> None:
             try:
                 connection = dialect.connect(*arguments, **usual | {"host": host, "port": port})
             except failed as error:
+                # A wrong password is one as well; the operator is shown what the last node said.
                 refusal = error
                 continue
             if _takes_work(connection):
@@ -249,6 +244,7 @@ def _takes_work(connection: Any) -> bool:
 
     A server that is in no cluster is not ready for one either, if it was built with Galera.
     """
+    # At connect alone: a node that loses the others later answers 1047, which drops all connections to it.
     cursor = connection.cursor()
     cursor.execute("SHOW STATUS LIKE 'wsrep_ready'")
     row = cursor.fetchone()

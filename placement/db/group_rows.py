@@ -86,9 +86,11 @@ def lock(
             for rule, at_most, domains in [rules[name]]
         ]
         tx.insert_missing(_groups, [dict(zip(columns, row, strict=True)) for row in rows])
+        # All again, not only the new ones: another request may have inserted them first, with its own rule.
         found = _read(tx, _LOCK, rules)
     if len(found) < len(rules):
         raise StaleRead("a group was deleted meanwhile")
+    # Nothing compares this generation: the row is written so that certification compares it.
     tx.change_later(_STEP, {"id": sorted(row.id for row in found.values())})
     return found
 
@@ -109,7 +111,7 @@ def redefine(
     )
 
 
-def without_members(reader: Access, share: float, most: int) -> list[int]:
+def find_without_members(reader: Access, share: float, most: int) -> list[int]:
     """Return the ids of those groups that have no members, of so many in a row. One statement.
 
     :param share: where among all groups these begin, from 0 to 1.
@@ -117,6 +119,7 @@ def without_members(reader: Access, share: float, most: int) -> list[int]:
     return [int(id_) for (id_,) in reader.rows(_WITHOUT_MEMBERS, {"share": share, "most": most})]
 
 
+# By the ids that there may be, not by counting rows, for which a database reads the whole table.
 _newest = select(func.max(_groups.c.id)).scalar_subquery()
 _row = (
     select(_groups.c.id)
@@ -135,7 +138,8 @@ def remove_without_members(tx: Transaction, ids: Collection[int]) -> int:
 
     Two statements.
     """
-    # A claim locks the group before it becomes a member: look again under the lock.
+    # A claim locks the group before it becomes a member: look again under the lock. Those that are locked are
+    # passed over, so that nobody waits for the sake of tidiness.
     free = select(_groups.c.id).where(is_one_of(_groups.c.id, sorted(ids)))
     ids = tx.column(free.with_for_update(skip_locked=True))
     if not ids:
@@ -145,7 +149,7 @@ def remove_without_members(tx: Transaction, ids: Collection[int]) -> int:
     return tx.change(delete(_groups).where(named, ~has_members))
 
 
-def members(access: Access, group_ids: Collection[int]) -> list[MemberRow]:
+def read_members(access: Access, group_ids: Collection[int]) -> list[MemberRow]:
     """Return of which trees the members have something, in the order of their uuids. One statement."""
     return [MemberRow(*row) for row in access.rows_of_all(_MEMBERS, "id", group_ids)]
 
@@ -167,6 +171,7 @@ _NAMES = CompiledStatement(
     "uuid",
 )
 _root_id = func.coalesce(_providers.c.root_provider_id, _providers.c.id)
+# A number, not a join: a provider has many traits, each of which would be a row of the member.
 _shares = (
     select(func.count())
     .select_from(models.resource_provider_traits)
@@ -194,7 +199,7 @@ _MEMBERS = CompiledStatement(
 )
 
 
-def trees_in(access: Access, aggregates: Collection[str]) -> list[tuple[str, str]]:
+def find_trees_in(access: Access, aggregates: Collection[str]) -> list[tuple[str, str]]:
     """Return pairs of uuids: of a root, and of an aggregate that its tree is in. One statement."""
     return [(root, uuid) for root, uuid in access.rows_of_all(_TREES_IN, "uuid", aggregates)]
 

@@ -34,6 +34,8 @@ _HOLD = (
     _holds.c.expires_at,
     (_holds.c.expires_at <= NOW).label("is_over"),
 )
+# Whoever writes a consumer steps its generation, also a service that knows no holds: so no one has to
+# remove the row of a hold for it to end.
 _VALID = (_consumers.c.id == _holds.c.consumer_id) & (
     _consumers.c.generation == _holds.c.generation
 )
@@ -53,8 +55,9 @@ _OF = CompiledStatement(
 )
 
 
-def over(access: Access, most: int) -> dict[int, str]:
+def find_over(access: Access, most: int) -> dict[int, str]:
     """Return consumers with a hold that is over, whether it counts or not: uuids by id. One statement."""
+    # Whether it counts is asked with the consumer locked; and rows that do not count are to go as well.
     return dict(access.rows(_OVER, {"most": most}))
 
 
@@ -76,6 +79,7 @@ _LOCK_FREE = CompiledStatement(
     select(_consumers.c.id)
     .where(is_among(_consumers.c.id, "id"))
     .limit(bindparam("most"))
+    # One locked row made every search of every worker wait for it before.
     .with_for_update(skip_locked=True),
     "id",
 )
@@ -93,7 +97,7 @@ class ShownHold(NamedTuple):
     type: str | None
 
 
-def listed(
+def list_valid(
     access: Access, limit: int, project: str | None, group: str | None, after: str | None
 ) -> list[ShownHold]:
     """Return the holds that count, in the order of the uuids of their consumers. One statement."""
@@ -149,6 +153,7 @@ _counts = (
     .select_from(_consumers)
     .where(_consumers.c.id == _holds.c.consumer_id, _consumers.c.generation == _holds.c.generation)
 )
+# Not by time: the consumer may have been claimed and held again before its record was locked.
 _REMOVE_ENDED = CompiledStatement(
     delete(_holds).where(is_among(_holds.c.consumer_id, "id"), ~exists(_counts)), "id"
 )
@@ -156,6 +161,7 @@ _REMOVE_ENDED = CompiledStatement(
 
 def add(tx: Transaction, generations: Sequence[tuple[int, int]], seconds: int) -> int:
     """Hold consumers, given by id and generation, for so long; return until when. Two statements and more."""
+    # By the clock that will judge it: those of several servers differ.
     expires_at = int(tx.value(_NOW)) + 1000 * seconds
     rows = [
         {"consumer_id": id_, "generation": generation, "expires_at": expires_at}

@@ -92,21 +92,21 @@ def violations(database: Database) -> list[Finding]:
 
 def examine(tx: Snapshot, invariant: Invariant) -> Finding:
     """Return how often one invariant is violated."""
-    count = tx.value(_counting(invariant)) or 0
+    count = tx.value(_compile_count(invariant)) or 0
     if not count:
         return Finding(invariant, 0, ())
     names = invariant.query.selected_columns.keys()
     rows = tx.rows(invariant.query.limit(EXAMPLES))
-    return Finding(invariant, count, tuple(_described(names, row) for row in rows))
+    return Finding(invariant, count, tuple(_describe(names, row) for row in rows))
 
 
 @cache
-def _counting(invariant: Invariant) -> CompiledStatement:
+def _compile_count(invariant: Invariant) -> CompiledStatement:
     """Return the statement that counts the violations: compiled for each check, it took half of its time."""
     return CompiledStatement(select(func.count()).select_from(invariant.query.subquery()))
 
 
-def _described(names: Sequence[str], row: Row) -> str:
+def _describe(names: Sequence[str], row: Row) -> str:
     return ", ".join(f"{name} {value}" for name, value in zip(names, row, strict=True))
 
 
@@ -218,7 +218,7 @@ def _repair_owner_usages(tx: Transaction) -> int:
 _bound = (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio
 
 
-def _names(table: Table) -> tuple[Label[str], Label[str]]:
+def _select_names(table: Table) -> tuple[Label[str], Label[str]]:
     """Return the uuid of the provider and the name of the class of a row."""
     of_provider = _providers.c.id == table.c.resource_provider_id
     of_class = _classes.c.id == table.c.resource_class_id
@@ -229,7 +229,7 @@ def _names(table: Table) -> tuple[Label[str], Label[str]]:
 
 
 _over_capacity = select(
-    *_names(_inventories),
+    *_select_names(_inventories),
     # Of the ledger: a counter may be wrong.
     _ledger_sum.label("used"),
     cast(_bound, Float).label("capacity"),
@@ -241,7 +241,7 @@ _of_inventory = (_allocations.c.resource_provider_id == _inventories.c.resource_
 )
 
 _against_units = (
-    select(_allocations.c.consumer_id.label("consumer"), *_names(_allocations), _allocations.c.used)
+    select(_allocations.c.consumer_id.label("consumer"), *_select_names(_allocations), _allocations.c.used)
     .join(_inventories, _of_inventory)
     .where(
         or_(
@@ -283,7 +283,7 @@ def _remove_idle_consumers(tx: Transaction) -> int:
 # Trees
 
 
-def _true_roots() -> Any:
+def _select_true_roots() -> Any:
     """The providers that have, over any number of parents, a root: (id, root)."""
     tree = (
         select(_providers.c.id, _providers.c.id.label("root"))
@@ -295,7 +295,7 @@ def _true_roots() -> Any:
     return tree.union_all(below)
 
 
-_tree = _true_roots()
+_tree = _select_true_roots()
 
 _without_root_above = (
     select(_providers.c.uuid.label("provider"), _providers.c.parent_provider_id.label("parent"))

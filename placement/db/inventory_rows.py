@@ -116,7 +116,7 @@ def of_provider(
     given = {"uuid": provider_uuid}
     if class_name is not None:
         given["class"] = class_name
-    rows = access.rows(_of_provider(class_name is not None), given)
+    rows = access.rows(_compile_listing(class_name is not None), given)
     if not rows:
         return None
     records = [
@@ -128,7 +128,7 @@ def of_provider(
 
 
 @cache
-def _of_provider(of_class: bool) -> CompiledStatement:
+def _compile_listing(of_class: bool) -> CompiledStatement:
     own: ColumnElement[bool] = _inventories.c.resource_provider_id == _providers.c.id
     if of_class:
         class_id = select(_classes.c.id).where(_classes.c.name == bindparam("class"))
@@ -167,12 +167,12 @@ def hold_record(tx: Transaction, provider_id: int, class_name: str) -> HeldRecor
     The class cannot be deleted until the end of the transaction. One statement.
     """
     goes = os_resource_classes.is_custom(class_name)
-    rows = tx.rows(_hold_record(goes), {"provider": provider_id, "class": class_name})
+    rows = tx.rows(_compile_hold(goes), {"provider": provider_id, "class": class_name})
     return HeldRecord(rows[0][0], rows[0][1], int(rows[0][2]), bool(rows[0][3])) if rows else None
 
 
 @cache
-def _hold_record(goes: bool) -> CompiledStatement:
+def _compile_hold(goes: bool) -> CompiledStatement:
     provider_id: ColumnElement[int] = bindparam("provider", type_=Integer)
     statement = (
         select(
@@ -215,11 +215,11 @@ def classes_in_use(tx: Transaction, provider_id: int, kept: Collection[int] = ()
     given: dict[str, Any] = {"provider": provider_id}
     if kept:
         given["kept"] = sorted(kept)
-    return tx.column(_classes_in_use(bool(kept)), given)
+    return tx.column(_compile_classes_in_use(bool(kept)), given)
 
 
 @cache
-def _classes_in_use(but_kept: bool) -> CompiledStatement:
+def _compile_classes_in_use(but_kept: bool) -> CompiledStatement:
     provider_id: ColumnElement[int] = bindparam("provider", type_=Integer)
     statement = (
         select(_classes.c.name)

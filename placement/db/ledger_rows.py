@@ -78,7 +78,7 @@ class Reading:
     ``provider_generations`` is by provider uuid. ``stock``, if it was asked for: the inventory records of a
     provider whose counters are right, without the names of their classes and nearly as they are, since
     ratios may have lost digits. What does not exist is missing. ``unseen``: consumers that have
-    allocations of which no listing shows any, as far as :func:`shown` was asked.
+    allocations of which no listing shows any, as far as :func:`find_shown` was asked.
     """
 
     projects: dict[str, int] = field(default_factory=dict)
@@ -110,20 +110,22 @@ class _Kind(IntEnum):
     STOCK = 7
 
 
-def _select(kind: _Kind, *columns: ColumnElement[Any]) -> Select[Any]:
+def _pad(kind: _Kind, *columns: ColumnElement[Any]) -> Select[Any]:
     """Return a look-up with its kind, and as many columns as the widest has."""
+    # 0 and not NULL, here and for what is missing: PostgreSQL takes a bare NULL in a UNION for text, which
+    # is no partner of an integer (its manual: UNION, CASE, and Related Constructs).
     padding = [_nothing] * (6 - len(columns))
     return select(literal_column(str(kind.value), Integer), *columns, *padding)
 
 
-def _names(kind: _Kind, table: Any, name: ColumnElement[str]) -> tuple[Branch]:
-    return ((_select(kind, table.c.id, name), name),)
+def _select_names(kind: _Kind, table: Any, name: ColumnElement[str]) -> tuple[Branch]:
+    return ((_pad(kind, table.c.id, name), name),)
 
 
-_PROVIDER = _select(
+_PROVIDER = _pad(
     _Kind.PROVIDER, _providers.c.id, _providers.c.uuid, func.coalesce(_providers.c.generation, 0)
 )
-_CONSUMER = _select(
+_CONSUMER = _pad(
     _Kind.CONSUMER,
     _consumers.c.id,
     _consumers.c.uuid,
@@ -132,7 +134,7 @@ _CONSUMER = _select(
     _consumers.c.user_id,
     func.coalesce(_consumers.c.consumer_type_id, 0),
 )
-_ALLOCATION = _select(
+_ALLOCATION = _pad(
     _Kind.ALLOCATION,
     _allocations.c.id,
     _allocations.c.consumer_id,
@@ -141,10 +143,10 @@ _ALLOCATION = _select(
     _allocations.c.used,
 )
 _BRANCHES: Mapping[str, tuple[Branch, ...]] = {
-    "projects": _names(_Kind.PROJECT, models.projects, models.projects.c.external_id),
-    "users": _names(_Kind.USER, models.users, models.users.c.external_id),
-    "types": _names(_Kind.TYPE, models.consumer_types, models.consumer_types.c.name),
-    "classes": _names(_Kind.CLASS, _classes, _classes.c.name),
+    "projects": _select_names(_Kind.PROJECT, models.projects, models.projects.c.external_id),
+    "users": _select_names(_Kind.USER, models.users, models.users.c.external_id),
+    "types": _select_names(_Kind.TYPE, models.consumer_types, models.consumer_types.c.name),
+    "classes": _select_names(_Kind.CLASS, _classes, _classes.c.name),
     "providers": ((_PROVIDER, _providers.c.uuid),),
     "consumers": ((_CONSUMER, _consumers.c.uuid), (_ALLOCATION, _allocations.c.consumer_id)),
 }
@@ -155,7 +157,7 @@ _RECORD = reduce(
     operator.add,
     [part for each in inventory_rows.AMOUNTS for part in (literal(" "), cast(each, String(30)))],
 )
-_STOCK = _select(
+_STOCK = _pad(
     _Kind.STOCK,
     _inventories.c.id,
     cast(_RECORD, String(255)),
@@ -171,7 +173,7 @@ _STOCK = _select(
 
 
 @cache
-def _read(with_stock: bool, *parts: str) -> CompiledStatement:
+def _compile_reading(with_stock: bool, *parts: str) -> CompiledStatement:
     branches = [
         branch.where(statements.is_among(name, part))
         for part in parts
@@ -192,20 +194,22 @@ def read(
         ``providers`` and ``consumers`` (uuids); at least one of them is not empty.
     :param with_stock: also what the one provider has that is named.
     """
+    # Each name once: one that stood in two batches would be read twice, and its allocations count double.
     different = {part: list(dict.fromkeys(given)) for part, given in names.items()}
     found = Reading()
     for start in range(0, max(map(len, different.values())), statements.MOST):
         some = {part: given[start : start + statements.MOST] for part, given in different.items()}
         filled = {part: given for part, given in some.items() if given}
-        _read_into(found, tx, filled, with_stock and "providers" in filled)
+        statement = _compile_reading(with_stock and "providers" in filled, *filled)
+        _sort_into(found, tx.rows(statement, filled))
+    # As they were written: UNION ALL promises no order.
     for rows in found.allocations.values():
         rows.sort(key=lambda row: row.id)
     return found
 
 
-def _read_into(
-    found: Reading, tx: Access, names: Mapping[str, Sequence[str]], with_stock: bool
-) -> None:
+def _sort_into(found: Reading, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Put each row of the statement where its kind belongs."""
     ids_by_name = {
         _Kind.PROJECT: found.projects,
         _Kind.USER: found.users,
@@ -213,7 +217,7 @@ def _read_into(
         _Kind.CLASS: found.classes,
         _Kind.PROVIDER: found.providers,
     }
-    for kind, id_, name, *values in tx.rows(_read(with_stock, *names), names):
+    for kind, id_, name, *values in rows:
         if kind in ids_by_name:
             ids_by_name[kind][name] = id_
         if kind == _Kind.PROVIDER:
@@ -226,15 +230,13 @@ def _read_into(
             row = AllocationRow(id_, name, *values[:3])
             found.allocations.setdefault(name, []).append(row)
         elif kind == _Kind.STOCK:
-            found.stock.append(_seen_record(id_, values[0], values[1], name))
+            *record, used = name.split()
+            key = (id_, values[0], values[1])
+            stock = InventoryRow(*key, "", InventoryRecord.parse(record), int(used))
+            found.stock.append(stock)
 
 
-def _seen_record(id_: int, provider_id: int, class_id: int, text: str) -> InventoryRow:
-    *record, used = text.split()
-    return InventoryRow(id_, provider_id, class_id, "", InventoryRecord.parse(record), int(used))
-
-
-def shown(tx: Access, consumer_uuids: Collection[str]) -> set[str]:
+def find_shown(tx: Access, consumer_uuids: Collection[str]) -> set[str]:
     """Return those of the consumers of which some allocation is shown: all that it refers to is there.
 
     One statement.
@@ -268,6 +270,8 @@ def hold(
     """
     if not provider_ids:
         return {}, []
+    # Not read again before it is checked: a statement that waited for a lock sees what its holder left
+    # (PostgreSQL's manual: Read Committed Isolation Level).
     providers: dict[int, LockedProvider] = {}
     records: list[InventoryRow] = []
     rows = tx.rows(_HOLD, {"key": sorted(provider_ids)})
@@ -289,9 +293,11 @@ _HOLD = CompiledStatement(
     )
     .join_from(_providers, _inventories, _inventories.c.resource_provider_id == _providers.c.id)
     .where(statements.is_among(_providers.c.id, "key"))
+    # PostgreSQL locks in this order: it sorts before it locks, and ids never change while it waits.
     .order_by(_providers.c.id)
     .with_for_update()
-    # Providers first, as every other writer takes them.
+    # Providers first, as every other writer takes them: the optimizer may begin with the inventories, and
+    # their locks would come first then.
     .prefix_with("STRAIGHT_JOIN", dialect="mysql")
     .prefix_with("STRAIGHT_JOIN", dialect="mariadb"),
     "key",

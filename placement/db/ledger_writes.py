@@ -34,6 +34,7 @@ _ON_CONFLICT = (
     " ON CONFLICT (project_id, user_id, consumer_type_id, resource_class_id, slot) "
     "DO UPDATE SET used = owner_usages.used + excluded.used"
 )
+# VALUES(used) is deprecated by MySQL since 8.0.20, but MariaDB has no alias for the new row.
 _OR_ADD = {
     "sqlite": _ON_CONFLICT,
     "postgresql": _ON_CONFLICT,
@@ -71,6 +72,7 @@ def create_consumers(tx: Transaction, owners: Mapping[str, Owner]) -> None:
             "generation": FIRST_GENERATION,
             "created_at": now,
         }
+        # In order: an insert of a uuid that another transaction is inserting waits for it.
         for uuid, owner in sorted(owners.items())
     ]
     tx.insert_free(_consumers, rows)
@@ -98,7 +100,9 @@ def _change_as_read(
     statement: CompiledStatement,
     parameters: Parameters = NOTHING,
 ) -> None:
-    for part in statements.pairs([(consumer.id, consumer.generation) for consumer in consumers]):
+    # The row is not locked before: that this finds it, of the generation that was read, is the guard.
+    # Between the nodes of a Galera cluster, which do not see each other's locks, it is the only one.
+    for part in statements.batch_pairs([(consumer.id, consumer.generation) for consumer in consumers]):
         given = {**statements.as_read(part), **parameters}
         tx.change_later(statement, given, expected_rows=len(part))
 
@@ -144,6 +148,8 @@ def replace_allocations(
     :param added: (consumer uuid, provider id, class id, amount) of each.
     :raises StaleRead: an old one is not there any more.
     """
+    # By id, and counted. A deletion by consumer would also take what another service has written since, and
+    # the counters would be wrong; a row that it has removed makes this StaleRead.
     for part in statements.batches(sorted(row.id for row in removed)):
         tx.change_later(_DELETE_ALLOCATIONS, {"id": part}, expected_rows=len(part))
     now = models.now()
@@ -171,7 +177,8 @@ def finish(
     :param touched: ids of others that the search must read again.
     :raises StaleRead: the generation of a provider is not the one that was read.
     """
-    for part in statements.pairs(sorted(counters)):
+    # Inventories, the log, then owners: every writer takes locks in this order (docs/maintainers/writes.rst).
+    for part in statements.batch_pairs(sorted(counters)):
         tx.change_later(_counter_statement(part))
     change_rows.advance(tx, stepped, touched, stock_alone=True)
     add_owner_usages(tx, owner_usages)
@@ -198,6 +205,7 @@ def claim(
         tx.change_later(_STEP_IF_COUNTED, stepping, expected_rows=1)
     else:
         tx.change_later(_STEP_IF_UNMOVED, {**stepping, "seen": revision}, expected_rows=1)
+    # One record without room is one row less, and takes back all of it: an amount is never written in part.
     tx.change_later(_counter_statement(sorted(amounts), if_room=True), expected_rows=len(amounts))
     change_rows.note(tx, [provider_id], stock_alone=True)
     add_owner_usages(tx, owner_usages)
@@ -227,12 +235,14 @@ _counters = (
     .values(used=_inventories.c.used + _amount, updated_at=_inventories.c.updated_at)
 )
 _ADD_TO_COUNTERS = CompiledStatement(_counters, "key", "by")
-# The rule of placement.objects.replacement.has_room.
+# The rule of placement.objects.replacement.has_room, on the row as it is when it is written: UPDATE locks
+# it and looks at its newest values, so what was read without a lock only says whether this is worth trying.
 _ADD_IF_ROOM = CompiledStatement(
     _counters.where(
         _inventories.c.min_unit <= _amount,
         _inventories.c.max_unit >= _amount,
         _amount % _inventories.c.step_size == 0,
+        # The product is not rounded down: what is used is a whole number, and so fits both or neither.
         _inventories.c.used + _amount
         <= (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio,
     ),
@@ -246,6 +256,7 @@ def add_owner_usages(tx: Transaction, changes: Mapping[Account, int]) -> None:
     # Transactions that share this slot share the slot of the log too, and have queued up there already.
     slot = tx.slot_seed % SLOTS
     columns = tuple(models.owner_usages.c.keys())
+    # Sorted: an upsert of several rows locks them one after the other.
     rows = sorted((*account, slot, change) for account, change in changes.items() if change)
     named = [dict(zip(columns, row, strict=True)) for row in rows]
     tx.insert_later(models.owner_usages, named, or_add=_OR_ADD[tx.dialect])

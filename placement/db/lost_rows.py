@@ -121,7 +121,7 @@ _PARTS = (
 )
 
 
-def _parts(tables: Sequence[tuple[Table, ColumnElement[int], ColumnElement[bool]]]) -> Select[Any]:
+def _select_parts(tables: Sequence[tuple[Table, ColumnElement[int], ColumnElement[bool]]]) -> Select[Any]:
     """Return the rows of what providers have of which a condition is true."""
     rows = (
         select(
@@ -138,7 +138,7 @@ def _lacks_provider(table: Table) -> ColumnElement[bool]:
     return ~exists().where(_providers.c.id == table.c.resource_provider_id)
 
 
-WITHOUT_PROVIDER = _parts([(table, of, _lacks_provider(table)) for table, of in _PARTS])
+WITHOUT_PROVIDER = _select_parts([(table, of, _lacks_provider(table)) for table, of in _PARTS])
 
 
 def remove_parts(tx: Transaction) -> int:
@@ -150,7 +150,7 @@ _NAMED_PARTS = (
     (_has_trait, _has_trait.c.trait_id, named_rows.TRAITS),
     (_is_in, _is_in.c.aggregate_id, named_rows.AGGREGATES),
 )
-NAMELESS = _parts([(table, of, _lacks(key, of)) for table, of, key in _NAMED_PARTS])
+NAMELESS = _select_parts([(table, of, _lacks(key, of)) for table, of, key in _NAMED_PARTS])
 
 
 def remove_nameless(tx: Transaction) -> int:

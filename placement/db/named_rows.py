@@ -27,11 +27,11 @@ def ids(tx: Access, key: Key, names: Collection[str], *, hold: bool = False) -> 
 
     :param hold: lock the rows against deletion.
     """
-    return dict(tx.rows_of_all(_ids(key, hold), "name", names))
+    return dict(tx.rows_of_all(_compile_look_up(key, hold), "name", names))
 
 
 @cache
-def _ids(key: Key, hold: bool) -> CompiledStatement:
+def _compile_look_up(key: Key, hold: bool) -> CompiledStatement:
     statement = select(key, key.table.c.id).where(is_among(key, "name"))
     if hold:
         statement = statement.order_by(key.table.c.id).with_for_update(read=True)

@@ -27,6 +27,7 @@ _usages = models.owner_usages
 _types = models.consumer_types
 _classes = models.resource_classes
 
+# More would make each reader add up more rows; with fewer, claims of one project wait for one another.
 SLOTS = 8
 NO_TYPE = 0
 CONSUMERS = -1
@@ -60,42 +61,47 @@ def of_project(access: Access, project: str, user: str | None) -> list[Usage] | 
     None where the sums may be wrong: then :func:`of_project_in_ledger` is right. One statement; the rows read
     are the owner's alone.
     """
-    rows = access.rows(_summed(user is not None), _given(project, user))
-    return None if rows[0][0] else _usages_in(row[1:] for row in rows)
+    rows = access.rows(_compile_sums(user is not None), _bind_owner(project, user))
+    # The first row is always there, also for an owner without sums.
+    return None if rows[0][0] else _make_usages(row[1:] for row in rows)
 
 
 def of_project_in_ledger(access: Access, project: str, user: str | None) -> list[Usage]:
     """Return the same, added up from the allocations of the project's consumers. One statement."""
-    return _usages_in(access.rows(_held(user is not None), _given(project, user)))
+    rows = access.rows(_compile_ledger_sums(user is not None), _bind_owner(project, user))
+    return _make_usages(rows)
 
 
-def _given(project: str, user: str | None) -> dict[str, str]:
+def _bind_owner(project: str, user: str | None) -> dict[str, str]:
     return {"project": project} if user is None else {"project": project, "user": user}
 
 
-def _usages_in(rows: Iterable[Sequence[Any]]) -> list[Usage]:
+def _make_usages(rows: Iterable[Sequence[Any]]) -> list[Usage]:
     return [
+        # A SUM of integers is a Decimal with some drivers.
         Usage(type_name, class_name, int(amount))
         for type_name, class_id, class_name, amount in rows
+        # A class that is gone is in no listing either.
         if class_name is not None or class_id == CONSUMERS
     ]
 
 
 @cache
-def _summed(of_user: bool) -> CompiledStatement:
+def _compile_sums(of_user: bool) -> CompiledStatement:
     """Whether the sums may be wrong, beside each of them; alone if they may, or if there are none.
 
     The ledger is in a statement of its own: PostgreSQL would start parallel workers for it here (20 ms).
     """
     unknown = select(counters.OWNERS_ARE_UNKNOWN.label("is_so")).subquery()
     own = select(_usages.c.consumer_type_id, _usages.c.resource_class_id, _usages.c.used)
-    sums = _named(own.where(*_owned(_usages, of_user)).subquery()).subquery()
+    sums = _sum_by_name(own.where(*_is_owned(_usages, of_user)).subquery()).subquery()
+    # Joined outside, so that the answer whether they may be wrong comes with them, from the same snapshot.
     rows = unknown.outerjoin(sums, ~unknown.c.is_so)
     return CompiledStatement(select(unknown.c.is_so, *sums.c).select_from(rows))
 
 
 @cache
-def _held(of_user: bool) -> CompiledStatement:
+def _compile_ledger_sums(of_user: bool) -> CompiledStatement:
     consumers, allocations = models.consumers, models.allocations
     type_id = func.coalesce(consumers.c.consumer_type_id, NO_TYPE).label("consumer_type_id")
     holds = select(allocations.c.id).where(allocations.c.consumer_id == consumers.c.uuid).exists()
@@ -103,15 +109,15 @@ def _held(of_user: bool) -> CompiledStatement:
     amounts = (
         select(type_id, allocations.c.resource_class_id, allocations.c.used)
         .join_from(consumers, allocations, allocations.c.consumer_id == consumers.c.uuid)
-        .where(*_owned(consumers, of_user))
+        .where(*_is_owned(consumers, of_user))
     )
     holders: Select[Any, *tuple[Any, ...]] = select(type_id, number, literal_column("1")).where(
-        *_owned(consumers, of_user), holds
+        *_is_owned(consumers, of_user), holds
     )
-    return CompiledStatement(_named(union_all(amounts, holders).subquery()))
+    return CompiledStatement(_sum_by_name(union_all(amounts, holders).subquery()))
 
 
-def _named(seen: Subquery) -> Select[Any]:
+def _sum_by_name(seen: Subquery) -> Select[Any]:
     """Add up amounts by type and class, and give these their names."""
     total = func.sum(seen.c.used).label("total")
     of_class = seen.c.resource_class_id
@@ -123,18 +129,19 @@ def _named(seen: Subquery) -> Select[Any]:
         .outerjoin(_types, _types.c.id == seen.c.consumer_type_id)
         .outerjoin(_classes, _classes.c.id == of_class)
         .group_by(_types.c.name, of_class, _classes.c.name)
+        # Sums of slots that have gone up and down: a claim and its deletion may be in two of them.
         .having(total != 0)
     )
 
 
-def _owned(table: Any, of_user: bool) -> list[ColumnElement[bool]]:
+def _is_owned(table: Any, of_user: bool) -> list[ColumnElement[bool]]:
     """The rows of one owner."""
-    of_project = table.c.project_id == _id_of(models.projects, "project")
+    of_project = table.c.project_id == _select_id(models.projects, "project")
     if not of_user:
         return [of_project]
-    return [of_project, table.c.user_id == _id_of(models.users, "user")]
+    return [of_project, table.c.user_id == _select_id(models.users, "user")]
 
 
-def _id_of(table: Any, name: str) -> ColumnElement[int]:
+def _select_id(table: Any, name: str) -> ColumnElement[int]:
     """The row of the owner bound under ``name``; a name without a row equals nothing."""
     return select(table.c.id).where(table.c.external_id == bindparam(name)).scalar_subquery()

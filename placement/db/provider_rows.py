@@ -63,13 +63,13 @@ def lock(
     given = {name: values for name, values in named.items() if values}
     if not given:
         return {}
-    rows = tx.rows(_lock(*given), given)
+    rows = tx.rows(_compile_lock(*given), given)
     telemetry.note_lock()
     return {row[1]: LockedProvider(*row) for row in rows}
 
 
 @cache
-def _lock(*lists: str) -> CompiledStatement:
+def _compile_lock(*lists: str) -> CompiledStatement:
     named = [statements.is_among(_providers.c[name], name) for name in lists]
     return CompiledStatement(
         select(*LOCKED)
@@ -86,7 +86,7 @@ def lock_free(tx: Transaction, ids: Collection[int]) -> set[int]:
     One statement, or two.
     """
     free = {id_ for (id_,) in tx.rows_of_all(_LOCK_FREE, "id", ids)}
-    # Not those that are gone.
+    # SKIP LOCKED passes over those that are locked; those that are missing for another reason are gone.
     return {id_ for (id_,) in tx.rows_of_all(_EXISTING, "id", set(ids) - free)}
 
 
@@ -162,11 +162,11 @@ def find(access: Access, *, name: str | None = None, uuid: str | None = None) ->
     given = {"uuid": uuid} if uuid is not None else {}
     if name:
         given["name"] = name
-    return [ProviderRow._make(row) for row in access.rows(_find(*given), given)]
+    return [ProviderRow._make(row) for row in access.rows(_compile_find(*given), given)]
 
 
 @cache
-def _find(*names: str) -> CompiledStatement:
+def _compile_find(*names: str) -> CompiledStatement:
     return CompiledStatement(
         select(
             _providers.c.id,
@@ -192,7 +192,7 @@ def get(access: Access, uuid: str) -> ProviderRow | None:
     return rows[0] if rows else None
 
 
-def positions(tx: Transaction, uuids: Collection[str], name: str) -> list[TreePosition]:
+def find_positions(tx: Transaction, uuids: Collection[str], name: str) -> list[TreePosition]:
     """Return the providers with one of these uuids or with this name; nothing is locked.
 
     One statement.
@@ -230,13 +230,13 @@ def lock_positions(
     given: dict[str, Any] = {"ids": sorted(ids)}
     if tree_of is not None:
         given["root"] = tree_of
-    rows = tx.rows(_lock_positions(tree_of is not None), given)
+    rows = tx.rows(_compile_position_lock(tree_of is not None), given)
     telemetry.note_lock()
     return {row[0]: TreeRow._make(row) for row in rows}
 
 
 @cache
-def _lock_positions(with_tree: bool) -> CompiledStatement:
+def _compile_position_lock(with_tree: bool) -> CompiledStatement:
     named = statements.is_among(_providers.c.id, "ids")
     if with_tree:
         named = or_(named, _IS_IN_TREE)
@@ -249,7 +249,7 @@ _IS_IN_TREE = _providers.c.root_provider_id == bindparam("root")
 _MEMBERS = CompiledStatement(select(_providers.c.id).where(_IS_IN_TREE))
 
 
-def tree_members(tx: Transaction, root_id: int) -> set[int]:
+def find_tree_members(tx: Transaction, root_id: int) -> set[int]:
     """Return the ids of all providers of the tree, as the newest commit has them."""
     return set(tx.column(_MEMBERS, {"root": root_id}))
 
@@ -267,9 +267,13 @@ def insert_provider(
     }
     if parent is not None:
         values |= {"parent_provider_id": parent.id, "root_provider_id": parent.root_id}
+    # Whether they were free was read without a lock. The next attempt reads again, and says which is taken.
     with stale_if_refused("the provider's uuid or name was taken"):
         tx.insert_later(_providers, [values])
+        # Read, not the driver's lastrowid, which PostgreSQL does not have. The insert travels with it, so
+        # that its error is raised inside.
         provider_id: int = tx.value(_ID, {"uuid": uuid})
+    # A root names itself, by an id that it has only now.
     if parent is None:
         tx.change_later(_BECOME_ROOT, {"provider": provider_id})
     change_rows.note(tx, [provider_id])
@@ -290,6 +294,7 @@ def rename(tx: Transaction, provider_id: int, name: str) -> None:
 
     :raises StaleRead: the name was taken meanwhile.
     """
+    # At once, not later: a refusal must be raised inside.
     with stale_if_refused("the provider's name was taken"):
         tx.change(_RENAME, {"provider": provider_id, "name": name, "now": models.now()})
     change_rows.note(tx, [provider_id])
@@ -329,7 +334,7 @@ def move(
     change_rows.note(tx, subtree)
 
 
-def blockers(tx: Transaction, provider_id: int) -> tuple[bool, bool]:
+def find_blockers(tx: Transaction, provider_id: int) -> tuple[bool, bool]:
     """Say whether a locked provider has children, and whether it has allocations. One statement."""
     ((has_children, has_allocations),) = tx.rows(_BLOCKERS, {"provider": provider_id})
     return bool(has_children), bool(has_allocations)
@@ -382,4 +387,5 @@ def touch_with_class(tx: Transaction, class_id: int) -> None:
         inventories.c.resource_class_id == class_id
     )
     tx.change(change_rows.TOUCH.where(_providers.c.id.in_(having)))
+    # They may be thousands, and an entry of the log has room for a few dozen ids.
     change_rows.note_many(tx)

@@ -43,7 +43,7 @@ class Refusal(NamedTuple):
 
 _WITHOUT_CODE = ErrorCodes(frozenset(), frozenset())
 
-# The first that fits is meant.
+# The first that fits is meant, so what is narrow stands before what is wide.
 KINDS = (
     Refusal(
         ErrorCodes(frozenset({"28P01"}), frozenset({1045, 1698})),
@@ -239,34 +239,37 @@ _LOG = "Read the log of the server."
 _OTHER = Refusal(_WITHOUT_CODE, "", "answered with an error", _LOG)
 
 
-def kind(error: BaseException) -> Refusal | None:
+def find_kind(error: BaseException) -> Refusal | None:
     """Return of which kind an error of the database is; None for one that is no refusal."""
     if not isinstance(error, exc.DBAPIError):
         return None
+    # The driver's words alone: those of SQLAlchemy repeat the statement, which may contain any of ours.
     text = str(error.orig)
     return next((each for each in KINDS if each.means(error, text)), None)
 
 
 def passes(error: BaseException) -> bool:
     """Return whether an attempt to connect that ended so may succeed later."""
-    known = kind(error)
+    # One that is not known may pass: to wait in vain costs a start some time, to give up costs the service.
+    known = find_kind(error)
     return driver_errors.is_disconnect(error) and (known is None or known.passes)
 
 
-def described(error: exc.DBAPIError, url: URL) -> str:
+def describe(error: exc.DBAPIError, url: URL) -> str:
     """Return what is wrong with the database of this URL, what to do, and what the driver says."""
     usual = _UNREACHABLE if driver_errors.is_disconnect(error) else _OTHER
-    known = kind(error) or usual
+    known = find_kind(error) or usual
     backend = url.get_backend_name()
     backend = MYSQL if backend in dialects.MYSQL else backend
     advice = known.advice if isinstance(known.advice, str) else known.advice.get(backend, _LOG)
+    # libpq takes the user's name for a database that is not named.
     user = url.username or "USER"
     names = {"user": user, "database": url.database or user, "option": OPTION}
     wrong, to_do = known.wrong.format(**names), advice.format(**names)
-    return f"The database {address.shown(url)} {wrong}. {to_do} ({reason(error)})"
+    return f"The database {address.show(url)} {wrong}. {to_do} ({quote_driver(error)})"
 
 
-def reason(error: exc.DBAPIError) -> str:
+def quote_driver(error: exc.DBAPIError) -> str:
     """Return the first line of what the driver says; the number of MySQL's errors stands behind it."""
     args: tuple[Any, ...] = getattr(error.orig, "args", ())
     if len(args) > 1 and isinstance(args[0], int):

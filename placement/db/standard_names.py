@@ -18,11 +18,11 @@ def synchronise(database: Database) -> None:
     when there is nothing to do.
     """
     for table in (models.traits, models.resource_classes):
-        if database.read(partial(_missing, table=table)):
+        if database.read(partial(_find_missing, table=table)):
             database.write(partial(_insert, table=table))
 
 
-def _missing(access: Access, table: Table) -> list[dict[str, Any]]:
+def _find_missing(access: Access, table: Table) -> list[dict[str, Any]]:
     """Return the rows to insert. The id of a standard class is its position in the library's list, from 0."""
     present = set(access.column(select(table.c.name)))
     rows: list[dict[str, Any]] = [{"name": name} for name in os_traits.get_traits()]
@@ -33,6 +33,6 @@ def _missing(access: Access, table: Table) -> list[dict[str, Any]]:
 
 def _insert(tx: Transaction, table: Table) -> None:
     created_at = models.now()
-    rows = [row | {"created_at": created_at} for row in _missing(tx, table)]
+    rows = [row | {"created_at": created_at} for row in _find_missing(tx, table)]
     with stale_if_refused(f"another process filled {table.name}"):
         tx.insert(table, rows)

@@ -69,10 +69,13 @@ class CompiledStatement:
             for name in self._lists:
                 values = parameters.pop(name)
                 sizes[name] = size_for(len(values))
-                parameters |= bound(name, values, sizes[name])
+                parameters |= bind_list(name, values, sizes[name])
+        # The version too: SQLAlchemy writes some things otherwise for older servers, and after a failover a
+        # process may speak with another release.
         kind = (dialect.name, dialect.driver, dialect.server_version_info, *sizes.values())
         found = self._texts.get(kind)
         if found is None:
+            # All of them, not the oldest: everyday requests need a few, and compile these again.
             if len(self._texts) >= MOST_TEXTS:
                 self._texts.clear()
             found = self._texts[kind] = DriverText(self.statement, dialect, sizes=sizes)
@@ -105,6 +108,7 @@ class DriverText:
     ) -> None:
         compiled = statement.compile(dialect=dialect, compile_kwargs={"sizes": sizes})
         assert isinstance(compiled, SQLCompiler)
+        # SQLAlchemy would fill these in at each execution; here they would stay as they were the first time.
         if compiled.post_compile_params or compiled.insert_prefetch or compiled.update_prefetch:
             raise TypeError(f"lists or defaults that SQLAlchemy fills in: {compiled.string}")
         self.text = compiled.string
@@ -115,23 +119,18 @@ class DriverText:
         self._fixed: dict[str, Any] = {}
         self._converters: list[tuple[int, Convert]] | None = None
         for bind, name in compiled.bind_names.items():
-            self._bind(compiled, bind, name, writes_values)
+            convert = bind.type.dialect_impl(dialect).bind_processor(dialect)
+            if bind.required:
+                if convert is not None:
+                    self._given[name] = convert
+            elif writes_values and self._names is None:
+                # A driver takes as long to bind a constant as any other value.
+                value = compiled.render_literal_value(bind.value, bind.type)
+                self.text = self.text.replace(f"%({name})s", value)
+            else:
+                self._fixed[name] = bind.value if convert is None else convert(bind.value)
 
-    def _bind(
-        self, compiled: SQLCompiler, bind: BindParameter[Any], name: str, writes_values: bool
-    ) -> None:
-        convert = bind.type.dialect_impl(self._dialect).bind_processor(self._dialect)
-        if bind.required:
-            if convert is not None:
-                self._given[name] = convert
-        elif writes_values and self._names is None:
-            # A driver takes as long to bind a constant as any other value.
-            value = compiled.render_literal_value(bind.value, bind.type)
-            self.text = self.text.replace(f"%({name})s", value)
-        else:
-            self._fixed[name] = bind.value if convert is None else convert(bind.value)
-
-    def bound(self, parameters: Parameters) -> Any:
+    def bind(self, parameters: Parameters) -> Any:
         """Return the parameters as the driver takes them."""
         if self._fixed:
             parameters = {**self._fixed, **parameters}
@@ -142,10 +141,18 @@ class DriverText:
         # From a list, which is faster than from a generator.
         return tuple([parameters[name] for name in self._names])
 
-    def converted(self, rows: Sequence[Row], description: Sequence[Any]) -> Sequence[Row]:
+    def convert(self, rows: Sequence[Row], description: Sequence[Any]) -> Sequence[Row]:
         """Return the driver's rows, with the columns converted that the driver does not convert itself."""
+        # Not before the first rows: for some types SQLAlchemy must know what the driver says that it returns.
         if self._converters is None:
-            self._converters = list(self._conversions(description))
+            converters = []
+            for place, column in enumerate(self._columns):
+                own_type = column.type.dialect_impl(self._dialect)
+                convert = own_type.result_processor(self._dialect, description[place][1])
+                if convert is not None:
+                    converters.append((place, convert))
+            # Whole at once: other threads share this text, and would take a part for all of them.
+            self._converters = converters
         if not self._converters or not rows:
             return rows
         changed = []
@@ -155,13 +162,6 @@ class DriverText:
                 values[place] = convert(values[place])
             changed.append(tuple(values))
         return changed
-
-    def _conversions(self, description: Sequence[Any]) -> Iterator[tuple[int, Convert]]:
-        for place, column in enumerate(self._columns):
-            own_type = column.type.dialect_impl(self._dialect)
-            convert = own_type.result_processor(self._dialect, description[place][1])
-            if convert is not None:
-                yield place, convert
 
 
 SIZES = (1, 2, 4, 8, 16, 32)
@@ -198,9 +198,10 @@ class BySize(ColumnElement[Any]):
     """An expression, by default a condition, that depends on the size of the list ``name``.
 
     :param make: is given the size, one of ``SIZES`` or ``ANY_SIZE``, and uses the parameters of
-        :func:`bound`.
+        :func:`bind_list`.
     """
 
+    # SQLAlchemy must not keep a text of it under a key that does not know the size.
     inherit_cache = False
 
     type: Any = Boolean()
@@ -221,7 +222,7 @@ class BySize(ColumnElement[Any]):
 
 
 @compiles(BySize)
-def _made(element: BySize, compiler: SQLCompiler, **options: Any) -> str:
+def _compile_by_size(element: BySize, compiler: SQLCompiler, **options: Any) -> str:
     size = options.get("sizes", {}).get(element.name, ANY_SIZE)
     return compiler.process(element.make(size), **options)
 
@@ -264,7 +265,7 @@ def by_key(
 ) -> ColumnElement[Any]:
     """Return the value in the list ``name`` that stands at the place of the key in the list ``keys``.
 
-    NULL for other keys. The lists are no longer than those of :func:`pairs`.
+    NULL for other keys. The lists are no longer than those of :func:`batch_pairs`.
     """
 
     def make(size: int) -> ColumnElement[Any]:
@@ -279,15 +280,16 @@ def by_key(
     return BySize(keys, make, column.type)
 
 
-def bound(name: str, values: Sequence[Any], size: int) -> dict[str, Any]:
+def bind_list(name: str, values: Sequence[Any], size: int) -> dict[str, Any]:
     """Return the parameters that bind a list of this size with at least one value."""
     if size == ANY_SIZE:
         return {name: values}
+    # The last value again and again: that finds no row twice, and NULL would make NOT IN find none at all.
     last = len(values) - 1
     return {f"{name}_{index}": values[min(index, last)] for index in range(size)}
 
 
-def pairs(values: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
+def batch_pairs(values: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
     """Yield keys with their values in lists for :func:`by_key`."""
     return batches(values, SIZES[-1])
 
@@ -326,6 +328,7 @@ def insert_of(
 
     :param before: stands before INTO; ``after``: behind the values.
     """
+    # Not the driver's executemany, with which psycopg2 sends a message for each row.
     differing = []
     parameters: dict[str, Any] = {}
     for name, value in rows[0].items():

@@ -72,7 +72,7 @@ def digest(access: Access) -> Row:
     return access.rows(_DIGEST)[0]
 
 
-def every(access: Access) -> Sequence[Row]:
+def read_all(access: Access) -> Sequence[Row]:
     """Return (name, modified or None) of all traits, in id order. One statement."""
     return access.rows(_NAMES)
 
@@ -82,12 +82,12 @@ def get(access: Access, name: str, *, lock: bool = False) -> TraitRow | None:
 
     :param lock: keep others from deleting it or giving it to a provider.
     """
-    rows = access.rows(_get(lock), {"name": name})
+    rows = access.rows(_compile_look_up(lock), {"name": name})
     return TraitRow._make(rows[0]) if rows else None
 
 
 @cache
-def _get(lock: bool) -> CompiledStatement:
+def _compile_look_up(lock: bool) -> CompiledStatement:
     statement = select(*_columns).where(_traits.c.name == bindparam("name"))
     return CompiledStatement(statement.with_for_update() if lock else statement)
 

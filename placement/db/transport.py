@@ -100,6 +100,7 @@ class _SqlLog(Observer):
     """Writes each message into the log of SQLAlchemy, as ``echo`` and ``connection_debug`` have it."""
 
     def before(self, connection: Connection, sent: Message) -> None:
+        # Statement by statement, not the message: so the log reads the same where each travels alone.
         for text, parameters, _ in sent.statements:
             _LOG.info("%s", text)
             if connection.engine.hide_parameters:
@@ -111,14 +112,9 @@ class _SqlLog(Observer):
 _SQL_LOG = _SqlLog()
 
 
-def _log_rows(result: DriverResult) -> None:
-    if _LOG.isEnabledFor(logging.DEBUG):
-        for row in result.rows:
-            _LOG.debug("Row %r", row)
-
-
 def prepare(engine: Engine) -> None:
     """Make a new engine ready for :func:`send`; before :mod:`placement.db.deadlines` adds a listener."""
+    # Before it: that one runs the statement itself and ends the round, so _raise would never be asked.
     event.listen(engine, "do_execute", _raise)
 
 
@@ -140,21 +136,24 @@ def send(
     begun: list[Callable[[BaseException | None], None]] = []
     try:
         cursor = connection.connection.cursor()
-        text, parameters = driver_message(dialect.driver, cursor, statements)
+        text, parameters = make_message(dialect.driver, cursor, statements)
         if watch.comment is not None:
-            text = _commented(text, watch.comment())
+            comment = f" -- {watch.comment()}"
+            text += comment if isinstance(text, str) else comment.encode()
         is_logged = _LOG.isEnabledFor(logging.INFO)
         if is_logged or watch.observers:
             sent = Message(text, parameters, statements)
             for observer in [_SQL_LOG, *watch.observers] if is_logged else list(watch.observers):
                 observer.before(connection, sent)
+                # Those that have begun are told of the end, whatever happens: spans and timers stay paired.
                 begun.append(partial(observer.after, connection, sent))
         _execute(dialect, cursor, text, parameters)
-        numbers = row_counts(dialect.driver, cursor, statements)
+        numbers = read_counts(dialect.driver, cursor, statements)
         result = DriverResult(numbers[-1], cursor.fetchall() if reads else (), cursor.description)
         cursor.close()
-        if is_logged and reads:
-            _log_rows(result)
+        if is_logged and reads and _LOG.isEnabledFor(logging.DEBUG):
+            for row in result.rows:
+                _LOG.debug("Row %r", row)
         while begun:
             begun.pop()(None)
     except BaseException as error:
@@ -164,16 +163,16 @@ def send(
         while begun:
             begun.pop()(error)
         _hand_over(connection, statements, error)
-    _check(statements, numbers)
+    # From the end: psycopg2 has reported the last alone, and the others have checked themselves there.
+    for statement, number in zip(reversed(statements), reversed(numbers), strict=False):
+        if statement.expected_rows not in (None, number):
+            raise StaleRead("other rows are there than were read")
     return result
 
 
-def _commented(text: str | bytes, comment: str) -> str | bytes:
-    addition = f" -- {comment}"
-    return text + addition if isinstance(text, str) else text + addition.encode()
-
-
 def _execute(dialect: Dialect, cursor: Any, text: str | bytes, parameters: Any) -> None:
+    # As SQLAlchemy itself asks them: the watchdog of placement.db.deadlines is one, and without it a frozen
+    # PostgreSQL would hold the thread for ever.
     for listener in dialect.dispatch.do_execute:
         if listener(cursor, text, parameters, None):
             return
@@ -184,12 +183,15 @@ def _hand_over(
     connection: Connection, statements: Sequence[QueuedStatement], error: BaseException
 ) -> NoReturn:
     """Let SQLAlchemy run the message, where :func:`_raise` raises the error in the driver's place."""
+    # It has no public way to wrap an error and judge the connection without a statement. Nothing is sent
+    # twice: _raise comes before the driver.
     text, parameters, _ = statements[-1]
     if len(statements) > 1:
         # With all values beside it, as SQLAlchemy shows or hides them.
         text = "; ".join(each.text for each in statements)
         parameters = tuple(each.parameters for each in statements)
     connection.exec_driver_sql(text, parameters, execution_options={_RAISED: error})
+    # Not reached, unless the listener is missing; then the error must not be lost.
     raise error
 
 
@@ -198,8 +200,10 @@ def _raise(_cursor: Any, _text: str, _parameters: Any, context: Any) -> None:
         raise error
 
 
-def expecting(driver: str, part: QueuedStatement) -> QueuedStatement:
+def add_check(driver: str, part: QueuedStatement) -> QueuedStatement:
     """Return a part that fails unless it finds so many rows, or whose number is checked before COMMIT."""
+    # COMMIT travels in the message of psycopg2, so a number that is compared after it comes too late. A
+    # failed statement is the last that PostgreSQL runs (its manual: Multiple Statements in a Simple Query).
     if part.expected_rows is None or driver in REPORT_EACH:
         return part
     # Nothing of it comes from outside: a ready text, and how many rows there are.
@@ -210,16 +214,17 @@ def expecting(driver: str, part: QueuedStatement) -> QueuedStatement:
     return QueuedStatement(text, part.parameters)
 
 
-def driver_message(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -> tuple[Any, Any]:
+def make_message(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -> tuple[Any, Any]:
     """Return text and parameters of the message, as ``cursor.execute`` takes them."""
     if len(parts) == 1:
         return parts[0][:2]
-    text = "; ".join([_filled(cursor, part) for part in parts])
+    # No driver takes parameters of several statements, so values are written into the text, by the driver.
+    text = "; ".join([_fill_in(cursor, part) for part in parts])
     # What psycopg2 has quoted are bytes already.
     return (text.encode(_BYTES) if driver in REPORTS_LAST else text), None
 
 
-def _filled(cursor: Any, part: QueuedStatement) -> str:
+def _fill_in(cursor: Any, part: QueuedStatement) -> str:
     """Return the text of a part with its parameters in their places, as the driver writes them."""
     given = part.parameters
     if isinstance(given, Mapping):
@@ -228,25 +233,22 @@ def _filled(cursor: Any, part: QueuedStatement) -> str:
 
 
 def _literal(cursor: Any, value: Any) -> Any:
-    # Ids and amounts need no quotes; the driver takes up to 2 us for each.
+    # Ids and amounts need no quotes; the driver takes up to 2 us for each. Not bool, a subclass of int, nor
+    # what is below 0: two signs in a row begin a comment.
     if type(value) is int and value >= 0:
         return value
     text: str | bytes = cursor.mogrify("%s", (value,))
     return text if isinstance(text, str) else text.decode(_BYTES)
 
 
-def row_counts(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -> list[int]:
+def read_counts(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -> list[int]:
     """Return how many rows the reported parts have found; the cursor ends at the last result."""
+    # The rows that matched, not only those that changed: SQLAlchemy sets CLIENT_FOUND_ROWS for MySQL. A
+    # compare-and-set that writes what was there already would count 0 otherwise.
     found = [cursor.rowcount]
     if driver in REPORT_EACH:
         for _ in parts[1:]:
+            # An error of a later statement is raised here, at its own result, and not by execute.
             cursor.nextset()
             found.append(cursor.rowcount)
     return found
-
-
-def _check(parts: Sequence[QueuedStatement], found: Sequence[int]) -> None:
-    """Raise StaleRead if a part has found another number of rows than it must find."""
-    for part, number in zip(reversed(parts), reversed(found), strict=False):
-        if part.expected_rows not in (None, number):
-            raise StaleRead("other rows are there than were read")

@@ -31,7 +31,7 @@ class Silence:
         self._trial = threading.Lock()
 
     @contextmanager
-    def noticed(self) -> Iterator[None]:
+    def notice(self) -> Iterator[None]:
         """Use the database inside, and remember whether it was silent.
 
         :raises errors.DatabaseUnavailable: it is silent, and another thread is trying it.

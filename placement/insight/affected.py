@@ -51,7 +51,7 @@ def read_members(tx: Access, held: Sequence[HeldBy]) -> Members:
         return Members()
     groups = group_rows.of(tx, sorted({name for names in groups_of.values() for name in names}))
     rows: dict[int, list[MemberRow]] = {}
-    for row in group_rows.members(tx, [group.id for group in groups.values()]):
+    for row in group_rows.read_members(tx, [group.id for group in groups.values()]):
         rows.setdefault(row.group_id, []).append(row)
     return Members(
         {name: rule_of(group) for name, group in groups.items()},

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement import errors
-from placement.objects.allocation_candidate import unknown_names_refused
+from placement.objects.allocation_candidate import refuse_unknown_names
 from placement.objects.picture import Picture
 from placement.placing.explain import Explanation, Opened, explain_opened, open_cloud
 from placement.placing.packing import Packing, pack, roots_by_aggregate, total
@@ -37,7 +37,7 @@ def _open_picture(picture: Picture, request: CandidateRequest, work: Work) -> Op
 
     :raises UnknownNameInQuery: in the order of the search (specification 04 section 5.8).
     """
-    with unknown_names_refused(), picture.look(request.names) as look:
+    with refuse_unknown_names(), picture.look(request.names) as look:
         return open_cloud(look.cloud, look.known, request, work)
 
 

@@ -256,5 +256,5 @@ def _read_claimed(tx: Snapshot, rows: Sequence[HeldBy]) -> dict[str, Document]:
         for uuid, names in group_rows.names_by_consumer(tx, uuids).items():
             claimed[uuid] = {"groups": names}
         for uuid, hold in hold_rows.of(tx, uuids).items():
-            claimed.setdefault(uuid, {})["held_until"] = holds.shown(hold.expires_at)
+            claimed.setdefault(uuid, {})["held_until"] = holds.show_time(hold.expires_at)
     return claimed

@@ -11,7 +11,7 @@ from placement.db.database import Database, Snapshot
 from placement.insight.affected import AffectedConsumer, list_consumers, read_members
 from placement.inventory_record import InventoryRecord
 from placement.objects.allocation import NoAllocations
-from placement.objects.allocation_candidate import unknown_names_refused
+from placement.objects.allocation_candidate import refuse_unknown_names
 from placement.objects.inventory import (
     UNKNOWN_CLASS,
     UPDATE_CONFLICT,
@@ -111,7 +111,7 @@ def try_out(
     trial = _Trial(cloud.snapshot(), known, work_factor * PLACEMENTS, work)
     db.snapshot(lambda tx: trial.read(tx, changes))
     share = max(work_factor // 2, 1)
-    with unknown_names_refused():
+    with refuse_unknown_names():
         with work.part(3) as part:
             before = _situation(cloud, known, asked, share, part)
         with work.part(2) as trial.work:

@@ -1,7 +1,7 @@
 """Which providers could take a request right now (specification 04)."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
@@ -74,7 +74,7 @@ def find(
     :raises SearchGivenUp: nothing was found, and nothing proven, when the work was spent.
     """
     telemetry.note_search()
-    with unknown_names_refused(), look_for(picture, question) as look:
+    with refuse_unknown_names(), look_for(picture, question) as look:
         telemetry.note_stage("freshness")
         result = search(
             look.cloud, question, look.known, work, size_limit=size_limit, passed=telemetry.note_stage
@@ -82,12 +82,14 @@ def find(
         shown = show(look.cloud, result)
         cut = _report(result, most, size_limit, work)
         if not len(result) and cut:
-            raise SearchGivenUp(hardest=_hardest(result.stuck))
+            names = ", ".join(suffix or "the one without suffix" for suffix in result.stuck)
+            hardest = f"Hardest to place were these groups: {names}. " if names else ""
+            raise SearchGivenUp(hardest=hardest)
         return Answered(shown, cut)
 
 
 @contextmanager
-def unknown_names_refused(trait_rule: str = "trait") -> Iterator[None]:
+def refuse_unknown_names(trait_rule: str = "trait") -> Iterator[None]:
     """Answer 400 where a search inside comes upon a name that does not exist.
 
     :param trait_rule: the wording for a trait.
@@ -98,13 +100,6 @@ def unknown_names_refused(trait_rule: str = "trait") -> Iterator[None]:
     except UnknownName as unknown:
         rule = trait_rule if isinstance(unknown, UnknownTraitName) else "class"
         raise UnknownNameInQuery.of(rule, name=unknown.name) from None
-
-
-def _hardest(suffixes: Sequence[str]) -> str:
-    if not suffixes:
-        return ""
-    names = ", ".join(suffix or "the one without suffix" for suffix in suffixes)
-    return f"Hardest to place were these groups: {names}. "
 
 
 def _report(result: SearchResult, most: int, size_limit: SizeLimit, work: Work) -> tuple[str, ...]:

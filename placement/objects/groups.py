@@ -38,7 +38,7 @@ def aggregates_by_root(tx: Access, rules: Iterable[GroupRule]) -> dict[str, Doma
     """Return which of the aggregates that are domains each tree is in, by uuid of its root."""
     named = {uuid for rule in rules for uuid in rule.of}
     found: dict[str, set[str]] = {}
-    for root, uuid in group_rows.trees_in(tx, named) if named else ():
+    for root, uuid in group_rows.find_trees_in(tx, named) if named else ():
         found.setdefault(root, set()).add(uuid)
     return {root: frozenset(uuids) for root, uuids in found.items()}
 
@@ -49,8 +49,10 @@ def remove_ended(db: Database, begun: int) -> int:
     Called when groups have begun: more go than have begun, so that few are left however many begin and end.
     """
     most, removed = max(LOOKED_AT, FOR_EACH * begun), 0
+    # From a place drawn at random: processes that begin at the same end would all meet the same rows, and
+    # groups with members there would hide those behind them.
     try:
-        ids = db.read(lambda reader: group_rows.without_members(reader, DRAW.random(), most))
+        ids = db.read(lambda reader: group_rows.find_without_members(reader, DRAW.random(), most))
         for part in batches(ids):
             removed += db.write(partial(group_rows.remove_without_members, ids=part))
     except (errors.Unavailable, errors.Conflict) as refused:
@@ -86,7 +88,7 @@ def show_group(db: Database, name: str) -> ShownGroup:
 
     def read(tx: Access) -> ShownGroup:
         row = group_rows.of(tx, [name]).get(name)
-        members = group_rows.members(tx, [row.id]) if row is not None else []
+        members = group_rows.read_members(tx, [row.id]) if row is not None else []
         if row is None or not members:
             raise GroupNotFound(name=name)
         rule = rule_of(row)

@@ -59,14 +59,16 @@ def expire(db: Database) -> bool:
     """
     deadline_s, any_went = time.monotonic() + PATIENCE_S, False
     try:
-        over = _over(db)
+        over = _find_over(db)
         any_went = not over
         while over:
             left_behind = _left_behind.get(db, frozenset())
             left_s = deadline_s - time.monotonic()
             is_patient = left_s > 0 and not over.keys() <= left_behind
-            gone = _removed(db, over, left_behind, left_s if is_patient else SHORT_S)
-            gone = gone or over.keys() - _over(db).keys()
+            gone = _remove_or_wait(db, over, left_behind, left_s if is_patient else SHORT_S)
+            # Another process may have removed the same ones: whoever stopped for having done nothing itself
+            # answered as if there were no room.
+            gone = gone or over.keys() - _find_over(db).keys()
             if not (gone or is_patient):
                 _left_behind[db] = frozenset(over)
                 LOG.info("Holds that are over stay for the moment: %d are locked", len(over))
@@ -74,29 +76,30 @@ def expire(db: Database) -> bool:
             any_went = any_went or bool(gone)
             over = {id_: uuid for id_, uuid in over.items() if id_ not in gone}
     except errors.Unavailable as refused:
+        # The caller's own statement meets the same database, and has the better words for it.
         LOG.info("Holds that are over stay for the moment: %s", refused)
     return any_went
 
 
-def _over(db: Database) -> dict[int, str]:
-    return db.read(lambda reader: hold_rows.over(reader, MOST_SEEN))
+def _find_over(db: Database) -> dict[int, str]:
+    return db.read(lambda reader: hold_rows.find_over(reader, MOST_SEEN))
 
 
-def shown(expires_at: int) -> str:
+def show_time(expires_at: int) -> str:
     """Return the end of a hold, in milliseconds since the epoch, as answers have it."""
     moment = EPOCH + timedelta(milliseconds=min(max(0, expires_at), LAST_MS))
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _removed(
+def _remove_or_wait(
     db: Database, over: Mapping[int, str], left_behind: Set[int], wait_s: float
 ) -> Set[int]:
     """Remove some of these; return which are not over any more. Where all are locked, wait for one."""
     try:
-        done = db.write(lambda tx: _expire(tx, over, left_behind), wait_s=wait_s)
+        done = db.write(lambda tx: _remove_some(tx, over, left_behind), wait_s=wait_s)
         if done.blocked and not done.gone and wait_s > SHORT_S:
             blocked = done.blocked
-            done = db.write(lambda tx: _expire(tx, over, left_behind, blocked), wait_s=wait_s)
+            done = db.write(lambda tx: _remove_some(tx, over, left_behind, blocked), wait_s=wait_s)
     except (errors.Conflict, errors.DatabaseBusy, errors.OutcomeUnknown):
         # The caller looks whether they are gone all the same.
         return frozenset()
@@ -104,7 +107,7 @@ def _removed(
     return done.gone
 
 
-def _expire(
+def _remove_some(
     tx: Transaction,
     over: Mapping[int, str],
     left_behind: Set[int],
@@ -112,6 +115,7 @@ def _expire(
 ) -> _Removal:
     if awaited:
         uuid, provider_ids = awaited
+        # The consumer before its providers, as every writer locks them.
         ledger_writes.lock_consumers(tx, [uuid])
         provider_rows.lock(tx, (), provider_ids)
     free = hold_rows.lock_free(tx, over, MOST_AT_ONCE)
@@ -126,6 +130,7 @@ def _expire(
         for uuid, hold in ended.items()
         if locked.isdisjoint(places.get(uuid, ()))
     ]
+    # As any client would, with the generation of the hold: the same steps keep counters, sums and the log.
     if changes:
         allocation.remove(tx, changes, may_be_empty=True)
     hold_rows.remove_ended(tx, free)

@@ -194,11 +194,13 @@ def replace_all(
     """
 
     def work(tx: Transaction) -> int:
+        # The generation before the records: a client that is behind is told that first.
         provider = resource_provider.lock_one(tx, provider_uuid, generation, GenerationConflict)
         for name, record in records.items():
             check_capacity("update", provider_uuid, name, record, may_be_full)
         rows = inventory_rows.lock_of(tx, [provider.id])
         present = {row.class_name: row for row in rows if row.class_name}
+        # Held against deletion: a class whose last record is being added could go in between.
         class_ids = class_rows.hold(tx, records.keys() - present.keys())
         unknown = sorted(records.keys() - present.keys() - class_ids.keys())
         if unknown:
@@ -211,7 +213,7 @@ def replace_all(
             _warn_if_overused(provider_uuid, name, records[name], present[name].used)
         inventory_rows.update_records(tx, changed)
         _add(tx, provider, {class_id: records[name] for name, class_id in class_ids.items()})
-        return _stepped(tx, provider)
+        return _step(tx, provider)
 
     return db.write(work)
 
@@ -267,7 +269,7 @@ def add(
         if held.id is not None:
             raise exists()
         _add(tx, provider, {held.class_id: record})
-        return _stepped(tx, provider)
+        return _step(tx, provider)
 
     return db.write(work, on_conflict=exists)
 
@@ -300,7 +302,7 @@ def replace(
             raise NoRecordToReplace(provider_uuid=provider_uuid, name=class_name)
         _warn_if_overused(provider_uuid, class_name, record, held.used)
         inventory_rows.update_records(tx, {held.id: record})
-        return _stepped(tx, provider)
+        return _step(tx, provider)
 
     return db.write(work)
 
@@ -318,7 +320,7 @@ def delete_all(db: Database, provider_uuid: str) -> None:
         if in_use:
             raise InventoryInUse(cause="", names=", ".join(in_use), provider_uuid=provider_uuid)
         inventory_rows.delete_all(tx, provider.id)
-        _stepped(tx, provider)
+        _step(tx, provider)
 
     db.write(work, on_conflict=partial(InventoryLost, provider_uuid=provider_uuid))
 
@@ -339,12 +341,12 @@ def delete(db: Database, provider_uuid: str, class_name: str) -> None:
         if held.in_use:
             raise RecordInUse(name=class_name, provider_uuid=provider_uuid)
         inventory_rows.delete_records(tx, [held.id])
-        _stepped(tx, provider)
+        _step(tx, provider)
 
     db.write(work, on_conflict=partial(RecordLost, name=class_name))
 
 
-def _stepped(tx: Transaction, provider: LockedProvider) -> int:
+def _step(tx: Transaction, provider: LockedProvider) -> int:
     provider_rows.step(tx, [provider])
     return provider.generation + 1
 
@@ -353,6 +355,7 @@ def check_capacity(
     action: str, provider_uuid: str, class_name: str, record: InventoryRecord, may_be_full: bool
 ) -> None:
     """Apply the capacity rule, which looks at nothing but the product (specification 02 section 4.1)."""
+    # Half a unit is none.
     capacity = int(record.capacity)
     if capacity > 0 or (capacity == 0 and may_be_full):
         return

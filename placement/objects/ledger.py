@@ -55,8 +55,11 @@ def read(
     """
     held = sum(change.generation is not None for change in changes)
     if held > 1 or (tx.attempt > 1 and changes):
-        # More than one record may be taken: all of them are, in one order.
+        # More than one record may be taken: all of them are, in one order. Two requests that each took the
+        # other's second consumer would wait for each other. After the first attempt a single one is locked
+        # too: of many writers of one consumer each has its turn, and none loses ten times in a row.
         ledger_writes.lock_consumers(tx, [change.uuid for change in changes])
+    # A consumer that will hold nothing needs no project and no user: a DELETE sends none.
     filled = [change for change in changes if change.allocations]
     reading = ledger_rows.read(
         tx,
@@ -81,7 +84,7 @@ def read(
     }
     if unexpected:
         # To be refused, unless what they hold is in no listing, so that no client knows of it.
-        reading.unseen = unexpected - ledger_rows.shown(tx, unexpected)
+        reading.unseen = unexpected - ledger_rows.find_shown(tx, unexpected)
     return reading
 
 
@@ -92,7 +95,8 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
     :raises StaleRead: one of them, and so perhaps its allocations, is not as it was read.
     """
     filled = [change for change in replaced.changes if change.allocations]
-    owners = _owners(tx, filled, reading)
+    # Names first: a transaction that holds a consumer waits for no other one that inserts the same project.
+    owners = _make_owners(tx, filled, reading)
     uuids = [change.uuid for change in replaced.changes]
     records = {uuid: reading.consumers[uuid] for uuid in uuids if uuid in reading.consumers}
     ledger_writes.create_consumers(tx, {uuid: o for uuid, o in owners.items() if uuid not in records})
@@ -109,7 +113,7 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
     return owners
 
 
-def _owners(
+def _make_owners(
     tx: Transaction, filled: Sequence[ConsumerChange], reading: Reading
 ) -> dict[str, Owner]:
     """Return the owners of the consumers that will hold something; new names get their record."""
@@ -119,6 +123,7 @@ def _owners(
     types = _create_missing(tx, named_rows.TYPES, reading.types, names)
 
     def type_id(change: ConsumerChange) -> int | None:
+        # Below 1.38 a request names no type, and must not take away the one that a newer client gave.
         record = reading.consumers.get(change.uuid)
         if change.type is not None:
             return types[change.type]
@@ -176,6 +181,8 @@ def hold_places(
     """
     providers, records = ledger_rows.hold(tx, replaced.provider_ids)
     inventories = recount_doubted(tx, providers.values(), replacement.by_place(records), written)
+    # A record that was inserted while the statement waited for its lock is not in what it returns on
+    # PostgreSQL (ledger_rows.hold): only what has room is believed at once.
     whole = (
         providers.keys() == replaced.provider_ids and replaced.freed.keys() <= inventories.keys()
     )
@@ -227,6 +234,7 @@ def finish_write(
         the revision does. None: of those that the request names or empties, by 1.
     :raises StaleRead: a provider's generation is not the one that was read.
     """
+    # Providers that a consumer only leaves keep their generation (specification 03 section 2).
     if steps is None:
         steps = dict.fromkeys(replaced.named | replaced.emptied, 1)
     stepped: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -248,6 +256,7 @@ def is_everyday(tx: Transaction, changes: Sequence[ConsumerChange]) -> bool:
     """The changes look like an everyday claim: the inventory of their provider is worth reading."""
     providers = {uuid for change in changes for uuid in change.allocations}
     known = any(change.generation not in (None, ANY_GENERATION) for change in changes)
+    # Not after a lost attempt, which may have lost because there is no room: the other way can say why.
     return tx.attempt == 1 and len(providers) == 1 and not known
 
 
@@ -267,6 +276,8 @@ def try_claim(
         return False
     inventories = replacement.by_place(reading.stock)
     amounts = {new.key: new.amount for new in replaced.added}
+    # Two consumers of one place: the condition would compare each amount with the units, and their sum with
+    # the room, in one row. And the statement must know how many rows it has to find.
     if not len(amounts) == len(replaced.added) <= statements.SIZES[-1]:
         return False
     if not replacement.has_room(replaced.added, inventories, NOTHING):

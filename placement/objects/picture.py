@@ -149,7 +149,7 @@ class Picture:
         cloud, mark = (old.cloud, old.mark) if old else (None, None)
         compare = time.monotonic() >= self._next_comparison_s
         read = partial(read_update, cloud=cloud, mark=mark, compare=compare)
-        with _no_collection():
+        with _pause_collection():
             found = self.db.snapshot(read)
             # Nobody is refused for the sake of a hold that is over.
             while found.any_over and holds.expire(self.db):
@@ -164,14 +164,14 @@ class Picture:
     def _show(self, found: CloudUpdate, old: Edition | None) -> Edition:
         if isinstance(found.news, CloudRows):
             cloud = Cloud.load(found.news)
-            self._tell(cloud.lost)
+            self._warn_of_lost(cloud.lost)
             return self._editions.publish(cloud, found.mark)
         assert old is not None, "without a picture everything is read"
         if found.news is None:
             return self._editions.confirm(old, found.mark)
         return self._editions.change(old, found.news.apply_to, found.mark)
 
-    def _tell(self, lost: Mapping[str, Sequence[int]]) -> None:
+    def _warn_of_lost(self, lost: Mapping[str, Sequence[int]]) -> None:
         """Say once what providers have that is of nothing."""
         if lost and lost != self._told:
             named = "; ".join(f"{table}: {ids[:MOST_TOLD]}" for table, ids in lost.items())
@@ -203,7 +203,7 @@ def find_existing(db: Database, named: NameSets) -> NameSets:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def _pause_collection() -> Iterator[None]:
     """Keep Python from looking for garbage in what is being read: a large load makes no garbage."""
     enabled = gc.isenabled()
     gc.disable()

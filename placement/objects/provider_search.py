@@ -12,7 +12,7 @@ import numpy as np
 from placement.db import provider_rows
 from placement.db.database import Database
 from placement.db.provider_rows import ProviderRow
-from placement.objects.allocation_candidate import unknown_names_refused
+from placement.objects.allocation_candidate import refuse_unknown_names
 from placement.objects.picture import Picture
 from placement.search import filters
 from placement.search.cloud import Cloud
@@ -67,17 +67,17 @@ def search(picture: Picture, query: ProviderQuery, show: Callable[[Cloud, Indexe
 
     :raises UnknownNameInQuery: unless a filter before it matches nothing (section 3.4.1).
     """
-    with unknown_names_refused("required"), picture.look(query.names) as look:
-        return show(look.cloud, _found(look.cloud, query, look.known))
+    with refuse_unknown_names("required"), picture.look(query.names) as look:
+        return show(look.cloud, _find(look.cloud, query, look.known))
 
 
 class _NonePasses(Exception):
     """A filter that finds no provider at all hides the mistakes in those behind it."""
 
 
-def _found(cloud: Cloud, query: ProviderQuery, known: NameSets) -> Indexes:
+def _find(cloud: Cloud, query: ProviderQuery, known: NameSets) -> Indexes:
     try:
-        found = np.flatnonzero(_passed(cloud, query, known))
+        found = np.flatnonzero(_filter(cloud, query, known))
     except _NonePasses:
         return NONE_FOUND
     if query.uuid is not None:
@@ -88,18 +88,18 @@ def _found(cloud: Cloud, query: ProviderQuery, known: NameSets) -> Indexes:
     return found[np.argsort(cloud.ids[found])]
 
 
-def _passed(cloud: Cloud, query: ProviderQuery, known: NameSets) -> Mask:
+def _filter(cloud: Cloud, query: ProviderQuery, known: NameSets) -> Mask:
     """Run the filters in the order of specification 02 section 3.4.1."""
     passed: Mask = cloud.ids >= 0
     if query.in_tree is not None:
-        passed &= _some(filters.in_tree(cloud, query.in_tree))
+        passed &= _require_any(filters.in_tree(cloud, query.in_tree))
     for names in query.required:
         check_traits(cloud, known, names)
-        passed &= _some(has_any(cloud, names, TRAIT))
+        passed &= _require_any(has_any(cloud, names, TRAIT))
     check_traits(cloud, known, query.forbidden)
     passed &= ~has_any(cloud, query.forbidden, TRAIT)
     for uuids in query.member_of:
-        passed &= _some(has_any(cloud, uuids, AGGREGATE))
+        passed &= _require_any(has_any(cloud, uuids, AGGREGATE))
     passed &= ~has_any(cloud, query.not_member_of, AGGREGATE)
     check_classes(cloud, known, sorted(query.resources))
     for name, amount in query.resources.items():
@@ -107,7 +107,7 @@ def _passed(cloud: Cloud, query: ProviderQuery, known: NameSets) -> Mask:
     return passed
 
 
-def _some(mask: Mask) -> Mask:
+def _require_any(mask: Mask) -> Mask:
     if not mask.any():
         raise _NonePasses
     return mask

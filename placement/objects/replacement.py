@@ -210,7 +210,8 @@ def require_generations(changes: Sequence[ConsumerChange], reading: Reading) -> 
             if given is not None:
                 raise ConsumerConflict(expected="null", given=given)
         elif given is None:
-            # No listing shows a record without allocations, so no client can know its generation.
+            # No listing shows a record without allocations, so no client can know its generation: it says
+            # null, and is right.
             if reading.allocations.get(change.uuid) and change.uuid not in reading.unseen:
                 raise ConsumerConflict(expected=record.generation, given=None)
         elif given != record.generation:
@@ -277,6 +278,7 @@ def work_out(changes: Sequence[ConsumerChange], reading: Reading) -> Replacement
 
 def owner_usage_changes(replaced: Replacement, owners: Mapping[str, Owner]) -> dict[Account, int]:
     """Return how much what owners use changes."""
+    # Down by the owner before, up by the one after: a consumer may change hands in the same request.
     changes: dict[Account, int] = defaultdict(int)
     for consumer in replaced.consumers.values():
         # Allocations without a record have no owner.
@@ -306,7 +308,15 @@ def require_room(
     :param freed: what the consumers of the request hold now and give back, by place.
     :raises DoesNotFit: 409, one of its kinds
     """
-    _require_any_inventory(added, inventories)
+    # First that each provider has at least one of the classes named anywhere in the request: clients are
+    # shown all providers without any together, before the first single one is reported (03 section 8).
+    providers = {new.key[0]: new.provider_uuid for new in added}
+    classes = {new.key[1]: new.class_name for new in added}
+    stocked = {provider_id for provider_id, class_id in inventories if class_id in classes}
+    bare = [uuid for provider_id, uuid in providers.items() if provider_id not in stocked]
+    if bare:
+        raise NoInventory(classes=", ".join(classes.values()), providers=", ".join(bare))
+    # Units are judged by the single allocation, room by the sum: two consumers may want the last unit.
     wanted: dict[InventoryKey, int] = defaultdict(int)
     for new in added:
         wanted[new.key] += new.amount
@@ -334,18 +344,6 @@ def has_room(
     except DoesNotFit:
         return False
     return True
-
-
-def _require_any_inventory(
-    added: Sequence[NewAllocation], inventories: Mapping[InventoryKey, InventoryRow]
-) -> None:
-    """Each provider has at least one of the classes named anywhere in the request."""
-    providers = {new.key[0]: new.provider_uuid for new in added}
-    classes = {new.key[1]: new.class_name for new in added}
-    stocked = {provider_id for provider_id, class_id in inventories if class_id in classes}
-    bare = [uuid for provider_id, uuid in providers.items() if provider_id not in stocked]
-    if bare:
-        raise NoInventory(classes=", ".join(classes.values()), providers=", ".join(bare))
 
 
 def by_place(rows: Sequence[InventoryRow]) -> dict[InventoryKey, InventoryRow]:

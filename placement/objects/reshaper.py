@@ -112,6 +112,8 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
     before = ledger.lock_inventories(tx, providers)
     # A record whose class is gone is in no answer, so no client can mean it.
     shown = {place: row for place, row in before.items() if row.class_name}
+    # Under the locks: what the tag says holds until the commit. A claim on the provider steps its
+    # generation, and an agent on a busy host would never come through without the tag (05 section A8).
     if change.seen is None or change.seen != tag_of(listed, shown):
         for provider_id, each in listed.items():
             _require_generation(each, providers[provider_id].generation)
@@ -120,12 +122,14 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
         for provider_id, each in listed.items()
         for name, record in each.records.items()
     }
+    # What older software has left in these places without an inventory is in use from the beginning.
     added = [place for place in wanted if place not in before]
     _hold_classes(tx, added, reading)
     left = allocation_rows.sums(tx, {provider_id for provider_id, _ in added})
     replacement.require_room(replaced.added, _merge_inventories(before, wanted, left), replaced.freed)
 
     ledger.write_allocations(tx, replaced)
+    # After the allocations are written: what the request moves away is in use no more.
     removed = {place for place in shown if place[0] in listed and place not in wanted}
     _require_unused(tx, removed, before, listed)
     changes = replaced.used_changes()
@@ -146,6 +150,7 @@ def _require_sound(change: Reshape, reading: Reading) -> None:
     for listed in change.inventories:
         if listed.provider_uuid not in reading.providers:
             raise ListedProviderMissing(uuid=listed.provider_uuid)
+        # With a tag the generation is asked for later, and only if the tag does not hold.
         if change.seen is None:
             _require_generation(listed, reading.provider_generations[listed.provider_uuid])
     replacement.require_generations(change.consumers, reading)
@@ -177,6 +182,7 @@ def _hold_classes(tx: Transaction, added: Sequence[InventoryKey], reading: Readi
 
     :raises StaleRead: one of them was deleted or renamed since it was read.
     """
+    # Standard classes can be neither deleted nor renamed; at locks on their rows requests would only meet.
     added_ids = {class_id for _, class_id in added}
     names = {
         name: id_
@@ -212,6 +218,7 @@ def _require_unused(
     before: Mapping[InventoryKey, InventoryRow],
     listed: Mapping[int, InventoryChange],
 ) -> None:
+    # By the ledger, not by the counters: they are moved at the end of the write.
     used = allocation_rows.in_use(tx, removed)
     for provider_id, each in listed.items():
         class_ids = sorted(place[1] for place in used if place[0] == provider_id)
@@ -245,6 +252,7 @@ def _count_steps(listed: Mapping[int, InventoryChange], replaced: Replacement) -
     """Return by provider how far its generation goes up, as specification 05 section A6 counts."""
     steps: dict[int, int] = defaultdict(int)
     for provider_id, each in listed.items():
+        # Once for its new inventory, once for being listed. Clients show the numbers, and tests check them.
         steps[provider_id] += 2 if each.records else 1
     for provider_id in replaced.named | replaced.emptied:
         steps[provider_id] += 1

@@ -41,7 +41,7 @@ class ClassInUse(errors.Conflict):
 
 def every(db: Database) -> list[ClassRow]:
     """Return all classes: the standard ones in published order, then custom ones by age."""
-    return db.read(class_rows.every)
+    return db.read(class_rows.read_all)
 
 
 def show(db: Database, name: str) -> ClassRow:

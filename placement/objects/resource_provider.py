@@ -187,8 +187,10 @@ def create(db: Database, *, uuid: str, name: str, parent_uuid: str | None = None
 
 
 def _create(tx: Transaction, uuid: str, name: str, parent_uuid: str | None) -> ProviderRow:
+    # Without locks, to say what is wrong. Whether the parent is still there is seen when it is locked,
+    # whether the names are still free when the row is inserted: both begin again.
     uuids = {uuid} if parent_uuid is None else {uuid, parent_uuid}
-    found = {position.uuid: position for position in provider_rows.positions(tx, uuids, name)}
+    found = {position.uuid: position for position in provider_rows.find_positions(tx, uuids, name)}
     if parent_uuid is not None and parent_uuid not in found:
         raise ProviderNotCreated(name=name, uuid=uuid, cause=NO_SUCH_PARENT)
     if uuid in found:
@@ -201,6 +203,7 @@ def _create(tx: Transaction, uuid: str, name: str, parent_uuid: str | None) -> P
         _lock_unmoved(tx, [parent])
     created_at = models.now()
     provider_id = provider_rows.insert_provider(tx, uuid, name, parent, created_at)
+    # Returned as it was written: to read it again would cost each new host a statement.
     if parent is not None:
         _write_parent(tx, parent)
     root_uuid = uuid if parent is None else parent.root_uuid
@@ -244,7 +247,7 @@ def _save(
     tx: Transaction, uuid: str, name: str, parent_uuid: str | _Parent | None, may_move: bool
 ) -> ProviderRow:
     uuids = {uuid, parent_uuid} if isinstance(parent_uuid, str) else {uuid}
-    found = {position.uuid: position for position in provider_rows.positions(tx, uuids, name)}
+    found = {position.uuid: position for position in provider_rows.find_positions(tx, uuids, name)}
     if uuid not in found:
         raise ProviderNotFound(uuid=uuid)
     own = found[uuid]
@@ -277,10 +280,11 @@ def _set_parent(
     named = [own] if parent is None else [own, parent]
     locked = _lock_unmoved(tx, named, tree_of=own.root_id)
     tree = {row.id: row for row in locked.values() if row.root_id == own.root_id}
-    # A child that was being created while we waited is in no lock of ours.
-    if provider_rows.tree_members(tx, own.root_id) != tree.keys():
+    # A child that was being created while we waited is in no lock of ours, and would keep the old root.
+    if provider_rows.find_tree_members(tx, own.root_id) != tree.keys():
         raise StaleRead("the tree grew or shrank")
-    subtree = _subtree(own.id, tree)
+    # Under the locks: three moves at once could close a loop of which each alone sees no part.
+    subtree = _collect_subtree(own.id, tree)
     if parent_id in subtree:
         raise ProviderNotSaved(uuid=own.uuid, cause=LOOP)
     if parent is not None:
@@ -297,7 +301,7 @@ def _write_parent(tx: Transaction, parent: TreePosition) -> None:
     provider_rows.touch(tx, [parent.id])
 
 
-def _subtree(top_id: int, tree: Mapping[int, TreeRow]) -> set[int]:
+def _collect_subtree(top_id: int, tree: Mapping[int, TreeRow]) -> set[int]:
     """Return the ids of a provider and everything below it."""
     children: dict[int | None, list[int]] = {}
     for row in tree.values():
@@ -322,7 +326,8 @@ def delete(db: Database, uuid: str) -> None:
         provider = provider_rows.lock(tx, [uuid]).get(uuid)
         if provider is None:
             raise ProviderNotFoundForDelete(uuid=uuid)
-        has_children, has_allocations = provider_rows.blockers(tx, provider.id)
+        # Nobody adds either any more: a child writes the row of its parent, a claim that of its provider.
+        has_children, has_allocations = provider_rows.find_blockers(tx, provider.id)
         if has_children:
             raise ProviderHasChildren(uuid=uuid)
         if has_allocations:
@@ -382,6 +387,7 @@ def replace_aggregates(
                 known |= named_rows.create(tx, named_rows.AGGREGATES, unknown)
             AGGREGATES.remove(tx, provider.id, [present[each] for each in present.keys() - wanted])
             AGGREGATES.add(tx, provider.id, known.values())
+        # A set that stays the same steps it too, as clients of 1.19 and later are used to.
         if generation is not None:
             provider_rows.step(tx, [provider])
             return generation + 1

@@ -95,7 +95,7 @@ class EveryTrait:
 
 
 def _listing(access: Access) -> Listing:
-    rows = trait_rows.every(access)
+    rows = trait_rows.read_all(access)
     moments = [moment for _, moment in rows if moment is not None]
     return Listing([name for name, _ in rows], max(moments, default=None))
 

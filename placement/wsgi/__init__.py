@@ -97,7 +97,7 @@ def _announce(conf: cfg.ConfigOpts, revision: str | None) -> None:
         "Placement %s starts. Configuration: %s. Database: %s, at revision %s%s. Authentication: %s.%s",
         VERSION,
         ", ".join(list_files(conf)) or "none, the environment alone",
-        address.shown(db_api.database(conf).engine.url),
+        address.show(db_api.database(conf).engine.url),
         revision,
         "" if revision == schema.HEAD else " of a newer release",
         conf.api.auth_strategy,

@@ -21,7 +21,7 @@ def test_a_list_takes_the_next_size(count: int, size: int) -> None:
 
 def test_a_list_is_filled_up_with_its_last_value() -> None:
     """So that nothing is found that was not asked for."""
-    assert statements.bound("key", [7, 8, 9], 4) == {"key_0": 7, "key_1": 8, "key_2": 9, "key_3": 9}
+    assert statements.bind_list("key", [7, 8, 9], 4) == {"key_0": 7, "key_1": 8, "key_2": 9, "key_3": 9}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 33])
@@ -39,8 +39,8 @@ def test_every_parameter_of_the_statement_is_bound(count: int, place: str) -> No
 
     text, parameters = compiled.text(sqlite.dialect(), {"key": list(range(count))})
 
-    assert text.bound(parameters)[-1] == (count - 1 if count < 33 else json.dumps(list(range(33))))
-    assert text.text.count("?") == len(text.bound(parameters))
+    assert text.bind(parameters)[-1] == (count - 1 if count < 33 else json.dumps(list(range(33))))
+    assert text.text.count("?") == len(text.bind(parameters))
     assert compiled.text(sqlite.dialect(), {"key": [5] * count})[0] is text
     assert compiled.text(sqlite.dialect(), {"key": [5] * (2 * count)})[0] is not text or count == 33
 

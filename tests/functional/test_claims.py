@@ -202,7 +202,7 @@ def test_a_search_that_cannot_write_goes_on(
     World(service).provider(inventory={"VCPU": 4})
     place(service, claim(3), hold_s=900)
     let_holds_end(service.db)
-    monkeypatch.setattr(holds, "_expire", refuse)
+    monkeypatch.setattr(holds, "_remove_some", refuse)
 
     with caplog.at_level(logging.INFO, holds.__name__):
         found = service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")

@@ -147,13 +147,13 @@ def test_a_claim_that_begins_a_group_removes_an_ended_one(
 ) -> None:
     """One that does not begin any looks at nothing."""
     looks: list[Any] = []
-    find = group_rows.without_members
+    find = group_rows.find_without_members
 
     def watched(*args: Any) -> list[int]:
         looks.append(args)
         return find(args[0], 0.0, args[2])
 
-    monkeypatch.setattr(group_rows, "without_members", watched)
+    monkeypatch.setattr(group_rows, "find_without_members", watched)
     first, second = claim(groups=["a"]), claim(groups=["b"])
     assert place(service, first, groups={"a": APART}).status_int == 200
     by_delete(service, first["consumer_uuid"])
@@ -188,7 +188,7 @@ def test_a_claim_is_granted_where_ended_groups_cannot_be_removed(
     def refused(*args: Any) -> list[int]:
         raise failure
 
-    monkeypatch.setattr(group_rows, "without_members", refused)
+    monkeypatch.setattr(group_rows, "find_without_members", refused)
 
     with caplog.at_level(logging.INFO, groups.__name__):
         assert place(service, claim(groups=["g"]), groups={"g": APART}).status_int == 200

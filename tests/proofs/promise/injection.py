@@ -137,7 +137,7 @@ def injected(place: Stage, db: Database, injection: Injection) -> Iterator[None]
             execute(cursor, text, parameters)
         elif injection.is_after:
             execute(cursor, text, parameters)
-            transport.row_counts(db.engine.dialect.driver, cursor, sent.statements)
+            transport.read_counts(db.engine.dialect.driver, cursor, sent.statements)
             connection = cursor.connection
             _fail_before(place, injection.fault, connection.cursor())
             connection.cursor().execute("SELECT 1")
@@ -145,7 +145,7 @@ def injected(place: Stage, db: Database, injection: Injection) -> Iterator[None]
             statements = list(sent.statements)
             failing = _failing(place.kind, injection.fault, cursor.connection)
             statements.insert(injection.at, transport.QueuedStatement(failing))
-            execute(cursor, *transport.driver_message(db.engine.dialect.driver, cursor, statements))
+            execute(cursor, *transport.make_message(db.engine.dialect.driver, cursor, statements))
 
     with (
         observed(db, Hook(announce)),
