@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from benchmarks.databases import scratch
 from placement import conf as configuration
 from placement import deploy
-from placement.claims import service
+from placement.claims import shortcuts
 from placement.conf import library_defaults
 from placement.db import schema
 from placement.db.database import Database
@@ -274,7 +274,7 @@ def measure(db: Database) -> list[Row]:
     seen = Messages()
     db.observers.append(seen)
     # Whether a picture is young enough to choose on would depend on the machine: here it is.
-    age_s, service.AGE_S = service.AGE_S, math.inf
+    age_s, shortcuts.AGE_S = shortcuts.AGE_S, math.inf
     try:
         requests = Requests(db)
         rows = []
@@ -286,7 +286,7 @@ def measure(db: Database) -> list[Row]:
         return rows
     finally:
         db.observers.remove(seen)
-        service.AGE_S = age_s
+        shortcuts.AGE_S = age_s
 
 
 def table(measured: Mapping[str, Sequence[Row]]) -> str:

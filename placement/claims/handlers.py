@@ -7,7 +7,7 @@ from webob import Response
 
 from placement import errors
 from placement.claims import holding, schemas, service
-from placement.claims.orders import Claim, Order, Outcome, Refused
+from placement.claims.orders import Claim, Granted, Order, Unplaced
 from placement.errors import MalformedRequest
 from placement.handlers import candidate_query
 from placement.handlers.explanation import read_relaxable, render_explanation
@@ -53,21 +53,46 @@ def place(request: Request) -> Response:
     """POST /-/claims"""
     request.read_query(NOTHING)
     with bounded_reading(request) as reading:
-        order = _order(request, request.read_json(schemas.CLAIMS), reading)
+        order = _read_order(request, request.read_json(schemas.CLAIMS), reading)
     try:
         with bounded(request) as work:
-            outcome = service.place(
+            answer = service.place(
                 request.db, request.picture, order, request.conf.insight.work_factor, work
             )
     except UnknownNameInQuery as refused:
-        raise _of_claim(_first_with(order, refused.broken["field"]), refused) from None
-    if isinstance(outcome, Refused):
-        raise service.NoCandidate(
-            consumer=outcome.claim.consumer_uuid,
-            certainty=CERTAINTY[outcome.exact],
-            document=_refusal(outcome),
+        # Choosing does not say of which claim the name is: the first that has it is told.
+        name = refused.broken["field"]
+        mentioned = (claim.asked.request.names for claim in order.claims)
+        number = next(
+            (n for n, names in enumerate(mentioned) if name in names.traits | names.classes), 0
         )
-    return json_response(request, _outcome(outcome))
+        raise _number_error(number, refused) from None
+    if isinstance(answer, Unplaced):
+        raise service.NoCandidate(
+            consumer=answer.claim.consumer_uuid,
+            certainty=CERTAINTY[answer.exact],
+            document={
+                "claim": {"number": answer.number, "consumer_uuid": answer.claim.consumer_uuid},
+                "exact": answer.exact,
+                "groups": sorted(answer.groups),
+                "explanation": render_explanation(
+                    answer.explanation, answer.claim.asked.request, DEFAULT_EXAMPLES
+                ),
+            },
+        )
+    return json_response(request, _render_granted(answer))
+
+
+def _render_granted(granted: Granted) -> dict[str, Any]:
+    claims = [
+        grant._asdict()
+        | {"allocations": {uuid: {"resources": held} for uuid, held in grant.allocations.items()}}
+        for grant in granted.grants
+    ]
+    document: dict[str, Any] = {"claims": claims}
+    if granted.expires_at is not None:
+        document["hold"] = {"expires_at": holds.show_time(granted.expires_at)}
+    return document
 
 
 def confirm(request: Request) -> Response:
@@ -79,7 +104,7 @@ def confirm(request: Request) -> Response:
         if uuid in consumers:
             raise MalformedClaims.of("twice", uuid=uuid)
         consumers[uuid] = int(given["consumer_generation"])
-    return _confirmed(request, holding.confirm(request.db, consumers))
+    return _render_generations(request, holding.confirm(request.db, consumers))
 
 
 def confirm_one(request: Request) -> Response:
@@ -88,10 +113,10 @@ def confirm_one(request: Request) -> Response:
     given = request.path_args["consumer_uuid"]
     if not is_uuid_like(given):
         raise MalformedRequest.of("consumer", given=given)
-    return _confirmed(request, holding.confirm(request.db, {normalized_uuid(given): None}))
+    return _render_generations(request, holding.confirm(request.db, {normalized_uuid(given): None}))
 
 
-def _confirmed(request: Request, generations: Mapping[str, int]) -> Response:
+def _render_generations(request: Request, generations: Mapping[str, int]) -> Response:
     consumers = [
         {"consumer_uuid": uuid, "consumer_generation": generation}
         for uuid, generation in generations.items()
@@ -102,7 +127,7 @@ def _confirmed(request: Request, generations: Mapping[str, int]) -> Response:
 def show_group(request: Request) -> Response:
     """GET /-/groups/{name}"""
     request.read_query(NOTHING)
-    group = groups.show_group(request.db, _group_in_path(request))
+    group = groups.show_group(request.db, _read_group_name(request))
     rule: dict[str, Any] = {"rule": group.rule.rule, "level": group.rule.level}
     if group.rule.rule == "apart":
         rule["at_most"] = group.rule.at_most
@@ -141,7 +166,7 @@ def list_holds(request: Request) -> Response:
     return json_response(request, {"holds": shown, "next": following})
 
 
-def _group_in_path(request: Request) -> str:
+def _read_group_name(request: Request) -> str:
     """Return the name of a group as it was sent. Variables of routes have ``?`` for what is not ASCII."""
     given = str(request.environ["PATH_INFO"]).removeprefix(GROUPS)
     try:
@@ -157,14 +182,16 @@ def _group_in_path(request: Request) -> str:
 # -- what is asked -------------------------------------------------------------------------------
 
 
-def _order(request: Request, body: Mapping[str, Any], reading: Work) -> Order:
+def _read_order(request: Request, body: Mapping[str, Any], reading: Work) -> Order:
     given, hold_s = body["claims"], body.get("hold_s")
     most = request.conf.insight.claims_most
     if len(given) > most:
         raise MalformedClaims.of("most", count=len(given), most=most)
     # Equal queries become one object: such claims are interchangeable.
     queries: dict[str, RelaxableRequest] = {}
-    claims = [_claim(request, number, each, queries, reading) for number, each in enumerate(given)]
+    claims = [
+        _read_claim(request, number, each, queries, reading) for number, each in enumerate(given)
+    ]
     seen: set[str] = set()
     for claim in claims:
         if claim.consumer_uuid in seen:
@@ -172,13 +199,13 @@ def _order(request: Request, body: Mapping[str, Any], reading: Work) -> Order:
         seen.add(claim.consumer_uuid)
         if hold_s is not None and claim.generation is not None:
             raise MalformedClaims.of("held", uuid=claim.consumer_uuid)
-    rules = {name: _rule(name, rule, reading) for name, rule in body.get("groups", {}).items()}
+    rules = {name: _read_rule(name, rule, reading) for name, rule in body.get("groups", {}).items()}
     return Order(
         claims, rules, body.get("strategy", "any"), None if hold_s is None else int(hold_s)
     )
 
 
-def _claim(
+def _read_claim(
     request: Request,
     number: int,
     given: Mapping[str, Any],
@@ -193,7 +220,7 @@ def _claim(
             query = candidate_query.checked(request, schemas.CANDIDATES, text)
             queries[text] = read_relaxable(query, MAXIMUM, request.conf.placement)
         except errors.BadRequest as refused:
-            raise _of_claim(number, refused) from None
+            raise _number_error(number, refused) from None
     return Claim(
         normalized_uuid(given["consumer_uuid"]),
         None if generation is None else int(generation),
@@ -206,7 +233,7 @@ def _claim(
     )
 
 
-def _of_claim(number: int, refused: errors.BadRequest) -> MalformedClaims:
+def _number_error(number: int, refused: errors.BadRequest) -> MalformedClaims:
     """Return the error of a query with the number of its claim."""
     error = MalformedClaims.of("query", number=number, detail=refused)
     told = {"code": refused.code, "reason": refused.reason, "broken": refused.details}
@@ -214,13 +241,7 @@ def _of_claim(number: int, refused: errors.BadRequest) -> MalformedClaims:
     return error
 
 
-def _first_with(order: Order, name: str) -> int:
-    """Return the number of the first claim whose query has this trait or resource class."""
-    asked = (claim.asked.request.names for claim in order.claims)
-    return next((n for n, names in enumerate(asked) if name in names.traits | names.classes), 0)
-
-
-def _rule(name: str, given: Mapping[str, Any], reading: Work) -> GroupRule:
+def _read_rule(name: str, given: Mapping[str, Any], reading: Work) -> GroupRule:
     domains, is_apart = given.get("of", ()), given["rule"] == "apart"
     if (given.get("level", "tree") == "aggregate") != bool(domains):
         raise MalformedClaims.of("level", name=name)
@@ -230,34 +251,3 @@ def _rule(name: str, given: Mapping[str, Any], reading: Work) -> GroupRule:
         reading.go_on()
     uuids = tuple(sorted(set(map(normalized_uuid, domains))))
     return GroupRule(given["rule"], int(given.get("at_most", 1)), uuids)
-
-
-# -- what is answered ----------------------------------------------------------------------------
-
-
-def _outcome(outcome: Outcome) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "claims": [
-            granted._asdict()
-            | {
-                "allocations": {
-                    uuid: {"resources": held} for uuid, held in granted.allocations.items()
-                }
-            }
-            for granted in outcome.granted
-        ]
-    }
-    if outcome.expires_at is not None:
-        document["hold"] = {"expires_at": holds.show_time(outcome.expires_at)}
-    return document
-
-
-def _refusal(refused: Refused) -> dict[str, Any]:
-    return {
-        "claim": {"number": refused.number, "consumer_uuid": refused.claim.consumer_uuid},
-        "exact": refused.exact,
-        "groups": sorted(refused.groups),
-        "explanation": render_explanation(
-            refused.explanation, refused.claim.asked.request, DEFAULT_EXAMPLES
-        ),
-    }

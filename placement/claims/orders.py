@@ -1,25 +1,15 @@
-"""Claims as they are ordered, chosen and answered: the values that the rooms of claims pass on."""
+"""Claims as they are ordered, and how they end: the values that the rooms of claims pass on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placement import errors
-from placement.db.change_rows import Log
-from placement.db.database import Access
-from placement.db.group_rows import GroupRow, MemberRow
-from placement.objects.groups import aggregates_by_root
 from placement.objects.replacement import ConsumerChange
 from placement.placing.explain import Explanation
 from placement.placing.remedies import RelaxableRequest
 from placement.placing.turns import TreeOrder
-from placement.placing.wishes import GroupState
-from placement.search.cloud import Cloud
-from placement.search.group_rules import GroupRule, domains_by_member
-
-
-class Overtaken(errors.ConcurrentUpdate):
-    """What was chosen is not so any more. No client reads this: it is chosen again."""
+from placement.search.group_rules import GroupRule
+from placement.search.request import NameSets
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +29,17 @@ class Claim:
     asked: RelaxableRequest
     groups: tuple[str, ...] = ()
 
+    def change_to(self, allocations: Mapping[str, Mapping[str, int]]) -> ConsumerChange:
+        """Return what the claim does to its consumer if it is given these allocations."""
+        return ConsumerChange(
+            self.consumer_uuid,
+            allocations,
+            project=self.project,
+            user=self.user,
+            generation=self.generation,
+            type=self.type,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -46,41 +47,40 @@ class Order:
 
     :param rules: those that the request names, by group.
     :param hold_s: for how long the consumers are held; None for good.
-    :param of_many: they are of several requests, which are placed alone if they have no places together.
     """
 
     claims: Sequence[Claim]
     rules: Mapping[str, GroupRule]
     strategy: TreeOrder
     hold_s: int | None = None
-    of_many: bool = False
 
     @property
-    def depends_on_rows(self) -> bool:
+    def has_premises(self) -> bool:
         """Whether what its consumers hold, or the members of groups, must be read before choosing."""
         return bool(self.group_names) or any(claim.generation is not None for claim in self.claims)
 
     @property
     def is_one_new_consumer(self) -> bool:
         """Whether it is one consumer that is claimed for good, and depends on nothing but the picture."""
-        return len(self.claims) == 1 and not (self.hold_s or self.depends_on_rows)
+        return len(self.claims) == 1 and not (self.hold_s or self.has_premises)
 
     @property
     def group_names(self) -> list[str]:
         """The groups that some claim is to be a member of, in the order in which they are named first."""
         return list(dict.fromkeys(name for claim in self.claims for name in claim.groups))
 
+    @property
+    def names(self) -> NameSets:
+        """All traits and resource classes that the queries mention."""
+        queries = {id(claim.asked): claim.asked for claim in self.claims}.values()
+        mentioned = [asked.request.names for asked in queries]
+        return NameSets(
+            frozenset().union(*(names.traits for names in mentioned)),
+            frozenset().union(*(names.classes for names in mentioned)),
+        )
 
-class Assigned(NamedTuple):
-    """What a consumer is to get: resources by provider, providers by request group, the root of its tree."""
 
-    consumer_uuid: str
-    allocations: Mapping[str, Mapping[str, int]]
-    mappings: Mapping[str, Sequence[str]]
-    root_provider_uuid: str
-
-
-class Granted(NamedTuple):
+class Grant(NamedTuple):
     """What a consumer was given, and the generation that it has by that."""
 
     consumer_uuid: str
@@ -90,7 +90,18 @@ class Granted(NamedTuple):
     root_provider_uuid: str
 
 
-class Refused(NamedTuple):
+class Granted(NamedTuple):
+    """All consumers have what they asked for, in the order asked.
+
+    ``expires_at``: until when they are held, in milliseconds since the epoch. ``attempts``: at writing it.
+    """
+
+    grants: Sequence[Grant]
+    expires_at: int | None
+    attempts: int
+
+
+class Unplaced(NamedTuple):
     """The claim that could not be placed, and why. ``groups``: those whose rules kept it out of trees."""
 
     claim: Claim
@@ -100,89 +111,10 @@ class Refused(NamedTuple):
     explanation: Explanation
 
 
-class Outcome(NamedTuple):
-    """What was granted, in the order asked; until when it is held, in milliseconds since the epoch."""
+class LookAgain(NamedTuple):
+    """Nothing was written, and nothing is certain: places are to be chosen on what there is by now.
 
-    granted: Sequence[Granted]
-    expires_at: int | None
-
-
-Shape = tuple[int | None, int, frozenset[str], frozenset[str]]
-"""Of a provider: the ids of parent and root, traits and aggregates."""
-
-
-def shape(cloud: Cloud, index: int) -> Shape:
-    """Return the shape of a provider."""
-    parent = int(cloud.parents[index])
-    return (
-        int(cloud.ids[parent]) if parent >= 0 else None,
-        int(cloud.ids[cloud.roots[index]]),
-        frozenset(cloud.traits[index]),
-        frozenset(cloud.aggregates[index]),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Chosen places, and what they depend on: providers by id, as they were when the log was so.
-
-    ``trees``: of each place, the uuids of the roots that count for groups.
-    ``revision``: of the provider, if it is only one. ``begun``: how many groups are new.
+    ``overtaken``: there were places, and others were faster.
     """
 
-    assigned: Sequence[Assigned]
-    trees: Sequence[Sequence[str]]
-    rules: Mapping[str, GroupRule]
-    member_roots: frozenset[str]
-    shapes: Mapping[int, Shape]
-    log: Log
-    revision: int | None
-    begun: int
-
-
-class FoundGroup(NamedTuple):
-    """A group as the claims find it. ``roots``: of the trees of all members that stay.
-
-    ``is_new``: no group of this name is stored.
-    """
-
-    state: GroupState
-    roots: frozenset[str]
-    is_new: bool
-
-
-def found_groups(
-    tx: Access,
-    order: Order,
-    rules: Mapping[str, GroupRule],
-    rows: Mapping[str, GroupRow],
-    members: Sequence[MemberRow],
-) -> dict[str, FoundGroup]:
-    """Return the groups with those members that are not claimed for now: those leave and may come back."""
-    claimed = {claim.consumer_uuid for claim in order.claims}
-    stay: dict[int, list[MemberRow]] = {}
-    for member in members:
-        if member.consumer_uuid not in claimed:
-            stay.setdefault(member.group_id, []).append(member)
-    aggregates = aggregates_by_root(tx, rules.values())
-    groups = {}
-    for name, rule in rules.items():
-        mine = stay.get(rows[name].id, []) if name in rows else []
-        domains = domains_by_member(rule, mine, aggregates)
-        state = GroupState(rule, list(domains.values()), aggregates)
-        groups[name] = FoundGroup(
-            state, frozenset(member.root_uuid for member in mine), name not in rows
-        )
-    return groups
-
-
-def change(claim: Claim, allocations: Mapping[str, Mapping[str, int]]) -> ConsumerChange:
-    """Return what a claim that is given these allocations does to its consumer."""
-    return ConsumerChange(
-        claim.consumer_uuid,
-        allocations,
-        project=claim.project,
-        user=claim.user,
-        generation=claim.generation,
-        type=claim.type,
-    )
+    overtaken: bool

@@ -2,122 +2,142 @@
 
 from collections.abc import Mapping, Sequence
 
-from placement.claims.orders import (
-    Granted,
-    Order,
-    Outcome,
-    Overtaken,
-    Plan,
-    change,
-    found_groups,
-    shape,
-)
+from placement import errors, telemetry
+from placement.claims.choices import Chosen, SteadyPart
+from placement.claims.orders import Grant, Granted, LookAgain, Order
+from placement.claims.premises import find_groups
 from placement.db import cloud_rows, group_rows, hold_rows, named_rows
-from placement.db.database import Transaction
+from placement.db.database import Database, Transaction
 from placement.db.group_rows import GroupRow
 from placement.objects import ledger, replacement
 from placement.objects.cloud_changes import make_records
-from placement.objects.groups import rule_of
+from placement.objects.groups import remove_ended, rule_of
 from placement.objects.replacement import Replacement
 from placement.search.cloud import Cloud
-from placement.search.group_rules import GroupRule, Occupancy
+from placement.search.group_rules import Occupancy
 
 ACTION = "Unable to allocate inventory"
 
 
-def write(tx: Transaction, order: Order, plan: Plan) -> Outcome:
-    """Write what was chosen; locks are taken in the order of the maintainers' page on claims.
+class Overtaken(errors.ConcurrentUpdate):
+    """What was chosen is not so any more. No client reads this: it is chosen again."""
+
+
+def write(db: Database, order: Order, chosen: Chosen) -> Granted | LookAgain:
+    """Write what was chosen, or nothing where something that it depends on has changed since.
+
+    :raises ConsumerConflict: 409, a consumer is not of the generation sent
+    :raises OutcomeUnknown: 503
+    """
+    try:
+        granted = db.write(lambda tx: _write(tx, order, chosen), on_conflict=Overtaken)
+    except Overtaken:
+        telemetry.CLAIM_RETRIES.count()
+        return LookAgain(overtaken=True)
+    if chosen.begun:
+        remove_ended(db, chosen.begun)
+    telemetry.CLAIMS.count("granted", number=len(granted.grants))
+    if order.hold_s:
+        telemetry.HOLDS.count("held", number=len(granted.grants))
+    return granted
+
+
+def _write(tx: Transaction, order: Order, chosen: Chosen) -> Granted:
+    """Write it; locks are taken in the order of the maintainers' page on claims.
 
     :raises Overtaken: something that it depends on is not as it was seen.
     """
-    rows = _lock_groups(tx, plan.rules)
+    groups = {}
+    if chosen.rules:
+        groups = group_rows.lock(
+            tx, {name: (rule.rule, rule.at_most, rule.of) for name, rule in chosen.rules.items()}
+        )
     changes = [
-        change(*each)
-        for each in zip(order.claims, (a.allocations for a in plan.assigned), strict=True)
+        claim.change_to(assigned.allocations)
+        for claim, assigned in zip(order.claims, chosen.assigned, strict=True)
     ]
-    is_everyday = (
-        plan.revision is not None
-        and not (rows or order.hold_s or order.depends_on_rows)
-        and ledger.is_everyday(tx, changes)
-    )
+    is_everyday = chosen.revision is not None and ledger.is_everyday(tx, changes)
     reading = ledger.read(tx, changes, with_stock=is_everyday)
     try:
         replacement.require_sound(changes, reading, ACTION)
         replaced = replacement.work_out(changes, reading)
         owners = ledger.take_consumers(tx, replaced, reading)
-        granted = [
-            Granted(
-                each.consumer_uuid,
-                replaced.consumers[each.consumer_uuid].generation_after,
-                *each[1:],
-            )
-            for each in plan.assigned
+        generations = {
+            uuid: consumer.generation_after for uuid, consumer in replaced.consumers.items()
+        }
+        grants = [
+            Grant(each.consumer_uuid, generations[each.consumer_uuid], *each[1:])
+            for each in chosen.assigned
         ]
-        # One provider, of which nothing has changed: that is a condition of the statement. Two messages
-        # to PostgreSQL instead of four, and 0.87 of the service's processor time.
-        if is_everyday and ledger.try_claim(tx, replaced, owners, reading, plan.revision):
-            return Outcome(granted, None)
+        # One provider, of which nothing at all has changed: that is a condition of the statement, so there is
+        # nothing to check under locks. Two messages to PostgreSQL instead of four, and 0.87 of the service's
+        # processor time.
+        if is_everyday and ledger.try_claim(tx, replaced, owners, reading, chosen.revision):
+            return Granted(grants, None, tx.attempt)
         providers, inventories = ledger.write_then_hold(tx, replaced)
     except (replacement.DoesNotFit, replacement.ProviderMissing, replacement.ClassMissing):
+        # The client has named no place, so none of this is its error: others have changed what was chosen.
         raise Overtaken from None
-    _require_rules(tx, order, plan, rows)
-    _require_unmoved(tx, plan)
-    expires_at = _write_rows(tx, order, replaced, granted, rows)
+    if groups:
+        _require_rules(tx, order, chosen, groups)
+    _require_unmoved(tx, chosen)
+    expires_at = _write_rows(tx, order, replaced, generations, groups)
     ledger.finish_write(tx, replaced, owners, providers, inventories)
-    return Outcome(granted, expires_at)
+    return Granted(grants, expires_at, tx.attempt)
 
 
-def _lock_groups(tx: Transaction, rules: Mapping[str, GroupRule]) -> dict[str, GroupRow]:
-    if not rules:
-        return {}
-    return group_rows.lock(
-        tx, {name: (rule.rule, rule.at_most, rule.of) for name, rule in rules.items()}
-    )
+def _require_rules(
+    tx: Transaction, order: Order, chosen: Chosen, groups: Mapping[str, GroupRow]
+) -> None:
+    """Check that the groups, which are locked, keep their rules with the new members.
 
-
-def _require_rules(tx: Transaction, order: Order, plan: Plan, rows: Mapping[str, GroupRow]) -> None:
-    """Check that the groups, which are locked, keep their rules with the new members."""
-    if not rows:
-        return
-    members = group_rows.read_members(tx, [row.id for row in rows.values()])
+    :raises Overtaken:
+    """
+    # Read after the providers are locked: a plain write, which looks at no group, may have moved a member.
+    members = group_rows.read_members(tx, [row.id for row in groups.values()])
     alive = {member.group_id for member in members}
-    for name, row in rows.items():
-        if rule_of(row) != plan.rules[name]:
+    for name, row in groups.items():
+        rule = chosen.rules[name]
+        if rule_of(row) != rule:
             if row.id in alive:
                 raise Overtaken
-            rule = plan.rules[name]
             group_rows.redefine(tx, row.id, rule.rule, rule.at_most, rule.of)
     joining: dict[str, list[Sequence[str]]] = {}
-    for claim, trees in zip(order.claims, plan.trees, strict=True):
+    for claim, trees in zip(order.claims, chosen.trees, strict=True):
         for name in claim.groups:
             joining.setdefault(name, []).append(trees)
-    for name, group in found_groups(tx, order, plan.rules, rows, members).items():
+    for name, group in find_groups(tx, order, chosen.rules, groups, members).items():
         occupied = Occupancy.of(group.state.rule, group.state.members)
         for trees in joining[name]:
             occupied.add(group.state.rule.domains(trees, group.state.aggregates))
-        if not occupied.kept or not group.roots <= plan.member_roots:
+        # A member in a tree that was not looked at: nothing says whether that tree has moved.
+        if not occupied.kept or not group.roots <= chosen.member_roots:
             raise Overtaken
 
 
-def _require_unmoved(tx: Transaction, plan: Plan) -> None:
+def _require_unmoved(tx: Transaction, chosen: Chosen) -> None:
     """Check that of the trees that take part nothing has changed but inventories and usage.
 
     The providers are locked, so there is one committed state in which all is as it was chosen: that which
-    this statement reads. Where the log does not say what has changed, it is compared.
+    this statement reads.
+
+    :raises Overtaken:
     """
     log, _ = cloud_rows.log(tx)
-    changed = log.changed_since(plan.log) if log is not None else None
+    changed = log.changed_since(chosen.log) if log is not None else None
     if changed is not None:
-        if not changed.whole.isdisjoint(plan.shapes):
+        if not changed.whole.isdisjoint(chosen.providers):
             raise Overtaken
         return
-    contents = cloud_rows.steady_contents(tx, plan.shapes)
+    # The log was cut, or another service writes too, which names nothing in it: the providers are compared.
+    contents = cloud_rows.steady_contents(tx, chosen.providers)
     if contents is None:
         raise Overtaken
     # As a cloud, in which parents and roots that are none are left out alike.
     found = Cloud()
     found.replace(make_records(contents))
-    if plan.shapes != {id_: shape(found, index) for id_, index in found.index_of.items()}:
+    by_id = {id_: SteadyPart.of(found, index) for id_, index in found.index_of.items()}
+    if chosen.providers != by_id:
         raise Overtaken
 
 
@@ -125,16 +145,15 @@ def _write_rows(
     tx: Transaction,
     order: Order,
     replaced: Replacement,
-    granted: Sequence[Granted],
-    rows: Mapping[str, GroupRow],
+    generations: Mapping[str, int],
+    groups: Mapping[str, GroupRow],
 ) -> int | None:
     """Write who is a member of which group, and who is held; return until when."""
     # Also a record whose allocations nobody sees, which is claimed as a new consumer, may be a member.
     existing = [uuid for uuid, before in replaced.consumers.items() if before.record is not None]
-    joining = [claim.consumer_uuid for claim in order.claims if claim.groups]
-    named = (
-        {claim.consumer_uuid for claim in order.claims} if order.hold_s else {*existing, *joining}
-    )
+    named = {*existing, *(claim.consumer_uuid for claim in order.claims if claim.groups)}
+    if order.hold_s:
+        named = {*generations}
     if not named:
         return None
     ids = named_rows.ids(tx, named_rows.CONSUMERS, named)
@@ -142,12 +161,12 @@ def _write_rows(
     group_rows.join(
         tx,
         [
-            (ids[claim.consumer_uuid], rows[name].id)
+            (ids[claim.consumer_uuid], groups[name].id)
             for claim in order.claims
             for name in dict.fromkeys(claim.groups)
         ],
     )
     if order.hold_s is None:
         return None
-    generations = [(ids[each.consumer_uuid], each.consumer_generation) for each in granted]
-    return hold_rows.add(tx, generations, order.hold_s)
+    held = [(ids[claim.consumer_uuid], generations[claim.consumer_uuid]) for claim in order.claims]
+    return hold_rows.add(tx, held, order.hold_s)

@@ -14,8 +14,8 @@ import webob
 from sqlalchemy import select
 
 from placement import errors
-from placement.claims import service as claims
-from placement.claims import together
+from placement.claims import choices, shortcuts, together, writing
+from placement.claims import service as claims_service
 from placement.db import cloud_rows, group_rows, invariants, models
 from placement.db.coexistence import state
 from placement.db.database import Database
@@ -219,10 +219,10 @@ def test_whoever_is_always_overtaken_is_told_so_at_the_deadline(
     """503 with Retry-After, and nothing is written. Each look at the clock takes a tenth of a second."""
 
     def lose(*_: Any, **__: Any) -> None:
-        raise claims.Overtaken
+        raise writing.Overtaken
 
     World(service).provider(inventory={"VCPU": 4})
-    monkeypatch.setattr(claims, "_write", lose)
+    monkeypatch.setattr(writing, "_write", lose)
     monkeypatch.setattr(search_bounds, "monotonic", itertools.count(0, 0.1).__next__)
 
     answer = place(service, claim())
@@ -322,18 +322,18 @@ def test_what_changes_after_the_choice_is_chosen_again(
     """
     world = World(service)
     hosts = [world.provider(inventory={"VCPU": 4}, traits=[TRAIT]) for _ in range(2)]
-    chosen, choose = [], claims._chosen
+    chosen, write = [], writing.write
 
-    def overtaken(*args: Any) -> Any:
-        plan = choose(*args)
-        chosen.append(plan.assigned[0].root_provider_uuid)
+    def overtaken(db: Any, order: Any, places: Any) -> Any:
+        chosen.append(places.assigned[0].root_provider_uuid)
         if len(chosen) == 1:
             world.set_traits(chosen[0], [])
-        return plan
+        return write(db, order, places)
 
     if shared:
         service.db.write(state.begin)
-    monkeypatch.setattr(claims, "_chosen", overtaken)
+    for module in (shortcuts, claims_service):
+        monkeypatch.setattr(module, "write", overtaken)
 
     granted = roots(place(service, claim(query=f"resources=VCPU:2&required={TRAIT}")))
 
@@ -419,22 +419,22 @@ def at_once(
     :returns: the answers, and how many claims were tried together each time.
     """
     hangs_s, sizes = 30.0 * PATIENCE, []
-    first_may_go_on, write, place_together = threading.Event(), claims._write, claims._place_together
+    first_may_go_on, write, try_together = threading.Event(), writing._write, shortcuts._try_together
 
     def wait(*args: Any) -> Any:
         assert first_may_go_on.wait(hangs_s)
         return write(*args)
 
-    def count(placing: Any, work: Any, orders: Any) -> Any:
+    def count(db: Any, picture: Any, desk: Any, orders: Any, work: Any) -> Any:
         sizes.append(len(orders))
-        return place_together(placing, work, orders)
+        return try_together(db, picture, desk, orders, work)
 
     monkeypatch.setattr(together, "PATIENCE_S", hangs_s)
-    monkeypatch.setattr(claims, "_write", wait)
-    monkeypatch.setattr(claims, "_place_together", count)
+    monkeypatch.setattr(writing, "_write", wait)
+    monkeypatch.setattr(shortcuts, "_try_together", count)
     with ThreadPoolExecutor(len(asked) + 1) as threads:
         first = threads.submit(place, service, claim(1))
-        wait_until("the first is placed", lambda: any(map(_is_busy, list(claims._DESKS.values()))))
+        wait_until("the first is placed", lambda: any(map(_is_busy, list(shortcuts._DESKS.values()))))
         others = [threads.submit(place, service, each) for each in asked]
         wait_until("the others wait", lambda: waiting() == len(asked))
         first_may_go_on.set()
@@ -472,7 +472,7 @@ def test_claims_that_arrive_at_once_have_a_tenth_of_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Others wait for them. With a thousand seconds it does not matter how busy the machine is."""
-    left_s, choose = [], claims.choose
+    left_s, choose = [], choices.choose
 
     def look(*args: Any, **more: Any) -> Any:
         work = args[5]
@@ -481,7 +481,7 @@ def test_claims_that_arrive_at_once_have_a_tenth_of_the_time(
 
     with running(insight__enabled=True, api__search_deadline=1000) as service:
         World(service).provider(inventory={"VCPU": 8})
-        monkeypatch.setattr(claims, "choose", look)
+        monkeypatch.setattr(choices, "choose", look)
         _, sizes = at_once(service, monkeypatch, [claim(1), claim(1)])
 
     assert sizes == [2]
@@ -543,8 +543,8 @@ def test_nothing_is_refused_by_what_was_seen_a_moment_ago(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever released it, and however young the picture is: the database is asked before a refusal."""
-    monkeypatch.setattr(claims, "AGE_S", math.inf)
-    monkeypatch.setattr(claims, "CALM_S", -1.0)
+    monkeypatch.setattr(shortcuts, "AGE_S", math.inf)
+    monkeypatch.setattr(shortcuts, "CALM_S", -1.0)
     host = World(service).provider(inventory={"VCPU": 2})
     full = claim()
     other = Service(service.conf, Database(service.db.engine))
@@ -560,19 +560,19 @@ def test_a_claim_that_is_written_at_once_lets_the_next_use_the_picture_too(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody was faster: there is no reason to ask for every claim what has changed."""
-    ages, choose = [], claims._chosen
+    ages, try_once = [], shortcuts._try
 
     def look(*args: Any) -> Any:
         ages.append(args[5])
-        return choose(*args)
+        return try_once(*args)
 
     World(service).provider(inventory={"VCPU": 8})
-    monkeypatch.setattr(claims, "_chosen", look)
+    monkeypatch.setattr(shortcuts, "_try", look)
 
     for _ in range(2):
         assert place(service, claim()).status_int == 200
 
-    assert ages == [claims.AGE_S] * 2
+    assert ages == [shortcuts.AGE_S] * 2
 
 
 def test_members_are_looked_at_once_however_many_groups_there_are(

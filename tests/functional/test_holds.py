@@ -15,7 +15,7 @@ import webob
 from sqlalchemy import Connection, Table, select, update
 
 from placement import errors
-from placement.claims import service as claims
+from placement.claims import shortcuts
 from placement.db import invariants, models
 from placement.db.database import Database, Transaction
 from placement.db.transport import Message
@@ -135,7 +135,7 @@ def test_nothing_is_refused_for_the_sake_of_a_hold_that_is_over(
     service: Service, ask: Callable[[Held], Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is about to be refused removes it, and is granted; before the time has come it is refused."""
-    monkeypatch.setattr(claims, "AGE_S", math.inf)
+    monkeypatch.setattr(shortcuts, "AGE_S", math.inf)
     host = World(service).provider(inventory={"VCPU": 4})
     holder = claim(4, groups=["g"])
     assert place(service, holder, hold_s=900, groups={"g": {"rule": "apart"}}).status_int == 200

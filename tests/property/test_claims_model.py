@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from placement.claims import service as claims
+from placement.claims import choices, shortcuts
 from placement.db import invariants
 from placement.db.database import Database
 from placement.objects import groups
@@ -89,10 +89,10 @@ class ClaimsMachine(RuleBasedStateMachine):
     def begin(self, seed: int, age_s: float, shares: bool) -> None:
         """Start with a small cloud; what the service draws, and how old its picture may be, is drawn."""
         draw = random.Random(seed)
-        for module in (claims, groups):
+        for module in (choices, groups):
             self._patched.setattr(module, "DRAW", draw)
-        self._patched.setattr(claims, "AGE_S", age_s)
-        self._patched.setattr(claims, "CALM_S", -1.0)
+        self._patched.setattr(shortcuts, "AGE_S", age_s)
+        self._patched.setattr(shortcuts, "CALM_S", -1.0)
         self.model, world = Claims(), World(self.service)
         for uuid, made in [*CLOUD.items()][: None if shares else -1]:
             world.provider(key=uuid, **made)

@@ -28,14 +28,21 @@ class Meeting:
     def ask(self, number: int, alone: Callable[[], str] | None = None) -> Future[str]:
         """Ask in a thread of its own, and return when it waits or has its answer."""
         waiting = self.together._waiting
-        found = self._threads.submit(
-            self.together.answer, number, alone or (lambda: f"{number} alone"), self._all
-        )
+        found = self._threads.submit(self.answer, number, alone or (lambda: f"{number} alone"))
         wait_until(
             "the question is there",
             lambda: found.done() or self._is_answered_first(number) or number in _numbers(waiting),
         )
         return found
+
+    def answer(self, number: int, alone: Callable[[], str]) -> str:
+        """Answer a question in its turn, as claims do."""
+        with self.together.turn(number) as mine:
+            if len(mine.led) > 1:
+                answers = self._all([each.question for each in mine.led])
+                if answers is not None:
+                    mine.tell(answers)
+            return alone() if mine.answer is None else mine.answer
 
     def _is_answered_first(self, number: int) -> bool:
         return number == 0 and self.together._is_busy
@@ -49,7 +56,7 @@ class Meeting:
         return self._answer_all(numbers)
 
 
-def _numbers(waiting: Sequence[together._Asked[int, str]]) -> list[int]:
+def _numbers(waiting: Sequence[together.Participant[int, str]]) -> list[int]:
     return [each.question for each in tuple(waiting)]
 
 
@@ -134,6 +141,6 @@ def test_a_fault_of_the_first_lets_the_others_go_on() -> None:
     meeting.first.result(HANGS_S)
 
     with pytest.raises(ZeroDivisionError):
-        meeting.together.answer(1, lambda: str(1 // 0), lambda numbers: None)
+        meeting.answer(1, lambda: str(1 // 0))
 
     assert meeting.ask(2).result(HANGS_S) == "2 alone"

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import webob
 
-from placement.claims import service as claims
-from placement.claims import together
+from placement.claims import service, shortcuts, together
 from placement.db import models
 from placement.objects import groups, holds, picture
 from tests.proofs.promise.scenes import Scene
@@ -63,9 +62,9 @@ def prepared(place: Stage, scene: Scene) -> Rows:
 def pin(patched: pytest.MonkeyPatch, scene: Scene) -> None:
     """Take out of the service what may be otherwise each time: draws, and what depends on the clock."""
     patched.setattr(groups, "DRAW", AlwaysFirst())
-    patched.setattr(claims, "PAUSE_S", 0.0)
-    patched.setattr(claims, "AGE_S", 0.0 if scene.unseen is None else math.inf)
-    patched.setattr(claims, "CALM_S", -math.inf)
+    patched.setattr(service, "PAUSE_S", 0.0)
+    patched.setattr(shortcuts, "AGE_S", 0.0 if scene.unseen is None else math.inf)
+    patched.setattr(shortcuts, "CALM_S", -math.inf)
     patched.setattr(together, "PATIENCE_S", HANGS_S)
     patched.setattr(picture, "COMPARE_EVERY_S", math.inf)
     ticks = itertools.count(step=TICK_S)

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 from sqlalchemy import or_, select, update
 
-from placement.claims import service as claims
+from placement.claims import shortcuts
 from placement.db import models, provider_rows
 from placement.objects import groups
 from tests.proofs.promise.claim_scenes import PAIRS_OF_CLAIMS, TRIPLES_OF_CLAIMS
@@ -71,7 +71,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Stage]:
 @pytest.fixture(autouse=True)
 def fresh_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a picture is young enough to choose on must not depend on the clock: it never is."""
-    monkeypatch.setattr(claims, "AGE_S", 0.0)
+    monkeypatch.setattr(shortcuts, "AGE_S", 0.0)
 
 
 class Theatre:
@@ -163,8 +163,8 @@ def test_a_pair_on_old_pictures(
     What is chosen again then depends on no database: one is enough.
     """
     _leave_for_the_long_mode(place, ["postgresql"])
-    monkeypatch.setattr(claims, "AGE_S", math.inf)
-    monkeypatch.setattr(claims, "CALM_S", -math.inf)
+    monkeypatch.setattr(shortcuts, "AGE_S", math.inf)
+    monkeypatch.setattr(shortcuts, "CALM_S", -math.inf)
     _interleave(place, scene, 1, 0, record_property)
 
 
