@@ -7,7 +7,7 @@ from typing import Any
 
 from placement.db.group_rows import MemberRow
 from placement.placing.members import AmountsByIndex, Members
-from placement.placing.mover import Destination, KeptOut, Leaving, MovedTo, Mover, Stayed
+from placement.placing.mover import KeptOut, Leaving, MovedTo, Mover, Stayed
 from placement.search.cloud import Cloud
 from placement.search.group_rules import GroupRule
 from placement.search.tally import Stopped
@@ -172,9 +172,15 @@ def test_what_is_undone_has_never_been(draw: Random) -> None:
     """Whatever was closed and moved, the cloud and the groups are as before, and so is what moves next."""
     case = drawn(draw)
     drained = Drained(case, draw)
-    mover, leaving = Mover(drained.cloud, drained.members()), drained.leaving()
-    if draw.random() < 0.5:
-        assert mover.look_ahead([each.held for each in leaving], Work())
+    leaving, looks_ahead = drained.leaving(), draw.random() < 0.5
+
+    def begin() -> Mover:
+        mover = Mover(drained.cloud, drained.members())
+        # What a search says of consumers without a place may differ with the moment at which it looks.
+        assert not looks_ahead or mover.look_ahead([each.held for each in leaving], Work())
+        return mover
+
+    mover = begin()
     before, members = state(mover), mover.members
     roots = mover.cloud.forest.roots.tolist()
 
@@ -186,16 +192,12 @@ def test_what_is_undone_has_never_been(draw: Random) -> None:
     mover.undo()
 
     assert (state(mover), mover.members) == (before, members)
-    assert dict(mover.move(leaving, Work())) == drained_again(drained)
+    assert dict(mover.move(leaving, Work())) == dict(begin().move(leaving, Work()))
 
 
 def state(mover: Mover) -> Any:
     cloud = mover.cloud
     return cloud.inventories[:], {name: cloud.room(name).tolist() for name in cloud.classes}
-
-
-def drained_again(drained: Drained) -> dict[int, Destination]:
-    return dict(Mover(drained.cloud, drained.members()).move(drained.leaving(), Work()))
 
 
 @seeds(100)
