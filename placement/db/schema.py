@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Inspector, exc, false, func, inspect, select,
 from placement.db import dialects, driver_errors, models
 from placement.db.coexistence.state import is_under_way, note_generations
 from placement.db.database import Database
-from placement.db.migrations import Progress, afterwards
+from placement.db.migrations import Overtaken, Progress, afterwards
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -26,6 +26,22 @@ REVISIONS = (
     "b5c396305c25",
     "422ece571366",
     "a082b8bb98d0",
+    "a4d7f2609b3e_4b7e1d90c6a2",
+)
+"""Every revision, oldest first. They stand here so that a start needs no migration scripts.
+
+Since the first release an id has two parts, ``<own>_<oldest>``: the second is the own part of the head of the
+oldest release whose workers can serve on this schema. So a release learns from a revision that it does not
+know whether it may start, and the database needs no other mark. Nothing reads the second part of the first
+release's own head, which names one of :data:`NEVER_RELEASED`.
+"""
+
+HEAD = REVISIONS[-1]
+
+RELEASE_HEADS = ("a4d7f2609b3e",)
+"""The own part of the head of each release, oldest first: what the second parts of later ids may be."""
+
+NEVER_RELEASED = (
     "c5d20b9e4f18",
     "d71f3a8c6e05",
     "e82c4d7a9b36",
@@ -35,19 +51,8 @@ REVISIONS = (
     "9ec573870318",
     "4b7e1d90c6a2",
     "6f1c8a3e5d92_4b7e1d90c6a2",
-    "a4d7f2609b3e_4b7e1d90c6a2",
 )
-"""Every revision, oldest first. They stand here so that a start needs no migration scripts.
-
-Since the first release an id has two parts, ``<own>_<oldest>``: the second is the own part of the head of the
-oldest release whose workers can serve on this schema. So a release learns from a revision that it does not
-know whether it may start, and the database needs no other mark.
-"""
-
-HEAD = REVISIONS[-1]
-
-RELEASE_HEADS = ("4b7e1d90c6a2",)
-"""The own part of the head of each release, oldest first: what the second parts of ids may be."""
+"""Revisions of builds before the first release, steps of its head now. Each step looks for what is there."""
 
 _EXAMINED = ("resource_providers", "resource_classes", "inventories", "allocations", "consumers")
 """The tables that checks read. Queens had them all, with two tables of owners besides."""
@@ -110,6 +115,12 @@ def require_usable(database: Database) -> None:
 
 
 def _require_known(revision: str | None) -> None:
+    if revision in NEVER_RELEASED:
+        raise SchemaError(
+            f"The database schema is at revision {revision}, which no release has: a build before the first "
+            'release made it. Run "placement-manage db stamp a082b8bb98d0" and then "placement-manage db '
+            'sync", which adds what is missing.'
+        )
     if revision is not None and revision not in REVISIONS:
         raise SchemaError(
             f"The database schema is at revision {revision}, which this release does not know: a "
@@ -215,8 +226,8 @@ def sync(
     Meanwhile the workers of the release before this one may serve, and the old service. A newer schema that
     this release works with stays as it is.
 
-    One transaction per revision; then the generations of providers are noted, in small transactions. If
-    another service made the database, a coexistence is under way until
+    One transaction per revision, or per step of it; then the generations of providers are noted, in small
+    transactions. If another service made the database, a coexistence is under way until
     :func:`placement.db.coexistence.takeover.finish`.
 
     :param target: stop at this revision.
@@ -240,7 +251,10 @@ def sync(
                     _require_empty(connection)
                     _note_beginning(connection)
                 following = REVISIONS[0 if revision is None else REVISIONS.index(revision) + 1]
-                _upgrade_one(connection, following, rows)
+                try:
+                    _upgrade_one(connection, following, rows)
+                except Overtaken:
+                    continue
             progress(following)
     if not is_usable(revision):
         return
@@ -321,7 +335,7 @@ def _run_script(connection: Connection, revision: str, rows: Progress) -> None:
     from alembic.runtime.environment import EnvironmentContext
 
     config, scripts = alembic_config(connection), _scripts()
-    config.attributes["rows"] = rows
+    config.attributes |= {"rows": rows, "commit": partial(_commit_step, connection)}
     with EnvironmentContext(
         config, scripts, fn=lambda found, _: scripts._upgrade_revs(revision, found)
     ):
@@ -345,7 +359,8 @@ def stamp(database: Database, name: str) -> None:
 
     revision = resolve(name)
     with _exclusive(database) as connection, _transaction(connection):
-        command.stamp(alembic_config(connection), revision or "base")
+        # Whatever the revision was, also one that this release does not know.
+        command.stamp(alembic_config(connection), revision or "base", purge=True)
 
 
 def resolve(name: str) -> str | None:
@@ -405,23 +420,39 @@ def _exclusive(database: Database) -> Iterator[Connection]:
 
 @contextmanager
 def _transaction(connection: Connection) -> Iterator[None]:
-    dialect = dialects.kind(connection)
-    if dialect == "mysql":
+    if dialects.kind(connection) == "mysql":
         yield
         return
     try:
-        # READ COMMITTED: what another process has committed must be seen after the lock.
-        begin = "BEGIN IMMEDIATE" if dialect == "sqlite" else "BEGIN ISOLATION LEVEL READ COMMITTED"
-        connection.exec_driver_sql(begin)
-        if dialect == "postgresql":
-            key = int.from_bytes(hashlib.sha256(LOCK_NAME.encode()).digest()[:7])
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+        _begin(connection)
         yield
         connection.exec_driver_sql("COMMIT")
     except BaseException:
         # Closing the connection ends the transaction in any state.
         connection.invalidate()
         raise
+
+
+def _begin(connection: Connection) -> None:
+    """Begin a transaction that keeps other processes from changing the schema."""
+    if dialects.kind(connection) == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        return
+    # READ COMMITTED: what another process has committed must be seen after the lock.
+    connection.exec_driver_sql("BEGIN ISOLATION LEVEL READ COMMITTED")
+    key = int.from_bytes(hashlib.sha256(LOCK_NAME.encode()).digest()[:7])
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+
+
+def _commit_step(connection: Connection) -> None:
+    """Commit a step of a revision, and begin the next one unless another process has come before."""
+    if dialects.kind(connection) == "mysql":
+        return
+    revision = _current(connection)
+    connection.exec_driver_sql("COMMIT")
+    _begin(connection)
+    if _current(connection) != revision:
+        raise Overtaken
 
 
 def remove(database: Database) -> None:

@@ -1,7 +1,7 @@
 """The history of the schema: one linear Alembic chain (specification 06 section 7.2).
 
 Every step looks before it acts, because MySQL and MariaDB keep what an interrupted migration has
-done so far: running it again finishes it.
+done so far: running it again finishes it. The other databases keep the steps that have committed.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,6 +15,10 @@ Progress = Callable[[str, int, int], object]
 
 class MigrationBlocked(Exception):
     """The data is not ready for this revision; the message says what to do."""
+
+
+class Overtaken(Exception):
+    """Another process has completed the revision between two of its steps."""
 
 
 @contextmanager

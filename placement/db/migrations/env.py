@@ -10,5 +10,6 @@ context.configure(
     target_metadata=models.metadata,
     render_as_batch=True,
     rows=context.config.attributes.get("rows"),
+    commit=context.config.attributes.get("commit"),
 )
 context.run_migrations()

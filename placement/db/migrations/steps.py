@@ -141,6 +141,14 @@ def _progress() -> Progress:
     return given or (lambda what, done, total: None)
 
 
+def commit() -> None:
+    """Commit the step, and begin the transaction of the next one. A revision may begin again after any step.
+
+    :raises placement.db.migrations.Overtaken: another process has taken the remaining steps meanwhile.
+    """
+    op.get_context().opts["commit"]()
+
+
 def drop_index(name: str, table_name: str) -> None:
     """Drop the index if it is there."""
     if name in index_names(table_name):

@@ -15,7 +15,7 @@ from tests.support.databases import opened, scratch_database
 from tests.support.service import Service, configure
 from tests.support.world import World
 
-COUNTERS = "c5d20b9e4f18"
+COUNTERS = "a4d7f2609b3e_4b7e1d90c6a2"
 IDS = online_migrations.IncompleteIds("nobody", "nobody")
 
 

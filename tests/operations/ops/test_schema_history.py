@@ -15,7 +15,7 @@ from placement.db.coexistence import state, takeover
 from placement.db.database import Database
 from placement.db.migrations import MigrationBlocked
 from tests.operations.ops import clouds
-from tests.operations.ops.conftest import AT_HEAD, at, execute, on
+from tests.operations.ops.conftest import AT_HEAD, Command, at, execute, on
 from tests.operations.ops.schema_changes import is_left_behind
 from tests.operations.ops.test_old_data_served import COUNTERS, IDS, answers, expected_answers
 
@@ -249,7 +249,7 @@ def sync_until(database: Database, statement_number: int) -> None:
         event.remove(database.engine, "after_cursor_execute", count)
 
 
-@pytest.mark.parametrize("cut", [1, 4, 8, 12, 15])
+@pytest.mark.parametrize("cut", [1, 4, 8, 15, 28, 33, 50, 54])
 @at(schema.REVISIONS[0])
 def test_interrupted_upgrade_is_finished_by_the_next(database: Database, cut: int) -> None:
     clouds.load(database, clouds.complete())
@@ -265,8 +265,32 @@ def test_interrupted_upgrade_is_finished_by_the_next(database: Database, cut: in
     check_counters(clouds.dump(database))
 
 
+@at(RELEASED[-1])
+@on("sqlite", "postgresql")
+def test_another_process_may_complete_a_revision_between_two_steps(
+    database: Database, url: str, command: Command
+) -> None:
+    """MySQL keeps its lock between them."""
+    clouds.load(database, clouds.complete())
+    others: list[str] = []
+    own: list[str] = []
+
+    def overtake(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement == "COMMIT" and not others:
+            others.append(command("placement-manage", "db", "sync", url=url).stderr)
+
+    event.listen(database.engine, "after_cursor_execute", overtake)
+    schema.sync(database, progress=own.append)
+
+    assert f"Upgraded the database schema to {schema.HEAD}" in others[0]
+    assert own == []
+    assert differences(database) == []
+    takeover.finish(database)
+    check_counters(clouds.dump(database))
+
+
 @on("mysql")
-@pytest.mark.parametrize("cut", [1, 9, 25, 41, 52, 60])
+@pytest.mark.parametrize("cut", [1, 9, 25, 41, 49, 58, 75])
 def test_cuts_of_a_first_sync_on_mysql_are_mended(database: Database, cut: int) -> None:
     """MySQL keeps half a revision."""
     sync_until(database, cut)
@@ -312,6 +336,30 @@ def test_names_compare_byte_for_byte_on_mysql(database: Database) -> None:
         return int(tx.connection.scalar(text(statement)))
 
     assert database.write(work) == 1
+
+
+@AT_HEAD
+def test_what_a_build_before_the_first_release_has_made_is_refused_with_a_way_out(
+    database: Database,
+) -> None:
+    clouds.load(database, clouds.complete())
+    before = clouds.dump(database)["allocations"]
+    for revision in schema.NEVER_RELEASED:
+        execute(database, f"UPDATE alembic_version SET version_num = '{revision}'")
+        for refuse in (schema.sync, schema.require_usable, schema.require_upgradable):
+            with pytest.raises(schema.SchemaError, match=f"{revision}.*db stamp a082b8bb98d0"):
+                refuse(database)
+
+    # Such a build had not added everything.
+    execute(database, "ALTER TABLE resource_providers DROP COLUMN own_generation")
+    execute(database, "DROP TABLE coexistence", "DROP TABLE capacity_records")
+    schema.stamp(database, "a082b8bb98d0")
+    schema.sync(database)
+
+    takeover.finish(database)
+    assert differences(database) == []
+    assert clouds.dump(database)["allocations"] == before
+    check_counters(clouds.dump(database))
 
 
 @pytest.mark.parametrize("name", ["a082b8bb98d0", "a0", "head", "base"])
