@@ -59,8 +59,9 @@ _EXAMINED = ("resource_providers", "resource_classes", "inventories", "allocatio
 
 LOCK_NAME = "placement.schema"
 LOCK_WAIT_S = 600
-ALREADY_DONE = frozenset({1050, 1060, 1061, 1062, 1091, 1826})
-"""MySQL: a table, column, key, row or foreign key exists, or a key is gone: another node was faster."""
+ALREADY_DONE = frozenset({1050, 1060, 1061, 1062, 1091, 1684, 1826})
+"""MySQL: a table, column, key, row or foreign key exists, a key is gone, or a table is just being changed:
+another node was faster."""
 
 
 class SchemaError(Exception):
@@ -317,16 +318,21 @@ def _steps_from(inspector: Inspector) -> tuple[str, ...]:
 
 
 def _upgrade_one(connection: Connection, revision: str, rows: Progress) -> None:
-    try:
-        _run_script(connection, revision, rows)
-    except exc.DBAPIError as error:
-        number = getattr(error.orig, "args", (None,))[0]
-        if dialects.kind(connection) != "mysql" or number not in ALREADY_DONE:
-            raise
-        # The lock below does not reach other nodes of a Galera cluster. Every step looks before it
-        # acts: the second time it finds what the other node did.
-        if _current(connection) != revision:
+    said = None
+    while True:
+        try:
             _run_script(connection, revision, rows)
+            return
+        except exc.DBAPIError as error:
+            number = getattr(error.orig, "args", (None,))[0]
+            is_new = str(error.orig) != said
+            if dialects.kind(connection) != "mysql" or number not in ALREADY_DONE or not is_new:
+                raise
+            said = str(error.orig)
+        # The lock below does not reach other nodes of a Galera cluster. Every step looks before it
+        # acts: the next time it finds what the other node did, and would not say the same again.
+        if _current(connection) == revision:
+            return
 
 
 def _run_script(connection: Connection, revision: str, rows: Progress) -> None:
@@ -335,7 +341,7 @@ def _run_script(connection: Connection, revision: str, rows: Progress) -> None:
     from alembic.runtime.environment import EnvironmentContext
 
     config, scripts = alembic_config(connection), _scripts()
-    config.attributes |= {"rows": rows, "commit": partial(_commit_step, connection)}
+    config.attributes |= {"rows": rows, "commit": partial(_commit_step, connection, _current(connection))}
     with EnvironmentContext(
         config, scripts, fn=lambda found, _: scripts._upgrade_revs(revision, found)
     ):
@@ -444,14 +450,15 @@ def _begin(connection: Connection) -> None:
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
 
 
-def _commit_step(connection: Connection) -> None:
-    """Commit a step of a revision, and begin the next one unless another process has come before."""
-    if dialects.kind(connection) == "mysql":
-        return
-    revision = _current(connection)
-    connection.exec_driver_sql("COMMIT")
-    _begin(connection)
-    if _current(connection) != revision:
+def _commit_step(connection: Connection, before: str | None) -> None:
+    """Commit a step of a revision, and begin the next one unless another process has come before.
+
+    :param before: the revision of the database until all steps are taken.
+    """
+    if dialects.kind(connection) != "mysql":
+        connection.exec_driver_sql("COMMIT")
+        _begin(connection)
+    if _current(connection) != before:
         raise Overtaken
 
 

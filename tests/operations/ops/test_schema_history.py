@@ -290,6 +290,26 @@ def test_another_process_may_complete_a_revision_between_two_steps(
 
 
 @on("mysql")
+@at(RELEASED[-1])
+def test_another_node_may_be_faster_at_one_step_after_another(database: Database) -> None:
+    """Nodes of a Galera cluster have no lock in common."""
+    done: set[str] = set()
+
+    def be_faster(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if "ADD COLUMN" in statement and statement not in done:
+            done.add(statement)
+            with database.engine.connect() as other:
+                other.exec_driver_sql(statement)
+
+    event.listen(database.engine, "before_cursor_execute", be_faster)
+    schema.sync(database)
+
+    assert len(done) == 3
+    assert schema.current(database) == schema.HEAD
+    assert differences(database) == []
+
+
+@on("mysql")
 @pytest.mark.parametrize("cut", [1, 9, 25, 41, 49, 58, 75])
 def test_cuts_of_a_first_sync_on_mysql_are_mended(database: Database, cut: int) -> None:
     """MySQL keeps half a revision."""
