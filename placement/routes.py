@@ -111,11 +111,11 @@ ROUTES: dict[str, dict[str, Actions]] = {
 }
 
 INSIGHT: dict[str, dict[str, Actions]] = {
-    "/-/capacity": {"GET": shows(insight.show_capacity, "insight:capacity", since=10)},
-    "/-/capacity/history": {"GET": shows(insight.show_capacity_history, "insight:capacity")},
+    "/-/capacity": {"GET": shows(insight.capacity, "insight:capacity", since=10)},
+    "/-/capacity/history": {"GET": shows(insight.capacity_history, "insight:capacity")},
     "/-/explain": {"GET": shows(insight.explain, "insight:explain", since=10)},
     "/-/metrics": {"GET": acts(insight.show_metrics, "insight:metrics", public="metrics")},
-    "/-/survival": {"GET": shows(insight.show_survival, "insight:survival")},
+    "/-/survival": {"GET": shows(insight.survival, "insight:survival")},
     "/-/trees": {"GET": shows(insight.list_trees, "insight:trees")},
     "/-/trees/{uuid}": {"GET": shows(insight.show_tree, "insight:trees")},
     "/-/what-if": {"POST": takes(insight.try_out, "insight:what_if", since=10)},

@@ -65,7 +65,8 @@ def explain(request: Request) -> Response:
     return json_response(request, render_explanation(found, asked.request, examples))
 
 
-def show_capacity(request: Request) -> Response:
+# The names of handlers are the operations of the OpenAPI document: clients are generated from them.
+def capacity(request: Request) -> Response:
     """Say how often the request fits, one placement after the other, if no other claim comes."""
     if request.query_value("shape") is not None:
         return _show_capacity_of_shapes(request)
@@ -109,7 +110,7 @@ def _show_capacity_of_shapes(request: Request) -> Response:
     return json_response(request, {"shapes": documents, "complete": complete})
 
 
-def show_capacity_history(request: Request) -> Response:
+def capacity_history(request: Request) -> Response:
     """Say how often a shape fitted when it was recorded, and when it runs out at this rate."""
     name = request.read_query(schemas.HISTORY)["shape"]
     if name not in request.shapes:
@@ -147,7 +148,7 @@ def try_out(request: Request) -> Response:
     return json_response(request, _render_outcome(outcome))
 
 
-def show_survival(request: Request) -> Response:
+def survival(request: Request) -> Response:
     """Say which trees, or aggregates, hold consumers that would fit nowhere else."""
     given = request.read_query(schemas.SURVIVAL)
     level = given.get("level", "tree")
