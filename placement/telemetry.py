@@ -243,8 +243,8 @@ class Trace:
         self.locked_since_s: float | None = None
         self.stage_since_s = 0.0
 
-    def counted(self, counter: Counter) -> dict[str, float]:
-        """Return by label what was counted."""
+    def counts_by_label(self, counter: Counter) -> dict[str, float]:
+        """Return what was counted, by label."""
         return {label: number for (each, label), number in self.counts.items() if each is counter}
 
 

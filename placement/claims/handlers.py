@@ -20,7 +20,7 @@ from placement.search.work import Work
 from placement.web.microversion import MAXIMUM
 from placement.web.request import Request
 from placement.web.response import json_response
-from placement.web.search_bounds import bounded, bounded_reading
+from placement.web.search_bounds import bound_reading, bound_search
 from placement.web.validation import is_uuid_like, normalized_uuid
 
 GROUPS = "/-/groups/"
@@ -52,10 +52,10 @@ class MalformedClaims(errors.Malformed):
 def place(request: Request) -> Response:
     """POST /-/claims"""
     request.read_query(NOTHING)
-    with bounded_reading(request) as reading:
+    with bound_reading(request) as reading:
         order = _read_order(request, request.read_json(schemas.CLAIMS), reading)
     try:
-        with bounded(request) as work:
+        with bound_search(request) as work:
             answer = service.place(
                 request.db, request.picture, order, request.conf.insight.work_factor, work
             )
@@ -217,7 +217,7 @@ def _read_claim(
         if queries:
             reading.go_on()
         try:
-            query = candidate_query.checked(request, schemas.CANDIDATES, text)
+            query = candidate_query.check(request, schemas.CANDIDATES, text)
             queries[text] = read_relaxable(query, MAXIMUM, request.conf.placement)
         except errors.BadRequest as refused:
             raise _number_error(number, refused) from None

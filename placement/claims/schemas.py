@@ -3,7 +3,7 @@
 from placement.schemas import allocation_candidate
 from placement.schemas.allocation import OWNER_ID, TYPE
 from placement.schemas.questions import extend_query
-from placement.schemas.windows import closed, keyed
+from placement.schemas.windows import allow_keys, allow_only
 from placement.web.microversion import MAXIMUM
 from placement.web.validation import Schema
 
@@ -18,7 +18,7 @@ _UUID = {"type": "string", "format": "uuid"}
 # Clients and proxies take parts that are dots out of a path: nobody could read such a group.
 _NO_DOTS = r"^(?!(?:[\s\S]*/)?\.\.?(?:/|\Z))"
 _GROUP_NAME = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": _NO_DOTS}
-_RULE = closed(
+_RULE = allow_only(
     {
         "rule": {"type": "string", "enum": ["apart", "together"]},
         "level": {"type": "string", "enum": ["tree", "aggregate"]},
@@ -33,7 +33,7 @@ _RULE = closed(
     },
     "rule",
 )
-_CLAIM = closed(
+_CLAIM = allow_only(
     {
         "consumer_uuid": _UUID,
         "consumer_generation": {"type": ["integer", "null"]},
@@ -56,11 +56,11 @@ _CLAIM = closed(
     "query",
 )
 CLAIMS = Schema(
-    closed(
+    allow_only(
         {
             "strategy": {"type": "string", "enum": ["any", "spread", "pack"]},
             "hold_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_HOLD_S},
-            "groups": keyed(_NO_DOTS + r"[\s\S]{1,255}$", _RULE),
+            "groups": allow_keys(_NO_DOTS + r"[\s\S]{1,255}$", _RULE),
             "claims": {
                 "type": "array",
                 "items": _CLAIM,
@@ -74,11 +74,11 @@ CLAIMS = Schema(
 """``POST /-/claims``"""
 
 CONFIRM = Schema(
-    closed(
+    allow_only(
         {
             "consumers": {
                 "type": "array",
-                "items": closed(
+                "items": allow_only(
                     {"consumer_uuid": _UUID, "consumer_generation": {"type": "integer"}},
                     "consumer_uuid",
                     "consumer_generation",
@@ -96,7 +96,7 @@ CANDIDATES = extend_query(allocation_candidate.GET.at(MAXIMUM.minor), {}, ("limi
 """The query of one claim."""
 
 HOLDS = Schema(
-    closed(
+    allow_only(
         {
             "project_id": OWNER_ID,
             "group": _GROUP_NAME,

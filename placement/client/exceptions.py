@@ -1,5 +1,8 @@
 """The exceptions of the client (specification 05 section C2).
 
+Where one stands for an error that the service declares, and means the same, it has the name of that error:
+``InventoryInUse`` here, ``ConsumerConflict`` in ``claims.py``. The client imports nothing of the service.
+
 Failures of the connection or of authentication are not here: they reach the caller as the
 ``keystoneauth1.exceptions.ClientException`` they are, except inside a reshape (C6).
 """

@@ -77,11 +77,11 @@ def _lock_tree(
     """Run a method of ProviderTree under the lock of its tree."""
 
     @functools.wraps(method)
-    def locked(self: ProviderTree, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def call_under_lock(self: ProviderTree, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         with self._lock:
             return method(self, *args, **kwargs)
 
-    return locked
+    return call_under_lock
 
 
 def inventory_differs(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

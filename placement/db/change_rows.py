@@ -126,7 +126,7 @@ TOUCH = update(_providers).values(
     revision=_providers.c.revision + 1, updated_at=_providers.c.updated_at
 )
 
-_STEP = CompiledStatement(STEP.where(*statements.unmoved(_providers)), *statements.AS_READ)
+_STEP = CompiledStatement(STEP.where(*statements.are_unmoved(_providers)), *statements.AS_READ)
 _TOUCH = CompiledStatement(TOUCH.where(statements.is_among(_providers.c.id, "touched")), "touched")
 
 

@@ -226,11 +226,7 @@ _watched_process = 0
 
 def watch(engine: Engine, patience_s: float) -> None:
     """Cut the connection of each statement that takes longer, by at most about a second."""
-
-    @event.listens_for(engine, "connect")
-    def connected(_connection: Any, _record: Any) -> None:
-        _start_watchdog()
-
+    event.listen(engine, "connect", lambda _connection, _record: _start_watchdog())
     # Not a wait callback of psycopg2 (the head of this module). Events of the dialect: those of the engine
     # cost a fifth of a small statement.
     for name in ("do_execute", "do_executemany"):

@@ -109,12 +109,12 @@ def _change_as_read(
 
 _STEP_CONSUMERS = CompiledStatement(
     update(_consumers)
-    .where(*statements.unmoved(_consumers))
+    .where(*statements.are_unmoved(_consumers))
     .values(generation=_consumers.c.generation + 1, updated_at=bindparam("now")),
     *statements.AS_READ,
 )
 _REMOVE_CONSUMERS = CompiledStatement(
-    delete(_consumers).where(*statements.unmoved(_consumers)), *statements.AS_READ
+    delete(_consumers).where(*statements.are_unmoved(_consumers)), *statements.AS_READ
 )
 
 

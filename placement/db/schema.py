@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Inspector, exc, false, func, inspect, select,
 from placement.db import dialects, driver_errors, models
 from placement.db.coexistence.state import is_under_way, note_generations
 from placement.db.database import Database
-from placement.db.migrations import Overtaken, Progress, afterwards
+from placement.db.migrations import Progress, RevisionOvertaken, afterwards
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -254,7 +254,7 @@ def sync(
                 following = REVISIONS[0 if revision is None else REVISIONS.index(revision) + 1]
                 try:
                     _upgrade_one(connection, following, rows)
-                except Overtaken:
+                except RevisionOvertaken:
                     continue
             progress(following)
     if not is_usable(revision):
@@ -459,7 +459,7 @@ def _commit_step(connection: Connection, before: str | None) -> None:
         connection.exec_driver_sql("COMMIT")
         _begin(connection)
     if _current(connection) != before:
-        raise Overtaken
+        raise RevisionOvertaken
 
 
 def remove(database: Database) -> None:

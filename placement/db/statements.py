@@ -295,10 +295,10 @@ def batch_pairs(values: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[in
 
 
 AS_READ = ("row", "old")
-"""The lists of :func:`unmoved`: ids, and the generations that were read."""
+"""The lists of :func:`are_unmoved`: ids, and the generations that were read."""
 
 
-def unmoved(table: Table) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def are_unmoved(table: Table) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """The rows are still of the generations bound by :func:`as_read`.
 
     The ids are a condition of their own, so that MariaDB uses the primary key and does not scan the table.
@@ -311,7 +311,7 @@ def unmoved(table: Table) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
 
 
 def as_read(rows: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return the parameters of :func:`unmoved`: ids with the generations that were read."""
+    """Return the parameters of :func:`are_unmoved`: ids with the generations that were read."""
     return dict(zip(AS_READ, map(list, zip(*rows, strict=True)), strict=True))
 
 

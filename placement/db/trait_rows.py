@@ -92,7 +92,7 @@ def _compile_look_up(lock: bool) -> CompiledStatement:
     return CompiledStatement(statement.with_for_update() if lock else statement)
 
 
-def named(tx: Snapshot | Transaction, names: Collection[str]) -> list[TraitRow]:
+def find_named(tx: Snapshot | Transaction, names: Collection[str]) -> list[TraitRow]:
     """Return those of the names that are traits. One statement, or none for no name."""
     return [TraitRow._make(row) for row in tx.rows_of_all(_NAMED, "names", names)]
 

@@ -19,7 +19,7 @@ from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest
 from placement.web.request import Request
 from placement.web.response import json_response
-from placement.web.search_bounds import bounded
+from placement.web.search_bounds import bound_search
 
 LOG = logging.getLogger(__name__)
 
@@ -36,8 +36,8 @@ LARGE_ANSWER = threading.Lock()
 def list_candidates(request: Request) -> Response:
     """Return what could take the request right now."""
     options, version = request.conf.placement, request.version
-    query = candidate_query.checked(request, schema.GET.at(version.minor))
-    question = candidate_query.parsed(query, version, options)
+    query = candidate_query.check(request, schema.GET.at(version.minor))
+    question = candidate_query.parse(query, version, options)
     question = replace(
         question,
         limit=question.limit or options.max_answered_candidates,
@@ -48,7 +48,7 @@ def list_candidates(request: Request) -> Response:
         options.max_candidates_answer_size, lambda shape: candidate_answer.measure(shape, version)
     )
 
-    with ExitStack() as held, bounded(request) as work:
+    with ExitStack() as held, bound_search(request) as work:
 
         def prepare(cloud: Cloud, result: SearchResult) -> CandidateAnswer:
             if len(result) > LARGE:

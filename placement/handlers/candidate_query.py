@@ -28,7 +28,7 @@ LARGEST_LIMIT_DIGITS = 18
 RESOURCELESS_GROUPS_SINCE = (1, 36)
 
 
-def checked(request: Request, allowed: Schema, text: str | None = None) -> MultiDict:
+def check(request: Request, allowed: Schema, text: str | None = None) -> MultiDict:
     """Return the query, or one that came in a body, with valid keys and plain values (3.5 A)."""
     query = request.read_query(allowed, text)
     # The schema has seen the last value of each name.
@@ -38,7 +38,7 @@ def checked(request: Request, allowed: Schema, text: str | None = None) -> Multi
     return query
 
 
-def parsed(
+def parse(
     query: MultiDict, version: Version, options: cfg.ConfigOpts.GroupAttr
 ) -> CandidateRequest:
     """Return what is asked; the checks come in the order of 3.5 B, C, G or H, K1, K2.

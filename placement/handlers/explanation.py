@@ -41,7 +41,7 @@ def read_relaxable(
     The query is taken apart into the pieces that can be left out (specification 07 section 2.1). The others
     are put together again and read by the code that reads every query: what it refuses is not a relaxation.
     """
-    request = candidate_query.parsed(query, version, options)
+    request = candidate_query.parse(query, version, options)
     pieces = [
         piece
         for key, values in query.dict_of_lists().items()
@@ -52,7 +52,7 @@ def read_relaxable(
     def without(numbers: tuple[int, ...]) -> CandidateRequest | None:
         left = _leave_out(pieces, [droppable[number] for number in numbers])
         try:
-            return candidate_query.parsed(_put_together(left), version, options)
+            return candidate_query.parse(_put_together(left), version, options)
         except errors.BadRequest:
             return None
 

@@ -42,7 +42,7 @@ from placement.search.work import Work
 from placement.web.error_responses import NotFoundHere
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, tagged_response
-from placement.web.search_bounds import bounded, bounded_reading
+from placement.web.search_bounds import bound_reading, bound_search
 from placement.web.validation import is_uuid_like, normalized_uuid
 
 AGGREGATES = ("aggregates", "aggregate")
@@ -53,11 +53,11 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 def explain(request: Request) -> Response:
     """Say why no provider can take the request, and what would help."""
-    given = candidate_query.checked(request, schemas.EXPLAIN.at(request.version.minor))
+    given = candidate_query.check(request, schemas.EXPLAIN.at(request.version.minor))
     asked = read_relaxable(
         _strip_query(given, schemas.EXPLAIN_OWN), request.version, request.conf.placement
     )
-    with bounded(request) as work:
+    with bound_search(request) as work:
         found = questions.explain(
             request.picture, asked, given.get("about"), request.conf.insight.work_factor, work
         )
@@ -70,12 +70,12 @@ def capacity(request: Request) -> Response:
     """Say how often the request fits, one placement after the other, if no other claim comes."""
     if request.query_value("shape") is not None:
         return _show_capacity_of_shapes(request)
-    given = candidate_query.checked(request, schemas.CAPACITY.at(request.version.minor))
+    given = candidate_query.check(request, schemas.CAPACITY.at(request.version.minor))
     query = _strip_query(given, schemas.CAPACITY_OWN)
-    with bounded(request) as work:
+    with bound_search(request) as work:
         packing, places = questions.count_capacity(
             request.picture,
-            candidate_query.parsed(query, request.version, request.conf.placement),
+            candidate_query.parse(query, request.version, request.conf.placement),
             by_aggregate=given.get("by") in AGGREGATES,
             top=int(given.get("top", schemas.DEFAULT_TOP)),
             work_factor=request.conf.insight.work_factor,
@@ -91,7 +91,7 @@ def _show_capacity_of_shapes(request: Request) -> Response:
     if name != EVERY_SHAPE and name not in request.shapes:
         raise ShapeNotFound(name=name)
     shapes = request.shapes if name == EVERY_SHAPE else {name: request.shapes[name]}
-    with bounded(request) as work:
+    with bound_search(request) as work:
         found = questions.count_shapes(
             request.picture,
             shapes,
@@ -137,11 +137,11 @@ def try_out(request: Request) -> Response:
     body = request.read_json(schemas.WHAT_IF)
     query = _read_query(request, body["query"])
     asked = read_relaxable(query, request.version, request.conf.placement)
-    with bounded_reading(request) as reading:
+    with bound_reading(request) as reading:
         changes = [
             change for given in body["changes"] for change in _read_changes(request, given, reading)
         ]
-    with bounded(request) as work:
+    with bound_search(request) as work:
         outcome = what_if.try_out(
             request.db, request.picture, changes, asked, request.conf.insight.work_factor, work
         )
@@ -152,7 +152,7 @@ def survival(request: Request) -> Response:
     """Say which trees, or aggregates, hold consumers that would fit nowhere else."""
     given = request.read_query(schemas.SURVIVAL)
     level = given.get("level", "tree")
-    with bounded(request) as work:
+    with bound_search(request) as work:
         found = survivals.survival(
             request.db,
             request.picture,
@@ -237,7 +237,7 @@ def _strip_query(given: MultiDict, own: dict[str, Any]) -> MultiDict:
 
 def _read_query(request: Request, text: str) -> MultiDict:
     schema = allocation_candidate.GET.at(request.version.minor)
-    return candidate_query.checked(request, schema, text)
+    return candidate_query.check(request, schema, text)
 
 
 def _read_changes(request: Request, given: Mapping[str, Any], reading: Work) -> Iterator[Change]:
@@ -248,7 +248,7 @@ def _read_changes(request: Request, given: Mapping[str, Any], reading: Work) -> 
     elif "place" in given:
         reading.go_on()
         query = _read_query(request, given["place"])
-        placed = candidate_query.parsed(query, request.version, request.conf.placement)
+        placed = candidate_query.parse(query, request.version, request.conf.placement)
         yield Placements(placed, int(given.get("times", 1)))
     for key, records in given.get("inventories", {}).items():
         yield Replace(_normalize_key(key), inventories=records_from(records))

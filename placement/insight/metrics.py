@@ -153,7 +153,7 @@ class Metrics:
             self._show(telemetry.PICTURE_MEMORY_BYTES, cloud.memory)
         shown = self._registry
         if self._slots is not None:
-            for number in self._slots.abandoned():
+            for number in self._slots.find_abandoned():
                 self._forget_gauges(number)
             shown = prometheus.CollectorRegistry()
             multiprocess.MultiProcessCollector(shown, str(self._directory))
@@ -193,7 +193,7 @@ class ProcessSlots:
             self._owner = os.getpid()
         return self._number
 
-    def abandoned(self) -> list[int]:
+    def find_abandoned(self) -> list[int]:
         """Return the numbers that no process has at the moment."""
         numbers = map(int, (path.stem for path in self._directory.glob("*.lock")))
         # To close a second descriptor of its own file would release the lock of this process.

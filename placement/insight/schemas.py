@@ -4,7 +4,7 @@ from placement.schemas import resource_provider
 from placement.schemas.allocation import UUID_KEY
 from placement.schemas.questions import extend_query, extend_search
 from placement.schemas.resource_provider import CLASS_NAME
-from placement.schemas.windows import Windows, closed, keyed
+from placement.schemas.windows import Windows, allow_keys, allow_only
 from placement.web.validation import Schema
 
 DEFAULT_TOP = 20
@@ -23,12 +23,12 @@ CAPACITY_OWN = {
     "shape": {"type": "string", "minLength": 1},
 }
 CAPACITY = extend_search(CAPACITY_OWN, without=("limit",))
-CAPACITY_OF_SHAPES = Schema(closed(CAPACITY_OWN, "shape"))
-HISTORY = Schema(closed({"shape": CAPACITY_OWN["shape"]}, "shape"))
+CAPACITY_OF_SHAPES = Schema(allow_only(CAPACITY_OWN, "shape"))
+HISTORY = Schema(allow_only({"shape": CAPACITY_OWN["shape"]}, "shape"))
 SHAPE = extend_search({}, without=("limit",))
 
 SURVIVAL = Schema(
-    closed(
+    allow_only(
         {
             "failures": {"type": "string", "enum": ["1"]},
             "level": {"type": "string", "enum": ["tree", "aggregate"]},
@@ -38,7 +38,7 @@ SURVIVAL = Schema(
 )
 
 _ALLOCATIONS = {"allocations": {"type": "string", "enum": ["true", "false"]}}
-TREE = Schema(closed(_ALLOCATIONS))
+TREE = Schema(allow_only(_ALLOCATIONS))
 _PAGES = {
     "limit": {"type": "string", "pattern": "^([1-9][0-9]{0,3}|10000)$"},
     "after": {"type": "string", "format": "uuid"},
@@ -56,14 +56,16 @@ MOST_PLACEMENTS = 1_000_000
 _UUID = {"type": "string", "format": "uuid"}
 _TRAIT = {"type": "string", "minLength": 1, "maxLength": 255}
 _TIMES = {"type": "integer", "minimum": 1, "maximum": MOST_PLACEMENTS}
-_INVENTORIES = keyed(CLASS_NAME, closed(resource_provider.RECORD, "total"))
+_INVENTORIES = allow_keys(CLASS_NAME, allow_only(resource_provider.RECORD, "total"))
 _CHANGES = (
-    closed({"drain": _UUID}, "drain"),
-    closed({"remove": _UUID}, "remove"),
-    closed({"place": {"type": "string"}, "times": _TIMES}, "place"),
-    closed({"inventories": keyed(UUID_KEY, _INVENTORIES)}, "inventories"),
-    closed({"traits": keyed(UUID_KEY, {"type": "array", "items": _TRAIT})}, "traits"),
-    closed({"aggregates": keyed(UUID_KEY, {"type": "array", "items": _UUID})}, "aggregates"),
+    allow_only({"drain": _UUID}, "drain"),
+    allow_only({"remove": _UUID}, "remove"),
+    allow_only({"place": {"type": "string"}, "times": _TIMES}, "place"),
+    allow_only({"inventories": allow_keys(UUID_KEY, _INVENTORIES)}, "inventories"),
+    allow_only({"traits": allow_keys(UUID_KEY, {"type": "array", "items": _TRAIT})}, "traits"),
+    allow_only(
+        {"aggregates": allow_keys(UUID_KEY, {"type": "array", "items": _UUID})}, "aggregates"
+    ),
 )
 _LIST = {"type": "array", "maxItems": MOST_CHANGES, "items": {"anyOf": [*_CHANGES]}}
-WHAT_IF = Schema(closed({"changes": _LIST, "query": {"type": "string"}}, "changes", "query"))
+WHAT_IF = Schema(allow_only({"changes": _LIST, "query": {"type": "string"}}, "changes", "query"))

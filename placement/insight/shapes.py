@@ -67,5 +67,5 @@ def _read_request(conf: cfg.ConfigOpts, name: object, query: object) -> Candidat
         raise ValueError("a query is a text such as resources=VCPU:1,MEMORY_MB:2048")
     request = Request.blank("/")
     request.conf = conf
-    checked = candidate_query.checked(request, schemas.SHAPE.at(MAXIMUM.minor), query)
-    return candidate_query.parsed(checked, MAXIMUM, conf.placement)
+    checked = candidate_query.check(request, schemas.SHAPE.at(MAXIMUM.minor), query)
+    return candidate_query.parse(checked, MAXIMUM, conf.placement)

@@ -83,7 +83,7 @@ def survival(
     found = Survival(len(places))
     failures = _Failures(cloud, work)
     for batch in _batches(cloud, places):
-        held, failures.mover.members = _held(db, cloud, batch)
+        held, failures.mover.members = _read_holdings(db, cloud, batch)
         for place in batch:
             if not work.look():
                 return found
@@ -129,7 +129,7 @@ Share = tuple[AffectedConsumer, Mapping[int, Mapping[str, int]]]
 """A consumer, and its amounts by provider id in one tree."""
 
 
-def _held(
+def _read_holdings(
     db: Database, cloud: Cloud, places: Sequence[FailureDomain]
 ) -> tuple[dict[int, list[Share]], Members]:
     """Return by root what each consumer has in the trees of some places, oldest first, and their groups."""

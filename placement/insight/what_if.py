@@ -107,7 +107,7 @@ def try_out(
     :raises ProviderNotFound, NoAllocations, UnknownNameInQuery: a change names what is not there.
     :raises UnknownTraits, InventoryClassMissing, InvalidCapacity, InventoryInUse: as the writes would.
     """
-    cloud, known = _opened(picture, _names(changes, asked.request))
+    cloud, known = _open_copy(picture, _names(changes, asked.request))
     trial = _Trial(cloud.snapshot(), known, work_factor * PLACEMENTS, work)
     db.snapshot(lambda tx: trial.read(tx, changes))
     share = max(work_factor // 2, 1)
@@ -134,7 +134,7 @@ def _names(changes: Sequence[Change], request: CandidateRequest) -> NameSets:
     return NameSets(frozenset(traits), frozenset(classes))
 
 
-def _opened(picture: Picture, names: NameSets) -> tuple[Cloud, NameSets]:
+def _open_copy(picture: Picture, names: NameSets) -> tuple[Cloud, NameSets]:
     """Return a copy of the picture, and those of the names that exist, in the picture or not."""
     with picture.look(names) as look:
         cloud, known = look.cloud, look.known

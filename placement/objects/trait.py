@@ -180,7 +180,7 @@ def replace_of_provider(
 
     def work(tx: Transaction) -> ProviderTraits:
         provider = resource_provider.lock_one(tx, provider_uuid, generation)
-        traits = trait_rows.named(tx, wanted)
+        traits = trait_rows.find_named(tx, wanted)
         unknown = wanted - {trait.name for trait in traits}
         if unknown:
             raise UnknownTraits(names=", ".join(sorted(unknown)))

@@ -76,7 +76,7 @@ LACKING = -(2**62)
 
 
 def _free(cloud: Cloud, index: int, name: str) -> int:
-    held = cloud.held(index, name)
+    held = cloud.find_held(index, name)
     return LACKING if held is None else held[1] - held[2]
 
 
@@ -94,7 +94,7 @@ def _in_the_way(
 
 
 def _capacity(cloud: Cloud, index: int, name: str, asked: int) -> Example:
-    held = cloud.held(index, name)
+    held = cloud.find_held(index, name)
     if held is None:
         nothing = dict.fromkeys(("total", "reserved", "used", "allocation_ratio"))
         return {"asked": asked, "free": 0, **nothing}
@@ -137,7 +137,7 @@ def _reasons(cloud: Cloud, request: CandidateRequest, root: int) -> Iterator[str
     reach[cloud.roots == root] = True
     reach[list(cloud.sharing.away(root))] = True
     for each, names in conditions(ROOT_FILTERS, request):
-        if not each.met(cloud, names)[root]:
+        if not each.test(cloud, names)[root]:
             yield each.unmet.format(names=words(names))
     for group in request.groups:
         yield from _of_group(cloud, group, root, reach)
@@ -148,7 +148,7 @@ def _of_group(cloud: Cloud, group: Group, root: int, reach: Mask) -> Iterator[st
     of_tree: list[str] = []
     others: list[str] = []
     for each, names in conditions(FILTERS, group):
-        if not _is_met(each, each.met(cloud, names), root, reach):
+        if not _is_met(each, each.test(cloud, names), root, reach):
             said = each.unmet.format(names=words(names), suffix=group.suffix, where=where)
             (of_tree if each.scope is Scope.TREE else others).append(said)
     yield from of_tree
@@ -168,7 +168,7 @@ def _is_met(by: Filter[Group], met: Mask, root: int, reach: Mask) -> bool:
 def _lacking(cloud: Cloud, name: str, asked: int, root: int, reach: Iterable[int]) -> str:
     """Say how much the provider in reach that has most of a class could give of it."""
     best = max(reach, key=lambda index: _free(cloud, int(index), name), default=root)
-    held = cloud.held(best, name)
+    held = cloud.find_held(best, name)
     if held is None:
         return f"no provider of the tree has {name}"
     place = "the root provider" if best == root else cloud.names[best]

@@ -102,7 +102,7 @@ def pack(
             _Filling(full, request, found, free, packing, left, work).fill(trees)
     packing.exact &= packing.complete
     packing.largest = {name: _largest(cloud, name) for name in names}
-    packing.stranded = {name: _stranded(full, request, name, free[name]) for name in names}
+    packing.stranded = {name: _sum_stranded(full, request, name, free[name]) for name in names}
     packing.limits = _limits(full, request)
     return packing
 
@@ -163,7 +163,7 @@ class _Filling:
 
     def _fill_one(self, root: int) -> None:
         guests = self._guests(root)
-        copied = np.array([root, *guests, *self._named() - {root, *guests}], np.int32)
+        copied = np.array([root, *guests, *self._find_named_roots() - {root, *guests}], np.int32)
         members = self.cloud.forest.trees(copied)[0].tolist()
         small = Cloud()
         small.replace([record(self.cloud, index) for index in members])
@@ -205,7 +205,7 @@ class _Filling:
         sharers = [p for p in self.cloud.sharing.away(root) if self.found.away[p]]
         return sorted({int(self.cloud.roots[sharer]) for sharer in sharers})
 
-    def _named(self) -> set[int]:
+    def _find_named_roots(self) -> set[int]:
         """Return the roots of the trees that the request names: it asks whether they exist."""
         named = (group.in_tree for group in self.request.groups if group.in_tree is not None)
         indexes = (self.cloud.index_of_uuid.get(uuid, -1) for uuid in named)
@@ -273,7 +273,7 @@ def _largest(cloud: Cloud, name: str) -> int:
     return int(room.max(initial=0))
 
 
-def _stranded(cloud: Cloud, request: CandidateRequest, name: str, free: Column) -> int:
+def _sum_stranded(cloud: Cloud, request: CandidateRequest, name: str, free: Column) -> int:
     """Return what is free of a class where it did not run out: where the request's share still fits."""
     fitting = np.zeros(cloud.size, np.bool_)
     for group in request.groups:
@@ -305,12 +305,12 @@ TOGETHER = "all demands together"
 def _demands(cloud: Cloud, request: CandidateRequest) -> Iterator[tuple[str, Mask]]:
     """Yield each demand with the trees in whose reach some provider meets it, by the search's own tests."""
     for of_root, names in conditions(ROOT_FILTERS, request):
-        yield f"{of_root.parameter} {of_root.value(names)}", of_root.met(cloud, names)
+        yield f"{of_root.parameter} {of_root.value(names)}", of_root.test(cloud, names)
     alive = cloud.ids >= 0
     for group in request.groups:
         for each, names in conditions(FILTERS, group):
             label = f"{each.parameter}{group.suffix} {each.value(names)}"
-            yield label, in_reach(cloud, each.met(cloud, names) & alive)
+            yield label, in_reach(cloud, each.test(cloud, names) & alive)
     for group in request.groups:
         suffix = f" of group {group.suffix}" if group.suffix else ""
         for name, amount in group.amounts.items():

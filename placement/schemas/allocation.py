@@ -4,14 +4,14 @@ from typing import Any
 
 from placement.inventory_record import MAX_RATIO
 from placement.schemas.resource_provider import CLASS_NAME, RECORD, inventories_of
-from placement.schemas.windows import Windows, closed, keyed
+from placement.schemas.windows import Windows, allow_keys, allow_only
 from placement.web.validation import Schema
 
 UUID_KEY = "^[0-9a-fA-F-]{36}$"
 
 _UUID = {"type": "string", "format": "uuid"}
 OWNER_ID = {"type": "string", "minLength": 1, "maxLength": 255}
-_RESOURCES = keyed(CLASS_NAME, {"type": "integer", "minimum": 1}, least=1)
+_RESOURCES = allow_keys(CLASS_NAME, {"type": "integer", "minimum": 1}, least=1)
 _PROVIDER = {
     "type": "object",
     "properties": {"uuid": _UUID},
@@ -21,13 +21,13 @@ _PROVIDER = {
 _LIST_FORM = {
     "type": "array",
     "minItems": 1,
-    "items": closed(
+    "items": allow_only(
         {"resource_provider": _PROVIDER, "resources": _RESOURCES}, "resource_provider", "resources"
     ),
 }
 # What GET answers may be sent back: the generation is not checked.
-_OBJECT_FORM = keyed(
-    UUID_KEY, closed({"generation": {"type": "integer"}, "resources": _RESOURCES}, "resources")
+_OBJECT_FORM = allow_keys(
+    UUID_KEY, allow_only({"generation": {"type": "integer"}, "resources": _RESOURCES}, "resources")
 )
 # Not anchored, so that almost any key is valid (specification 03 section 6.4).
 _MAPPINGS = {
@@ -44,7 +44,7 @@ _TYPE = {"consumer_type": TYPE}
 def _make_consumer(allocations: Any, fields: dict[str, Any], *, mappings: bool = False) -> Any:
     """Return the schema of one consumer's object, all of whose fields but mappings are required."""
     properties = {"allocations": allocations, **fields}
-    return closed(properties | ({"mappings": _MAPPINGS} if mappings else {}), *properties)
+    return allow_only(properties | ({"mappings": _MAPPINGS} if mappings else {}), *properties)
 
 
 _BY_MINOR = {
@@ -63,7 +63,9 @@ PUT = Windows(
         **{minor: Schema(entry) for minor, entry in _BY_MINOR.items() if minor >= 28},
     }
 )
-POST = Windows({minor: Schema(keyed(UUID_KEY, entry, 1)) for minor, entry in _BY_MINOR.items()})
+POST = Windows(
+    {minor: Schema(allow_keys(UUID_KEY, entry, 1)) for minor, entry in _BY_MINOR.items()}
+)
 
 # The lower bound of the ratio is not the schema's to check (specification 05 section A2).
 _INVENTORIES = inventories_of(
@@ -72,10 +74,10 @@ _INVENTORIES = inventories_of(
 
 
 def _make_reshape(consumer: Any) -> Schema:
-    inventories = keyed(UUID_KEY, _INVENTORIES, least=1)
-    allocations = keyed(UUID_KEY, consumer, least=0)
+    inventories = allow_keys(UUID_KEY, _INVENTORIES, least=1)
+    allocations = allow_keys(UUID_KEY, consumer, least=0)
     properties = {"inventories": inventories, "allocations": allocations}
-    return Schema(closed(properties, *properties))
+    return Schema(allow_only(properties, *properties))
 
 
 # 1.30 takes consumers as they are since 1.28.
@@ -85,7 +87,7 @@ RESHAPE = Windows({max(minor, 30): _make_reshape(_BY_MINOR[minor]) for minor in 
 _TYPE_ASKED = {**OWNER_ID, "pattern": "^[A-Z0-9_]+$|^all|^unknown$"}
 USAGES_QUERY = Windows(
     {
-        9: Schema(closed(_OWNERS, "project_id")),
-        38: Schema(closed({**_OWNERS, "consumer_type": _TYPE_ASKED}, "project_id")),
+        9: Schema(allow_only(_OWNERS, "project_id")),
+        38: Schema(allow_only({**_OWNERS, "consumer_type": _TYPE_ASKED}, "project_id")),
     }
 )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from placement.schemas.windows import Windows, closed
+from placement.schemas.windows import Windows, allow_only
 from placement.web.validation import Schema
 
 _STRING = {"type": "string"}
@@ -18,7 +18,7 @@ def _make_single_group(*names: str) -> Schema:
     properties: dict[str, Any] = {name: _STRING for name in names if name != "limit"}
     if "limit" in names:
         properties["limit"] = _LIMIT
-    return Schema(closed(properties, "resources"), strict_uuid=True)
+    return Schema(allow_only(properties, "resources"), strict_uuid=True)
 
 
 def _make_groups(suffix: str, names: tuple[str, ...], *request_wide: str) -> Schema:

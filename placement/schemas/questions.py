@@ -3,12 +3,12 @@
 from typing import Any
 
 from placement.schemas import allocation_candidate
-from placement.schemas.windows import Windows, closed
+from placement.schemas.windows import Windows, allow_only
 from placement.web.validation import Schema
 
 DEFAULT_EXAMPLES = 3
 
-NOTHING = Schema(closed({}))
+NOTHING = Schema(allow_only({}))
 
 
 def extend_search(more: dict[str, Any], without: tuple[str, ...] = ()) -> Windows[Schema]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from placement.inventory_record import MAX_INT, MAX_RATIO
-from placement.schemas.windows import Windows, closed
+from placement.schemas.windows import Windows, allow_only
 from placement.web.validation import Schema
 
 CLASS_NAME = "^[A-Z0-9_]+$"
@@ -18,15 +18,20 @@ _PARENT = {"parent_provider_uuid": {"type": ["string", "null"], "format": "uuid"
 # -- providers (sections 3.2, 3.4 and 3.5)
 
 POST = Windows(
-    {0: Schema(closed(_NAME | _UUID, "name")), 14: Schema(closed(_NAME | _UUID | _PARENT, "name"))}
+    {
+        0: Schema(allow_only(_NAME | _UUID, "name")),
+        14: Schema(allow_only(_NAME | _UUID | _PARENT, "name")),
+    }
 )
-PUT = Windows({0: Schema(closed(_NAME, "name")), 14: Schema(closed(_NAME | _PARENT, "name"))})
+PUT = Windows(
+    {0: Schema(allow_only(_NAME, "name")), 14: Schema(allow_only(_NAME | _PARENT, "name"))}
+)
 
 
 def _make_filters(*names: str) -> Schema:
     properties: dict[str, Any] = dict.fromkeys(("name", *names), _STRING)
     uuids = ("uuid", "in_tree") if "in_tree" in names else ("uuid",)
-    return Schema(closed(properties | dict.fromkeys(uuids, _UUID["uuid"])), strict_uuid=True)
+    return Schema(allow_only(properties | dict.fromkeys(uuids, _UUID["uuid"])), strict_uuid=True)
 
 
 GET_QUERY = Windows(
@@ -59,13 +64,13 @@ def inventories_of(record: dict[str, Any]) -> dict[str, Any]:
 
     A key of another form is an unknown class, whatever its value.
     """
-    records = {"type": "object", "patternProperties": {CLASS_NAME: closed(record, "total")}}
-    return closed({**_GENERATION, "inventories": records}, GENERATION, "inventories")
+    records = {"type": "object", "patternProperties": {CLASS_NAME: allow_only(record, "total")}}
+    return allow_only({**_GENERATION, "inventories": records}, GENERATION, "inventories")
 
 
 _CLASS = {"resource_class": {"type": "string", "pattern": CLASS_NAME}}
-POST_INVENTORY = Schema(closed(RECORD | _CLASS, "total", "resource_class"))
-PUT_INVENTORY = Schema(closed(RECORD, "total", GENERATION))
+POST_INVENTORY = Schema(allow_only(RECORD | _CLASS, "total", "resource_class"))
+PUT_INVENTORY = Schema(allow_only(RECORD, "total", GENERATION))
 PUT_INVENTORIES = Schema(inventories_of(RECORD))
 
 # -- aggregates (section 5.2)
@@ -79,15 +84,17 @@ _AGGREGATES = {
 PUT_AGGREGATES = Windows(
     {
         1: Schema(_AGGREGATES),
-        19: Schema(closed({"aggregates": _AGGREGATES, **_GENERATION}, "aggregates", GENERATION)),
+        19: Schema(
+            allow_only({"aggregates": _AGGREGATES, **_GENERATION}, "aggregates", GENERATION)
+        ),
     }
 )
 
 # -- traits (sections 6.2 and 7.2) and resource classes (section 8)
 
-GET_TRAITS = Schema(closed({"name": _STRING, "associated": _STRING}))
+GET_TRAITS = Schema(allow_only({"name": _STRING, "associated": _STRING}))
 _TRAITS = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 255}}
-PUT_TRAITS = Schema(closed({"traits": _TRAITS, **_GENERATION}, "traits", GENERATION))
+PUT_TRAITS = Schema(allow_only({"traits": _TRAITS, **_GENERATION}, "traits", GENERATION))
 
 _CUSTOM_NAME = {"type": "string", "pattern": "^CUSTOM_[A-Z0-9_]+$", "maxLength": 255}
-CUSTOM_CLASS = Schema(closed({"name": _CUSTOM_NAME}, "name"))
+CUSTOM_CLASS = Schema(allow_only({"name": _CUSTOM_NAME}, "name"))

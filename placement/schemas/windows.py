@@ -32,13 +32,13 @@ class Windows(Generic[T]):
 # The order of the keys shows in the answers: a report prints the schema that failed.
 
 
-def closed(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
+def allow_only(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
     """Return the schema of an object with these properties and no others."""
     needed = {"required": list(required)} if required else {}
     return {"type": "object", "properties": properties, **needed, "additionalProperties": False}
 
 
-def keyed(pattern: str, value: Any, least: int | None = None) -> dict[str, Any]:
+def allow_keys(pattern: str, value: Any, least: int | None = None) -> dict[str, Any]:
     """Return the schema of an object whose keys match a pattern, with ``least`` members or more."""
     bound = {} if least is None else {"minProperties": least}
     members = {"patternProperties": {pattern: value}, "additionalProperties": False}

@@ -100,7 +100,7 @@ class Cloud:
         """Inventories by provider, in the order of their classes."""
         return self._stock.held
 
-    def held(self, index: int, name: str) -> Held | None:
+    def find_held(self, index: int, name: str) -> Held | None:
         """Return the inventory of one class, None if the provider has none."""
         return next((held for held in self.inventories[index] if held[0] == name), None)
 

@@ -154,7 +154,7 @@ def _anchors(cloud: Cloud, request: CandidateRequest, known: NameSets | None, ta
         roots, count = roots & only, 1
     anchors = Funnel(tally, None, Unit.TREES, roots, count)
     for each, names in conditions(ROOT_FILTERS, request):
-        anchors.keep(each.reason, words(names), each.met(cloud, names))
+        anchors.keep(each.reason, words(names), each.test(cloud, names))
     if not anchors and (request.root_required or request.root_forbidden):
         raise _stop(tally, Stop.NO_ROOT)
     return anchors.mask
@@ -222,11 +222,11 @@ def _tests(cloud: Cloud, group: Group) -> list[_Test]:
             continue
         kind = each.reason, each.scope, each.stop
         if each.one_by_one:
-            tests += [_Test(*kind, words(names), each.met(cloud, names)) for names in asked]
+            tests += [_Test(*kind, words(names), each.test(cloud, names)) for names in asked]
         else:
             # To have none of each is to have none of all.
             parts = asked if each.wanted else [frozenset().union(*asked)]
-            met = (each.met(cloud, names) for names in parts)
+            met = (each.test(cloud, names) for names in parts)
             tests.append(_Test(*kind, None, reduce(np.logical_and, met)))
     return tests
 

@@ -67,7 +67,7 @@ class Filter(Generic[Asker]):
     one_by_one: bool = False
     stop: Stop | None = None
 
-    def met(self, cloud: Cloud, names: frozenset[str]) -> Mask:
+    def test(self, cloud: Cloud, names: frozenset[str]) -> Mask:
         """Return the providers that meet a condition; of free slots the mask says nothing."""
         having = has_any(cloud, names, self.attribute)
         return having if self.wanted else ~having

@@ -32,7 +32,7 @@ def find_unmet(cloud: Cloud, request: CandidateRequest) -> Unmet | None:
     for group in request.groups:
         wanted += conditions(FILTERS, group)
     for condition, names in wanted:
-        if condition.wanted and not condition.met(cloud, names).any():
+        if condition.wanted and not condition.test(cloud, names).any():
             if condition.attribute is TRAIT:
                 return Unmet(traits=names)
             if condition.attribute is AGGREGATE:

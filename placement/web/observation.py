@@ -86,7 +86,7 @@ def _list_figures(trace: telemetry.Trace) -> Iterator[str]:
             yield f"{label} {sum(seconds):.3f} s"
     for counter in telemetry.FIGURES:
         if isinstance(counter, telemetry.Counter) and counter.in_log:
-            counted = trace.counted(counter)
+            counted = trace.counts_by_label(counter)
             causes = f" ({', '.join(sorted(counted))})" if counter.label and counted else ""
             yield f"{sum(counted.values())} {counter.name}{causes}"
 

@@ -24,7 +24,7 @@ class ClientGone(errors.Unavailable):
 
 
 @contextmanager
-def bounded(request: Request) -> Iterator[Work]:
+def bound_search(request: Request) -> Iterator[Work]:
     """Give a request the work that it may spend; that the deadline ended it is logged and counted.
 
     :raises ClientGone: inside, at the next look at the time after the client has hung up.
@@ -48,12 +48,12 @@ def bounded(request: Request) -> Iterator[Work]:
 
 
 @contextmanager
-def bounded_reading(request: Request) -> Iterator[Work]:
+def bound_reading(request: Request) -> Iterator[Work]:
     """Bound the time that the reading of many queries takes, apart from that of the search.
 
     :raises SearchGivenUp: ``Work.go_on`` was called when it was over.
     """
-    with bounded(request) as work:
+    with bound_search(request) as work:
         try:
             yield work
         except WorkEnded:

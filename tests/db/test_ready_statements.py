@@ -378,7 +378,7 @@ def test_a_statement_counts_whatever_it_travels_with(db: Database) -> None:
     finally:
         telemetry.end()
 
-    assert trace.counted(telemetry.STATEMENTS) == {"": 4}
+    assert trace.counts_by_label(telemetry.STATEMENTS) == {"": 4}
 
 
 def test_a_statement_that_waited_and_fails_is_rolled_back(

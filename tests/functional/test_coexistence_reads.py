@@ -55,9 +55,9 @@ def refresh(
                 pass
     finally:
         telemetry.end()
-    ((kind, times),) = trace.counted(telemetry.PICTURE_REFRESHES).items()
+    ((kind, times),) = trace.counts_by_label(telemetry.PICTURE_REFRESHES).items()
     assert times == 1
-    read = trace.counted(telemetry.PICTURE_PROVIDERS_READ).get("", 0)
+    read = trace.counts_by_label(telemetry.PICTURE_PROVIDERS_READ).get("", 0)
     return kind, read, trace.levels[telemetry.PICTURE_PROVIDERS]
 
 

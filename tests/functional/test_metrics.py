@@ -249,10 +249,10 @@ def test_what_a_transaction_went_through_is_noted() -> None:
             db.read(lambda reader: reader.connection.execute(text("SELECT no_such_column")))
     finally:
         telemetry.end()
-    assert trace.counted(telemetry.WRITE_ATTEMPTS) == {"": 3}
-    assert trace.counted(telemetry.REPEATS) == {"stale": 2}
-    assert not trace.counted(telemetry.CONTENTION_REFUSALS)
-    assert trace.counted(telemetry.DATABASE_ERRORS) == {"other": 1}
+    assert trace.counts_by_label(telemetry.WRITE_ATTEMPTS) == {"": 3}
+    assert trace.counts_by_label(telemetry.REPEATS) == {"stale": 2}
+    assert not trace.counts_by_label(telemetry.CONTENTION_REFUSALS)
+    assert trace.counts_by_label(telemetry.DATABASE_ERRORS) == {"other": 1}
 
 
 def test_giving_up_is_a_refusal_for_contention() -> None:
@@ -267,8 +267,8 @@ def test_giving_up_is_a_refusal_for_contention() -> None:
             database().write(never)
     finally:
         telemetry.end()
-    assert trace.counted(telemetry.CONTENTION_REFUSALS) == {"": 1}
-    assert trace.counted(telemetry.WRITE_ATTEMPTS) == {"": 10}
+    assert trace.counts_by_label(telemetry.CONTENTION_REFUSALS) == {"": 1}
+    assert trace.counts_by_label(telemetry.WRITE_ATTEMPTS) == {"": 10}
 
 
 def test_what_survives_is_shown_and_made_seldom() -> None:

@@ -188,13 +188,13 @@ def test_the_time_for_reading_many_queries_is_bounded_too(
 ) -> None:
     """A thousand queries of a claim, or a hundred of a what-if, may take seconds to read."""
     read = []
-    checked = candidate_query.checked
+    checked = candidate_query.check
 
     def counted(*given: Any) -> Any:
         read.append(given[-1])
         return checked(*given)
 
-    monkeypatch.setattr(candidate_query, "checked", counted)
+    monkeypatch.setattr(candidate_query, "check", counted)
     queries = [f"resources=VCPU:{n}" for n in range(1, 9)]
     claims = [
         {

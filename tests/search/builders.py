@@ -176,7 +176,7 @@ def parse(query: str, version: tuple[int, int]) -> CandidateRequest:
     """Return the question that a query asks of a service with its defaults."""
     options = cfg.ConfigOpts()
     conf.register_opts(options)
-    return candidate_query.parsed(
+    return candidate_query.parse(
         MultiDict(parse_qsl(query)), Version(*version), options.placement
     )
 

@@ -51,7 +51,7 @@ _MANY = 2**33
 _MIXED, _BELOW, _STRIDE = 9007199254740881, 999999999989, 1000003
 
 
-def _mixed(number: ColumnElement[int], other: ColumnElement[int]) -> ColumnElement[int]:
+def _mix(number: ColumnElement[int], other: ColumnElement[int]) -> ColumnElement[int]:
     """A number that is linear in neither argument: sums of ids alone are equal for {1, 4} and {2, 3}."""
     key = cast(number, BigInteger) * _STRIDE + other + _STRIDE
     return literal(_MIXED, BigInteger) % key % _BELOW
@@ -73,7 +73,7 @@ SIGNS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
         # Ids of allocations only grow, so their sums differ for different sets; aggregates come and go.
         _set_sign(_allocations.c.id, _allocations.c.resource_provider_id),
         _set_sign(
-            _mixed(_members.aggregate_id, _members.resource_provider_id),
+            _mix(_members.aggregate_id, _members.resource_provider_id),
             _members.resource_provider_id,
         ),
         _mark(_providers),
@@ -136,8 +136,8 @@ _CLASSES_SIGN = CompiledStatement(
 _SHAPE = (
     func.count(),
     _sum(_providers.c.id),
-    _sum(_mixed(_providers.c.parent_provider_id, _providers.c.id)),
-    _sum(_mixed(_providers.c.root_provider_id, _providers.c.id)),
+    _sum(_mix(_providers.c.parent_provider_id, _providers.c.id)),
+    _sum(_mix(_providers.c.root_provider_id, _providers.c.id)),
 )
 _PROVIDERS = _by_block(
     _providers.c.id,
@@ -153,7 +153,7 @@ _MEMBERSHIPS = _by_block(
     _members.resource_provider_id,
     func.count(),
     _sum(_members.aggregate_id),
-    _sum(_mixed(_members.aggregate_id, _members.resource_provider_id)),
+    _sum(_mix(_members.aggregate_id, _members.resource_provider_id)),
 )
 
 

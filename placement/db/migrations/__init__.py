@@ -17,7 +17,7 @@ class MigrationBlocked(Exception):
     """The data is not ready for this revision; the message says what to do."""
 
 
-class Overtaken(Exception):
+class RevisionOvertaken(Exception):
     """Another process has completed the revision between two of its steps."""
 
 

@@ -144,7 +144,7 @@ def _progress() -> Progress:
 def commit() -> None:
     """Commit the step, and begin the transaction of the next one. A revision may begin again after any step.
 
-    :raises placement.db.migrations.Overtaken: another process has taken the remaining steps meanwhile.
+    :raises placement.db.migrations.RevisionOvertaken: another process has taken the remaining steps.
     """
     op.get_context().opts["commit"]()
 

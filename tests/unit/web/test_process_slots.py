@@ -42,11 +42,11 @@ def test_numbers_of_the_dead_are_known(tmp_path: Path) -> None:
     """However they ended; looking gives no living process's number away, the own one included."""
     slots = ProcessSlots(tmp_path, lambda number: None)
     slots.mine()
-    assert slots.abandoned() == []
+    assert slots.find_abandoned() == []
 
     in_child(slots.mine)
 
-    assert slots.abandoned() == [1]
+    assert slots.find_abandoned() == [1]
     assert in_child(slots.mine) == 1, "0 is still taken"
 
 
