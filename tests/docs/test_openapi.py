@@ -198,7 +198,7 @@ def host() -> Iterator[None]:
 @pytest.mark.usefixtures("host")
 @one_operation.parametrize()
 @hypothesis.settings(
-    max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", 25 if LONG else 8)),
+    max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", 25 if LONG else 6)),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(hypothesis.HealthCheck),

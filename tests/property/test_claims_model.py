@@ -69,7 +69,7 @@ from tests.support.processes import ENDS_S
 from tests.support.service import running
 from tests.support.world import World
 
-EXAMPLES = int(os.environ.get("PLACEMENT_CLAIMS_EXAMPLES", 200 if LONG else examples(11)))
+EXAMPLES = int(os.environ.get("PLACEMENT_CLAIMS_EXAMPLES", 200 if LONG else examples(8)))
 STEPS = 30
 
 Judge = Callable[[Claims, Told], None]

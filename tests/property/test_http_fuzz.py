@@ -216,7 +216,7 @@ def check(response: webob.Response, context: object) -> None:
 
 
 @settings(
-    max_examples=examples(1500),
+    max_examples=examples(1000),
     deadline=None,
     database=None,
     print_blob=True,

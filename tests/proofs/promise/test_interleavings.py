@@ -56,6 +56,9 @@ SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
 PLAYED = [route for route in ROUTES if route != "mysqlclient"]
 """By mysqlclient come the statements of PyMySQL in the same messages (tests/docs/test_statements.py)."""
 
+SERVERS = [route for route in MAIN_ROUTES if route != "sqlite"]
+ALONE = [route for route in PLAYED if route not in MAIN_ROUTES]
+
 Outcome = tuple[tuple[tuple[int, str], ...], str]
 Record = Callable[[str, object], None]
 
@@ -116,6 +119,11 @@ def _named(scene: Scene) -> str:
     return scene.name
 
 
+def _take_turns(routes: Sequence[str], scenes: Sequence[Scene], scene: Scene) -> str:
+    """Return the route on which a scene is played in CI: each route has its share of the scenes."""
+    return routes[scenes.index(scene) % len(routes)]
+
+
 def _leave_for_the_long_mode(place: Stage, routes: Sequence[str] = PLAYED) -> None:
     """Skip what other routes play; claims decided here are the longest, and fewer play them."""
     if place.route not in routes and not LONG:
@@ -144,14 +152,15 @@ def _interleave(
 
 @pytest.mark.parametrize("scene", PAIRS, ids=_named)
 def test_a_pair(place: Stage, scene: Scene, record_property: Record) -> None:
-    _leave_for_the_long_mode(place)
+    _leave_for_the_long_mode(place, [*MAIN_ROUTES, _take_turns(ALONE, PAIRS, scene)])
     _interleave(place, scene, SWITCHES, 0, record_property)
 
 
 @pytest.mark.parametrize("scene", PAIRS_OF_CLAIMS, ids=_named)
 def test_a_pair_of_claims(place: Stage, scene: Scene, record_property: Record) -> None:
-    switches = SWITCHES_OF_CLAIMS if LONG or place.route in MAIN_ROUTES else 0
-    _interleave(place, scene, switches, SAMPLES_OF_CLAIMS, record_property)
+    """Every pair on SQLite and on one server, the next pair on the other."""
+    _leave_for_the_long_mode(place, ["sqlite", _take_turns(SERVERS, PAIRS_OF_CLAIMS, scene)])
+    _interleave(place, scene, SWITCHES_OF_CLAIMS, SAMPLES_OF_CLAIMS, record_property)
 
 
 @pytest.mark.parametrize("scene", PAIRS_OF_CLAIMS, ids=_named)
@@ -165,7 +174,7 @@ def test_a_pair_on_old_pictures(
     _leave_for_the_long_mode(place, ["postgresql"])
     monkeypatch.setattr(shortcuts, "AGE_S", math.inf)
     monkeypatch.setattr(shortcuts, "CALM_S", -math.inf)
-    _interleave(place, scene, 1, 0, record_property)
+    _interleave(place, scene, int(LONG), 2 * SAMPLES_OF_CLAIMS, record_property)
 
 
 @pytest.mark.parametrize("scene", TRIPLES, ids=_named)
