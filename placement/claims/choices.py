@@ -78,7 +78,15 @@ class Chosen:
             revision = int(cloud.revisions[places[0].root])
         return cls(
             [
-                _assign(cloud, claim.consumer_uuid, place)
+                Assigned(
+                    claim.consumer_uuid,
+                    {str(cloud.uuids[index]): held for index, held in place.allocations.items()},
+                    {
+                        suffix: [str(cloud.uuids[index]) for index in indexes]
+                        for suffix, indexes in place.mappings.items()
+                    },
+                    str(cloud.uuids[place.root]),
+                )
                 for claim, place in zip(order.claims, places, strict=True)
             ],
             [[str(cloud.uuids[root]) for root in place.trees] for place in places],
@@ -115,18 +123,6 @@ def choose_places(
     if isinstance(places, NoPlace):
         return places
     return Chosen.of(order, premises, places, cloud, look.log)
-
-
-def _assign(cloud: Cloud, consumer_uuid: str, place: ChosenPlace) -> Assigned:
-    return Assigned(
-        consumer_uuid,
-        {str(cloud.uuids[index]): held for index, held in place.allocations.items()},
-        {
-            suffix: [str(cloud.uuids[index]) for index in indexes]
-            for suffix, indexes in place.mappings.items()
-        },
-        str(cloud.uuids[place.root]),
-    )
 
 
 def _steady_parts(

@@ -7,7 +7,7 @@ from webob import Response
 
 from placement import errors
 from placement.claims import holding, schemas, service
-from placement.claims.orders import Claim, Granted, Order, Unplaced
+from placement.claims.orders import Claim, Order, Unplaced
 from placement.errors import MalformedRequest
 from placement.handlers import candidate_query
 from placement.handlers.explanation import read_relaxable, render_explanation
@@ -80,19 +80,15 @@ def place(request: Request) -> Response:
                 ),
             },
         )
-    return json_response(request, _render_granted(answer))
-
-
-def _render_granted(granted: Granted) -> dict[str, Any]:
     claims = [
         grant._asdict()
         | {"allocations": {uuid: {"resources": held} for uuid, held in grant.allocations.items()}}
-        for grant in granted.grants
+        for grant in answer.grants
     ]
     document: dict[str, Any] = {"claims": claims}
-    if granted.expires_at is not None:
-        document["hold"] = {"expires_at": holds.show_time(granted.expires_at)}
-    return document
+    if answer.expires_at is not None:
+        document["hold"] = {"expires_at": holds.show_time(answer.expires_at)}
+    return json_response(request, document)
 
 
 def confirm(request: Request) -> Response:

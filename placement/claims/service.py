@@ -18,7 +18,7 @@ from placement.claims.shortcuts import try_quickly
 from placement.claims.writing import write
 from placement.db.database import Database
 from placement.objects.allocation_candidate import refuse_unknown_names
-from placement.objects.picture import Look, Picture
+from placement.objects.picture import Picture
 from placement.placing.explain import explain_on
 from placement.placing.wishes import NoPlace
 from placement.search.work import Work, WorkEnded
@@ -109,26 +109,22 @@ def _place_once(
     with refuse_unknown_names(), picture.look(order.names) as look:
         # The other half is for the explanation.
         with work.part(2) as part:
-            found = choose_places(look, order, premises, part)
-        chosen = (
-            found if isinstance(found, Chosen) else _explain(look, order, found, work_factor, work)
-        )
+            chosen = choose_places(look, order, premises, part)
+        if isinstance(chosen, NoPlace):
+            if chosen.timed_out:
+                # Nothing is known, so there is nothing to explain.
+                raise WorkEnded
+            # Inside the look, since the cloud that the refusal met may be that of the picture. On it the claims
+            # before this one have their places: the explanation is of what was left.
+            claim = order.claims[chosen.number]
+            why = explain_on(chosen.cloud, look.known, claim.asked, work_factor, work)
+            refusal = Unplaced(claim, chosen.number, chosen.exact, chosen.kept_out, why)
     if isinstance(chosen, Chosen):
+        # After the look: a write may wait for locks, and as long as a cloud is read each change goes into a
+        # copy of it.
         return write(db, order, chosen)
     # The look removes holds that are over, and members of groups with them, which were still among the
     # premises: nobody is refused for the sake of those.
     if db.snapshot(lambda tx: read_premises_again(tx, order)) != premises and work.look():
         return LookAgain(overtaken=False)
-    return chosen
-
-
-def _explain(look: Look, order: Order, refused: NoPlace, work_factor: int, work: Work) -> Unplaced:
-    """Explain a refusal on the cloud that it met.
-
-    :raises WorkEnded: it was for want of time, so that nothing is known.
-    """
-    if refused.timed_out:
-        raise WorkEnded
-    claim = order.claims[refused.number]
-    why = explain_on(refused.cloud, look.known, claim.asked, work_factor, work)
-    return Unplaced(claim, refused.number, refused.exact, refused.kept_out, why)
+    return refusal

@@ -82,7 +82,14 @@ class Together(Generic[Q, A]):
         finally:
             for each in mine.led:
                 each.woken.set()
-            self._pass_on()
+            # All that came meanwhile go on as one turn, which the first of them leads. It is still busy then:
+            # nobody who comes now passes them.
+            with self._lock:
+                led = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
+                self._is_busy = bool(led)
+            if led:
+                led[0].led = led
+                led[0].woken.set()
 
     def _wait(self, mine: Participant[Q, A]) -> None:
         if mine.woken.wait(PATIENCE_S):
@@ -93,12 +100,3 @@ class Together(Generic[Q, A]):
                 return
         # Another has taken it up by now: its answer is on its way.
         mine.woken.wait()
-
-    def _pass_on(self) -> None:
-        """Let the first that waits lead all that wait."""
-        with self._lock:
-            led = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
-            self._is_busy = bool(led)
-        if led:
-            led[0].led = led
-            led[0].woken.set()

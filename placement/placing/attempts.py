@@ -44,7 +44,11 @@ def attempt(
         # The last one changes nothing for anybody: a single wish costs no copy of the cloud.
         if len(places) < len(order):
             board.put(number, place)
-            _put_back(board, turns, pool, place)
+            # The tree may have room for one more. It has a further turn, by the key that it has now, and so
+            # have those whose providers share with it: their keys have changed too.
+            for root in {place.root, *board.start.roots[list(place.allocations)].tolist()}:
+                positions = np.flatnonzero(pool.roots == root)
+                turns.put_back(pool.keys(board.ranking, positions), positions)
     return Attempt(places)
 
 
@@ -71,13 +75,6 @@ def _best_place(board: Board, number: int, pool: Pool, turns: Turns) -> ChosenPl
     return None
 
 
-def _put_back(board: Board, turns: Turns, pool: Pool, place: ChosenPlace) -> None:
-    """Let the tree of a place have a further turn, and those of which it uses something."""
-    for root in {place.root, *board.start.roots[list(place.allocations)].tolist()}:
-        positions = np.flatnonzero(pool.roots == root)
-        turns.put_back(pool.keys(board.ranking, positions), positions)
-
-
 class NextOrder:
     """In which order wishes are placed after an attempt that failed.
 
@@ -91,20 +88,14 @@ class NextOrder:
 
     def after(self, order: Sequence[int], failed: int) -> Sequence[int] | None:
         """Return what to try next, None if all was tried."""
-        if self._ban_domain(failed):
-            return order
-        if self._wishes.likeness(failed) in self._moved:
-            return None
-        self._moved.add(self._wishes.likeness(failed))
-        self._board.allow_all()
-        return [failed, *(number for number in order if number != failed)]
-
-    def _ban_domain(self, failed: int) -> bool:
-        """Let a new group be together elsewhere; tell whether the failed wish is in one."""
         for name in self._wishes[failed].groups:
             state, members = self._board.states[name], self._board.occupied[name].members
             # The members of a stored group cannot go elsewhere: where it is stays.
             if state.rule.rule == "together" and members and not state.members:
                 self._board.banned[name].add(members[0])
-                return True
-        return False
+                return order
+        if self._wishes.likeness(failed) in self._moved:
+            return None
+        self._moved.add(self._wishes.likeness(failed))
+        self._board.allow_all()
+        return [failed, *(number for number in order if number != failed)]

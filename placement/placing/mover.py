@@ -83,7 +83,11 @@ class Mover:
     """
 
     def __init__(self, cloud: Cloud, members: Members | None = None) -> None:
-        self.cloud = _without_sharing(cloud)
+        # A copy as if no provider shared.
+        none: Any = np.zeros(0, np.int32)
+        self.cloud = cloud.with_sharing(
+            Sharing(none, cloud.roots, cloud.aggregates.__getitem__, lambda _: none, cloud.keys)
+        )
         self.members = members or Members()
         self._back: list[Callable[[], object]] = []
         self._closed: list[int] = []
@@ -124,9 +128,18 @@ class Mover:
 
         A caller that breaks off has moved those that it was told of, and all members of groups.
         """
-        grouped = [n for n, each in enumerate(leaving) if self.members.of(each.consumer_uuid)]
+        grouped = {n: each for n, each in enumerate(leaving) if self.members.of(each.consumer_uuid)}
         if grouped:
-            yield from self._move_members({number: leaving[number] for number in grouped}, work)
+            names = {
+                name for each in grouped.values() for name in self.members.of(each.consumer_uuid)
+            }
+            closed = [str(self.cloud.uuids[root]) for root in self._closed]
+            # What members have in a tree that closes keeps nobody out of an aggregate: they all leave it.
+            self._set_members(self.members.without_trees(closed, names))
+            moved: dict[int, Destination] = {}
+            for together in _rounds(grouped):
+                moved |= self._move_at_once(together, work)
+            yield from sorted(moved.items())
         for number in sorted({*range(len(leaving))}.difference(grouped)):
             found = self._first(leaving[number].held, work)
             if isinstance(found, MovedTo):
@@ -178,17 +191,6 @@ class Mover:
             self._back.append(partial(self.cloud.use, index, back))
 
     # -- members of groups --
-
-    def _move_members(
-        self, leaving: Mapping[int, Leaving], work: Work
-    ) -> list[tuple[int, Destination]]:
-        names = {name for each in leaving.values() for name in self.members.of(each.consumer_uuid)}
-        closed = [str(self.cloud.uuids[root]) for root in self._closed]
-        self._set_members(self.members.without_trees(closed, names))
-        found: dict[int, Destination] = {}
-        for together in _rounds(leaving):
-            found |= self._move_at_once(together, work)
-        return sorted(found.items())
 
     def _move_at_once(self, leaving: Mapping[int, Leaving], work: Work) -> dict[int, Destination]:
         """Choose places for members of groups, each of which leaves one tree."""
@@ -249,11 +251,3 @@ def _explain(refusal: NoPlace, wish: Wish, work: Work) -> Stayed | CutShort:
         why = KeptOut(refusal.kept_out or tuple(wish.groups))
         return CutShort(why) if is_cut else Stayed(why)
     return CutShort() if is_cut else Stayed(result.tally.stopped or Stopped(Stop.WORK_LIMIT))
-
-
-def _without_sharing(cloud: Cloud) -> Cloud:
-    """Return a copy of the cloud as if no provider shared."""
-    none: Any = np.zeros(0, np.int32)
-    return cloud.with_sharing(
-        Sharing(none, cloud.roots, cloud.aggregates.__getitem__, lambda _: none, cloud.keys)
-    )

@@ -13,7 +13,6 @@ from placement.search.filters import (
     BY_REASON,
     FILTERS,
     ROOT_FILTERS,
-    Filter,
     Scope,
     conditions,
     fits,
@@ -148,7 +147,10 @@ def _of_group(cloud: Cloud, group: Group, root: int, reach: Mask) -> Iterator[st
     of_tree: list[str] = []
     others: list[str] = []
     for each, names in conditions(FILTERS, group):
-        if not _is_met(each, each.test(cloud, names), root, reach):
+        met = each.test(cloud, names)
+        # Some conditions the root must meet itself: what another provider of the tree has does not help.
+        by_root = each.scope in (Scope.TREE, Scope.EACH_AND_ROOT)
+        if not (met[root] if by_root else (reach & met).any()):
             said = each.unmet.format(names=words(names), suffix=group.suffix, where=where)
             (of_tree if each.scope is Scope.TREE else others).append(said)
     yield from of_tree
@@ -156,13 +158,6 @@ def _of_group(cloud: Cloud, group: Group, root: int, reach: Mask) -> Iterator[st
         if not (reach & fits(cloud, name, asked)).any():
             yield _lacking(cloud, name, asked, root, np.flatnonzero(reach)) + where
     yield from others
-
-
-def _is_met(by: Filter[Group], met: Mask, root: int, reach: Mask) -> bool:
-    """Tell whether some provider in reach meets a condition, or the root, where all hangs on it."""
-    if by.scope in (Scope.TREE, Scope.EACH_AND_ROOT):
-        return bool(met[root])
-    return bool((reach & met).any())
 
 
 def _lacking(cloud: Cloud, name: str, asked: int, root: int, reach: Iterable[int]) -> str:

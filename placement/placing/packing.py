@@ -179,8 +179,8 @@ class _Filling:
             first = next(iter(result), None)
             if first is None:
                 break
-            only = len(result) == 1 and not guests
-            self.packing.exact &= only and not self._is_shared(root)
+            shared = self.found.visited is not None and bool(self.found.visited[root])
+            self.packing.exact &= len(result) == 1 and not guests and not shared
             most = MOST // max(
                 (n for held in first.allocations.values() for n in held.values()), default=1
             )
@@ -210,9 +210,6 @@ class _Filling:
         named = (group.in_tree for group in self.request.groups if group.in_tree is not None)
         indexes = (self.cloud.index_of_uuid.get(uuid, -1) for uuid in named)
         return {int(self.cloud.roots[index]) for index in indexes if index >= 0}
-
-    def _is_shared(self, root: int) -> bool:
-        return self.found.visited is not None and bool(self.found.visited[root])
 
 
 def _times(cloud: Cloud, candidate: Candidate) -> int:
