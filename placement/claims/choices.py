@@ -15,6 +15,7 @@ from placement.search.cloud import Cloud
 from placement.search.group_rules import GroupRule
 from placement.search.work import Work
 
+# Of the system: workers that were forked would share the state of any other, and go for the same hosts.
 DRAW = random.SystemRandom()
 
 
@@ -73,6 +74,7 @@ class Chosen:
         """Return the places of a cloud by ids and uuids, which outlast it."""
         member_roots = frozenset[str]().union(*(group.roots for group in premises.groups.values()))
         providers = _steady_parts(cloud, places, member_roots)
+        # That of one provider then says all that the choice depends on: no lock is needed to check the rest.
         revision = None
         if len(providers) == 1 and not (order.hold_s or order.has_premises):
             revision = int(cloud.revisions[places[0].root])

@@ -210,6 +210,7 @@ def _read_claim(
 ) -> Claim:
     text, generation = given["query"], given["consumer_generation"]
     if text not in queries:
+        # Not for the first: a request with one query is read as a search is, whose reading nothing bounds.
         if queries:
             reading.go_on()
         try:
@@ -232,6 +233,7 @@ def _read_claim(
 def _number_error(number: int, refused: errors.BadRequest) -> MalformedClaims:
     """Return the error of a query with the number of its claim."""
     error = MalformedClaims.of("query", number=number, detail=refused)
+    # Code and reason are those of its class; this one has those of what was refused, as a search has them.
     told = {"code": refused.code, "reason": refused.reason, "broken": refused.details}
     vars(error).update(told)
     return error
@@ -245,5 +247,6 @@ def _read_rule(name: str, given: Mapping[str, Any], reading: Work) -> GroupRule:
         raise MalformedClaims.of("at_most", name=name)
     if domains:
         reading.go_on()
+    # In one order: the rule is stored so, and compared with what is stored.
     uuids = tuple(sorted(set(map(normalized_uuid, domains))))
     return GroupRule(given["rule"], int(given.get("at_most", 1)), uuids)

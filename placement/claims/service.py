@@ -114,7 +114,7 @@ def _place_once(
             if chosen.timed_out:
                 # Nothing is known, so there is nothing to explain.
                 raise WorkEnded
-            # Inside the look, since the cloud that the refusal met may be that of the picture. On it the claims
+            # Inside the look, since the cloud of the refusal may be that of the picture. On it the claims
             # before this one have their places: the explanation is of what was left.
             claim = order.claims[chosen.number]
             why = explain_on(chosen.cloud, look.known, claim.asked, work_factor, work)
