@@ -202,7 +202,12 @@ class Assignment:
                 everywhere |= options
             else:
                 rest[slot] = next(members(options))
-        rooms = {p: self._room(p, bool(placed)) for p in members(everywhere)}
+        rooms: dict[int, tuple[int, ...]] = {}
+        for p in members(everywhere):
+            room = self._left[p] if placed else self._problem.places[p].rooms
+            # Under isolate a place has one seat, as if that were a class: the first who sits takes it.
+            seats = 1 - (self._taken >> p & 1 if placed else 0)
+            rooms[p] = (*(room[column] for column in self._classes), seats)
         try:
             found = self._exact.place(tight, rooms) if tight else {}
         except Undecided:
@@ -212,12 +217,6 @@ class Assignment:
             return False
         self._witness = rest | found
         return True
-
-    def _room(self, position: int, left: bool) -> tuple[int, ...]:
-        """Return what is left of a place, or all that it has; the last number is a seat."""
-        rooms = self._left[position] if left else self._problem.places[position].rooms
-        taken = self._taken >> position & 1 if left else 0
-        return (*(rooms[column] for column in self._classes), 1 - taken)
 
     def _open_to(self, slot: int) -> BitSet:
         options = self._domains[slot] & ~self._full[self._demand[slot]]

@@ -201,7 +201,17 @@ class InventoryColumns:
         """
         # Each kind of row becomes a Python object once, and each provider a tuple of such objects.
         first, kind = _find_distinct(table)
-        held = self._held_of(table[first], names)
+        kinds = table[first]
+        columns = (
+            kinds["class"].tolist(),
+            _capacities(kinds).tolist(),
+            kinds["used"].tolist(),
+            zip(*(kinds[name].tolist() for name in InventoryRecord._fields), strict=True),
+        )
+        held: list[Held] = [
+            (names[number], int(capacity), used, _one_object(terms))
+            for number, capacity, used, terms in zip(*columns, strict=True)
+        ]
         alone = [(one,) for one in held]
         order = np.argsort(providers, kind="stable")
         owners, starts = np.unique(providers[order], return_index=True)
@@ -212,19 +222,6 @@ class InventoryColumns:
             else:
                 mine = [held[number] for number in numbers[low:high]]
                 self.held[index] = tuple(sorted(mine))
-
-    def _held_of(self, table: NDArray[Any], names: Mapping[int, str]) -> list[Held]:
-        parts = zip(
-            table["class"].tolist(),
-            _capacities(table).tolist(),
-            table["used"].tolist(),
-            zip(*(table[name].tolist() for name in InventoryRecord._fields), strict=True),
-            strict=True,
-        )
-        return [
-            (names[number], int(capacity), used, _one_object(terms))
-            for number, capacity, used, terms in parts
-        ]
 
 
 def table_of(rows: Sequence[Sequence[Any]]) -> NDArray[Any]:

@@ -110,15 +110,12 @@ class AssignmentProblem:
 
     def spend(self, cost: int = 1) -> bool:
         """Count placements; return False if the problem is to be given up instead."""
-        # Called for every placement: the one comparison of the usual case stands before the call.
+        # Called for every placement, which is mostly no more than the comparison.
         self.idle += cost
         work = self.work
         work.done += cost
         if work.done < work.look_at and self.idle <= self.patience:
             return True
-        return self._may_go_on()
-
-    def _may_go_on(self) -> bool:
         if not self.given_up:
             if not self.work.may_go_on():
                 self.given_up = True
@@ -126,7 +123,7 @@ class AssignmentProblem:
                 self.given_up = True
                 self.work.set_aside += 1
         if self.given_up:
-            # So that ``spend`` comes here again, and says no to whoever asks once more.
+            # So that the next call comes here again, and says no too.
             self.patience = -1
         return not self.given_up
 

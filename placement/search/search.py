@@ -202,7 +202,7 @@ def _select(
     tally: Tally,
     size_limit: SizeLimit | None,
 ) -> SearchResult:
-    """Combine: what the bound leaves, trees mixed (sections 6.2 and 6.4), of which some is cut off."""
+    """Combine: what the bound leaves, trees mixed (sections 6.2 and 6.4), and cut."""
     rules = rules_of(request, found)
     # As many anchors are enough if each gives a candidate; if not, ``parts`` has more. A limit counts what
     # the rule before 1.29 leaves, and that may drop any number.
@@ -226,24 +226,15 @@ def _select(
     survivors: Iterator[Candidate] = islice(candidates, request.bound)
     if request.one_provider_per_tree:
         survivors = (c for c in survivors if _one_provider_per_tree(cloud, c))
-    return _cut(request, survivors, tally, size_limit)
-
-
-def _cut(
-    request: CandidateRequest,
-    survivors: Iterator[Candidate],
-    tally: Tally,
-    size_limit: SizeLimit | None,
-) -> SearchResult:
-    """Cut; before 1.29 go on to see which providers take part in what is cut off (section 6.3).
-
-    Then a tree gives few candidates: all that it takes in comes from one provider.
-    """
-    mixed = list(islice(size_limit.fitting(survivors) if size_limit else survivors, request.limit))
-    before_cut = takers(chain(mixed, survivors)) if request.one_provider_per_tree else None
+    answered = list(
+        islice(size_limit.fitting(survivors) if size_limit else survivors, request.limit)
+    )
+    # Before 1.29 the search goes on, to see which providers take part in what is cut off (section 6.3). A
+    # tree gives few candidates there, since all that it takes in comes from one provider.
+    before_cut = takers(chain(answered, survivors)) if request.one_provider_per_tree else None
     if request.seed is not None:
-        random.Random(request.seed).shuffle(mixed)  # noqa: S311
-    return SearchResult(tally, mixed=mixed, before_cut=before_cut)
+        random.Random(request.seed).shuffle(answered)  # noqa: S311
+    return SearchResult(tally, mixed=answered, before_cut=before_cut)
 
 
 def _one_provider_per_tree(cloud: Cloud, candidate: Candidate) -> bool:

@@ -51,14 +51,12 @@ class CombinationMaker:
     def combination(self, solution: Solution) -> Combination:
         """Return the combination of a solution."""
         made = self._combinations.get(solution)
-        if made is None:
-            made = self._combinations[solution] = self._make(solution)
-        return made
-
-    def _make(self, solution: Solution) -> Combination:
+        if made is not None:
+            return made
         # Most candidates: a place for each group, and no place for two. Nothing is summed for them.
         if self._plain is not None and len(set(solution)) == len(solution):
-            return Combination(self._plain, solution, solution)
+            made = self._combinations[solution] = Combination(self._plain, solution, solution)
+            return made
         slots_at: dict[int, list[int]] = {}
         for slot, place in enumerate(solution):
             if self._amounts[slot]:
@@ -71,7 +69,9 @@ class CombinationMaker:
             shape = self._shapes[taken, counts] = CandidateShape(
                 tuple(map(self._sum, taken)), tuple(zip(self._groups, counts, strict=True))
             )
-        return Combination(shape, tuple(slots_at), tuple(chain.from_iterable(serving)))
+        made = Combination(shape, tuple(slots_at), tuple(chain.from_iterable(serving)))
+        self._combinations[solution] = made
+        return made
 
     def _sum(self, slots: tuple[int, ...]) -> Mapping[str, int]:
         """Return N(p, .) for a provider that serves these slots."""

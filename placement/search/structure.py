@@ -108,19 +108,15 @@ class Sharing:
                 pairs.append((provider, number))
         self._sharer, self._sharer_aggregate = np.array(pairs, np.int32).reshape(-1, 2).T
         self._order = {provider: rank for rank, provider in enumerate(in_order.tolist())}
-        self._connect(list(numbers), members_of, size)
-        self._sets: dict[bytes, tuple[int, ...]] = {}
-        self._away: dict[int, tuple[int, ...]] = {}
-
-    def _connect(
-        self, aggregates: list[str], members_of: Callable[[str], IndexSet], size: int
-    ) -> None:
-        tree_parts = [np.unique(self._root[members_of(name).indexes(size)]) for name in aggregates]
+        # Trees and the aggregates that they are in, as pairs in the order of the trees.
+        tree_parts = [np.unique(root[members_of(name).indexes(size)]) for name in numbers]
         lengths = [len(part) for part in tree_parts]
         trees: Indexes = np.concatenate([np.zeros(0, np.int32), *tree_parts])
         by_tree = np.argsort(trees, kind="stable")
         self._tree: Indexes = trees[by_tree]
         self._aggregate = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)[by_tree]
+        self._sets: dict[bytes, tuple[int, ...]] = {}
+        self._away: dict[int, tuple[int, ...]] = {}
 
     def mark_reached(self, providers: Mask) -> Mask:
         """Mark every root from which one of these sharing providers is reached by an aggregate."""
