@@ -96,22 +96,15 @@ def explain_opened(
     local = None
     if host is not None:
         budget = Budget(opened.known, max(work_factor // 2, 1), work)
-        local = _explain_one_host(cloud, asked, host, budget)
+        root = cloud.uuids[int(cloud.roots[host])]
+        here = replace(request, anchor=root)
+        count = budget.count_if_any_is_left(cloud, here)
+        # Nothing counted by a search that was cut short says nothing: the verdict must not be "cannot".
+        known = bool(count.count) if count.count or count.complete else None
+        verdict = obstacles.verdict(cloud, here, host, known)
+        would_help = None if count.count else remedies(cloud, asked, budget, root)
+        local = Diagnosis(count, would_help, verdict)
     return Explanation(cloud, opened.result, everywhere, local)
-
-
-def _explain_one_host(
-    cloud: Cloud, asked: RelaxableRequest, host: int, budget: Budget
-) -> Diagnosis:
-    root = cloud.uuids[int(cloud.roots[host])]
-    here = replace(asked.request, anchor=root)
-    count = budget.count_if_any_is_left(cloud, here)
-    # Nothing counted by a search that was cut short says nothing: the verdict must not be "cannot".
-    known = bool(count.count) if count.count or count.complete else None
-    verdict = obstacles.verdict(cloud, here, host, known)
-    if count.count:
-        return Diagnosis(count, None, verdict)
-    return Diagnosis(count, remedies(cloud, asked, budget, root), verdict)
 
 
 def find_provider(cloud: Cloud, given: str) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from placement.placing.wishes import GroupState
 from placement.search.cloud import SHARING_TRAIT, Cloud
-from placement.search.group_rules import Domains, GroupRule, InTree, domains_by_member
+from placement.search.group_rules import GroupRule, InTree, domains_by_member
 
 AmountsByIndex = Mapping[int, Mapping[str, int]]
 """Amounts by class, by provider index."""
@@ -74,7 +74,12 @@ class Members:
     def states(self, cloud: Cloud, moving: Collection[str]) -> dict[str, GroupState]:
         """Return the groups of those that move, as they are without them."""
         names = {name for uuid in moving for name in self.of(uuid)}
-        aggregates = _aggregates(cloud, {uuid for name in names for uuid in self.rules[name].of})
+        # Which of the aggregates that the rules name each tree is in, by uuid of its root.
+        domains_of: dict[str, set[str]] = {}
+        for uuid in {uuid for name in names for uuid in self.rules[name].of}:
+            for root in np.unique(cloud.roots[cloud.in_aggregate(uuid)]).tolist():
+                domains_of.setdefault(str(cloud.uuids[root]), set()).add(uuid)
+        aggregates = {root: frozenset(mine) for root, mine in domains_of.items()}
         states = {}
         for name in sorted(names):
             stay = [row for row in self.rows[name] if row.consumer_uuid not in moving]
@@ -91,12 +96,3 @@ class Members:
                 if row.consumer_uuid in moving and not row.shares and root is not None:
                     found.setdefault(row.consumer_uuid, set()).add(root)
         return {uuid: tuple(sorted(roots)) for uuid, roots in found.items()}
-
-
-def _aggregates(cloud: Cloud, uuids: Iterable[str]) -> dict[str, Domains]:
-    """Return which of these aggregates each tree is in, by uuid of its root."""
-    found: dict[str, set[str]] = {}
-    for uuid in uuids:
-        for root in np.unique(cloud.roots[cloud.in_aggregate(uuid)]).tolist():
-            found.setdefault(str(cloud.uuids[root]), set()).add(uuid)
-    return {root: frozenset(mine) for root, mine in found.items()}

@@ -173,6 +173,7 @@ class _Filling:
         )
         while self.left > 0 and not self.work.is_over:
             self.left -= 1
+            # Two: where there is a second one, it might have left more room for others.
             with self.work.part(TIME_SHARE, WORK_IN_TREE) as part:
                 result = search(small, replace(asked, limit=2), work=part)
             self.packing.complete &= result.complete
@@ -196,6 +197,7 @@ class _Filling:
             if not first.allocations or times == most:
                 break
         else:
+            # The budget has ended it, not a search that found nothing.
             self.packing.complete = False
 
     def _guests(self, root: int) -> list[int]:

@@ -82,6 +82,7 @@ class Budget:
     def has_candidate(self, cloud: Cloud, request: CandidateRequest) -> bool:
         """Tell whether there is any candidate."""
         result = self.search(cloud, replace(request, limit=1))
+        # What was found is there, however the search has ended.
         self.complete &= result.complete or len(result) > 0
         return len(result) > 0
 
@@ -152,6 +153,7 @@ def remedies(
     numbers = range(len(asked.demands))
     found = list(_drop_each(cloud, asked, budget, [(number,) for number in numbers], anchor))
     smaller = largest(cloud, replace(asked.request, anchor=anchor), budget)
+    # The pairs last: twenty demands have 190, and nothing would be left for the amounts.
     pairs = not any(relaxation.candidates.count for relaxation in found)
     if pairs:
         found += _drop_each(cloud, asked, budget, combinations(numbers, 2), anchor)
@@ -173,6 +175,7 @@ def _drop_each(
         try:
             count = budget.count(cloud, replace(relaxed, anchor=anchor))
         except UnknownName:
+            # Without this demand the search gets as far as another one, of a name that does not exist.
             continue
         except BudgetSpent:
             return

@@ -52,6 +52,7 @@ class Ranking:
         """
         of = roots[positions]
         if self.order == "any":
+            # Round by round: a tree that has taken one comes after all that have taken none.
             return (positions + len(roots) * self._placed[of]).astype(np.float64)
         fullest: Keys = np.maximum.reduce(
             [self._used[name][of] / self._all[name][of] for name in names]
@@ -107,6 +108,7 @@ class Turns:
         """Take out the best tree, and return its position."""
         while self.cursor < len(self.keys) or self.again:
             key, position = self._next()
+            # A tree may be there several times, with the keys that it had: the newest one counts.
             is_new = self.new_keys.get(position, key) == key
             if is_new and (self.has_room is None or self.has_room[position]):
                 return position
