@@ -32,7 +32,6 @@ from placement.insight.what_if import (
     Remove,
     Replace,
     Situation,
-    TrialOutcome,
 )
 from placement.objects.inventory import records_from
 from placement.placing.packing import Packing
@@ -145,7 +144,14 @@ def try_out(request: Request) -> Response:
         outcome = what_if.try_out(
             request.db, request.picture, changes, asked, request.conf.insight.work_factor, work
         )
-    return json_response(request, _render_outcome(outcome))
+    document = {
+        "before": _render_situation(outcome.before),
+        "after": _render_situation(outcome.after),
+        "homeless": [_render_homeless(consumer) for consumer in outcome.homeless],
+        "placed": [{"asked": asked, "placed": placed} for asked, placed in outcome.placed],
+        "complete": outcome.complete,
+    }
+    return json_response(request, document)
 
 
 def survival(request: Request) -> Response:
@@ -282,16 +288,6 @@ def _render_capacity(packing: Packing, places: Iterable[PlaceCount]) -> dict[str
 
 def _render_time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _render_outcome(outcome: TrialOutcome) -> dict[str, Any]:
-    return {
-        "before": _render_situation(outcome.before),
-        "after": _render_situation(outcome.after),
-        "homeless": [_render_homeless(consumer) for consumer in outcome.homeless],
-        "placed": [{"asked": asked, "placed": placed} for asked, placed in outcome.placed],
-        "complete": outcome.complete,
-    }
 
 
 def _render_situation(met: Situation) -> dict[str, Any]:

@@ -105,7 +105,11 @@ class Metrics:
         operation = name_method(environ), trace.route
         self._series(telemetry.REQUEST_SECONDS, operation, trace.status).observe(seconds)
         if self._database is not None:
-            self._record_pool(self._database)
+            # How many connections are in use at this moment, as the request ends.
+            pool = self._database.engine.pool
+            assert isinstance(pool, QueuePool)
+            self._show(telemetry.POOL_SIZE, pool.size())
+            self._show(telemetry.POOL_IN_USE, len(self._database.in_use))
         for (counter, label), number in trace.counts.items():
             if counter.text:
                 self._series(counter, operation, label).inc(number)
@@ -126,13 +130,6 @@ class Metrics:
     def show_also(self, sources: list[Source], *, per_provider: bool) -> None:
         """Show the gauges of these while the picture can be read, and perhaps those of each provider."""
         self._sources, self._per_provider = sources, per_provider
-
-    def _record_pool(self, database: Database) -> None:
-        """Show how many connections are in use at this moment, as the request ends."""
-        pool = database.engine.pool
-        assert isinstance(pool, QueuePool)
-        self._show(telemetry.POOL_SIZE, pool.size())
-        self._show(telemetry.POOL_IN_USE, len(database.in_use))
 
     # -- showing ---------------------------------------------------------------------------------
 
@@ -189,8 +186,10 @@ class ProcessSlots:
         """Return the number of this process; after a fork the child takes one of its own."""
         # Compared at each call: uWSGI forks without telling Python.
         if self._owner != os.getpid():
-            self._number = self._take()
-            self._owner = os.getpid()
+            # The file stays open: the lock lasts for as long as the process does.
+            numbers = (each for each in itertools.count() if self._lock(each) is not None)
+            self._number, self._owner = next(numbers), os.getpid()
+            self._taken(self._number)
         return self._number
 
     def find_abandoned(self) -> list[int]:
@@ -198,15 +197,6 @@ class ProcessSlots:
         numbers = map(int, (path.stem for path in self._directory.glob("*.lock")))
         # To close a second descriptor of its own file would release the lock of this process.
         return [each for each in numbers if each != self.mine() and not self._is_locked(each)]
-
-    def _take(self) -> int:
-        for number in itertools.count():
-            file = self._lock(number)
-            if file is not None:
-                # Never closed: the lock lasts for as long as the process does.
-                self._taken(number)
-                return number
-        raise AssertionError("numbers never end")
 
     def _is_locked(self, number: int) -> bool:
         file = self._lock(number)

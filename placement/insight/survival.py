@@ -79,7 +79,18 @@ def survival(
     :param work: the time that it may take; placements are bounded for each place.
     """
     cloud = picture.copy_cloud()
-    places = _aggregates(cloud) if by_aggregate else _trees(cloud)
+    # By age: the order in memory is another in each process.
+    age = cloud.ids.__getitem__
+    if by_aggregate:
+        places = [
+            FailureDomain(uuid, None, sorted(roots, key=age))
+            for uuid, roots in sorted(roots_by_aggregate(cloud).items())
+        ]
+    else:
+        trees = sorted(cloud.forest.roots.tolist(), key=age)
+        places = [
+            FailureDomain(str(cloud.uuids[root]), cloud.names[root], [root]) for root in trees
+        ]
     found = Survival(len(places))
     failures = _Failures(cloud, work)
     for batch in _batches(cloud, places):
@@ -95,19 +106,6 @@ def survival(
 
 
 # -- what fails ----------------------------------------------------------------------------------
-
-
-def _trees(cloud: Cloud) -> list[FailureDomain]:
-    roots = sorted(cloud.forest.roots.tolist(), key=cloud.ids.__getitem__)
-    return [FailureDomain(str(cloud.uuids[root]), cloud.names[root], [root]) for root in roots]
-
-
-def _aggregates(cloud: Cloud) -> list[FailureDomain]:
-    """Return the aggregates with the trees that have a provider in them."""
-    return [
-        FailureDomain(uuid, None, sorted(roots, key=cloud.ids.__getitem__))
-        for uuid, roots in sorted(roots_by_aggregate(cloud).items())
-    ]
 
 
 def _batches(cloud: Cloud, places: Sequence[FailureDomain]) -> Iterator[list[FailureDomain]]:

@@ -307,21 +307,18 @@ class _Trial:
         if change.provider_uuid in self.drained:
             return
         index = self._index(change.provider_uuid)
-        old = record(self.cloud, index)
-        new = replace(
-            old,
-            traits=old.traits if change.traits is None else self._traits(change.traits),
-            aggregates=old.aggregates if change.aggregates is None else change.aggregates,
-        )
+        new = record(self.cloud, index)
+        if change.traits is not None:
+            has_trait = self.cloud.has_trait
+            unknown = [n for n in change.traits if not self._exists(n, has_trait, "traits")]
+            if unknown:
+                raise UnknownTraits(names=", ".join(sorted(unknown)))
+            new = replace(new, traits=change.traits)
+        if change.aggregates is not None:
+            new = replace(new, aggregates=change.aggregates)
         if change.inventories is not None:
-            new = replace(new, inventories=self._inventories(change, old.inventories))
+            new = replace(new, inventories=self._inventories(change, new.inventories))
         self.cloud.replace([new])
-
-    def _traits(self, names: frozenset[str]) -> frozenset[str]:
-        unknown = [name for name in names if not self._exists(name, self.cloud.has_trait, "traits")]
-        if unknown:
-            raise UnknownTraits(names=", ".join(sorted(unknown)))
-        return names
 
     def _exists(self, name: str, has: Callable[[str], bool], kind: str) -> bool:
         return has(name) or name in getattr(self.known, kind)
