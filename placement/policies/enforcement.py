@@ -16,16 +16,13 @@ def get_enforcer() -> policy.Enforcer:
     """
     conf = cfg.ConfigOpts()
     opts.set_defaults(conf)
-    conf(_read_arguments(), project="placement")
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    names = ("--config-file", "--config-dir")
+    for name in names:
+        parser.add_argument(name, dest=name, action="append", default=[])
+    given, _ = parser.parse_known_args(sys.argv[1:])
+    arguments = [f"{name}={path}" for name in names for path in getattr(given, name)]
+    conf(arguments, project="placement")
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(policies.list_rules())
     return enforcer
-
-
-def _read_arguments() -> list[str]:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    options = ("--config-file", "--config-dir")
-    for option in options:
-        parser.add_argument(option, dest=option, action="append", default=[])
-    given, _ = parser.parse_known_args(sys.argv[1:])
-    return [f"{option}={path}" for option in options for path in getattr(given, option)]

@@ -63,13 +63,26 @@ class _Rule:
 
 def find_faults(conf: cfg.ConfigOpts) -> list[Fault]:
     """Return what is wrong with the policy files, in their order."""
-    found: list[Fault] = [*_warn_of_former_file(conf)]
+    found: list[Fault] = []
+    name, former = conf.oslo_policy.policy_file, conf.find_file(FORMER_FILE)
+    if former and choose_file(conf) == name == "policy.yaml" and conf.find_file(name) is None:
+        text = (
+            f"{former} is not read, only {name} is: convert it with oslopolicy-convert-json-to-yaml, "
+            "or name it in [oslo_policy]/policy_file."
+        )
+        found.append(Fault(text))
     rules: list[_Rule] = []
     for path in _list_files(conf):
         try:
-            rules += _read_rules(path)
+            document, lines = yaml_file.read(path, "a policy file maps names of rules to checks")
         except yaml_file.Unusable as error:
             found.append(Fault(f"{error}.", forbids_start=True))
+            continue
+        # Of a rule that stands there twice the last one counts.
+        rules += [
+            _Rule(f"{path}:{lines.get(str(rule), [1])[-1]}", str(rule), check)
+            for rule, check in document.items()
+        ]
     names = _Names(rules, conf.oslo_policy.policy_default_rule)
     for rule in rules:
         found += _find_faults_of_rule(rule, names)
@@ -83,16 +96,6 @@ def choose_file(conf: cfg.ConfigOpts) -> str:
     return name
 
 
-def _warn_of_former_file(conf: cfg.ConfigOpts) -> Iterator[Fault]:
-    name = conf.oslo_policy.policy_file
-    former = conf.find_file(FORMER_FILE)
-    if former and choose_file(conf) == name == "policy.yaml" and conf.find_file(name) is None:
-        yield Fault(
-            f"{former} is not read, only {name} is: convert it with oslopolicy-convert-json-to-yaml, "
-            "or name it in [oslo_policy]/policy_file."
-        )
-
-
 def _list_files(conf: cfg.ConfigOpts) -> Iterator[Path]:
     """Return the files that oslo.policy reads, in its order."""
     if file := conf.find_file(choose_file(conf)):
@@ -102,14 +105,6 @@ def _list_files(conf: cfg.ConfigOpts) -> Iterator[Path]:
         if directory and Path(directory).is_dir():
             names = next(os.walk(directory))[2]
             yield from (Path(directory, each) for each in sorted(names) if each[0] != ".")
-
-
-def _read_rules(path: Path) -> list[_Rule]:
-    document, lines = yaml_file.read(path, "a policy file maps names of rules to checks")
-    return [
-        _Rule(f"{path}:{lines.get(str(name), [1])[-1]}", str(name), check)
-        for name, check in document.items()
-    ]
 
 
 def _find_faults_of_rule(rule: _Rule, names: "_Names") -> Iterator[Fault]:

@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
@@ -77,9 +77,10 @@ class Authorizer:
             LOG.info("The rule %s refuses a token that is not of a project", name)
             raise WrongScope(rule=name)
         if not self._get_current_rules().allow(name, context, target):
-            named = f"the roles {_write_roles(context.roles)}"
-            roles = named if context.roles else "a caller without roles"
-            LOG.info("The rule %s refuses %s", name, roles)
+            # Quoted: under noauth2 a client names its roles, and could begin a new line of the log.
+            roles = ", ".join(quote(role, safe=" :@/+", errors="replace") for role in context.roles)
+            who = f"the roles {roles}" if context.roles else "a caller without roles"
+            LOG.info("The rule %s refuses %s", name, who)
             raise NotAuthorized(rule=name)
 
     def _get_current_rules(self) -> "_RuleSet":
@@ -87,26 +88,22 @@ class Authorizer:
         if stamp != self._stamp:
             with self._lock:
                 if stamp != self._stamp:
-                    self._reload(stamp)
+                    try:
+                        self._rules = _load(self._conf)
+                    except NotConfigured as error:
+                        # A file that is being edited: the last good rules stay until it changes again.
+                        LOG.error(
+                            "The policy files cannot be used; the rules stay as they were. %s",
+                            error,
+                        )
+                    self._stamp = stamp
         return self._rules
-
-    def _reload(self, stamp: Stamp) -> None:
-        try:
-            self._rules = _load(self._conf)
-        except NotConfigured as error:
-            # A file that is being edited: the last good rules stay until it changes again.
-            LOG.error("The policy files cannot be used; the rules stay as they were. %s", error)
-        self._stamp = stamp
 
     def _take_stamp(self) -> Stamp:
         """Return a value that changes whenever the rules may have changed."""
         options = self._conf.oslo_policy
         names = options.policy_file, *self._fallback, *options.policy_dirs
-        stamps = [_stamp_file(path) for path in self._find_paths(*names)]
-        return options.enforce_new_defaults, options.policy_default_rule, stamps
-
-    def _find_paths(self, *names: str) -> list[str]:
-        """Return all paths at which oslo.config looks for these names; to put them together takes long."""
+        # All paths at which oslo.config looks for these names. To put them together takes long.
         if names not in self._candidates:
             conf = self._conf
             folders = [str(Path(path).parent) for path in reversed(conf.config_file)]
@@ -114,7 +111,8 @@ class Authorizer:
             expanded = map(os.path.expanduser, (*conf.config_dirs, *folders, *USUAL_PLACES))
             places = dict.fromkeys(Path.cwd() / place for place in expanded)
             self._candidates[names] = [str(place / name) for name in names for place in places]
-        return self._candidates[names]
+        stamps = [_stamp_file(path) for path in self._candidates[names]]
+        return options.enforce_new_defaults, options.policy_default_rule, stamps
 
 
 class _Enforcer(policy.Enforcer):
@@ -169,11 +167,6 @@ class _RuleSet:
         except UNDECIDED:
             # The log has told which rule of the file it is.
             return False
-
-
-def _write_roles(roles: Sequence[str]) -> str:
-    """Return roles for the log: under noauth2 a client names them, and could begin a new line of it."""
-    return ", ".join(quote(role, safe=" :@/+", errors="replace") for role in roles)
 
 
 def _load(conf: cfg.ConfigOpts) -> _RuleSet:

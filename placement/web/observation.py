@@ -93,22 +93,21 @@ def _list_figures(trace: telemetry.Trace) -> Iterator[str]:
 
 def hide_values(query: str) -> str:
     """Return the query with the values that are names and amounts; of all others only that they are."""
-    text = "&".join(_hide_each_value(query))
-    return text if len(text) <= LONGEST_SHAPE else text[:LONGEST_SHAPE] + HIDDEN
-
-
-def _hide_each_value(query: str) -> Iterator[str]:
+    shown = []
     # A query may have 64 KiB, of which 1000 characters are shown: the rest is not worth parsing.
     for item in query[: 10 * LONGEST_SHAPE].split("&"):
         name, _, value = item.partition("=")
         if not PARAMETER.match(name):
-            yield HIDDEN  # A name that the client made up, which may be as long as it likes.
+            # A name that the client made up, which may be as long as it likes.
+            shown.append(HIDDEN)
             continue
         # Decoded first, then matched: an escaped uuid or line feed would pass as harmless otherwise.
         plain = unquote_plus(value)
         patterns = (p for word, p in NAMES_AND_AMOUNTS.items() if _is_parameter(name, word))
         pattern = next(patterns, None)
-        yield f"{name}={plain if pattern and pattern.match(plain) else HIDDEN}"
+        shown.append(f"{name}={plain if pattern and pattern.match(plain) else HIDDEN}")
+    text = "&".join(shown)
+    return text if len(text) <= LONGEST_SHAPE else text[:LONGEST_SHAPE] + HIDDEN
 
 
 def _is_parameter(name: str, word: str) -> bool:

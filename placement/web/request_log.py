@@ -28,14 +28,25 @@ def log_requests(application: WSGIApp) -> WSGIApp:
         if environ.get("HTTP_ACCEPT", "") in ("", "*/*"):
             environ["HTTP_ACCEPT"] = "application/json"
         # The address too: a proxy's header may have put it there.
-        who, method = (_write_word(environ.get(name)) for name in ("REMOTE_ADDR", "REQUEST_METHOD"))
+        who, method = (
+            UNSAFE.sub(_escape, environ.get(name) or "-")
+            for name in ("REMOTE_ADDR", "REQUEST_METHOD")
+        )
         what = f'{who} "{method} {uri(environ)}"'
         LOG.debug("Starting request: %s", what)
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             headers.append(("x-openstack-request-id", request_id))
             telemetry.current().status = status[:3]
-            _log_response(what, status, headers, environ)
+            if LOG.isEnabledFor(logging.INFO):
+                lengths = (value for name, value in headers if name.lower() == "content-length")
+                LOG.info(
+                    "%s status: %s len: %s microversion: %s",
+                    what,
+                    status.split(" ", 1)[0],
+                    next(lengths, "-"),
+                    environ.get("placement.microversion", "-"),
+                )
             return start_response(status, headers, exc_info)
 
         return application(environ, start)
@@ -56,29 +67,12 @@ def _identify(environ: Environ) -> str:
     return request_id
 
 
-def _log_response(what: str, status: str, headers: list[tuple[str, str]], environ: Environ) -> None:
-    if not LOG.isEnabledFor(logging.INFO):
-        return
-    length = next((value for name, value in headers if name.lower() == "content-length"), "-")
-    LOG.info(
-        "%s status: %s len: %s microversion: %s",
-        what,
-        status.split(" ", 1)[0],
-        length,
-        environ.get("placement.microversion", "-"),
-    )
-
-
 def uri(environ: Environ) -> str:
     """Return prefix, path and query as one word: nothing in it can begin a new log line."""
     path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
     shown = quote(path.encode("latin-1", "replace"), safe="/:@!$&'()*+,;=~{}%")
     query = environ.get("QUERY_STRING")
     return f"{shown}?{UNSAFE.sub(_escape, query)}" if query else shown
-
-
-def _write_word(text: str | None) -> str:
-    return UNSAFE.sub(_escape, text) if text else "-"
 
 
 def _escape(match: re.Match[str]) -> str:
