@@ -16,7 +16,6 @@ from types import MappingProxyType
 from typing import Any
 
 import prometheus_client
-from prettytable import PrettyTable
 
 from placement import errors
 from placement.client.nova import TYPES, Nova, NovaConsumer, PlaceHidden
@@ -345,8 +344,15 @@ def _print_report(report: Report, arguments: Any) -> None:
         output.print_json(shown)
         return
     print(f"{len(leaks)} hold resources and do not exist.")
-    if leaks:
-        print(_make_table(leaks))
+    rows = []
+    for leak in leaks:
+        holds: Counter[str] = Counter()
+        for resources in leak.held.values():
+            holds.update(resources)
+        rows.append((*_describe_holder(leak), _write_amounts(holds)))
+    if rows:
+        columns = [*COLUMNS, "Holds"]
+        print(output.make_table(columns, rows, left=columns))
     print(f"{len(report.missing)} exist and hold nothing.")
     for uuid in report.missing:
         print(f"  {uuid}")
@@ -379,17 +385,6 @@ def _render_leak(leak: Holder) -> dict[str, Any]:
 def _render_misplaced(found: Misplaced) -> dict[str, Any]:
     server = {"state": found.server.state, "host": found.server.node}
     return _render_leak(found.holder) | server | {"elsewhere": found.elsewhere}
-
-
-def _make_table(leaks: list[Holder]) -> PrettyTable:
-    rows = []
-    for leak in leaks:
-        holds: Counter[str] = Counter()
-        for resources in leak.held.values():
-            holds.update(resources)
-        rows.append((*_describe_holder(leak), _write_amounts(holds)))
-    columns = [*COLUMNS, "Holds"]
-    return output.make_table(columns, rows, left=columns)
 
 
 def _describe_holder(holder: Holder) -> tuple[str, str, str, str]:

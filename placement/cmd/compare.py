@@ -166,6 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         _print_table(comparison)
     results = comparison.results.values()
+    # Nothing was compared, which must not look as if all were equal.
     if all(result.errors == result.asked for result in results):
         return TROUBLE
     return DIFFERENT if any(result.differences for result in results) else EQUAL

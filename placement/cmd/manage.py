@@ -266,50 +266,41 @@ class _Batches:
             # Small ones: the service runs meanwhile, and may have to wait for the rows of one.
             while (done := self._run_batch(count or BATCH)) and count is None:
                 bar.update(done)
-        self._print_totals()
-        if self.raised and not (count and done):
-            print("Some migrations failed unexpectedly. Check log for details.", file=self.notes)
-            return FAILED
-        return MORE if count and done else COMPLETE
-
-    def _print_totals(self) -> None:
         if self.as_json:
             names = ("migration", "found", "completed")
             rows = ((name, *counts) for name, counts in self.totals.items())
             output.print_json({"migrations": [dict(zip(names, row, strict=True)) for row in rows]})
-            return
-        # Scripts of deployment tools know this table, with its centred columns.
-        table = prettytable.PrettyTable(["Migration", "Total Found", "Completed"])
-        table.add_rows([[name, *counts] for name, counts in self.totals.items()])
-        print(table)
+        else:
+            # Scripts of deployment tools know this table, with its centred columns.
+            table = prettytable.PrettyTable(["Migration", "Total Found", "Completed"])
+            table.add_rows([[name, *counts] for name, counts in self.totals.items()])
+            print(table)
+        if self.raised and not (count and done):
+            print("Some migrations failed unexpectedly. Check log for details.", file=self.notes)
+            return FAILED
+        return MORE if count and done else COMPLETE
 
     def _run_batch(self, maximum: int) -> int:
         # Of the last batch only: an error that a later batch does not meet again has passed.
         self.raised = False
         done_in_batch = 0
         for name, migration in online_migrations.MIGRATIONS:
-            found, done = self._run_migration(name, migration, maximum - done_in_batch)
+            try:
+                found, done = migration(self.database, self.ids, maximum - done_in_batch)
+            except Exception:
+                # After any error the next migration still runs, and the exit code reports the error.
+                print(f"Error attempting to run <{name}>", file=self.notes)
+                LOG.exception("Error attempting to run %s", name)
+                self.raised = True
+                found = done = 0
+            if found:
+                print(f"{found} rows matched query {name}, {done} migrated", file=self.notes)
             before = self.totals.get(name, (0, 0))
             self.totals[name] = (before[0] + found, before[1] + done)
             done_in_batch += done
             if done_in_batch >= maximum:
                 break
         return done_in_batch
-
-    def _run_migration(
-        self, name: str, migration: online_migrations.Migration, maximum: int
-    ) -> tuple[int, int]:
-        try:
-            found, done = migration(self.database, self.ids, maximum)
-        except Exception:
-            # After any error the next migration still runs, and the exit code reports the error.
-            print(f"Error attempting to run <{name}>", file=self.notes)
-            LOG.exception("Error attempting to run %s", name)
-            self.raised = True
-            return 0, 0
-        if found:
-            print(f"{found} rows matched query {name}, {done} migrated", file=self.notes)
-        return found, done
 
 
 def _check_all(database: Database) -> list[invariants.Finding]:

@@ -152,19 +152,18 @@ def _export_trees(client: ReportClient, arguments: argparse.Namespace) -> int:
     wanted = arguments.subject
     if bool(wanted) == arguments.all:
         raise _BadUsage("name providers to export, or give --all")
-    roots = _list_roots(client) if arguments.all else _find_roots(client, wanted)
+    if arguments.all:
+        # By name: two exports of one service can be compared.
+        everything = sorted(client.api.all_providers(None), key=lambda one: one["name"])
+        roots = [one["uuid"] for one in everything if not one.get("parent_provider_uuid")]
+    else:
+        roots = _find_roots(client, wanted)
     text = render(client.get_provider_trees(None, roots), roots)
     if arguments.output:
         _write_whole(Path(arguments.output), text)
     else:
         sys.stdout.write(text)
     return SAME
-
-
-def _list_roots(client: ReportClient) -> list[str]:
-    show_progress = client.api.all_providers(None)
-    roots = [one for one in show_progress if not one.get("parent_provider_uuid")]
-    return [one["uuid"] for one in sorted(roots, key=lambda one: one["name"])]
 
 
 def _find_roots(client: ReportClient, names_or_uuids: Sequence[str]) -> list[str]:
@@ -251,7 +250,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         words = connection.without_password(_explain(error, arguments.command))
         print(f"placement-tree: {words}", file=sys.stderr)
-        return _choose_exit_status(error, arguments.command)
+        # A failed apply may have written a part; a file or words that are wrong are trouble, as everywhere.
+        is_of_service = isinstance(error, PlacementClientError)
+        is_of_service &= not isinstance(error, TreeFileError)
+        return FAILED if arguments.command == "apply" and is_of_service else TROUBLE
 
 
 def _explain(error: Exception, command: str) -> str:
@@ -286,13 +288,6 @@ def _find_status(error: BaseException | None) -> int:
             return int(status)
         error = error.__cause__
     return 0
-
-
-def _choose_exit_status(error: Exception, command: str) -> int:
-    of_the_service = isinstance(error, PlacementClientError) and not isinstance(
-        error, TreeFileError
-    )
-    return FAILED if command == "apply" and of_the_service else TROUBLE
 
 
 if __name__ == "__main__":
