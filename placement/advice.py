@@ -59,20 +59,20 @@ def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
     if isinstance(error, (SchemaError, MigrationBlocked, NotConfigured, LogConfigError)):
         return str(error)
     if isinstance(error, cfg.RequiredOptError):
-        return _missing(error, conf)
+        return _explain_missing(error, conf)
     if isinstance(error, cfg.Error):
-        return _configuration(error)
+        return _explain_configuration(error)
     if isinstance(error, exc.ArgumentError):
-        return f"{_CONNECTION} is not the URL of a database: {_unusable(error)}. {_FORM}"
+        return f"{_CONNECTION} is not the URL of a database: {_explain_url(error)}. {_FORM}"
     if isinstance(error, ModuleNotFoundError):
-        return _driver(error)
+        return _explain_driver(error)
     if isinstance(error, OSError) and error.filename:
         return (
             f"{error.filename} cannot be opened: {error.strerror}. Check that its directory exists, "
             "and that this user may read or write it."
         )
     if isinstance(error, (TypeError, OSError, exc.ProgrammingError)):
-        return _parameter(error, conf)
+        return _explain_parameter(error, conf)
     error = driver_errors.cause(error)
     return refusals.describe(error, _url(conf)) if isinstance(error, exc.DBAPIError) else None
 
@@ -100,7 +100,7 @@ def of_value(error: cfg.Error) -> BadValue | None:
     return BadValue(found["place"] or "", found["option"], f"{why}.")
 
 
-def _configuration(error: cfg.Error) -> str:
+def _explain_configuration(error: cfg.Error) -> str:
     if isinstance(error, cfg.ConfigFileParseError) and (found := _NOT_A_LINE.search(str(error))):
         # The line itself may have a password.
         place, why = found.groups()
@@ -110,7 +110,7 @@ def _configuration(error: cfg.Error) -> str:
     return " ".join(str(error).split())
 
 
-def _missing(error: cfg.RequiredOptError, conf: cfg.ConfigOpts) -> str:
+def _explain_missing(error: cfg.RequiredOptError, conf: cfg.ConfigOpts) -> str:
     # It imports what most errors do not need, and other commands neither.
     from placement.conf import unknown
 
@@ -122,7 +122,7 @@ def _missing(error: cfg.RequiredOptError, conf: cfg.ConfigOpts) -> str:
     return f"[{group}]/{error.opt_name} is not set. {hint}"
 
 
-def _unusable(error: exc.ArgumentError) -> str:
+def _explain_url(error: exc.ArgumentError) -> str:
     """Return why the text is not a URL of a database that the service supports."""
     if isinstance(error, exc.NoSuchModuleError):
         name = str(error).rpartition(":")[2]
@@ -130,7 +130,7 @@ def _unusable(error: exc.ArgumentError) -> str:
     return str(error).rstrip(".")
 
 
-def _driver(error: ModuleNotFoundError) -> str:
+def _explain_driver(error: ModuleNotFoundError) -> str:
     if error.name in _DRIVERS:
         remedy = "Install the service with the extra postgresql, mysql or mysqlclient"
     else:
@@ -142,7 +142,7 @@ def _url(conf: cfg.ConfigOpts) -> URL:
     return address.parse(conf.placement_database.connection)
 
 
-def _parameter(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
+def _explain_parameter(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
     """Return what is wrong with a parameter of the URL, if that is why the driver raised the error."""
     if not conf.placement_database.connection:
         return None

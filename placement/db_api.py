@@ -85,14 +85,24 @@ def open_database(conf: cfg.ConfigOpts, *, patient: bool = False) -> Database:
     :raises sqlalchemy.exc.ArgumentError: the URL cannot be parsed.
     """
     options = conf.placement_database
+    given = {
+        "pool_size": options.max_pool_size,
+        "max_overflow": options.max_overflow,
+        "pool_timeout": options.pool_timeout,
+        "pool_recycle": options.connection_recycle_time,
+    }
+    # What is not set keeps the library's default.
+    pool = {name: value for name, value in given.items() if value is not None}
     engine = make_engine(
         _with_parameters(options.connection, options.connection_parameters),
         sqlite_synchronous=options.sqlite_synchronous,
         mysql_sql_mode=options.mysql_sql_mode,
-        pool=_pool(options),
+        pool=pool,
         patient=patient,
     )
-    _set_verbosity(options.connection_debug)
+    level = options.connection_debug
+    shown = logging.DEBUG if level >= 100 else logging.INFO if level >= 50 else logging.WARNING
+    logging.getLogger("sqlalchemy.engine").setLevel(shown)
     opened = Database(
         engine,
         attempts=lambda: conf.placement.allocation_conflict_retry_count,
@@ -182,22 +192,6 @@ def _with_parameters(connection: str, parameters: str) -> str:
         return connection
     joint = "&" if address.parse(connection).query else "?"
     return connection + joint + parameters
-
-
-def _pool(options: Any) -> dict[str, Any]:
-    """Return keyword arguments of ``create_engine``; options not set keep the library's defaults."""
-    given = {
-        "pool_size": options.max_pool_size,
-        "max_overflow": options.max_overflow,
-        "pool_timeout": options.pool_timeout,
-        "pool_recycle": options.connection_recycle_time,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _set_verbosity(level: int) -> None:
-    shown = logging.DEBUG if level >= 100 else logging.INFO if level >= 50 else logging.WARNING
-    logging.getLogger("sqlalchemy.engine").setLevel(shown)
 
 
 def _innermost_functions() -> str:

@@ -4,7 +4,7 @@ The query of an invariant returns a row for each violation, with columns that an
 violation that can be put right without losing anything has a repair.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -42,7 +42,7 @@ from placement.db.coexistence.state import IS_FOREIGN, UNDER_WAY
 from placement.db.database import Database, Snapshot, Transaction
 from placement.db.lost_rows import BATCH
 from placement.db.owner_usage_rows import Account
-from placement.db.statements import CompiledStatement, Row, is_one_of
+from placement.db.statements import CompiledStatement, is_one_of
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -97,17 +97,16 @@ def examine(tx: Snapshot, invariant: Invariant) -> Finding:
         return Finding(invariant, 0, ())
     names = invariant.query.selected_columns.keys()
     rows = tx.rows(invariant.query.limit(EXAMPLES))
-    return Finding(invariant, count, tuple(_describe(names, row) for row in rows))
+    examples = (
+        ", ".join(f"{name} {value}" for name, value in zip(names, row, strict=True)) for row in rows
+    )
+    return Finding(invariant, count, tuple(examples))
 
 
 @cache
 def _compile_count(invariant: Invariant) -> CompiledStatement:
     """Return the statement that counts the violations: compiled for each check, it took half of its time."""
     return CompiledStatement(select(func.count()).select_from(invariant.query.subquery()))
-
-
-def _describe(names: Sequence[str], row: Row) -> str:
-    return ", ".join(f"{name} {value}" for name, value in zip(names, row, strict=True))
 
 
 def repair(

@@ -68,21 +68,19 @@ def replace_consumer_allocations(request: Request) -> Response:
         raise MalformedRequest.of("consumer", given=given)
     body = request.read_json(schemas.PUT.at(request.version.minor))
     if request.version < OBJECT_FORM_SINCE:
-        body = _lift_list_form(request, body)
+        # The list form is lifted to the newest; below 1.8 the configured owners stand in for those not sent.
+        options = request.conf.placement
+        body = {
+            "project_id": body.get("project_id", options.incomplete_consumer_project_id),
+            "user_id": body.get("user_id", options.incomplete_consumer_user_id),
+            # Of several items for one provider the last one counts.
+            "allocations": {
+                item["resource_provider"]["uuid"]: item for item in body["allocations"]
+            },
+        }
     change = AllocationChange.of_one(_read_consumer(normalized_uuid(given), body))
     allocation.replace_allocations(request.db, change)
     return empty_response(request)
-
-
-def _lift_list_form(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Lift the list form; below 1.8 the configured owners stand in for those not sent."""
-    options = request.conf.placement
-    return {
-        "project_id": body.get("project_id", options.incomplete_consumer_project_id),
-        "user_id": body.get("user_id", options.incomplete_consumer_user_id),
-        # Of several items for one provider the last one counts.
-        "allocations": {item["resource_provider"]["uuid"]: item for item in body["allocations"]},
-    }
 
 
 def replace_many_allocations(request: Request) -> Response:
@@ -106,6 +104,7 @@ def _read_consumer(uuid: str, entry: Mapping[str, Any]) -> ConsumerChange:
         },
         project=entry["project_id"],
         user=entry["user_id"],
+        # To a JSON schema 1.0 is an integer; None and ANY_GENERATION stay what they are.
         generation=int(generation) if isinstance(generation, float) else generation,
         type=entry.get("consumer_type"),
     )

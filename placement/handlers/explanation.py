@@ -91,6 +91,7 @@ def _leave_out(pieces: list[Piece], dropped: Collection[Piece]) -> list[Piece]:
     """Return the remaining pieces, without groups, also in same_subtree, that ask for nothing any more."""
     left = [piece for piece in pieces if piece not in dropped]
     if any(piece.parameter == "group_policy" for piece in dropped):
+        # Two suffixed groups need a policy (3.5 K2): this one asks for nothing.
         left.append(Piece("group_policy", 0, "none"))
     for suffix in {_find_suffix(piece) for piece in dropped} - {None}:
         asking = {f"resources{suffix}", f"required{suffix}"}

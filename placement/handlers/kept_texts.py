@@ -31,15 +31,13 @@ class KeptTexts:
         kept: KeptTexts | None = cloud.kept_texts.get(answer)
         if kept is None or kept.form != form:
             kept = cloud.kept_texts[answer] = cls(form)
-        kept._grow(cloud.size)
-        return kept
-
-    def _grow(self, size: int) -> None:
-        with self._lock:
-            missing = size - len(self._stamps)
+        with kept._lock:
+            # The cloud has grown since; -1 is the stamp of no text.
+            missing = cloud.size - len(kept._stamps)
             if missing > 0:
-                self._stamps = np.append(self._stamps, np.full(missing, -1))
-                self._texts = np.append(self._texts, np.empty(missing, np.object_))
+                kept._stamps = np.append(kept._stamps, np.full(missing, -1))
+                kept._texts = np.append(kept._texts, np.empty(missing, np.object_))
+        return kept
 
     def of(
         self, shown: Indexes, stamps: NDArray[np.int64], write: Callable[[int], bytes]

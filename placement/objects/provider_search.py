@@ -4,6 +4,7 @@ The filters are those of the search for candidates, but trees and sharing provid
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -68,24 +69,20 @@ def search(picture: Picture, query: ProviderQuery, show: Callable[[Cloud, Indexe
     :raises UnknownNameInQuery: unless a filter before it matches nothing (section 3.4.1).
     """
     with refuse_unknown_names("required"), picture.look(query.names) as look:
-        return show(look.cloud, _find(look.cloud, query, look.known))
+        cloud = look.cloud
+        found: Indexes = NONE_FOUND
+        with suppress(_NonePasses):
+            found = np.flatnonzero(_filter(cloud, query, look.known))
+        if query.uuid is not None:
+            found = found[found == cloud.index_of_uuid.get(query.uuid, -1)]
+        if query.name:
+            named = [index for index in found.tolist() if cloud.names[index] == query.name]
+            found = np.array(named, np.int64)
+        return show(cloud, found[np.argsort(cloud.ids[found])])
 
 
 class _NonePasses(Exception):
     """A filter that finds no provider at all hides the mistakes in those behind it."""
-
-
-def _find(cloud: Cloud, query: ProviderQuery, known: NameSets) -> Indexes:
-    try:
-        found = np.flatnonzero(_filter(cloud, query, known))
-    except _NonePasses:
-        return NONE_FOUND
-    if query.uuid is not None:
-        found = found[found == cloud.index_of_uuid.get(query.uuid, -1)]
-    if query.name:
-        named = [index for index in found.tolist() if cloud.names[index] == query.name]
-        found = np.array(named, np.int64)
-    return found[np.argsort(cloud.ids[found])]
 
 
 def _filter(cloud: Cloud, query: ProviderQuery, known: NameSets) -> Mask:

@@ -37,7 +37,8 @@ def finish(db: Database, tell_progress: TellProgress = _tell_nobody) -> None:
 
 def count_anew(db: Database, tell_progress: TellProgress = _tell_nobody) -> Iterator[None]:
     """Compute everything derived anew, one short transaction for each turn."""
-    total, done, last = db.read(_number), 0, 0
+    total = db.read(lambda access: int(access.value(select(func.count(_ids))) or 0))
+    done = last = 0
     while ids := db.read(partial(_next_ids, after=last)):
         db.write(partial(_adopt, ids=ids))
         done += len(ids)
@@ -49,10 +50,6 @@ def count_anew(db: Database, tell_progress: TellProgress = _tell_nobody) -> Iter
         done += number
         tell_progress("usages of projects counted", done, max(done, total))
         yield
-
-
-def _number(access: Access) -> int:
-    return int(access.value(select(func.count(_ids))) or 0)
 
 
 def _next_ids(access: Access, after: int) -> list[int]:
