@@ -74,17 +74,14 @@ def _take_apart(key: str, values: list[str], version: Version) -> Iterable[Piece
     elif kind in candidate_query.FIRST_VALUE_COUNTS:
         values = values[:1]
     for number, value in enumerate(values):
-        for text in _split(kind, value):
+        texts: Iterable[str] = [value]
+        if kind == "resources":
+            # If a class is given twice, the last amount counts.
+            texts = {item.partition(":")[0]: item for item in value.split(",")}.values()
+        elif kind in ("required", "root_required") and not value.startswith(ANY_PREFIX):
+            texts = dict.fromkeys(item.strip() for item in value.split(","))
+        for text in texts:
             yield Piece(key, number, text)
-
-
-def _split(kind: str, value: str) -> list[str]:
-    if kind == "resources":
-        # If a class is given twice, the last amount counts.
-        return list({item.partition(":")[0]: item for item in value.split(",")}.values())
-    if kind in ("required", "root_required") and not value.startswith(ANY_PREFIX):
-        return list(dict.fromkeys(item.strip() for item in value.split(",")))
-    return [value]
 
 
 def _leave_out(pieces: list[Piece], dropped: Collection[Piece]) -> list[Piece]:

@@ -112,9 +112,14 @@ def _read_changes(tx: Snapshot, cloud: Cloud, changed: Changed) -> CloudRows | C
     if not any(changed):
         telemetry.note_refresh("nothing", 0, len(cloud))
         return None
-    stocks = {}
-    if changed.stock:
-        stocks = _group_stocks(cloud_rows.stocks(tx, changed.stock.keys()))
+    stocks: dict[int, Stock] = {}
+    rows = cloud_rows.stocks(tx, changed.stock.keys()) if changed.stock else ()
+    for key, revision, generation, modified, name, *amounts in rows:
+        if key not in stocks:
+            stocks[key] = Stock(key, revision, generation, modified, {})
+        # A provider without inventory has one row, without a class.
+        if name is not None:
+            stocks[key].inventories[name] = UsedInventory.of(amounts)
     explained = {
         key for key, stock in stocks.items() if _is_explained(cloud, stock, changed.stock[key])
     } - changed.whole
@@ -140,18 +145,6 @@ def _is_explained(cloud: Cloud, stock: Stock, times: int) -> bool:
     """
     index = cloud.index_of.get(stock.provider_id)
     return index is not None and int(cloud.revisions[index]) + times == stock.revision
-
-
-def _group_stocks(rows: Iterable[Sequence[Any]]) -> dict[int, Stock]:
-    found: dict[int, Stock] = {}
-    for key, revision, generation, modified, name, *amounts in rows:
-        stock = found.get(key)
-        if stock is None:
-            stock = found[key] = Stock(key, revision, generation, modified, {})
-        # A provider without inventory has one row, without a class.
-        if name is not None:
-            stock.inventories[name] = UsedInventory.of(amounts)
-    return found
 
 
 def make_records(contents: cloud_rows.Contents) -> list[ProviderRecord]:
