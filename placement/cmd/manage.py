@@ -79,14 +79,13 @@ class _ManageCommand(DatabaseCommand):
             subparsers, lambda: config_check.run(self.conf, self.conf.command.before)
         )
         config.set_defaults(action=lambda: _print_help(config))
-        self._add_database_parsers(subparsers)
-
-    def _add_database_parsers(self, subparsers: Any) -> None:
         database = subparsers.add_parser(
             "db", help="Create, upgrade, migrate and check the database"
         )
         database.set_defaults(action=lambda: _print_help(database))
-        actions = database.add_subparsers(title="actions")
+        self._add_database_actions(database.add_subparsers(title="actions"))
+
+    def _add_database_actions(self, actions: Any) -> None:
         sync = self._add_action(
             actions, "sync", self.sync, "Upgrade the schema to the newest revision."
         )
