@@ -45,6 +45,7 @@ def service(folder: str) -> Iterator[str]:
         "OS_API__AUTH_STRATEGY": "noauth2",
         "OS_INSIGHT__ENABLED": "true",
         "OS_INSIGHT__PUBLIC": "explorer",
+        "OS_INSIGHT__SHAPES_FILE": str(ROOT / "examples" / "shapes.yaml"),
         "OS_DEFAULT__LOG_FILE": f"{folder}/log",
     }
     command = [sys.executable, ROOT / "bin" / "placement-api", "--port", "0"]

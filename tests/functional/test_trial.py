@@ -1,6 +1,7 @@
-"""What ``tools/serve`` starts for a trial lets the token ``admin`` do what the tutorials do."""
+"""What a trial has: the token ``admin`` may do what the tutorials do, and *Outlook* is not empty."""
 
 from pathlib import Path
+from urllib.parse import unquote, urlencode
 
 import pytest
 import yaml
@@ -26,3 +27,17 @@ def test_admin_may_reshape_in_a_trial(policy: str, status: int) -> None:
 def test_serve_names_the_policy_of_a_trial_which_opens_nothing_else() -> None:
     assert "tools/trial-policy.yaml" in (ROOT / "tools/serve").read_text()
     assert list(yaml.safe_load(POLICY.read_text())) == ["placement:reshaper:reshape"]
+
+
+def test_a_trial_counts_the_flavors_of_the_example_cloud() -> None:
+    """An empty cloud has none of their traits yet: the service starts, and counts 0."""
+    examples = ROOT / "examples"
+    flavors = yaml.safe_load((examples / "cloud.yaml").read_text())["flavors"]
+    shapes = yaml.safe_load((examples / "shapes.yaml").read_text())
+    assert shapes == {name: unquote(urlencode(it["query"])) for name, it in flavors.items()}
+    for started_by in ("tools/serve", "compose.yaml"):
+        assert "/examples/shapes.yaml" in (ROOT / started_by).read_text()
+    named = {"insight__enabled": True, "insight__shapes_file": str(examples / "shapes.yaml")}
+    with running(**named) as service:
+        answer = service.request("GET", "/-/capacity?shape=*")
+    assert {name: it["count"] for name, it in answer.json["shapes"].items()} == dict.fromkeys(shapes, 0)
