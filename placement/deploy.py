@@ -23,7 +23,6 @@ from placement.web.auth import authenticate_callers, open_to_all
 from placement.web.authorization import Authorizer
 from placement.web.dispatch import Actions, Dispatcher
 from placement.web.healthcheck import with_health_check
-from placement.web.judge import limit_body
 from placement.web.observation import Watcher, make_slow_request_watcher, observe_requests
 from placement.web.request import Request
 from placement.web.request_log import Environ, WSGIApp, log_requests
@@ -101,9 +100,7 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     application = observe_requests(application, watchers)
     application = with_health_check(application, conf, database)
     # No web server in front lets more than twice the largest body through.
-    application = with_rest_read(
-        application, 2 * limit_body(conf.placement.max_request_body_size)
-    )
+    application = with_rest_read(application, 2 * conf.placement.max_request_body_size)
     return _with_request_line(application)
 
 

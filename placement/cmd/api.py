@@ -32,7 +32,6 @@ def run(argv: list[str]) -> int:
     from oslo_config import cfg
 
     from placement import advice, wsgi
-    from placement.web.judge import limit_body
 
     conf = cfg.ConfigOpts()
     try:
@@ -40,13 +39,12 @@ def run(argv: list[str]) -> int:
         bounds = Bounds(
             options.threads, options.connections, options.idle_timeout, options.request_timeout
         )
-        largest = limit_body(conf.placement.max_request_body_size)
         server = Server(
             application,
             options.host,
             options.port,
             bounds,
-            max_body=largest,
+            max_body=conf.placement.max_request_body_size,
             health=conf.healthcheck.path,
         )
     except Exception as error:

@@ -91,7 +91,7 @@ def find_faults(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     from placement import deploy as application
     from placement.conf import unknown
     from placement.objects.picture import Picture
-    from placement.web import auth, authorization, judge
+    from placement.web import auth, authorization
 
     database, failure = None, None
     metrics = conf.insight.metrics_directory if conf.insight.enabled else None
@@ -115,8 +115,6 @@ def find_faults(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     yield from malformed
     if two := second_owner():
         yield Severity.NOTE, two
-    if slower := judge.explain_absence():
-        yield Severity.REMARK, slower
     if malformed:
         return
     if failure is not None:

@@ -121,7 +121,7 @@ PLACEMENT = (
         default=8 * 1024 * 1024,
         min=1024,
         help="The most bytes of a request body; a longer one is answered with 413. Raise it when "
-        "reshapes of very large trees are refused. Without jsonschema-rs 512 KiB are the most.",
+        "reshapes of very large trees are refused.",
     ),
     cfg.IntOpt(
         "max_query_string_length",

@@ -20,7 +20,6 @@ from placement.objects import resource_provider
 from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
 from placement.search.request import CandidateRequest
-from placement.web.judge import limit_body
 from placement.web.microversion import MINIMUM, Version
 from placement.web.validation import Schema
 
@@ -31,7 +30,7 @@ NUL_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class BodyTooLarge(errors.PlacementError):
-    """The body has more bytes than :func:`placement.web.judge.limit_body` of the option."""
+    """The body has more bytes than ``[placement]/max_request_body_size``."""
 
     reason = "body_too_large"
     status = 413
@@ -84,7 +83,7 @@ class Request(webob.BaseRequest):
         """Return the bytes of the body, as many as were announced and are allowed; also a second time."""
         if self._body is not None:
             return self._body
-        limit = limit_body(self.conf.placement.max_request_body_size)
+        limit = self.conf.placement.max_request_body_size
         announced = self.environ.get("CONTENT_LENGTH")
         if announced:
             length = int(announced)

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 from jsonschema import exceptions
 
-from placement.web import judge
+from placement.web.judge import Judges, close_pattern
 
 SHOWN_CHARACTERS = 1000
 """A longer value is shown by its beginning and end."""
@@ -22,12 +22,13 @@ SHOWN_MEMBERS = 2000
 COMPARED_FAILURES = 100
 """Among how many failures the one nearest the root is looked for: each takes some 60 us to word."""
 
+UNIQUE = {"uniqueItems": True}
+
 Failures = Iterator[jsonschema.exceptions.ValidationError]
 
 USUAL_UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\\Z")
 HEX_32 = re.compile(r"[0-9a-fA-F]{32}\Z")
 DASH_OFFSETS = (8, 13, 18, 23)
-END_OF_LINE = re.compile(r"(?<!\\)\$(?=$|\||\))")
 
 
 def is_uuid_like(value: str) -> bool:
@@ -55,30 +56,32 @@ def is_strict_uuid(value: str) -> bool:
     )
 
 
-def _make_format_checker(matches: Callable[[str], bool]) -> jsonschema.FormatChecker:
-    checker = jsonschema.FormatChecker(formats=())
+class _Formats(jsonschema.FormatChecker):
+    """What ``format: uuid`` means, as jsonschema asks it, with the judges under that meaning."""
 
-    def check(value: object) -> bool:
-        return not isinstance(value, str) or matches(value)
+    def __init__(self, is_uuid: Callable[[str], bool]) -> None:
+        super().__init__(formats=())
+        self.judges = Judges({"uuid": is_uuid})
 
-    checker.checkers = {"uuid": (check, ())}
-    return checker
+        def check(value: object) -> bool:
+            return not isinstance(value, str) or is_uuid(value)
+
+        self.checkers = {"uuid": (check, ())}
+
+
+_OF_BODIES = _Formats(is_uuid_like)
+_OF_QUERIES = _Formats(is_strict_uuid)
 
 
 @cache
 def _compile(pattern: str) -> re.Pattern[str]:
-    """Compile a schema's pattern so that ``$`` is the end, not also a newline before the end."""
-    return re.compile(END_OF_LINE.sub(r"\\Z", pattern))
-
-
-def _list_checks(formats: jsonschema.FormatChecker) -> judge.Checks:
-    return {name: check for name, (check, _) in formats.checkers.items()}
+    return re.compile(close_pattern(pattern))
 
 
 def _check_items(validator: Any, items: Any, instance: Any, _schema: Any) -> Failures:
     """Look for words only where an element is wrong."""
     if isinstance(instance, list):
-        for index in judge.find_suspects(instance, items, _list_checks(validator.format_checker)):
+        for index in validator.format_checker.judges.find_suspects(instance, items):
             yield from validator.descend(instance[index], items, path=index)
 
 
@@ -92,7 +95,7 @@ def _check_pattern_properties(
     for pattern, subschema in patterns.items():
         # The judge first: the pattern is asked only of names whose value would be wrong.
         matches = _compile(pattern).search
-        for at in judge.find_suspects(values, subschema, _list_checks(validator.format_checker)):
+        for at in validator.format_checker.judges.find_suspects(values, subschema):
             if matches(names[at]):
                 yield from validator.descend(
                     values[at], subschema, path=names[at], schema_path=pattern
@@ -145,10 +148,23 @@ def _check_type(validator: Any, types: Any, instance: Any, schema: Any) -> Failu
     yield from of_library(validator, types, _take_excerpt(instance), schema)
 
 
-def _check_unique_items(_validator: Any, unique: bool, instance: Any, _schema: Any) -> Failures:
+def _check_unique_items(validator: Any, unique: bool, instance: Any, _schema: Any) -> Failures:
     """Compare no element with all others, as the library does with what it cannot sort."""
-    if unique and isinstance(instance, list) and not judge.are_distinct(instance):
+    if unique and not validator.format_checker.judges.accepts(UNIQUE, instance):
         yield exceptions.ValidationError(f"{_take_excerpt(instance)!r} has non-unique elements")
+
+
+def _check_any_of(validator: Any, branches: list[Any], instance: Any, _schema: Any) -> Failures:
+    """Word no more failures of a branch than are compared; the library words all that it has."""
+    found = []
+    for index, branch in enumerate(branches):
+        errors = validator.descend(instance, branch, schema_path=index)
+        failures = list(islice(errors, COMPARED_FAILURES))
+        if not failures:
+            return
+        found += failures
+    message = f"{_take_excerpt(instance)!r} is not valid under any of the given schemas"
+    yield exceptions.ValidationError(message, context=found)
 
 
 def _make_least_check(keyword: str, kind: str) -> Callable[..., Failures]:
@@ -168,6 +184,7 @@ _Validator = jsonschema.validators.extend(
     jsonschema.Draft202012Validator,
     {
         # These bound what the words cost, whatever the body.
+        "anyOf": _check_any_of,
         "items": _check_items,
         "patternProperties": _check_pattern_properties,
         "type": _check_type,
@@ -191,10 +208,10 @@ class Failure(str):
 
 
 class Schema:
-    """A compiled schema of 2020-12 semantics.
+    """A schema of 2020-12 semantics.
 
-    The fast judge, where there is one, says that an instance is valid; jsonschema finds the words for the
-    first failures of one that is not.
+    fastjsonschema says that an instance is valid; jsonschema finds the words for the first failures of one
+    that is not.
 
     :param document: the JSON Schema; ``additionalProperties`` may only be true or false.
     :param strict_uuid: ``format: uuid`` means the dashed form of query strings, not the spellings of bodies.
@@ -202,21 +219,20 @@ class Schema:
 
     def __init__(self, document: Mapping[str, Any], *, strict_uuid: bool = False) -> None:
         self.document = document
-        formats = _make_format_checker(is_strict_uuid if strict_uuid else is_uuid_like)
+        formats = _OF_QUERIES if strict_uuid else _OF_BODIES
         self._validator = _Validator(document, format_checker=formats)
-        self._accepts = judge.make_judge(document, _list_checks(formats))
+        self._judges = formats.judges
 
     def failure(self, instance: Any) -> Failure | None:
         """Return the report of the failure nearest the root, or None for a valid instance."""
         try:
-            if self._accepts is not None and self._accepts(instance):
+            if self._judges.accepts(self.document, instance):
                 return None
             # Bounded: a body of some megabytes may have 100,000 failures, which would be worded for seconds.
             failures = islice(self._validator.iter_errors(instance), COMPARED_FAILURES)
             error = exceptions.best_match(failures)
             return None if error is None else _report(error)
-        except (RecursionError, ValueError):
-            # ValueError is how jsonschema-rs puts it.
+        except RecursionError:
             return Failure("the value is nested too deeply")
 
 

@@ -20,7 +20,7 @@ from placement.db import address, schema
 from placement.db.coexistence import state
 from placement.db.database import Database
 from placement.version import VERSION, second_owner
-from placement.web import auth, judge
+from placement.web import auth
 
 LOG = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     notes = db_api.when_reachable(
         conf, database, partial(db_api.character_set_notes, conf, database)
     )
-    warnings = (second_owner(), judge.explain_absence(), *find_unknown_options(conf), *notes)
+    warnings = (second_owner(), *find_unknown_options(conf), *notes)
     for warning in filter(None, warnings):
         LOG.warning("%s", warning)
     _announce(conf, revision)

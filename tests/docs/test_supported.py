@@ -14,7 +14,7 @@ from packaging.version import Version
 from docs._tools import licences
 from placement.db import schema
 from placement.version import VERSION
-from tests.operations.ops.test_constraints import PYTHONS
+from tests.operations.ops.test_constraints import PYTHONS, allowed, normalised
 from tests.support.databases import KINDS
 from tests.support.effort import CI
 from tests.support.setup_file import EXTRAS, ROOT, SETUP, required
@@ -81,10 +81,14 @@ def test_the_packages_are_those_that_pip_admits() -> None:
     named = {canonicalize_name(row[0]): row for row in SUPPORTED}
     locked, lowest = licences.locked(), floors()
     rows = {name: row for name, row in named.items() if name in lowest}
-    assert {"gunicorn", "mysqlclient", "psycopg2-binary", "pymysql", "uwsgi", "waitress"} == set(rows)
+    assert {"gunicorn", "mysqlclient", "psycopg2-binary", "pymysql", "uwsgi", "waitress"} == set(
+        rows
+    )
     for name, (_, lowest_said, tested, _) in rows.items():
         assert lowest_said == lowest[name]
-        assert Version(tested) >= Version(lowest_said).__class__(".".join(lowest_said.split(".")[:2]))
+        assert Version(tested) >= Version(lowest_said).__class__(
+            ".".join(lowest_said.split(".")[:2])
+        )
         if name in locked:
             assert f"{locked[name]}.".startswith(f"{tested}.")
 
@@ -132,13 +136,13 @@ def test_every_licence_is_named() -> None:
 
 def test_the_packages_of_debian_are_judged_by_the_floors() -> None:
     """Every requirement has a row, and each version says yes or no rightly."""
-    [rows] = tables((DOCS / "howto/install.rst").read_text())[-1:]
+    rows = requirements_table()
     wanted = {canonicalize_name(each.name): each for each in required()}
     extras = {name: Requirement(f"{name}>={floors()[name]}") for name in OPTIONAL}
     assert {canonicalize_name(row[0]): row[1] for row in rows} == {
         name: str(each.specifier).removeprefix(">=") for name, each in (wanted | extras).items()
     }
-    for name, _, *versions in rows:
+    for name, _, *versions, _, _ in rows:
         specifier = (wanted | extras)[canonicalize_name(name)].specifier
         for version in versions:
             number, _, verdict = version.partition(" ")
@@ -149,7 +153,20 @@ def test_the_packages_of_debian_are_judged_by_the_floors() -> None:
                 assert verdict in ("", "(too old)")
 
 
-OPTIONAL = ("jsonschema-rs", "mysqlclient", "osprofiler", "psycopg2-binary", "pymysql")
+def requirements_table() -> list[list[str]]:
+    """Return rows: name, lowest version, Debian 12, Debian 13, whether OpenStack pins it, who imports it."""
+    return tables((DOCS / "howto/install.rst").read_text())[-1]
+
+
+@pytest.mark.parametrize("release", PYTHONS)
+def test_the_packages_that_openstack_pins_are_marked(release: str) -> None:
+    pinned = allowed(release)
+
+    for name, *_, said, _ in requirements_table():
+        assert said == ("yes" if normalised(name) in pinned else "none"), name
+
+
+OPTIONAL = ("mysqlclient", "osprofiler", "psycopg2-binary", "pymysql")
 """What Debian might bring of the extras."""
 
 

@@ -1,7 +1,14 @@
-"""Both judges of bodies agree, for every schema: in the verdict and in all that is said of it."""
+"""fastjsonschema and jsonschema agree about every schema: in the verdict, and in all that is said of it.
 
+The service asks the first whether a value is valid, and the second for the words. Here the second judges
+alone, too.
+"""
+
+import copy
 import importlib
+import math
 import pkgutil
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jsonschema
@@ -11,13 +18,43 @@ from hypothesis import strategies as st
 
 from placement import schemas
 from placement.schemas.windows import Windows
-from placement.web import judge
-from placement.web.validation import Schema
+from placement.web.judge import Judges
+from placement.web.validation import UNIQUE, Schema
 from tests.property import test_http_fuzz as vocabulary
 from tests.support.effort import examples
 from tests.unit.web.test_large_bodies import WRONG
 
-pytest.importorskip("jsonschema_rs")
+
+class Suspicious(Judges):
+    """Finds nothing valid, so that jsonschema looks at everything, and has it say what is unique."""
+
+    def accepts(self, schema: Any, value: Any) -> bool:
+        return schema is UNIQUE and jsonschema.Draft202012Validator(UNIQUE).is_valid(value)
+
+    def find_suspects(self, values: Iterable[Any], schema: Any) -> Iterator[int]:
+        return (at for at, _ in enumerate(values))
+
+
+def alone(schema: Schema) -> Schema:
+    """Return the schema with jsonschema as its only judge."""
+    formats = copy.copy(schema._validator.format_checker)
+    formats.judges = Suspicious({})
+    made = copy.copy(schema)
+    made._judges, made._validator = formats.judges, schema._validator.evolve(format_checker=formats)
+    return made
+
+
+def assert_judged_alike(schema: Schema, instance: Any, name: str = "") -> None:
+    """Compare what the service says with what jsonschema says alone."""
+    valid, both, one = (
+        schema._judges.accepts(schema.document, instance),
+        schema.failure(instance),
+        alone(schema).failure(instance),
+    )
+    assert valid is (one is None), (name, instance)
+    assert one == both, (name, instance)
+    if one is not None and both is not None:
+        assert (one.keyword, one.field) == (both.keyword, both.field)
 
 
 def every_schema() -> dict[str, Schema]:
@@ -44,7 +81,26 @@ instances = st.one_of(*vocabulary.BODIES.values(), vocabulary.trees) | st.dictio
     st.sampled_from(vocabulary.QUERY_VALUES) | vocabulary.words,
     max_size=3,
 )
-
+KEYWORDS = {
+    *("type", "enum", "anyOf", "format", "minimum", "maximum"),
+    *("pattern", "minLength", "maxLength"),
+    *("items", "minItems", "maxItems", "uniqueItems"),
+    *("properties", "patternProperties", "additionalProperties", "required", "minProperties"),
+}
+NEVER = [
+    math.nan,
+    math.inf,
+    10**400,
+    "\ud800",
+    "\udfff\n",
+    [],
+    {},
+    [[[[[]]]]],
+    {"": {"": {}}},
+    [1, True],
+    [{}],
+]
+odd = st.sampled_from(vocabulary.NUMBERS + vocabulary.ODD + vocabulary.NAMES + NEVER)
 
 fuzzed = settings(
     max_examples=examples(1500),
@@ -63,6 +119,16 @@ def test_schemas_are_found_and_sound() -> None:
             jsonschema.Draft202012Validator.check_schema(schema.document)
         except jsonschema.SchemaError as error:
             pytest.fail(f"{name}: {error}")
+        # fastjsonschema would take a keyword that it does not know for none, and the service mends some.
+        assert keywords_of(schema.document) <= KEYWORDS, name
+        assert not schema._judges.accepts(schema.document, None), name
+
+
+def keywords_of(schema: dict[str, Any]) -> set[str]:
+    members = [schema.get("properties", {}), schema.get("patternProperties", {})]
+    within = [each for kind in members for each in kind.values()]
+    within += [*schema.get("anyOf", ()), *filter(None, [schema.get("items")])]
+    return set(schema).union(*map(keywords_of, within))
 
 
 @fuzzed
@@ -73,19 +139,49 @@ def test_both_judges_agree(instance: Any, pick: int) -> None:
     assert_judged_alike(schema, instance, name)
 
 
-def assert_judged_alike(schema: Schema, instance: Any, name: str = "") -> None:
-    """Compare what the service says with jsonschema-rs and without it."""
-    both = schema.failure(instance)
-    accepted = schema._accepts is not None and schema._accepts(instance)
-    assert accepted is (both is None), (name, instance)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(judge, "jsonschema_rs", None)
-        plain = Schema(schema.document)
-        plain._validator = schema._validator
-        alone = plain.failure(instance)
-    assert alone == both, (name, instance)
-    if both is not None and alone is not None:
-        assert (alone.keyword, alone.field) == (both.keyword, both.field)
+@fuzzed
+@given(data=st.data(), pick=st.sampled_from(sorted(SCHEMAS)))
+def test_both_judges_agree_on_what_fits_but_for_something(data: st.DataObject, pick: int) -> None:
+    """Most parts of these are valid, so that each keyword decides."""
+    name, schema = SCHEMAS[pick]
+    assert_judged_alike(schema, data.draw(fitting(schema.document)), name)
+
+
+def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Return values that fit a schema but for an odd place in some of them."""
+    fits = _members_that_fit(schema) if schema.get("type") == "object" else _others_that_fit(schema)
+    return st.integers(0, 19).flatmap(lambda pick: odd if pick == 0 else fits)
+
+
+def _members_that_fit(schema: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    required = schema.get("required", ())
+    known = {name: fitting(each) for name, each in schema.get("properties", {}).items()}
+    optional = {name: value for name, value in known.items() if name not in required}
+    if schema.get("additionalProperties", True):
+        optional["x"] = odd
+    members = st.fixed_dictionaries({name: known[name] for name in required}, optional=optional)
+    for pattern, each in schema.get("patternProperties", {}).items():
+        names = st.from_regex(pattern) | st.sampled_from(vocabulary.NAMES + vocabulary.UUIDS)
+        others = st.dictionaries(
+            names, fitting(each), min_size=schema.get("minProperties", 0), max_size=3
+        )
+        members = st.builds(lambda some, more: some | more, members, others)
+    return members
+
+
+def _others_that_fit(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    if "anyOf" in schema:
+        return st.one_of(*map(fitting, schema["anyOf"]))
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if schema["type"] == "array":
+        least = schema.get("minItems", 0)
+        return st.lists(fitting(schema["items"]), min_size=least, max_size=least + 3)
+    if "pattern" in schema:
+        return st.from_regex(schema["pattern"])
+    if "string" in schema["type"]:
+        return st.sampled_from(vocabulary.UUIDS + vocabulary.NAMES)
+    return st.sampled_from([1, 2.0, schema.get("minimum", 0), schema.get("maximum", 0)])
 
 
 @fuzzed
@@ -126,7 +222,9 @@ def test_both_judges_agree_on_the_edges(document: dict[str, Any], value: Any) ->
     assert_judged_alike(Schema(document), value)
 
 
-@pytest.mark.parametrize("value", [[1, True], [1, 1.0], [{"a": 1}, {"a": 1.0}], [[], {}], ["a", "a"]])
+@pytest.mark.parametrize(
+    "value", [[1, True], [1, 1.0], [{"a": 1}, {"a": 1.0}], [[], {}], ["a", "a"]]
+)
 @pytest.mark.parametrize("items", [{}, {"type": "string"}])
 def test_both_judges_agree_on_what_is_equal(items: dict[str, Any], value: list[Any]) -> None:
     assert_judged_alike(Schema({"type": "array", "items": items, "uniqueItems": True}), value)

@@ -1,40 +1,17 @@
-"""Without jsonschema-rs, jsonschema judges: the same verdicts in the same words, and smaller bodies."""
+"""What fastjsonschema would do otherwise than JSON Schema says, or dearly, and does not."""
 
-import io
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+import fastjsonschema
 import pytest
 
-from placement.web import judge
+from placement.schemas import resource_provider
 from placement.web.validation import Schema
-from tests.support.client import VERSION
-from tests.support.service import running
-from tests.unit.web.test_large_bodies import UUID, WRONG, calls_to_refuse
 
-CALLS_A_BYTE = 20
-"""At the most, of functions of Python, for which this machine takes some two microseconds."""
-SIZE, TWICE = 5_000, 10_000
+AGGREGATES = resource_provider.PUT_AGGREGATES.at(1)
 
 
-@pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let jsonschema-rs be missing."""
-    monkeypatch.setattr(judge, "jsonschema_rs", None)
-
-
-@pytest.fixture(params=["both", "alone"])
-def each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """One judge after the other."""
-    if request.param == "alone":
-        monkeypatch.setattr(judge, "jsonschema_rs", None)
-    else:
-        pytest.importorskip("jsonschema_rs")
-    yield request.param
-
-
-@pytest.mark.usefixtures("each")
 @pytest.mark.parametrize(
     ("values", "distinct"),
     [
@@ -53,53 +30,50 @@ def each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     ],
 )
 def test_equal_json_is_found(values: list[Any], distinct: bool) -> None:
-    assert judge.are_distinct(values) is distinct
+    failure = Schema({"uniqueItems": True}).failure(values)
+
+    assert (failure is None) is distinct
 
 
-@pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize("name", WRONG)
-def test_the_work_grows_no_faster_than_the_body(name: str) -> None:
-    described, body = WRONG[name]
-    schema = Schema(described.document)
-    calls_to_refuse(schema, body(1))
+class Colliding(int):
+    """An integer with the hash of all others of its kind, as the multiples of 2**61 - 1 are."""
 
-    first, second = (calls_to_refuse(schema, body(size)) for size in (SIZE, TWICE))
+    compared = 0
 
-    assert second < 2 * first + 100
-    assert second < CALLS_A_BYTE * len(json.dumps(body(TWICE)))
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        Colliding.compared += 1
+        return super().__eq__(other)
 
 
-@pytest.mark.usefixtures("each")
+def test_what_collides_is_not_compared() -> None:
+    """A body of such integers would be compared for hours, each with each."""
+    assert hash(2**61 - 1) == hash(2 * (2**61 - 1)) == hash(10**6 * (2**61 - 1))
+
+    failure = AGGREGATES.failure([Colliding(number) for number in range(1000)])
+
+    assert failure is not None and failure.keyword == "type"
+    assert Colliding.compared == 0
+
+
 @pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"a": value}])
 def test_deep_nesting_is_refused(wrap: Callable[[Any], Any]) -> None:
     deep: Any = 1
     for _ in range(900):
         deep = wrap(deep)
-    schema = Schema(WRONG["aggregates"][0].document)
 
     for value in (deep, [deep, deep]):
-        assert schema.failure(value) is not None
+        assert resource_provider.PUT_TRAITS.failure(value) is not None
+        assert AGGREGATES.failure(value) is not None
 
 
-@pytest.mark.usefixtures("alone")
-def test_a_body_is_smaller_whatever_is_configured() -> None:
-    """One byte more than jsonschema may judge alone is 413; without that byte the body is judged."""
-    with running() as service:
-        for size, status in ((judge.LARGEST_BODY, 400), (judge.LARGEST_BODY + 1, 413)):
-            environ = {"wsgi.input": io.BytesIO(b"{}".ljust(size)), "CONTENT_LENGTH": str(size)}
-            answer = service.request(
-                "PUT",
-                f"/allocations/{UUID}",
-                version=VERSION,
-                environ=environ,
-                content_type="application/json",
-            )
-            assert answer.status_int == status, answer.text
-    assert str(judge.LARGEST_BODY) in answer.text
-    assert judge.limit_body(judge.LARGEST_BODY - 1) == judge.LARGEST_BODY - 1
+def test_a_schema_is_compiled_when_it_is_first_asked() -> None:
+    """All together would delay the start of each process by a third of a second."""
+    schema = Schema({"type": "object", "required": "not a list"})
 
-
-def test_with_both_a_body_is_as_large_as_configured() -> None:
-    pytest.importorskip("jsonschema_rs")
-    assert judge.explain_absence() is None
-    assert judge.limit_body(2**30) == 2**30
+    with pytest.raises(
+        fastjsonschema.JsonSchemaDefinitionException, match="required must be an array"
+    ):
+        schema.failure({})
