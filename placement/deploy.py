@@ -10,15 +10,17 @@ from oslo_context.context import RequestContext, get_current
 from oslo_middleware import cors, http_proxy_to_wsgi
 from webob import Response
 
-from placement import db_api, errors, profiling
+from placement import db_api, errors, profiling, telemetry
 from placement.db import schema, standard_names
 from placement.db.database import Database
 from placement.insight import door as insight_door
 from placement.insight.door import Shapes
 from placement.objects.picture import Picture
+from placement.objects.scrubber import Scrubber
 from placement.objects.trait import EveryTrait
 from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.web import error_responses, microversion
+from placement.web.after_answer import with_work_after
 from placement.web.auth import authenticate_callers, open_to_all
 from placement.web.authorization import Authorizer
 from placement.web.dispatch import Actions, Dispatcher
@@ -101,7 +103,17 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     application = with_health_check(application, conf, database)
     # No web server in front lets more than twice the largest body through.
     application = with_rest_read(application, 2 * conf.placement.max_request_body_size)
-    return _with_request_line(application)
+    return _with_scrub(_with_request_line(application), conf, database, metrics)
+
+
+def _with_scrub(
+    application: WSGIApp, conf: cfg.ConfigOpts, database: Database, metrics: "Metrics | None"
+) -> WSGIApp:
+    share = conf.placement_database.scrub_share
+    if not share:
+        return application
+    scrubber = Scrubber(database, share, metrics.record_work if metrics is not None else telemetry.drop)
+    return with_work_after(application, scrubber.is_due, scrubber.go_on)
 
 
 def _choose_routes(conf: cfg.ConfigOpts) -> Mapping[str, dict[str, Actions]]:

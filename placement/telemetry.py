@@ -180,6 +180,18 @@ PICTURE_PROVIDERS_READ = Counter(
     name="picture_providers_read",
     text="Resource providers read for the picture.",
 )
+SCRUBBED = Counter(
+    name="scrubbed",
+    text="Rows that the scrub has compared with what is derived of them, by stage.",
+    label="stage",
+    at_zero=("providers", "consumers", "owners"),
+)
+HEALED = Counter(
+    name="healed",
+    text="What was wrong in the database and was mended, by what it was.",
+    label="what",
+    at_zero=("usage", "contents", "owners", "rows"),
+)
 DATABASE_ERRORS = Counter(
     name="database_errors",
     text="Errors of the database, by kind.",
@@ -218,6 +230,11 @@ POOL_IN_USE = Gauge(
     name="pool_in_use",
     text="Connections to the database in use.",
     mode="livesum",
+)
+SCRUB_ROUND_TIMESTAMP_SECONDS = Gauge(
+    name="scrub_round_timestamp_seconds",
+    text="When the last whole round of the scrub ended, 0 before the first.",
+    mode="livemostrecent",
 )
 FOREIGN_WRITES = Gauge(
     name="foreign_writes",
@@ -264,6 +281,10 @@ def begin() -> Trace:
 def end() -> None:
     """Stop noting."""
     _current.trace = None
+
+
+def drop(trace: Trace) -> None:
+    """Record nothing of a trace."""
 
 
 def current() -> Trace:

@@ -49,7 +49,7 @@ def _confirm(tx: Transaction, consumers: Mapping[str, int | None]) -> dict[str, 
     # Trees show the generations of consumers.
     ids = {row.provider_id for uuid in consumers for row in reading.allocations.get(uuid, ())}
     ledger.lock_providers(tx, (), ids)
-    change_rows.advance(tx, {}, ids, stock_alone=True)
+    change_rows.advance(tx, {}, ids, usage_alone=True)
     return {record.uuid: record.generation + 1 for record in records}
 
 

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from placement import conf as configuration
 from placement.cmd import audit, config_check, output, progress
 from placement.cmd.database_command import DatabaseCommand
-from placement.db import invariants, online_migrations, schema
+from placement.db import invariants, online_migrations, schema, scrub
 from placement.db.coexistence import state, takeover
 from placement.db.database import Database, Snapshot
 from placement.version import VERSION
@@ -139,6 +139,15 @@ class _ManageCommand(DatabaseCommand):
             "Safe while the service runs.",
         )
         output.add_option(check)
+        scrub = self._add_action(
+            actions,
+            "scrub",
+            self.scrub,
+            "Compare all usage and all that searches know with the rows that it is derived from, and mend "
+            "it, now. Safe while the service runs, which does the same a little at a time. Exit code 1 if "
+            "anything was wrong.",
+        )
+        output.add_option(scrub)
         self._add_action(
             actions,
             "release",
@@ -236,6 +245,23 @@ class _ManageCommand(DatabaseCommand):
         else:
             _print_findings(findings, repaired)
         return 1 if any(found.count and found.invariant.broken for found in findings) else 0
+
+    def scrub(self) -> int:
+        """Go through everything once, and say what was mended; the log has a line for each."""
+        database = self.database
+        schema.require_usable(database)
+        with progress.show_rows() as rows:
+            healed, left = scrub.scrub_all(database, rows)
+        if self.conf.command.json:
+            unmended = [_render_finding(found, {}) for found in left]
+            output.print_json({"mended": dict(healed), "left": unmended})
+        else:
+            for what, number in sorted(healed.items()):
+                print(f"Mended: {number} {scrub.WHAT[what]}")
+            _print_advice(left)
+            if not healed and not left:
+                print("Nothing was wrong.")
+        return 1 if healed or left else 0
 
 
 def _print_help(parser: argparse.ArgumentParser) -> int:
@@ -353,6 +379,10 @@ def _print_findings(findings: list[invariants.Finding], repaired: dict[str, int]
         for found in findings
     ]
     print(output.make_table(columns, rows, left=columns))
+    _print_advice(findings)
+
+
+def _print_advice(findings: list[invariants.Finding]) -> None:
     for found in findings:
         if found.count:
             print(f"{found.invariant.name}: {found.invariant.advice}")

@@ -319,6 +319,16 @@ DATABASE = (
         "this service declares the database its own as 'db sync --finish' does; 0 is never. "
         "Raise it where that service is to write again after a longer pause.",
     ),
+    cfg.FloatOpt(
+        "scrub_share",
+        default=0.5,
+        min=0,
+        max=50,
+        help="Percent of the time of one processor that all workers together take to compare what is derived "
+        "(usage, what searches know) with what it is derived from, and to mend it where something else has "
+        "written the database. 10,000 hosts are compared every minute or two so. Raise it to have changes by "
+        "hand shown sooner; 0 compares nothing, and leaves all to placement-manage db scrub and db check.",
+    ),
 )
 
 # The other options of this group are oslo.middleware's.

@@ -16,11 +16,20 @@ cannot wait for one another.
 import secrets
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import String, bindparam, func, literal_column, update
+from sqlalchemy import (
+    ColumnElement,
+    String,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    or_,
+    update,
+)
 
-from placement.db import models, statements
+from placement.db import digests, models, statements
 from placement.db.database import Transaction
 from placement.db.statements import CompiledStatement
 
@@ -89,14 +98,14 @@ Steps = Mapping[int, Collection[tuple[int, int]]]
 
 
 def advance(
-    tx: Transaction, stepped: Steps, touched: Collection[int], *, stock_alone: bool = False
+    tx: Transaction, stepped: Steps, touched: Collection[int], *, usage_alone: bool = False
 ) -> None:
     """Step generations with their revisions, and only the revisions of the providers that are touched.
 
     The rows are locked already. A statement for each number of
     steps, one for those that are touched, and one for the log.
 
-    :param stock_alone: nothing of them has changed but inventories and what is used.
+    :param usage_alone: nothing of them has changed but what is used, as by a claim.
     :raises StaleRead: a generation is not the one that was read.
     """
     # The rows are locked, but a lock is known to one node of a Galera cluster only: the comparison of
@@ -104,30 +113,66 @@ def advance(
     for steps, providers in sorted(stepped.items()):
         for part in statements.batch_pairs(sorted(providers)):
             given = statements.as_read(part) | {"steps": steps, "now": models.now()}
-            tx.change_later(_STEP, given, expected_rows=len(part))
+            tx.change_later(_STEP if usage_alone else _STEP_CHANGED, given, expected_rows=len(part))
     if touched:
-        tx.change_later(_TOUCH, {"touched": sorted(touched)})
+        tx.change_later(_TOUCH if usage_alone else _TOUCH_CHANGED, {"touched": sorted(touched)})
     # Last, when all providers are locked: two writers that took a slot first could wait for one another.
     ids = {*touched, *(id_ for providers in stepped.values() for id_, _ in providers)}
-    note(tx, ids, stock_alone=stock_alone)
+    note(tx, ids, stock_alone=usage_alone)
 
 
-STEP = update(_providers).values(
-    generation=func.coalesce(_providers.c.generation, 0) + bindparam("steps"),
+_steps = {
+    _providers.c.generation: func.coalesce(_providers.c.generation, 0) + bindparam("steps"),
     # Added to, not set: what another service has stepped meanwhile remains as the difference of the two, by
     # which its writes are noticed (placement.db.coexistence).
-    own_generation=_providers.c.own_generation + bindparam("steps"),
-    revision=_providers.c.revision + 1,
-    updated_at=bindparam("now"),
-)
-
+    _providers.c.own_generation: _providers.c.own_generation + bindparam("steps"),
+}
+_times: dict[Any, ColumnElement[Any]] = {_providers.c.updated_at: bindparam("now")}
 # Not a change of the provider as the API shows it: its modified time stays.
-TOUCH = update(_providers).values(
-    revision=_providers.c.revision + 1, updated_at=_providers.c.updated_at
-)
+_no_times: dict[Any, ColumnElement[Any]] = {_providers.c.updated_at: _providers.c.updated_at}
+# Added to as well: a worker of a release without digests moves the revision alone.
+_revised = {
+    _providers.c.own_revision: _providers.c.own_revision + 1,
+    _providers.c.revision: _providers.c.revision + 1,
+}
 
-_STEP = CompiledStatement(STEP.where(*statements.are_unmoved(_providers)), *statements.AS_READ)
-_TOUCH = CompiledStatement(TOUCH.where(statements.is_among(_providers.c.id, "touched")), "touched")
+
+def revise(**written: ColumnElement[Any]) -> dict[Any, ColumnElement[Any]]:
+    """Return what is written of a provider that has changed, for ``ordered_values``.
+
+    The revision moves, and the digest is that of what the provider has now. The row is locked already: what a
+    statement waits for is not in its snapshot on PostgreSQL, and the digest would be that of before.
+
+    :param written: as for :func:`placement.db.digests.of_provider`.
+    """
+    return {
+        # Before the revision, which MariaDB would have changed already.
+        _providers.c.own_revision: _providers.c.revision + 1,
+        _providers.c.digest: digests.of_provider(**written),
+        _providers.c.revision: _providers.c.revision + 1,
+    }
+
+
+STEP = update(_providers).values({**_steps, **_revised, **_times})
+"""Of a provider whose usage changes."""
+
+MOVE_REVISION = update(_providers).values(
+    {_providers.c.revision: _providers.c.revision + 1, **_no_times}
+)
+"""Of providers that are not locked. The scrub notes their digests, since the own revision is behind."""
+
+_step_changed = update(_providers).ordered_values(*{**_steps, **revise(), **_times}.items())
+_touch = update(_providers).values({**_revised, **_no_times})
+_touch_changed = update(_providers).ordered_values(*{**revise(), **_no_times}.items())
+
+_STEP, _STEP_CHANGED = (
+    CompiledStatement(each.where(*statements.are_unmoved(_providers)), *statements.AS_READ)
+    for each in (STEP, _step_changed)
+)
+_TOUCH, _TOUCH_CHANGED = (
+    CompiledStatement(each.where(statements.is_among(_providers.c.id, "touched")), "touched")
+    for each in (_touch, _touch_changed)
+)
 
 
 def note(tx: Transaction, provider_ids: Collection[int], *, stock_alone: bool = False) -> None:
@@ -176,8 +221,12 @@ _ADD_ENTRY = CompiledStatement(
 
 
 def restore(tx: Transaction) -> int:
-    """Insert the slots that are not there, and return how many were not. One statement."""
+    """Insert the slots that are not there, delete those that no write takes, and return how many.
+
+    Two statements.
+    """
+    deleted = tx.change(delete(_changes).where(or_(_changes.c.slot < 0, _changes.c.slot >= SLOTS)))
     # With a mark that no search knows.
     start = secrets.randbits(40)
     rows = [{"slot": slot, "mark": start, "recent": ""} for slot in range(SLOTS)]
-    return tx.insert_missing(_changes, rows)
+    return deleted + tx.insert_missing(_changes, rows)

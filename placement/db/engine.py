@@ -7,6 +7,7 @@ connection goes to the first that takes work; the order is the order of preferen
 
 import os
 import weakref
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -147,6 +148,12 @@ def _set_up_sqlite(engine: Engine, synchronous: bool) -> None:
         # With NORMAL a WAL may lose its last commits when the power goes (sqlite.org/pragma.html).
         cursor.execute(f"PRAGMA synchronous = {'FULL' if synchronous else 'OFF'}")
         cursor.close()
+        # SQLite has no checksum of its own (placement.db.digests).
+        connection.create_function("placement_crc32", -1, _sum_up, deterministic=True)
+
+
+def _sum_up(*values: object) -> int:
+    return zlib.crc32(repr(values).encode())
 
 
 def _allow_several(engine: Engine) -> None:

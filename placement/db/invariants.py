@@ -15,6 +15,7 @@ from sqlalchemy import (
     Label,
     Select,
     Table,
+    case,
     cast,
     delete,
     exists,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
     union_all,
     update,
 )
@@ -36,13 +38,14 @@ from placement.db import (
     models,
     owner_usage_rows,
     provider_rows,
+    scrub_rows,
 )
 from placement.db.coexistence.adoption import adopt_some
 from placement.db.coexistence.state import IS_FOREIGN, UNDER_WAY
 from placement.db.database import Database, Snapshot, Transaction
 from placement.db.lost_rows import BATCH
 from placement.db.owner_usage_rows import Account
-from placement.db.statements import CompiledStatement, is_one_of
+from placement.db.statements import NOTHING, CompiledStatement, Parameters, is_one_of
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -175,25 +178,43 @@ _type_id = func.coalesce(_consumers.c.consumer_type_id, owner_usage_rows.NO_TYPE
 _owned = (_consumers.c.project_id, _consumers.c.user_id, _type_id)
 _holds = exists().where(_allocations.c.consumer_id == _consumers.c.uuid)
 
-# Counted one way and subtracted the other: any remainder is an error.
-_both_ways = union_all(
-    select(
-        _usages.c.project_id.label("project"),
-        _usages.c.user_id.label("user"),
-        _usages.c.consumer_type_id.label("type"),
-        _usages.c.resource_class_id.label("class"),
-        _usages.c.used.label("amount"),
-    ),
-    select(*_owned, _allocations.c.resource_class_id, -_allocations.c.used).join(
-        _allocations, _allocations.c.consumer_id == _consumers.c.uuid
-    ),
-    select(*_owned, literal(owner_usage_rows.CONSUMERS), literal(-1)).where(_holds),
-).subquery()
-_account = tuple(_both_ways.c[name] for name in ("project", "user", "type", "class"))
-_surplus = func.sum(_both_ways.c.amount)
-_wrong_owner_usages = (
-    select(*_account, _surplus.label("surplus")).group_by(*_account).having(_surplus != 0)
-)
+
+
+def select_wrong_owner_usages(
+    is_meant: Callable[[ColumnElement[int]], ColumnElement[bool]],
+) -> Select[Any]:
+    """Return the sums of owners that are wrong: an :class:`Account`, and by how much it is too large.
+
+    :param is_meant: says of the column with the id of a project whether that project is asked for.
+    """
+    # Counted one way and subtracted the other: any remainder is an error. One join with the ledger serves
+    # the amounts and the number of consumers: all are counted, and those that hold nothing are taken back.
+    is_idle = _allocations.c.id.is_(None)
+    both_ways = union_all(
+        select(
+            _usages.c.project_id.label("project"),
+            _usages.c.user_id.label("user"),
+            _usages.c.consumer_type_id.label("type"),
+            _usages.c.resource_class_id.label("class"),
+            _usages.c.used.label("amount"),
+        ).where(is_meant(_usages.c.project_id)),
+        select(
+            *_owned,
+            func.coalesce(_allocations.c.resource_class_id, owner_usage_rows.CONSUMERS),
+            case((is_idle, 1), else_=-_allocations.c.used),
+        )
+        .outerjoin(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
+        .where(is_meant(_consumers.c.project_id)),
+        select(*_owned, literal(owner_usage_rows.CONSUMERS), literal(-1)).where(
+            is_meant(_consumers.c.project_id)
+        ),
+    ).subquery()
+    account = tuple(both_ways.c[name] for name in ("project", "user", "type", "class"))
+    surplus = func.sum(both_ways.c.amount)
+    return select(*account, surplus.label("surplus")).group_by(*account).having(surplus != 0)
+
+
+_wrong_owner_usages = select_wrong_owner_usages(lambda project_id: true())
 # The sums are not read during a coexistence.
 _wrong_owner_usages_shown = _wrong_owner_usages.where(~UNDER_WAY)
 
@@ -205,11 +226,21 @@ def wrong_owner_usages(tx: Snapshot) -> int:
 
 
 def _repair_owner_usages(tx: Transaction) -> int:
-    """Subtract the surplus. It was read in one statement, and writers do not change it."""
-    rows = tx.rows(_wrong_owner_usages.limit(BATCH))
-    surplus = {Account(*row[:4]): int(row[4]) for row in rows}
+    return len(subtract_surplus(tx, _wrong_owner_usages.limit(BATCH)))
+
+
+def subtract_surplus(
+    tx: Transaction, wrong: CompiledStatement | Select[Any], given: Parameters = NOTHING
+) -> dict[Account, int]:
+    """Mend sums of owners; return by how much each was too large.
+
+    The surplus is read in one statement, and writers do not change it. Whoever mends does, so one comes after
+    the other.
+    """
+    scrub_rows.step_mendings(tx)
+    surplus = {Account(*row[:4]): int(row[4]) for row in tx.rows(wrong, given)}
     ledger_writes.add_owner_usages(tx, {account: -amount for account, amount in surplus.items()})
-    return len(surplus)
+    return surplus
 
 
 # Capacity and units
@@ -436,17 +467,57 @@ _missing_slots = select(_slots.c.slots).where(_slots.c.slots != change_rows.SLOT
 COUNTERS = Invariant(
     "usage counters equal the sums of the ledger", _wrong_counters, _repair_counters
 )
+OWNER_USAGES = Invariant(
+    "usages of projects and users equal the sums of the ledger",
+    _wrong_owner_usages_shown,
+    _repair_owner_usages,
+)
+DANGLING = Invariant(
+    "allocations have a provider with inventory of their class",
+    _dangling,
+    advice="Delete the allocations of these consumers, or create the inventory again.",
+)
 CLASSES = Invariant(
     "inventories have a class",
     lost_rows.CLASSLESS,
     lost_rows.restore_classes,
     f"{REPAIR} names the class CUSTOM_LOST_<id>: rename or delete it.",
 )
-OWNER_USAGES = Invariant(
-    "usages of projects and users equal the sums of the ledger",
-    _wrong_owner_usages_shown,
-    _repair_owner_usages,
+WITHOUT_CONSUMER = Invariant(
+    "allocations have a consumer",
+    consumer_rows.UUIDS_WITHOUT_RECORD,
+    advice="placement-manage db online_data_migrations",
 )
+OWNERS = Invariant(
+    "owners and types of consumers exist",
+    lost_rows.OWNERLESS,
+    lost_rows.restore_owners,
+    f"{REPAIR} names the project or user lost-<id>, and the type LOST_<id>.",
+)
+IDLE = Invariant("consumers have allocations", _without_allocations, _remove_idle_consumers)
+BARE = Invariant("every provider has a name and a generation", lost_rows.BARE, lost_rows.name_bare)
+PARTS = Invariant(
+    "inventories, traits and aggregates have a provider",
+    lost_rows.WITHOUT_PROVIDER,
+    lost_rows.remove_parts,
+)
+NAMELESS = Invariant(
+    "traits and aggregates of providers exist", lost_rows.NAMELESS, lost_rows.remove_nameless
+)
+ROOTLESS = Invariant(
+    "every provider hangs on a root",
+    _without_root_above,
+    advice="Its parent is missing, or the parents form a ring: set parent_provider_id by hand.",
+)
+ROOTS = Invariant("every provider names the root of its tree", _wrong_roots, _repair_roots)
+EMPTY_GROUPS = Invariant(
+    "groups of consumers have members", _without_members, _remove_empty_groups, broken=False
+)
+ORPHANS = Invariant(
+    "members of groups and holds have a consumer", lost_rows.ORPHANS, lost_rows.remove_orphans
+)
+GROUPLESS = Invariant("members of groups have a group", lost_rows.GROUPLESS, lost_rows.remove_groupless)
+SLOTS = Invariant("the log of changed providers has all its slots", _missing_slots, change_rows.restore)
 
 INVARIANTS: tuple[Invariant, ...] = (
     COUNTERS,
@@ -469,49 +540,24 @@ INVARIANTS: tuple[Invariant, ...] = (
         advice="The inventory was changed after the allocation was made.",
         broken=False,
     ),
-    Invariant(
-        "allocations have a provider with inventory of their class",
-        _dangling,
-        advice="Delete the allocations of these consumers, or create the inventory again.",
-    ),
+    DANGLING,
     CLASSES,
-    Invariant(
-        "allocations have a consumer",
-        consumer_rows.UUIDS_WITHOUT_RECORD,
-        advice="placement-manage db online_data_migrations",
-    ),
-    Invariant(
-        "owners and types of consumers exist",
-        lost_rows.OWNERLESS,
-        lost_rows.restore_owners,
-        f"{REPAIR} names the project or user lost-<id>, and the type LOST_<id>.",
-    ),
-    Invariant("consumers have allocations", _without_allocations, _remove_idle_consumers),
-    Invariant("every provider has a name and a generation", lost_rows.BARE, lost_rows.name_bare),
-    Invariant(
-        "inventories, traits and aggregates have a provider",
-        lost_rows.WITHOUT_PROVIDER,
-        lost_rows.remove_parts,
-    ),
-    Invariant("traits and aggregates of providers exist", lost_rows.NAMELESS, lost_rows.remove_nameless),
-    Invariant(
-        "every provider hangs on a root",
-        _without_root_above,
-        advice="Its parent is missing, or the parents form a ring: set parent_provider_id by hand.",
-    ),
-    Invariant("every provider names the root of its tree", _wrong_roots, _repair_roots),
+    WITHOUT_CONSUMER,
+    OWNERS,
+    IDLE,
+    BARE,
+    PARTS,
+    NAMELESS,
+    ROOTLESS,
+    ROOTS,
     Invariant(
         "groups of consumers keep their rules",
         _broken_groups,
         advice="An ordinary write has moved a member: move it back, or claim it again (/-/claims).",
         broken=False,
     ),
-    Invariant(
-        "groups of consumers have members", _without_members, _remove_empty_groups, broken=False
-    ),
-    Invariant("members of groups and holds have a consumer", lost_rows.ORPHANS, lost_rows.remove_orphans),
-    Invariant("members of groups have a group", lost_rows.GROUPLESS, lost_rows.remove_groupless),
-    Invariant(
-        "the log of changed providers has all its slots", _missing_slots, change_rows.restore
-    ),
+    EMPTY_GROUPS,
+    ORPHANS,
+    GROUPLESS,
+    SLOTS,
 )

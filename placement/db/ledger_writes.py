@@ -170,17 +170,19 @@ def finish(
     *,
     stepped: change_rows.Steps,
     touched: Collection[int],
+    usage_alone: bool = True,
 ) -> None:
     """Finish a change whose providers are locked and have room.
 
     :param stepped: the providers whose generation is stepped, by the number of steps.
     :param touched: ids of others that the search must read again.
+    :param usage_alone: no inventory has changed but in what is used of it.
     :raises StaleRead: the generation of a provider is not the one that was read.
     """
     # Inventories, the log, then owners: every writer takes locks in this order (docs/maintainers/writes.rst).
     for part in statements.batch_pairs(sorted(counters)):
         tx.change_later(_counter_statement(part))
-    change_rows.advance(tx, stepped, touched, stock_alone=True)
+    change_rows.advance(tx, stepped, touched, usage_alone=usage_alone)
     add_owner_usages(tx, owner_usages)
 
 

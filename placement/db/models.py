@@ -8,6 +8,9 @@ This service adds:
   provider. ``provider_changes`` names the providers of the last of these changes.
 - ``resource_providers.own_generation``: the generation as this service has left it. ``coexistence`` has a row
   while the OpenStack service may write too (:mod:`placement.db.coexistence`).
+- ``resource_providers.digest``: a checksum of what searches read of the provider, as this service has left
+  it, and ``own_revision`` the revision with it (:mod:`placement.db.digests`). ``scrub`` has one row: how far
+  the comparison of all that is derived is (:mod:`placement.db.scrub`).
 - ``consumer_groups``, ``consumer_group_members``, ``consumer_holds``: rules between consumers, and consumers
   whose allocations end at a time (specification 09). Rows go with their consumer, whoever deletes it.
 """
@@ -103,6 +106,8 @@ resource_providers = _table(
     Column("parent_provider_id", Integer, ForeignKey("resource_providers.id"), nullable=True),
     Column("revision", BigInteger, nullable=False, default=first_revision, server_default="0"),
     Column("own_generation", Integer, nullable=True, default=_inserted_generation),
+    Column("own_revision", BigInteger, nullable=True),
+    Column("digest", BigInteger, nullable=True),
     UniqueConstraint("uuid", name="uniq_resource_providers0uuid"),
     UniqueConstraint("name", name="uniq_resource_providers0name"),
     Index("resource_providers_root_provider_id_idx", "root_provider_id"),
@@ -300,5 +305,32 @@ capacity_records = Table(
     Column("placements", BigInteger, nullable=False),
     PrimaryKeyConstraint("shape", "recorded_at"),
     Index("capacity_records_recorded_at_idx", "recorded_at"),
+    **TABLE_OPTIONS,
+)
+
+# How far the scrub is (scrub_rows.py): one row, with the id 1. Times are milliseconds since the epoch, by the
+# clock of the database.
+scrub = Table(
+    "scrub",
+    metadata,
+    Column("id", Integer, primary_key=True, nullable=False, autoincrement=False),
+    Column(
+        "stage",
+        String(32).with_variant(
+            mysql.VARCHAR(32, charset="ascii", collation="ascii_bin"), "mysql", "mariadb"
+        ),
+        nullable=False,
+    ),
+    # The id up to which the stage is done.
+    Column("position", BigInteger, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    Column("began_at", BigInteger, nullable=False),
+    # Of the last whole round; 0 before the first.
+    Column("ended_at", BigInteger, nullable=False),
+    Column("rounds", BigInteger, nullable=False),
+    # Stepped by each transaction that mends: what two of them meet on, on two nodes of a cluster too.
+    Column("mendings", BigInteger, nullable=False),
+    # By which it is known whether digests are computed now as they were in the last round.
+    Column("measure", BigInteger, nullable=True),
     **TABLE_OPTIONS,
 )

@@ -9,10 +9,15 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
+    Integer,
+    Text,
     bindparam,
     case,
+    cast,
     delete,
     func,
+    insert,
+    literal,
     null,
     or_,
     select,
@@ -20,7 +25,7 @@ from sqlalchemy import (
 )
 
 from placement import telemetry
-from placement.db import change_rows, counters, models, statements
+from placement.db import change_rows, counters, digests, models, statements
 from placement.db.database import Access, Transaction, stale_if_refused
 from placement.db.statements import CompiledStatement
 
@@ -262,14 +267,14 @@ def insert_provider(
     :raises StaleRead: the uuid or the name was taken meanwhile.
     """
     values: dict[str, Any] = {
-        **{"uuid": uuid, "name": name, "generation": 0, "own_generation": 0},
-        **{"revision": models.first_revision(), "created_at": created_at},
+        **{"uuid": uuid, "name": name, "generation": 0, "created_at": created_at},
+        "revision": models.first_revision(),
+        "parent_provider_id": None if parent is None else parent.id,
+        "root_provider_id": None if parent is None else parent.root_id,
     }
-    if parent is not None:
-        values |= {"parent_provider_id": parent.id, "root_provider_id": parent.root_id}
     # Whether they were free was read without a lock. The next attempt reads again, and says which is taken.
     with stale_if_refused("the provider's uuid or name was taken"):
-        tx.insert_later(_providers, [values])
+        tx.change_later(_INSERT, values)
         # Read, not the driver's lastrowid, which PostgreSQL does not have. The insert travels with it, so
         # that its error is raised inside.
         provider_id: int = tx.value(_ID, {"uuid": uuid})
@@ -282,10 +287,37 @@ def insert_provider(
 
 _OWN_ROW = _providers.c.id == bindparam("provider")
 _ID = CompiledStatement(select(_providers.c.id).where(_providers.c.uuid == bindparam("uuid")))
+_given = {column.name: bindparam(column.name, type_=column.type) for column in _providers.c}
+_INSERT = CompiledStatement(
+    insert(_providers).values(
+        {
+            name: _given[name]
+            for name in (
+                *("uuid", "name", "generation", "revision", "created_at"),
+                *("parent_provider_id", "root_provider_id"),
+            )
+        }
+        | {
+            "own_generation": _given["generation"],
+            "own_revision": _given["revision"],
+            # It has nothing yet.
+            "digest": digests.of_row(
+                cast(_given["uuid"], Text),
+                cast(_given["name"], Text),
+                cast(_given["parent_provider_id"], Integer),
+                cast(_given["root_provider_id"], Integer),
+            ),
+        }
+    )
+)
 _BECOME_ROOT = CompiledStatement(
     update(_providers)
     .where(_OWN_ROW)
-    .values(root_provider_id=_providers.c.id, updated_at=_providers.c.updated_at)
+    .values(
+        root_provider_id=_providers.c.id,
+        digest=digests.of_row(root_id=_providers.c.id),
+        updated_at=_providers.c.updated_at,
+    )
 )
 
 
@@ -303,10 +335,10 @@ def rename(tx: Transaction, provider_id: int, name: str) -> None:
 _RENAME = CompiledStatement(
     update(_providers)
     .where(_OWN_ROW)
-    .values(
-        name=bindparam("name", type_=_providers.c.name.type),
-        revision=_providers.c.revision + 1,
-        updated_at=bindparam("now", type_=_providers.c.updated_at.type),
+    .ordered_values(
+        *change_rows.revise(name=cast(_given["name"], Text)).items(),
+        (_providers.c.name, _given["name"]),
+        (_providers.c.updated_at, bindparam("now", type_=_providers.c.updated_at.type)),
     )
 )
 
@@ -318,17 +350,19 @@ def move(
 
     Every member shows another root from now on, so all of them count as modified. Two statements.
     """
+    parent_id: ColumnElement[int] = case(
+        (_providers.c.id == provider_id, parent.id if parent else None),
+        else_=_providers.c.parent_provider_id,
+    )
+    root_id: ColumnElement[int] = literal(parent.root_id if parent else provider_id, Integer)
     tx.change(
         update(_providers)
         .where(statements.is_one_of(_providers.c.id, sorted(subtree)))
-        .values(
-            parent_provider_id=case(
-                (_providers.c.id == provider_id, parent.id if parent else None),
-                else_=_providers.c.parent_provider_id,
-            ),
-            root_provider_id=parent.root_id if parent else provider_id,
-            revision=_providers.c.revision + 1,
-            updated_at=models.now(),
+        .ordered_values(
+            *change_rows.revise(parent_id=parent_id, root_id=root_id).items(),
+            (_providers.c.parent_provider_id, parent_id),
+            (_providers.c.root_provider_id, root_id),
+            (_providers.c.updated_at, models.now()),
         )
     )
     change_rows.note(tx, subtree)
@@ -386,6 +420,6 @@ def touch_with_class(tx: Transaction, class_id: int) -> None:
     having = select(inventories.c.resource_provider_id).where(
         inventories.c.resource_class_id == class_id
     )
-    tx.change(change_rows.TOUCH.where(_providers.c.id.in_(having)))
+    tx.change(change_rows.MOVE_REVISION.where(_providers.c.id.in_(having)))
     # They may be thousands, and an entry of the log has room for a few dozen ids.
     change_rows.note_many(tx)

@@ -31,6 +31,7 @@ from placement.web.observation import name_method
 from placement.web.request_log import Environ
 
 OPERATION = ("method", "route")
+NO_OPERATION = ("other", "none")
 
 
 class Metrics:
@@ -110,6 +111,13 @@ class Metrics:
             assert isinstance(pool, QueuePool)
             self._show(telemetry.POOL_SIZE, pool.size())
             self._show(telemetry.POOL_IN_USE, len(self._database.in_use))
+        self._record(operation, trace)
+
+    def record_work(self, trace: Trace) -> None:
+        """Count what a process did of its own accord, after a request."""
+        self._record(NO_OPERATION, trace)
+
+    def _record(self, operation: tuple[str, str], trace: Trace) -> None:
         for (counter, label), number in trace.counts.items():
             if counter.text:
                 self._series(counter, operation, label).inc(number)

@@ -225,6 +225,8 @@ def finish_write(
     providers: Mapping[int, LockedProvider],
     inventories: Mapping[InventoryKey, InventoryRow],
     steps: Mapping[int, int] | None = None,
+    *,
+    usage_alone: bool = True,
 ) -> None:
     """Keep counters and sums equal to the ledger, and step the providers; the end of a write.
 
@@ -232,6 +234,7 @@ def finish_write(
     :param providers: those that are there; all are locked.
     :param steps: by id of provider, by how much its generation goes up; of the others of the replacement only
         the revision does. None: of those that the request names or empties, by 1.
+    :param usage_alone: no inventory has changed but in what is used of it.
     :raises StaleRead: a provider's generation is not the one that was read.
     """
     # Providers that a consumer only leaves keep their generation (specification 03 section 2).
@@ -249,6 +252,7 @@ def finish_write(
         replacement.owner_usage_changes(replaced, owners),
         stepped=stepped,
         touched=replaced.provider_ids - steps.keys(),
+        usage_alone=usage_alone,
     )
 
 

@@ -142,6 +142,7 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
         providers,
         {place: row for place, row in before.items() if place not in removed},
         _count_steps(listed, replaced),
+        usage_alone=False,
     )
 
 

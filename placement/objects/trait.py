@@ -1,6 +1,7 @@
 """Traits, and which of them a provider has (specification 02 sections 6 and 7)."""
 
 import re
+import time
 from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
@@ -16,6 +17,9 @@ from placement.objects import resource_provider
 
 CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+\Z")
 MAX_NAME_LENGTH = 255
+
+READ_EVERY_S = 60.0
+"""At least so often the list of all traits is read, whatever their number is."""
 
 
 class TraitNotFound(errors.NotFound):
@@ -83,13 +87,16 @@ class EveryTrait:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._kept: tuple[object, Listing] | None = None
+        self._read_again_s = 0.0
 
     def listing(self) -> Listing:
         """Return the traits that there are. One statement if they are those of the last time."""
         if self._db.dialect == "sqlite":
             return self._db.read(_listing)
-        kept = self._kept
-        if kept is None or kept[0] != self._db.read(trait_rows.digest):
+        kept, now_s = self._kept, time.monotonic()
+        # A name that was changed by hand is of the same number.
+        if kept is None or now_s >= self._read_again_s or kept[0] != self._db.read(trait_rows.digest):
+            self._read_again_s = now_s + READ_EVERY_S
             kept = self._kept = self._db.snapshot(lambda tx: (trait_rows.digest(tx), _listing(tx)))
         return kept[1]
 

@@ -26,16 +26,18 @@ FUNCTIONS = {
         *("CLOCK_TIMESTAMP", "CURRENT_SETTING", "EXTRACT", "HAS_SEQUENCE_PRIVILEGE"),
         *("PG_ADVISORY_XACT_LOCK", "PG_GET_SERIAL_SEQUENCE", "SET_CONFIG"),
         *("STATEMENT_TIMESTAMP", "TIMEZONE", "UNNEST"),
+        *("CONCAT_WS", "HASHFLOAT8", "HASHTEXT"),
     },
     # MySQL 8.0 to 9.7, MariaDB 10.11 to 12. CRC32 is a checksum, not one of the digests that left.
     "mysql": EVERYWHERE
     | {
-        *("CONCAT", "CONNECTION_ID", "CRC32", "DATABASE", "GET_LOCK", "IF", "JSON_TABLE"),
+        *("CONCAT", "CONCAT_WS", "CONNECTION_ID", "CRC32", "DATABASE", "GET_LOCK", "IF", "JSON_TABLE"),
         *("RELEASE_LOCK", "TIMESTAMPDIFF", "UTC_TIMESTAMP"),
         # In ON DUPLICATE KEY UPDATE: disliked by MySQL since 8.0.20, and MariaDB has nothing else.
         "VALUES",
     },
-    "sqlite": EVERYWHERE | {"JSON_EACH", "JULIANDAY", "STRFTIME"},
+    # The last is ours (placement.db.engine).
+    "sqlite": EVERYWHERE | {"JSON_EACH", "JULIANDAY", "STRFTIME", "PLACEMENT_CRC32"},
 }
 """What every supported release has. Whoever adds one has looked it up in the manuals of all of them."""
 

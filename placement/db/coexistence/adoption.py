@@ -53,7 +53,7 @@ def recount_doubted(
         counters.correct(tx, {row.id: row.used for row in right.values()})
         mark_ours(tx, doubted)
         for provider in doubted.values():
-            _tell_of(provider.uuid)
+            tell_of(provider.uuid)
     return inventories | right
 
 
@@ -61,10 +61,11 @@ def adopt_foreign(db: Database) -> None:
     """Count again what another service wrote after the coexistence; say in the log what it was."""
     while names := db.write(partial(adopt_some, most=BATCH)):
         for name in names:
-            _tell_of(name)
+            tell_of(name)
 
 
-def _tell_of(name: str) -> None:
+def tell_of(name: str) -> None:
+    """Say in the log that another service wrote a provider, which was counted again."""
     LOG.error(
         "Another service wrote resource provider %s although the coexistence has ended; its usage was"
         " counted again. Stop that service, or run placement-manage db release",
@@ -104,13 +105,13 @@ def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
     tx.change(
         update(_providers)
         .where(is_one_of(_providers.c.id, sorted(provider_ids)))
-        .values(
+        .ordered_values(
             # Older services could store no generation, which is 0: it stays no foreign one.
-            generation=func.coalesce(_providers.c.generation, 0),
-            own_generation=func.coalesce(_providers.c.generation, 0),
+            (_providers.c.generation, func.coalesce(_providers.c.generation, 0)),
+            (_providers.c.own_generation, func.coalesce(_providers.c.generation, 0)),
             # The other service moves no revision: without this no search would read again what it wrote.
-            revision=_providers.c.revision + 1,
-            updated_at=_providers.c.updated_at,
+            *change_rows.revise().items(),
+            (_providers.c.updated_at, _providers.c.updated_at),
         )
     )
     change_rows.note(tx, provider_ids)

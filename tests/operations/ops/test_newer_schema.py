@@ -128,7 +128,7 @@ def test_sync_passes_over_no_release_while_workers_may_run(database: Database) -
 @at(OLD_HEAD)
 def test_databases_of_the_openstack_service_are_upgraded_at_once(database: Database) -> None:
     assert announced(database) == ""
-    assert first_step(database) == HEAD
+    assert first_step(database) == schema.REVISIONS[schema.REVISIONS.index(OLD_HEAD) + 1]
 
 
 @pytest.mark.usefixtures("two_releases_later")

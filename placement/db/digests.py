@@ -1,0 +1,126 @@
+"""A checksum of what searches read of a provider, kept beside its revision: what no write of ours left shows.
+
+Workers read a provider again when its revision has moved. A statement by hand changes an inventory or a trait
+and moves none, so their pictures would keep what was there before. The statement of a write that moves the
+revision therefore also notes the checksum of what the provider has now (``digest``), and that the revision is
+one of ours (``own_revision``). The scrub computes the checksum again (:mod:`placement.db.scrub`). A claim
+changes nothing of it, and only adds to the revision of ours.
+
+Names are in it and not ids, since pictures have names. What is used is compared with the ledger instead, and
+the generation with the own one. Computed in the database: no message and no statement is sent for it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Float,
+    Select,
+    Subquery,
+    Table,
+    Text,
+    cast,
+    func,
+    literal,
+    select,
+    union_all,
+)
+
+from placement.db import dialects, models
+from placement.inventory_record import InventoryRecord
+
+_providers = models.resource_providers
+_inventories = models.inventories
+
+# Of 32 bits, so that no sum leaves 64. Another release of PostgreSQL may compute hashtext() otherwise, for
+# which there is MEASURE; sha256() took ten times as long, and some servers refuse md5().
+_CHECKSUM = {
+    "sqlite": "placement_crc32({})",
+    "postgresql": "hashtext(concat_ws(' ', {}))",
+    "mysql": "CRC32(CONCAT_WS(' ', {}))",
+}
+
+# Its digits depend on a setting of the session there.
+_RATIO = {"sqlite": "{}", "postgresql": "hashfloat8({})", "mysql": "{}"}
+
+
+def _checksum(*values: ColumnElement[Any]) -> ColumnElement[int]:
+    places = ", ".join(["{}"] * len(values))
+    spelling = {kind: text.replace("{}", places) for kind, text in _CHECKSUM.items()}
+    return cast(dialects.Spelled(spelling, *values), BigInteger)
+
+
+MEASURE: ColumnElement[int] = _checksum(literal("digests of release 1", Text), literal(0.5, Float))
+"""What differs if another server, or another release of this service, computes digests otherwise."""
+
+_amounts = [
+    dialects.Spelled(_RATIO, column) if name == "allocation_ratio" else column
+    for name in InventoryRecord._fields
+    for column in [_inventories.c[name]]
+]
+_PARTS: tuple[tuple[Table, str, Column[Any], Sequence[ColumnElement[Any]]], ...] = (
+    (_inventories, "resource_class_id", models.resource_classes.c.name, _amounts),
+    (models.resource_provider_traits, "trait_id", models.traits.c.name, (literal("trait", Text),)),
+    (
+        *(models.resource_provider_aggregates, "aggregate_id", models.placement_aggregates.c.uuid),
+        (literal("aggregate", Text),),
+    ),
+)
+"""What providers have: the table, its column that refers to a name, the name, and what else counts."""
+
+
+def _checksums(
+    part: tuple[Table, str, Column[Any], Sequence[ColumnElement[Any]]], *columns: ColumnElement[Any]
+) -> Select[Any]:
+    """Return the checksum of each row of a table, after the columns."""
+    table, key, name, more = part
+    rows = select(*columns, _checksum(func.coalesce(name, ""), *more).label("checksum"))
+    return rows.select_from(table.outerjoin(name.table, name.table.c.id == table.c[key]))
+
+
+def select_sums(is_meant: Callable[[ColumnElement[int]], ColumnElement[bool]]) -> Subquery:
+    """Return the sums of the checksums of all that providers have, as (provider, parts), in one pass.
+
+    :param is_meant: says of a column with the id of a provider which providers are asked for.
+    """
+    rows = union_all(
+        *(
+            _checksums(part, part[0].c.resource_provider_id.label("provider")).where(
+                is_meant(part[0].c.resource_provider_id)
+            )
+            for part in _PARTS
+        )
+    ).subquery()
+    total = cast(func.sum(rows.c.checksum), BigInteger).label("parts")
+    return select(rows.c.provider, total).group_by(rows.c.provider).subquery()
+
+
+def of_row(
+    uuid: ColumnElement[Any] = _providers.c.uuid,
+    name: ColumnElement[Any] = _providers.c.name,
+    parent_id: ColumnElement[Any] = _providers.c.parent_provider_id,
+    root_id: ColumnElement[Any] = _providers.c.root_provider_id,
+) -> ColumnElement[int]:
+    """Return the checksum of a provider's own row, which is all of one that has nothing yet.
+
+    :param uuid, name, parent_id, root_id: where the same statement writes them, what it writes. In it the
+        columns are the old values on PostgreSQL and the new ones on MariaDB.
+    """
+    return _checksum(uuid, func.coalesce(name, ""), func.coalesce(parent_id, 0), func.coalesce(root_id, 0))
+
+
+def of_provider(**written: ColumnElement[Any]) -> ColumnElement[int]:
+    """Return the checksum of all that searches read of a provider, its parts as they are now.
+
+    :param written: as :func:`of_row`.
+    """
+    digest = of_row(**written)
+    for part in _PARTS:
+        rows = _checksums(part).where(part[0].c.resource_provider_id == _providers.c.id)
+        total = cast(func.coalesce(func.sum(rows.selected_columns.checksum), 0), BigInteger)
+        sums = rows.with_only_columns(total, maintain_column_froms=True).correlate(_providers)
+        digest += sums.scalar_subquery()
+    return digest

@@ -1,0 +1,467 @@
+"""What a scrub compares, stretch by stretch, and mends: all that is derived, beside what it is derived of.
+
+Counters, sums of owners and digests are right as long as only services write. A statement by hand, a table
+that was restored or a fault of ours leaves them behind, and nothing would ever say so. The stages of a round
+go through the ids of providers and projects; a part of one is a few statements on a range of ids,
+outside any transaction, each of which sees one state of both sides. What differs is looked at again under the
+locks that writers take, and mended as ``db check --repair`` would.
+
+This module has no clock and no state: :mod:`placement.objects.scrubber` says when, and how far it is.
+"""
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    bindparam,
+    func,
+    literal,
+    or_,
+    select,
+    union_all,
+    update,
+)
+
+from placement.db import (
+    cloud_rows,
+    counters,
+    digests,
+    invariants,
+    lost_rows,
+    models,
+    provider_rows,
+    scrub_rows,
+)
+from placement.db.coexistence import adoption
+from placement.db.coexistence.state import IS_FOREIGN, UNDER_WAY, is_under_way
+from placement.db.database import Access, Database, Transaction
+from placement.db.invariants import Invariant
+from placement.db.owner_usage_rows import Account
+from placement.db.statements import CompiledStatement, Parameters, batches, is_among
+
+LOG = logging.getLogger(__name__)
+
+_providers = models.resource_providers
+_inventories = models.inventories
+_allocations = models.allocations
+_consumers = models.consumers
+_usages = models.owner_usages
+
+AT_ONCE = 100
+"""Providers that are locked in one transaction."""
+
+WAIT_S = 1.0
+"""How long a worker waits for what a writer has locked; it is mended another time then."""
+
+BEYOND = 2**62
+"""Larger than any id: the last part of a stage also shows rows of what has no row of its own."""
+
+WARNING = "Something other than this service writes to this database."
+
+WHAT = {
+    "usage": "resource providers whose usage was not that of their allocations",
+    "contents": "resource providers that were changed and not read again by searches",
+    "owners": "projects whose usage was not that of their allocations",
+    "rows": "rows that referred to what is gone, or were missing",
+}
+"""What is mended, by the label of the metric."""
+
+
+@dataclass
+class Part:
+    """What one part of a stage has found.
+
+    ``last``: the id up to which it went, None for the end of the stage. ``rows``: how many ids it had.
+    ``healed``: what was wrong, and how often. ``left``: what an operator must mend.
+    """
+
+    last: int | None
+    rows: int
+    healed: Counter[str] = field(default_factory=Counter)
+    left: list[invariants.Finding] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a part is compared.
+
+    :param thorough: look for rows that should not be there even where all sums agree.
+    :param wait_s: how long each lock is waited for, None for as long as a write does.
+    """
+
+    thorough: bool = False
+    wait_s: float | None = WAIT_S
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A walk through ids in a table.
+
+    :param compare: is given the range of ids, as the parameters of :func:`_within`.
+    :param size: how many rows a part has: so many that planning its statements matters no more.
+    """
+
+    name: str
+    ids: ColumnElement[int]
+    size: int
+    compare: Callable[[Database, Parameters, Part, Way], None]
+
+    @cached_property
+    def bounds(self) -> CompiledStatement:
+        """How many ids the next part has, and the last of them."""
+        next_ones = select(self.ids.label("id")).where(self.ids > bindparam("after")).order_by(self.ids)
+        some = next_ones.limit(bindparam("size")).subquery()
+        return CompiledStatement(select(func.count(), func.max(some.c.id)))
+
+    def go_on(self, db: Database, after: int, size: int, way: Way) -> Part:
+        """Compare the ids of the next ``size`` rows, and mend what differs.
+
+        :raises errors.PlacementError: the database is busy, or takes no writes.
+        """
+        bounds = {"after": after, "size": size}
+        ((rows, last),) = db.read(lambda reader: reader.rows(self.bounds, bounds))
+        part = Part(last if rows == size else None, rows)
+        last = BEYOND if part.last is None else part.last
+        self.compare(db, {"after": after, "last": last}, part, way)
+        return part
+
+
+def _within(column: ColumnElement[int]) -> ColumnElement[bool]:
+    return (column > bindparam("after")) & (column <= bindparam("last"))
+
+
+# Providers: usage
+
+_both_ways = union_all(
+    select(
+        _inventories.c.resource_provider_id.label("provider"),
+        _inventories.c.resource_class_id.label("class"),
+        _inventories.c.used.label("amount"),
+        literal(1).label("is_there"),
+    ).where(_within(_inventories.c.resource_provider_id)),
+    select(
+        _allocations.c.resource_provider_id,
+        _allocations.c.resource_class_id,
+        -_allocations.c.used,
+        literal(0),
+    ).where(_within(_allocations.c.resource_provider_id)),
+).subquery()
+_surplus, _is_there = func.sum(_both_ways.c.amount), func.max(_both_ways.c.is_there)
+_WRONG_USAGE = CompiledStatement(
+    select(_both_ways.c.provider, _is_there)
+    .where(~UNDER_WAY)
+    .group_by(_both_ways.c.provider, _both_ways.c["class"])
+    .having(or_(_surplus != 0, _is_there == 0))
+)
+"""Providers with a counter that is wrong, or, with 0, with allocations of what they do not have."""
+
+_LEDGER = CompiledStatement(
+    select(
+        _inventories.c.resource_provider_id,
+        _inventories.c.id,
+        func.coalesce(models.resource_classes.c.name, ""),
+        _inventories.c.used,
+        counters.LEDGER_SUM,
+    )
+    .outerjoin(models.resource_classes, models.resource_classes.c.id == _inventories.c.resource_class_id)
+    .where(is_among(_inventories.c.resource_provider_id, "provider"))
+)
+
+
+def _mend_counters(tx: Transaction, ids: Collection[int]) -> list[str]:
+    """Count the usage of providers from the ledger; return a sentence for each that was wrong."""
+    # Writers of allocations hold these rows while they move a counter.
+    names = {row.id: uuid for uuid, row in provider_rows.lock(tx, (), ids).items()}
+    wrong: defaultdict[int, list[str]] = defaultdict(list)
+    right: dict[int, int] = {}
+    for provider_id, record_id, name, kept, counted in tx.rows(_LEDGER, {"provider": sorted(ids)}):
+        if provider_id in names and kept != counted:
+            right[record_id] = int(counted)
+            wrong[provider_id].append(f"{name} was kept as {kept} and is {counted}")
+    counters.correct(tx, right)
+    provider_rows.touch(tx, wrong)
+    return [
+        f"Usage of resource provider {names[key]} was not that of its allocations: {', '.join(said)}"
+        for key, said in wrong.items()
+    ]
+
+
+# Providers: what searches read of them
+
+_sums = digests.select_sums(_within)
+_UNLIKE = CompiledStatement(
+    select(_providers.c.id)
+    .outerjoin(_sums, _sums.c.provider == _providers.c.id)
+    .where(
+        _within(_providers.c.id),
+        or_(
+            _providers.c.digest.is_(None),
+            _providers.c.own_revision.is_(None),
+            _providers.c.own_revision != _providers.c.revision,
+            _providers.c.digest != digests.of_row() + func.coalesce(_sums.c.parts, 0),
+            IS_FOREIGN & ~UNDER_WAY,
+        ),
+    )
+)
+_DIGESTS = CompiledStatement(
+    select(
+        _providers.c.id,
+        _providers.c.digest,
+        digests.of_provider(),
+        _providers.c.own_revision,
+        _providers.c.revision,
+        provider_rows.NAME,
+        IS_FOREIGN & ~UNDER_WAY,
+        scrub_rows.IS_OF_ANOTHER_MEASURE,
+    ).where(is_among(_providers.c.id, "provider"))
+)
+_NOTE_DIGESTS = CompiledStatement(
+    update(_providers)
+    .where(is_among(_providers.c.id, "provider"))
+    .values(
+        own_revision=_providers.c.revision,
+        digest=digests.of_provider(),
+        updated_at=_providers.c.updated_at,
+    )
+)
+
+
+def _mend_contents(tx: Transaction, ids: Collection[int]) -> list[str]:
+    """Let searches read again what has changed by hand; return a sentence for each provider.
+
+    A digest that nobody knows, or that a worker of the release before has passed over, is noted, and nothing
+    is said of it.
+    """
+    provider_rows.lock(tx, (), ids)
+    unnoted, moved, foreign, by_hand = [], [], {}, {}
+    rows = tx.rows(_DIGESTS, {"provider": sorted(ids)})
+    for key, kept, digest, own_revision, revision, name, is_foreign, otherwise in rows:
+        if is_foreign:
+            foreign[key] = name
+        elif kept is None or own_revision is None or otherwise:
+            # The first round after the upgrade: all workers have started since, and read what there was.
+            unnoted.append(key)
+        elif kept != digest:
+            moved.append(key)
+            if own_revision == revision:
+                by_hand[key] = name
+        elif own_revision != revision:
+            unnoted.append(key)
+    if unnoted:
+        tx.change(_NOTE_DIGESTS, {"provider": unnoted})
+    adoption.adopt(tx, foreign)
+    for name in foreign.values():
+        adoption.tell_of(name)
+    provider_rows.touch(tx, moved)
+    # During a coexistence the other service may have done it.
+    if not by_hand or is_under_way(tx):
+        return []
+    has_now = _describe_contents(tx, by_hand)
+    return [
+        f"Resource provider {name} was changed in the database, and searches did not see it; they read it"
+        f" again. It has now: {has_now[key]}"
+        for key, name in by_hand.items()
+    ]
+
+
+def _describe_contents(tx: Access, ids: Collection[int]) -> Mapping[int, str]:
+    found = cloud_rows.contents(tx, ids)
+    has: dict[int, list[str]] = {key: [] for key in ids}
+    for key, name, *amounts in sorted(found.inventories):
+        total, reserved, _, _, _, ratio = amounts[:6]
+        has[key].append(f"{name} total {total} reserved {reserved} ratio {ratio:g}")
+    for rows, what in ((found.traits, "trait"), (found.aggregates, "aggregate")):
+        for key, name in sorted(rows):
+            has[key].append(f"{what} {name}")
+    return {key: ", ".join(said) or "nothing" for key, said in has.items()}
+
+
+# The sums of owners
+
+_WRONG_SUMS = CompiledStatement(invariants.select_wrong_owner_usages(_within).where(~UNDER_WAY))
+
+
+def _mend_sums(tx: Transaction, span: Parameters) -> list[str]:
+    surplus = invariants.subtract_surplus(tx, _WRONG_SUMS, span)
+    by_project: defaultdict[int, list[Account]] = defaultdict(list)
+    for account in surplus:
+        by_project[account.project_id].append(account)
+    names: dict[int, str] = dict(tx.rows(_PROJECTS, {"project": sorted(by_project)}))
+    return [
+        f"Usage of project {names.get(key, key)} was not that of its allocations: "
+        + ", ".join(f"user {each.user_id} class {each.class_id} by {surplus[each]:+}" for each in accounts)
+        for key, accounts in by_project.items()
+    ]
+
+
+_PROJECTS = CompiledStatement(
+    select(models.projects.c.id, models.projects.c.external_id).where(
+        is_among(models.projects.c.id, "project")
+    )
+)
+
+
+# Rows that should not be there, or lack what they refer to
+
+_parents, _roots = _providers.alias("parent"), _providers.alias("root")
+_STRAY: Select[Any] = (
+    select(_providers.c.uuid.label("provider"))
+    .outerjoin(_parents, _parents.c.id == _providers.c.parent_provider_id)
+    .outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
+    .where(
+        or_(
+            _roots.c.id.is_(None),
+            _roots.c.parent_provider_id.is_not(None),
+            _providers.c.parent_provider_id.is_(None) & (_providers.c.root_provider_id != _providers.c.id),
+            _providers.c.parent_provider_id.is_not(None)
+            & (
+                _parents.c.id.is_(None)
+                | (func.coalesce(_parents.c.root_provider_id, 0) != _providers.c.root_provider_id)
+            ),
+        )
+    )
+)
+"""Providers that are not in the tree of their parent: a whole tree is not in one range of ids."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """An invariant whose violations a range of ids shows."""
+
+    invariant: Invariant
+    statement: CompiledStatement
+
+    @classmethod
+    def of(cls, invariant: Invariant, *of_range: ColumnElement[int]) -> "_Rows":
+        query = invariant.query.where(*map(_within, of_range))
+        return cls(invariant, CompiledStatement(query.limit(1)))
+
+    def compare(self, db: Database, span: Parameters, part: Part) -> None:
+        """Mend all violations, wherever they are, if there are some here."""
+        if not db.read(lambda reader: reader.rows(self.statement, span)):
+            return
+        mended = invariants.repair(db, self.invariant)
+        if mended:
+            part.healed["rows"] += mended
+            LOG.warning("Not so, and mended: %s (%d rows). %s", self.invariant.name, mended, WARNING)
+        part.left += _examine(db, self.invariant)
+
+
+def _examine(db: Database, invariant: Invariant) -> list[invariants.Finding]:
+    """Return what is wrong with an invariant; nothing if it holds."""
+    found = db.snapshot(partial(invariants.examine, invariant=invariant))
+    return [found] if found.count else []
+
+
+_ROWS_OF_PROVIDERS = (
+    _Rows.of(invariants.CLASSES, _inventories.c.resource_provider_id),
+    _Rows.of(invariants.BARE, _providers.c.id),
+    _Rows.of(invariants.PARTS, lost_rows.WITHOUT_PROVIDER.selected_columns.provider),
+    _Rows.of(invariants.NAMELESS, lost_rows.NAMELESS.selected_columns.provider),
+    _Rows(invariants.ROOTS, CompiledStatement(_STRAY.where(_within(_providers.c.id)).limit(1))),
+    _Rows(invariants.ROOTLESS, CompiledStatement(_STRAY.where(_within(_providers.c.id)).limit(1))),
+)
+_ROWS_OF_OWNERS = (
+    _Rows.of(invariants.IDLE, _consumers.c.project_id),
+    _Rows.of(invariants.OWNERS, _consumers.c.project_id),
+)
+_ROWS_OF_ALL = tuple(map(_Rows.of, (invariants.ORPHANS, invariants.GROUPLESS, invariants.EMPTY_GROUPS)))
+_SLOTS = _Rows.of(invariants.SLOTS)
+
+_totals = union_all(
+    select(_inventories.c.resource_class_id.label("class"), _inventories.c.used.label("amount")),
+    select(_usages.c.resource_class_id, -_usages.c.used).where(_usages.c.resource_class_id >= 0),
+).subquery()
+_total = func.sum(_totals.c.amount)
+# What only one of the two knows is of no inventory, or of no consumer. To look each allocation up would take
+# longer than all else.
+_WITHOUT_CONSUMER = _Rows(
+    invariants.WITHOUT_CONSUMER,
+    CompiledStatement(select(_total).group_by(_totals.c["class"]).having(_total != 0).limit(1)),
+)
+
+
+def _compare_rows(kinds: Sequence[_Rows], db: Database, span: Parameters, part: Part) -> None:
+    # The other service makes a consumer in one transaction and its allocations in the next.
+    if not db.read(is_under_way):
+        for each in kinds:
+            each.compare(db, span, part)
+
+
+def _tell(part: Part, what: str, sentences: Collection[str]) -> None:
+    part.healed[what] += len(sentences)
+    for sentence in sentences:
+        LOG.warning("%s. %s", sentence, WARNING)
+
+
+# The stages
+
+
+def _compare_providers(db: Database, span: Parameters, part: Part, way: Way) -> None:
+    found = db.read(lambda reader: reader.rows(_WRONG_USAGE, span))
+    wrong = {provider_id for provider_id, is_there in found if is_there}
+    for ids in batches(sorted(wrong), AT_ONCE):
+        _tell(part, "usage", db.write(partial(_mend_counters, ids=ids), wait_s=way.wait_s))
+    if not all(is_there for _, is_there in found):
+        part.left += _examine(db, invariants.DANGLING)
+    unlike = db.read(lambda reader: reader.column(_UNLIKE, span))
+    for ids in batches(unlike, AT_ONCE):
+        _tell(part, "contents", db.write(partial(_mend_contents, ids=ids), wait_s=way.wait_s))
+    if way.thorough or part.healed:
+        _compare_rows(_ROWS_OF_PROVIDERS, db, span, part)
+
+
+def _compare_owners(db: Database, span: Parameters, part: Part, way: Way) -> None:
+    if db.read(lambda reader: reader.rows(_WRONG_SUMS, span)):
+        _tell(part, "owners", db.write(partial(_mend_sums, span=span), wait_s=way.wait_s))
+    if way.thorough or part.healed:
+        _compare_rows(_ROWS_OF_OWNERS, db, span, part)
+
+
+def _compare_others(db: Database, span: Parameters, part: Part, way: Way) -> None:
+    kinds = (_SLOTS, _WITHOUT_CONSUMER, *(_ROWS_OF_ALL if way.thorough else ()))
+    _compare_rows(kinds, db, span, part)
+
+
+STAGES = (
+    Stage("providers", _providers.c.id, 2_000, _compare_providers),
+    # By consumers: a project may have one, or most of them.
+    Stage("owners", _consumers.c.project_id, 50_000, _compare_owners),
+    # What is few: one part.
+    Stage("others", models.provider_changes.c.slot, BEYOND, _compare_others),
+)
+"""In the order of a round."""
+
+
+def _read_number(access: Access, statement: CompiledStatement) -> Any:
+    return access.value(statement)
+
+
+
+
+def scrub_all(
+    db: Database, tell_progress: Callable[[str, int, int], object] = lambda what, done, total: None
+) -> tuple[Counter[str], list[invariants.Finding]]:
+    """Go through everything once; return what was mended, and what an operator must mend."""
+    healed: Counter[str] = Counter()
+    left: dict[str, invariants.Finding] = {}
+    for stage in STAGES:
+        number = CompiledStatement(select(func.count(stage.ids)))
+        total = int(db.read(partial(_read_number, statement=number)))
+        after: int | None = -BEYOND
+        done = 0
+        while after is not None:
+            part = stage.go_on(db, after, stage.size, Way(thorough=True, wait_s=None))
+            after = part.last
+            done += part.rows
+            healed += part.healed
+            left |= {found.invariant.name: found for found in part.left}
+            tell_progress(stage.name, done, max(done, total))
+    db.write(scrub_rows.note_round)
+    return healed, list(left.values())

@@ -1,0 +1,120 @@
+"""Statements on ``scrub``: how far the comparison of all that is derived is, and when it goes on.
+
+One row tells all workers. One of them takes the next stretch by moving ``due_at``, if nobody has moved it
+since it was read, to when the stretch would be due again if that worker died. Times are milliseconds since
+the epoch, by the clock of the database.
+"""
+
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, bindparam, exists, literal, literal_column, select, update
+
+from placement.db import digests, models
+from placement.db.coexistence.state import UNDER_WAY
+from placement.db.database import Access, Transaction
+from placement.db.ended_holds import NOW
+from placement.db.statements import CompiledStatement
+
+_scrub = models.scrub
+_ROW = 1
+
+
+class ScrubProgress(NamedTuple):
+    """How far a scrub is: up to an id in a stage. ``ended_at``: of the last whole round, 0 for none yet."""
+
+    stage: str
+    position: int
+    due_at: int
+    began_at: int
+    ended_at: int
+    rounds: int
+
+
+class ScrubLook(NamedTuple):
+    """The progress, the time of the database, and whether another service may write too."""
+
+    progress: ScrubProgress
+    now: int
+    is_shared: bool
+
+
+IS_OF_ANOTHER_MEASURE: ColumnElement[bool] = exists(
+    select(literal(1)).select_from(_scrub).where(_scrub.c.measure != digests.MEASURE)
+)
+"""Digests were computed otherwise in the last round: those of then tell nothing."""
+
+_is_row = _scrub.c.id == literal_column(str(_ROW))
+_LOOK = CompiledStatement(
+    select(*(_scrub.c[name] for name in ScrubProgress._fields), NOW, UNDER_WAY).where(_is_row)
+)
+
+
+def look(access: Access) -> ScrubLook | None:
+    """Return the row; None if there is none yet. One statement."""
+    rows = access.rows(_LOOK)
+    if not rows:
+        return None
+    *progress, now, is_shared = rows[0]
+    return ScrubLook(ScrubProgress._make(progress), now, bool(is_shared))
+
+
+def insert_missing(tx: Transaction) -> None:
+    """Insert the row if it is not there; it is due."""
+    row = {"stage": "", **dict.fromkeys((*ScrubProgress._fields[1:], "mendings"), 0)}
+    tx.insert_missing(_scrub, [{"id": _ROW, **row}])
+
+
+def take(tx: Transaction, seen_due_at: int, due_at: int) -> bool:
+    """Take the stretch that was seen to be due; return whether nobody was faster. One statement."""
+    return tx.change(_TAKE, {"seen": seen_due_at, "until": due_at}) == 1
+
+
+_seen = _scrub.c.due_at == bindparam("seen")
+_TAKE = CompiledStatement(update(_scrub).where(_is_row, _seen).values(due_at=bindparam("until")))
+
+
+def give_back(tx: Transaction, taken_until: int, progress: ScrubProgress) -> bool:
+    """Write the progress of a stretch that was taken until then; return whether it still was.
+
+    One statement.
+    """
+    return tx.change(_GIVE_BACK, {"seen": taken_until, **progress._asdict()}) == 1
+
+
+_GIVE_BACK = CompiledStatement(
+    update(_scrub)
+    .where(_is_row, _seen)
+    .values({name: bindparam(name) for name in ScrubProgress._fields})
+)
+
+
+def note_round(tx: Transaction) -> None:
+    """Write that all has been compared just now, beside what the workers do. Two statements."""
+    insert_missing(tx)
+    tx.change(_NOTE_ROUND)
+
+
+def note_measure(tx: Transaction) -> None:
+    """Write that all digests are computed as this worker does, at the end of a round. One statement."""
+    tx.change(_NOTE_MEASURE)
+
+
+_NOTE_ROUND = CompiledStatement(
+    update(_scrub)
+    .where(_is_row)
+    .values(ended_at=NOW, rounds=_scrub.c.rounds + 1, measure=digests.MEASURE)
+)
+_NOTE_MEASURE = CompiledStatement(update(_scrub).where(_is_row).values(measure=digests.MEASURE))
+
+
+def step_mendings(tx: Transaction) -> None:
+    """Wait for other transactions that mend, and let others wait until the end of this one. One statement."""
+    # Written, not only locked: so two nodes of a Galera cluster collide on it too.
+    if not tx.change(_STEP_MENDINGS):
+        insert_missing(tx)
+        tx.change(_STEP_MENDINGS)
+
+
+_STEP_MENDINGS = CompiledStatement(
+    update(_scrub).where(_is_row).values(mendings=_scrub.c.mendings + 1)
+)

@@ -1,0 +1,189 @@
+"""When a scrub goes on, and how far it is: each request may take along a stretch, after its answer.
+
+There is no background thread. A row of the database (:mod:`placement.db.scrub_rows`) says how far the scrub
+is and when it goes on; the worker that moves it takes the next stretch, and a stretch whose worker has died
+is due again. The pace follows from the share of the time that it may take: after a stretch of 20 ms with a
+share of 0.5 % the next one is due in 4 s. Until something may be due nothing is asked.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+
+from sqlalchemy import exc
+
+from placement import errors, telemetry
+from placement.db import scrub, scrub_rows
+from placement.db.database import Database, Transaction
+from placement.db.scrub_rows import ScrubLook, ScrubProgress
+from placement.telemetry import Trace
+
+LOG = logging.getLogger(__name__)
+
+STRETCH_S = 0.02
+"""A stretch begins no further part after this."""
+
+ROUND_S = 10.0
+"""A round begins no sooner after the one before: a small cloud is gone through in one stretch."""
+
+PAUSES_S = (0.1, 600.0)
+"""The shortest and the longest time between two stretches."""
+
+LEASE_S = 30.0
+"""After this a stretch is due again whose worker has died."""
+
+MOST_PATIENT_S = 30.0
+"""At least so often each worker looks whether those that take the stretches are still there."""
+
+LONG_PART_S = 0.5
+"""After a part that took longer the next one of its stage has half as many rows."""
+
+THOROUGH_EVERY = 10
+"""In each so many-th round rows are looked for, too, that should not be there though all sums agree."""
+
+
+class Scrubber:
+    """Takes stretches of the scrub of one database; made with the application.
+
+    :param share_percent: of the time of one processor, for all workers together; 0 for none.
+    :param record: called with what was noted of a stretch.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        share_percent: float,
+        record: Callable[[Trace], object] = telemetry.drop,
+    ) -> None:
+        self._db = db
+        self._share = share_percent / 100
+        self._record = record
+        self._one = threading.Lock()
+        self._patience_s = 1.0
+        # The workers of a server start at once.
+        self._next_look_s = time.monotonic() + random.uniform(1, 5)  # noqa: S311
+        self._sizes = {stage.name: stage.size for stage in scrub.STAGES}
+        self._told: set[str] = set()
+        self._failed = False
+
+    def is_due(self) -> bool:
+        """Tell whether a stretch may be due, from memory."""
+        return bool(self._share) and time.monotonic() >= self._next_look_s
+
+    def go_on(self) -> None:
+        """Take the next stretch if it is due and nobody takes it; never raises what a database may."""
+        if not self._share or not self._one.acquire(blocking=False):
+            return
+        trace = telemetry.begin()
+        try:
+            self._next_look_s = time.monotonic() + self._look()
+            self._failed = False
+        except (errors.PlacementError, exc.SQLAlchemyError) as error:
+            self._next_look_s = time.monotonic() + MOST_PATIENT_S
+            self._warn(error)
+        finally:
+            telemetry.end()
+            self._one.release()
+            self._record(trace)
+
+    def _warn(self, error: Exception) -> None:
+        # A writer had locked what was to be mended. Else once: a database that takes no writes would be named
+        # twice a minute.
+        is_usual = self._failed or isinstance(error, errors.Conflict | errors.DatabaseBusy)
+        LOG.log(
+            logging.DEBUG if is_usual else logging.WARNING,
+            "The scrub of the database could not go on, and will be tried again: %s",
+            error,
+        )
+        self._failed = True
+
+    def _look(self) -> float:
+        """Look at the row, and take the stretch if it is due; return in how many seconds to look again."""
+        began_s = time.monotonic()
+        look = self._db.read(scrub_rows.look)
+        if look is None:
+            self._db.write(scrub_rows.insert_missing)
+            return 0.0
+        telemetry.SCRUB_ROUND_TIMESTAMP_SECONDS.set(look.progress.ended_at // 1000)
+        wait_s = (look.progress.due_at - look.now) / 1000
+        # Unless a clock has gone back.
+        if 0 < wait_s <= PAUSES_S[1]:
+            return self._stand_back(wait_s)
+        until = look.now + int(1000 * LEASE_S)
+        if not self._db.write(lambda tx: scrub_rows.take(tx, look.progress.due_at, until)):
+            return self._stand_back(PAUSES_S[0])
+        progress = self._take_stretch(look.progress)
+        return self._give_back(look, progress, until, began_s)
+
+    def _stand_back(self, wait_s: float) -> float:
+        """Return a longer time each time: others take the stretches, and to look at them costs too."""
+        self._patience_s = min(2 * self._patience_s, MOST_PATIENT_S)
+        return wait_s + random.uniform(0, self._patience_s)  # noqa: S311
+
+    def _take_stretch(self, progress: ScrubProgress) -> ScrubProgress:
+        """Compare part after part while there is time; return how far it came."""
+        names = [stage.name for stage in scrub.STAGES]
+        # Another release may have a stage that this one does not know: then the round begins anew.
+        number = names.index(progress.stage) if progress.stage in names else 0
+        after = progress.position if progress.stage in names else -scrub.BEYOND
+        way = scrub.Way(thorough=progress.rounds % THOROUGH_EVERY == 0)
+        end_s = time.monotonic() + STRETCH_S
+        while number < len(names):
+            stage, began_s = scrub.STAGES[number], time.monotonic()
+            part = stage.go_on(self._db, after, self._sizes[stage.name], way)
+            self._size(stage, time.monotonic() - began_s)
+            self._note(stage, part)
+            number, after = (number, part.last) if part.last is not None else (number + 1, -scrub.BEYOND)
+            # Not before the first: of a slow database the row alone takes as long.
+            if time.monotonic() >= end_s:
+                break
+        if number == len(names):
+            self._told.clear()
+            return progress._replace(stage="", position=0, rounds=progress.rounds + 1)
+        return progress._replace(stage=names[number], position=after)
+
+    def _size(self, stage: scrub.Stage, seconds: float) -> None:
+        """Ask for less next time after a long part."""
+        size = self._sizes[stage.name]
+        # Not sooner: a small part may take as long, where the database reads a whole table for either.
+        if seconds > LONG_PART_S:
+            self._sizes[stage.name] = max(stage.size // 16, size // 2)
+        elif seconds < STRETCH_S / 2:
+            self._sizes[stage.name] = min(2 * size, stage.size)
+
+    def _note(self, stage: scrub.Stage, part: scrub.Part) -> None:
+        telemetry.SCRUBBED.count(stage.name, number=part.rows)
+        for what, number in part.healed.items():
+            telemetry.HEALED.count(what, number=number)
+        for found in part.left:
+            if found.invariant.name not in self._told:
+                self._told.add(found.invariant.name)
+                LOG.warning(
+                    "Not so, and not to be mended alone: %s (%d; %s). %s",
+                    found.invariant.name,
+                    found.count,
+                    "; ".join(found.examples),
+                    found.invariant.advice,
+                )
+
+    def _give_back(self, look: ScrubLook, progress: ScrubProgress, until: int, began_s: float) -> float:
+        """Write how far it came and when it goes on; return in how many seconds."""
+        took_s = time.monotonic() - began_s
+        pause_s = max(PAUSES_S[0], min(took_s / self._share, PAUSES_S[1]))
+        now = look.now + int(1000 * took_s)
+        if progress.rounds != look.progress.rounds:
+            pause_s = max(pause_s, ROUND_S - (now - progress.began_at) / 1000)
+            progress = progress._replace(ended_at=now, began_at=now + int(1000 * pause_s))
+            telemetry.SCRUB_ROUND_TIMESTAMP_SECONDS.set(now // 1000)
+        given = progress._replace(due_at=now + int(1000 * pause_s))
+        ends_round = given.rounds != look.progress.rounds
+
+        def work(tx: Transaction) -> None:
+            if scrub_rows.give_back(tx, until, given) and ends_round:
+                scrub_rows.note_measure(tx)
+
+        self._db.write(work)
+        self._patience_s = 1.0
+        return pause_s
