@@ -69,6 +69,8 @@ class Requests:
         conf.set_override("connection", str(db.engine.url), group="placement_database")
         conf.set_override("auth_strategy", "noauth2", group="api")
         conf.set_override("enabled", True, group="insight")
+        # A stretch of the scrub is no part of the request that takes it along.
+        conf.set_override("scrub_share", 0.0, group="placement_database")
         conf([], project="placement", default_config_files=[], default_config_dirs=[])
         self._application = deploy.loadapp(conf, database=db)
         self._number = 0
