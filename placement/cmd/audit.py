@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,9 +27,6 @@ from placement.objects.allocation import AllocationChange
 from placement.objects.replacement import ConsumerChange, Resources
 
 CLEAN, TROUBLE, FOUND = 0, 1, 3
-
-BATCH = 1000
-"""Consumers that are read at a time."""
 
 NOTHING: Mapping[str, Resources] = MappingProxyType({})
 
@@ -275,14 +271,8 @@ def _compare_again(found: Misplaced, nova: Nova, places: Places) -> Misplaced | 
 
 def holders(db: Database) -> Iterator[Holder]:
     """Yield every consumer that holds something. Two statements for each thousand of them."""
-    last = 0
-    while True:
-        found = db.snapshot(partial(consumer_rows.holders_after, consumer_id=last, most=BATCH))
+    for found in consumer_rows.walk_holders(db):
         yield from _make_holders(found)
-        rows, _ = found
-        if len(rows) < BATCH:
-            return
-        last = rows[-1].id
 
 
 def _make_holders(found: consumer_rows.Holdings) -> list[Holder]:

@@ -1,12 +1,14 @@
 """Statements that walk through the consumers: for the audit, the checks and the data migrations."""
 
+from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, exists, func, select
 
 from placement.db import models
-from placement.db.database import Access, Snapshot
+from placement.db.database import Access, Database
 from placement.db.statements import is_one_of
 
 _allocations = models.allocations
@@ -49,9 +51,20 @@ Holdings = tuple[list[HolderRow], list[HolderAmountRow]]
 without a record too. What is of a provider or a class that is gone is not among the holdings."""
 
 
-def holders_after(tx: Snapshot, consumer_id: int, most: int) -> Holdings:
-    """Return at most ``most`` consumers with an id beyond this one. Two statements."""
-    return _holders(tx, _consumers.c.id > consumer_id, most)
+BATCH = 1000
+"""Consumers that are read at a time."""
+
+
+def walk_holders(db: Database) -> Iterator[Holdings]:
+    """Yield all consumers, batch by batch. Two statements for each, in a snapshot of its own."""
+    last = 0
+    while True:
+        read = partial(_holders, which=_consumers.c.id > last, most=BATCH)
+        consumers, amounts = db.snapshot(read)
+        yield consumers, amounts
+        if len(consumers) < BATCH:
+            return
+        last = consumers[-1].id
 
 
 def holder(tx: Access, uuid: str) -> Holdings:

@@ -33,14 +33,18 @@ def begin_metrics(
 
     :param writes: method and template of the routes that write, which are shown before they count.
     """
+    from placement.insight import consumer_gauges, provider_gauges
     from placement.insight.asked_gauges import list_sources
-    from placement.insight.metrics import metrics_in
+    from placement.insight.metrics import LongList, metrics_in
 
     metrics = metrics_in(conf.insight.metrics_directory, tuple(writes))
     metrics.watch_pool(database)
-    metrics.show_also(
-        list_sources(conf, database, shapes), per_provider=conf.insight.metrics_per_provider
-    )
+    long_lists: list[LongList] = []
+    if conf.insight.metrics_per_provider:
+        long_lists.append(provider_gauges.write_gauges)
+    if conf.insight.metrics_per_consumer:
+        long_lists.append(lambda _: consumer_gauges.write_gauges(database))
+    metrics.show_also(list_sources(conf, database, shapes), long_lists)
     return metrics
 
 

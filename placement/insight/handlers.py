@@ -226,7 +226,8 @@ def show_metrics(request: Request) -> Response:
     request.read_query(NOTHING)
     assert request.metrics is not None, "the route is there only with the metrics"
     headers = [("Content-Type", METRICS_TYPE), ("Cache-Control", "no-cache")]
-    if request.conf.insight.metrics_per_provider:
+    insight = request.conf.insight
+    if insight.metrics_per_provider or insight.metrics_per_consumer:
         return Response(status=200, headerlist=headers, app_iter=request.metrics())
     body = b"".join(request.metrics())
     headers.append(("Content-Length", str(len(body))))

@@ -19,9 +19,8 @@ import prometheus_client as prometheus
 from prometheus_client import multiprocess, values
 from sqlalchemy.pool import QueuePool
 
-from placement import errors, telemetry
+from placement import telemetry
 from placement.db.database import Database
-from placement.insight import provider_gauges
 from placement.insight.asked_gauges import Source
 from placement.insight.cloud_gauges import CloudGauges
 from placement.objects.picture import Picture
@@ -32,6 +31,9 @@ from placement.web.request_log import Environ
 
 OPERATION = ("method", "route")
 NO_OPERATION = ("other", "none")
+
+LongList = Callable[[Picture], Iterator[bytes]]
+"""Writes gauges of more series than should be in memory at once, part by part."""
 
 
 class Metrics:
@@ -66,7 +68,7 @@ class Metrics:
         self._cloud = CloudGauges()
         self._database: Database | None = None
         self._sources: list[Source] = []
-        self._per_provider = False
+        self._long_lists: list[LongList] = []
 
     def _make(self, figure: Figure) -> Any:
         name, registry = f"placement_{figure.name}", self._registry
@@ -135,22 +137,15 @@ class Metrics:
         if isinstance(database.engine.pool, QueuePool):
             self._database = database
 
-    def show_also(self, sources: list[Source], *, per_provider: bool) -> None:
-        """Show the gauges of these while the picture can be read, and perhaps those of each provider."""
-        self._sources, self._per_provider = sources, per_provider
+    def show_also(self, sources: list[Source], long_lists: list[LongList]) -> None:
+        """Show the gauges of these sources while the picture can be read, and after them the long lists."""
+        self._sources, self._long_lists = sources, long_lists
 
     # -- showing ---------------------------------------------------------------------------------
 
     def exposition(self, picture: Picture) -> Iterator[bytes]:
-        """Return everything in Prometheus' text format; what each provider has is written as it is read."""
-        parts = iter([self._of_service(picture)])
-        if not self._per_provider:
-            return parts
-        try:
-            cloud = picture.copy_cloud()
-        except errors.Unavailable:
-            return chain(parts, [provider_gauges.show_up(0)])
-        return chain(parts, provider_gauges.write_gauges(cloud))
+        """Return everything in Prometheus' text format; long lists are written as they are read."""
+        return chain([self._of_service(picture)], *(write(picture) for write in self._long_lists))
 
     def _of_service(self, picture: Picture) -> bytes:
         cloud = self._cloud.of(picture)

@@ -5,13 +5,17 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
+from placement import errors
+from placement.insight.metric_lines import escape, write_head
 from placement.inventory_record import InventoryRecord
+from placement.objects.picture import Picture
 from placement.search.cloud import Cloud
 
 CHUNK = 1000
 """Providers in one part of the answer."""
 
 PREFIX = "openstack_placement_"
+TRAIT = "placement_provider_trait_info"
 
 
 class Family(NamedTuple):
@@ -37,23 +41,30 @@ FAMILIES = (
 )
 
 
-def show_up(value: int) -> bytes:
+def write_gauges(picture: Picture) -> Iterator[bytes]:
+    """Return the gauges of all providers in Prometheus' text format, part by part."""
+    try:
+        cloud = picture.copy_cloud()
+    except errors.Unavailable:
+        return iter([_show_up(0)])
+    return _write_cloud(cloud)
+
+
+def _show_up(value: int) -> bytes:
     """Return the gauge for which the exporter's dashboards look first: 1 if the cloud could be read, or 0."""
-    return _write_head("up", "Whether the cloud could be read.") + f"{PREFIX}up {value}\n".encode()
+    head = write_head(f"{PREFIX}up", "Whether the cloud could be read.")
+    return f"{head}{PREFIX}up {value}\n".encode()
 
 
-def write_gauges(cloud: Cloud) -> Iterator[bytes]:
-    """Yield the gauges of all providers in Prometheus' text format, part by part."""
-    yield show_up(1)
+def _write_cloud(cloud: Cloud) -> Iterator[bytes]:
+    yield _show_up(1)
     for family in FAMILIES:
-        yield _write_head(f"resource_{family.name}", family.text)
+        yield write_head(f"{PREFIX}resource_{family.name}", family.text).encode()
         yield from _write_parts(cloud, partial(_write_inventories, cloud, family))
-    yield _write_head("resource_generation", "The generation of a provider.")
+    yield write_head(f"{PREFIX}resource_generation", "The generation of a provider.").encode()
     yield from _write_parts(cloud, partial(_write_generation, cloud))
-
-
-def _write_head(name: str, text: str) -> bytes:
-    return f"# HELP {PREFIX}{name} {text}\n# TYPE {PREFIX}{name} gauge\n".encode()
+    yield write_head(TRAIT, "A trait that a provider has.").encode()
+    yield from _write_parts(cloud, partial(_write_traits, cloud))
 
 
 def _write_parts(cloud: Cloud, lines: Callable[[int], Iterator[str]]) -> Iterator[bytes]:
@@ -67,7 +78,7 @@ def _write_inventories(cloud: Cloud, family: Family, index: int) -> Iterator[str
     if held:
         uuid = f'uuid="{cloud.uuids[index]}",' if family.has_uuid else ""
         begin = (
-            f'{PREFIX}resource_{family.name}{{hostname="{_escape(cloud.names[index])}",{uuid}'
+            f'{PREFIX}resource_{family.name}{{hostname="{escape(cloud.names[index])}",{uuid}'
             'resourcetype="'
         )
         for resource_class, _, used, terms in held:
@@ -77,9 +88,11 @@ def _write_inventories(cloud: Cloud, family: Family, index: int) -> Iterator[str
 
 def _write_generation(cloud: Cloud, index: int) -> Iterator[str]:
     if uuid := cloud.uuids[index]:
-        labels = f'hostname="{_escape(cloud.names[index])}",uuid="{uuid}"'
+        labels = f'hostname="{escape(cloud.names[index])}",uuid="{uuid}"'
         yield f"{PREFIX}resource_generation{{{labels}}} {cloud.generations[index]}\n"
 
 
-def _escape(name: str) -> str:
-    return name.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+def _write_traits(cloud: Cloud, index: int) -> Iterator[str]:
+    name = escape(cloud.names[index])
+    for trait in cloud.traits[index]:
+        yield f'{TRAIT}{{hostname="{name}",trait="{trait}"}} 1\n'

@@ -68,7 +68,12 @@ class Stage:
 
     def service(self) -> "Recorded":
         """Return a service that has read nothing yet."""
-        options = {"enabled": True, "metrics_per_provider": True, "survival_interval": 1}
+        options = {
+            "enabled": True,
+            "metrics_per_provider": True,
+            "metrics_per_consumer": True,
+            "survival_interval": 1,
+        }
         options["shapes_file"] = str(self.folder / "shapes.yaml")
         conf = configure(**{f"insight__{name}": value for name, value in options.items()})
         return Recorded(conf, self)

@@ -1,7 +1,7 @@
 """What /-/metrics counts (specification 07 section 6)."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import exc, text
 
 from placement import errors, telemetry
-from placement.db import schema
+from placement.db import consumer_rows, schema
 from placement.db.database import Database, StaleRead, Transaction
 from placement.db.engine import make_engine
 from placement.insight.kept_figures import KeptFigures
@@ -19,6 +19,7 @@ from tests.functional import test_claims as gangs
 from tests.support import bodies, databases
 from tests.support.clock import let_holds_end
 from tests.support.processes import ran
+from tests.support.recorder import recorded
 from tests.support.service import Service, configure, database, running
 from tests.support.world import World
 
@@ -319,6 +320,9 @@ def test_each_provider_is_shown_if_asked_for() -> None:
         world.provider("empty")
         assert read(service)["openstack_placement_resource_usage", odd, "VCPU"] == 0
         world.claim({host: {"VCPU": 4}})
+        world.replace(host, "traits", ["HW_NUMA_ROOT", "HW_CPU_X86_AVX2"])
+        traits = {key for key in read(service) if key[0] == "placement_provider_trait_info"}
+        assert {key[1:] for key in traits} == {(odd, "HW_NUMA_ROOT"), (odd, "HW_CPU_X86_AVX2")}
         seen = {key: value for key, value in read(service).items() if "openstack" in key[0]}
         expected = {
             (odd, "VCPU"): (8, 1, 4, 2.5),
@@ -342,25 +346,87 @@ def test_each_provider_is_shown_if_asked_for() -> None:
     with running(insight__enabled=True) as service:
         World(service).host(VCPU=1)
         assert "openstack" not in service.request("GET", "/-/metrics").text
+        with recorded(service.db) as statements:
+            assert "trait_info" not in service.request("GET", "/-/metrics").text
+        assert statements == []
 
 
-def test_a_cloud_that_cannot_be_read_is_not_up(tmp_path: Path) -> None:
-    """The exporter's alert is about 0, not about a metric that is missing; the other numbers are there."""
+@pytest.mark.parametrize("kind", databases.KINDS)
+def test_each_consumer_is_shown_if_asked_for(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it holds of a class on all providers together, whatever its project is called."""
+    monkeypatch.setattr(consumer_rows, "BATCH", 2)
+    odd = 'a "project" \\n\nü'
+    with running(kind, insight__enabled=True, insight__metrics_per_consumer=True) as service:
+        world = World(service)
+        one, other = (world.provider(name, inventory={"VCPU": 8, "DISK_GB": 50}) for name in "ab")
+        assert shown_consumers(service) == {}
+        first = world.claim({one: {"VCPU": 4, "DISK_GB": 1}, other: {"VCPU": 2}}, project_id=odd)
+        rest = [world.claim({other: {"DISK_GB": 5}}, consumer_type="MIGRATION") for _ in range(4)]
+        assert shown_consumers(service) == {
+            ("VCPU", first, odd, "INSTANCE"): 6,
+            ("DISK_GB", first, odd, "INSTANCE"): 1,
+        } | {("DISK_GB", each, "red", "MIGRATION"): 5 for each in rest}
+        assert read(service)["placement_consumer_usage_complete",] == 1
+
+
+def shown_consumers(service: Service) -> dict[tuple[str, ...], float]:
+    """Return the amounts by class, consumer, project and type."""
+    shown = read(service)
+    return {key[1:]: shown[key] for key in shown if key[0] == "openstack_placement_consumer_usage"}
+
+
+@pytest.fixture
+def breakable(tmp_path: Path) -> Iterator[tuple[Service, Callable[[], None]]]:
+    """A service that shows each provider and consumer, and a function that takes its database away."""
     file = tmp_path / "placement.db"
     url = f"sqlite:///{file}"
-    conf = configure(
-        placement_database__connection=url, insight__enabled=True, insight__metrics_per_provider=True
-    )
+    shown = {f"insight__metrics_per_{each}": True for each in ("provider", "consumer")}
+    conf = configure(placement_database__connection=url, insight__enabled=True, **shown)
     db = Database(make_engine(url), attempts=lambda: 1)
     schema.sync(db)
-    service = Service(conf, db)
+
+    def destroy() -> None:
+        db.dispose()
+        file.unlink()
+        file.mkdir()
+
+    yield Service(conf, db), destroy
+    db.dispose()
+
+
+def test_a_cloud_that_cannot_be_read_is_not_up(
+    breakable: tuple[Service, Callable[[], None]],
+) -> None:
+    """The exporter's alert is about 0, not about a metric that is missing; the other numbers are there."""
+    service, destroy = breakable
     World(service).host(VCPU=1)
     assert read(service)["openstack_placement_up",] == 1
-    db.dispose()
-    file.unlink()
-    file.mkdir()
+    destroy()
     seen = read(service)
     assert {name: seen[name, *rest] for name, *rest in seen if "openstack" in name} == {
         "openstack_placement_up": 0
     }
     assert seen["placement_search_candidates_count",] == 0
+    assert seen["placement_consumer_usage_complete",] == 0
+
+
+def test_a_list_of_consumers_that_was_cut_says_so(
+    breakable: tuple[Service, Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is lost between two parts; what was read before is shown."""
+    monkeypatch.setattr(consumer_rows, "BATCH", 1)
+    service, destroy = breakable
+    world = World(service)
+    host = world.host(VCPU=8)
+    first, _ = (world.claim({host: {"VCPU": 1}}) for _ in range(2))
+    parts = []
+    for part in service.request("GET", "/-/metrics").app_iter:
+        parts.append(part)
+        if b"openstack_placement_consumer_usage{" in part:
+            destroy()
+    shown = [line for line in b"".join(parts).decode().splitlines() if "consumer_usage" in line]
+    owner = 'project="red",type="INSTANCE",class="VCPU"'
+    assert [line for line in shown if not line.startswith("#")] == [
+        f'openstack_placement_consumer_usage{{consumer="{first}",{owner}}} 1',
+        "placement_consumer_usage_complete 0",
+    ]

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 
 from placement.cmd import audit
-from placement.db import models, standard_names
+from placement.db import consumer_rows, models, standard_names
 from placement.db.database import Database
 from placement.objects import allocation
 from placement.objects.allocation import AllocationChange
@@ -118,7 +118,7 @@ def test_a_leak_that_has_changed_since_is_left_alone(ledger: Database) -> None:
 
 @AT_HEAD
 def test_every_consumer_is_read_once(ledger: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "BATCH", 1)
+    monkeypatch.setattr(consumer_rows, "BATCH", 1)
     assert [holder.uuid for holder in audit.holders(ledger)] == [ALIVE, LEAK, YOUNG_LEAK]
 
 

@@ -47,8 +47,12 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> str:
         insight__shapes_file=str(shapes),
         insight__survival_interval=60,
         insight__metrics_per_provider=True,
+        insight__metrics_per_consumer=True,
     ) as service:
-        World(service).host(VCPU=1)
+        world = World(service)
+        host = world.host(VCPU=1)
+        world.set_traits(host, ["HW_NUMA_ROOT"])
+        world.claim({host: {"VCPU": 1}})
         service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
         text: str = service.request("GET", "/-/metrics").text
     return text

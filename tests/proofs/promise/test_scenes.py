@@ -96,7 +96,11 @@ def service(tmp_path: Path) -> Iterator[Service]:
     """The service with a hold in a group, and everything else that is asked for."""
     shapes = tmp_path / "shapes.yaml"
     shapes.write_text("small: resources=VCPU:1\n")
-    more = {"shapes_file": str(shapes), "metrics_per_provider": True}
+    more = {
+        "shapes_file": str(shapes),
+        "metrics_per_provider": True,
+        "metrics_per_consumer": True,
+    }
     options = {f"insight__{name}": value for name, value in more.items()}
     with running(insight__enabled=True, **options) as made:
         for order in (*HELD_IN_GROUP, TRAIT, CLASS):
