@@ -88,6 +88,8 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     """Return the WSGI application; a layer that is switched off is not there at all."""
     insight = conf.insight
     routes = _choose_routes(conf)
+    if insight.enabled:
+        insight_door.check_links(conf)
     shapes = insight_door.read_shapes(conf) if insight.enabled else {}
     metrics = _begin_metrics(conf, database, routes, shapes) if insight.enabled else None
     serve = _negotiate_versions(Dispatcher(Authorizer(conf), routes, insight.public))

@@ -132,6 +132,7 @@ CLAIMS: dict[str, dict[str, Actions]] = {
 """Claims decided here (specification 09), there with INSIGHT if ``[insight]/claims``."""
 
 EXPLORER: dict[str, dict[str, Actions]] = {
+    "/-/links": {"GET": shows(insight.show_links, "insight:trees")},
     "/-/explorer": {"GET": acts(insight.lead_to_page, None)},
     "/-/explorer/": {"GET": acts(insight.show_file, None)},
     "/-/explorer/{path:.+}": {"GET": acts(insight.show_file, None)},

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import requests
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 CONSUMERS = 900
+OUT_OF_SERVICE = ("b-general-03", "c-network-05", "d-gpu-01")
 # Two whole GPUs on one host, next to the CPUs that use them.
 TWO_GPUS = (
     "resources_CPU=VCPU:8&resources_GPU0=VGPU:4&resources_GPU1=VGPU:4&group_policy=isolate"
@@ -25,6 +27,7 @@ TWO_GPUS = (
 )
 PICTURES = {
     "explorer": ("#/cloud", "light", (1280, 1180)),
+    "explorer-groups": ("#/cloud?group=002f55f4-3f94-5773-83be-61e51ee4316e", "light", (1280, 1180)),
     "explorer-dark": ("#/cloud?class=VGPU", "dark", (1280, 900)),
     "explorer-search": (f"#/search?{TWO_GPUS}", "light", (1280, 900)),
     "explorer-none": (f"#/search?{TWO_GPUS}&root_required=HW_CPU_X86_AVX2", "light", (1280, 900)),
@@ -56,9 +59,21 @@ def service(folder: str) -> Iterator[str]:
             assert found, "the service does not start"
             boot = [sys.executable, ROOT / "examples" / "boot_cloud.py", "--url", found[1]]
             subprocess.run([*boot, "--consumers", str(CONSUMERS)], check=True)
+            disable_hosts(found[1])
             yield found[1]
         finally:
             process.terminate()
+
+
+def disable_hosts(url: str) -> None:
+    """Do what a compute service does of hosts that are disabled."""
+    headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+    for name in OUT_OF_SERVICE:
+        found = requests.get(f"{url}/resource_providers?name={name}", headers=headers, timeout=60)
+        path = f"{url}/resource_providers/{found.json()['resource_providers'][0]['uuid']}/traits"
+        body = requests.get(path, headers=headers, timeout=60).json()
+        body["traits"].append("COMPUTE_STATUS_DISABLED")
+        requests.put(path, headers=headers, json=body, timeout=60).raise_for_status()
 
 
 def draw(browser: Browser, url: str, name: str) -> None:

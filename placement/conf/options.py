@@ -201,6 +201,18 @@ INSIGHT = (
         "dashboards of single servers.",
     ),
     cfg.StrOpt(
+        "link_consumer",
+        help="Where a consumer lives, as a URL with {consumer} in place of its uuid, such as "
+        "https://dashboard.example.org/project/instances/{consumer}/. The explorer leads there. "
+        "Set it to go from an allocation to the server.",
+    ),
+    cfg.StrOpt(
+        "link_project",
+        help="Where a project lives, as a URL with {project} in place of its id, such as "
+        "https://dashboard.example.org/identity/{project}/. The explorer leads there. Set it to go from an "
+        "allocation to its owner.",
+    ),
+    cfg.StrOpt(
         "shapes_file",
         help="A YAML file of named requests, such as flavors: 'small: resources=VCPU:1,MEMORY_MB:2048'. "
         "/-/capacity?shape=small answers how many more of it fit, and /-/metrics shows it of all. The "

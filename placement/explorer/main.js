@@ -4,6 +4,7 @@ import { announce } from "./announcer.js";
 import { isAbort, Refusal } from "./api.js";
 import { h, refill } from "./dom.js";
 import { forgetCloud } from "./model/cloud.js";
+import { forgetLinks, readLinks } from "./model/links.js";
 import { timeOfDay } from "./model/units.js";
 import { forgetVocabulary } from "./model/vocabulary.js";
 import { closeMenuOnMove, menuIsOpen } from "./parts/provider_menu.js";
@@ -99,6 +100,7 @@ class ExplorerApp extends HTMLElement {
     this.#leave.hidden = !session.token;
     if (!again) this.#status.textContent = "Reading …";
     try {
+      await readLinks(running.signal);
       await view.load(running.signal, again && view.drawn);
       if (running !== this.#running) return;
       view.drawn = true;
@@ -162,6 +164,7 @@ class ExplorerApp extends HTMLElement {
     session.end();
     forgetCloud();
     forgetVocabulary();
+    forgetLinks();
     this.#view = null;
     this.#banner.replaceChildren();
     this.#arrive();

@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from placement.db.database import Database
 from placement.insight import handlers as handlers
-from placement.insight import shapes
+from placement.insight import links, shapes
 from placement.insight.shapes import Shapes as Shapes
 from placement.objects.picture import Picture
 
@@ -24,6 +24,14 @@ def read_shapes(conf: cfg.ConfigOpts) -> Shapes:
     :raises NotConfigured: with a sentence for each fault in the file.
     """
     return shapes.read(conf)
+
+
+def check_links(conf: cfg.ConfigOpts) -> None:
+    """Check the URL templates of the explorer.
+
+    :raises NotConfigured: with a sentence for each fault.
+    """
+    links.read(conf)
 
 
 def begin_metrics(

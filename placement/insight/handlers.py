@@ -20,7 +20,7 @@ from placement.handlers.explanation import (
     render_stop,
 )
 from placement.handlers.resource_provider import parse_filters
-from placement.insight import history, questions, schemas, trees, what_if
+from placement.insight import history, links, questions, schemas, trees, what_if
 from placement.insight import survival as survivals
 from placement.insight.affected import AffectedConsumer
 from placement.insight.questions import PlaceCount, ShapeNotFound
@@ -189,6 +189,12 @@ def survival(request: Request) -> Response:
         "lost": lost,
     }
     return json_response(request, document)
+
+
+def show_links(request: Request) -> Response:
+    """GET /-/links"""
+    request.read_query(NOTHING)
+    return json_response(request, links.read(request.conf))
 
 
 def list_trees(request: Request) -> Response:

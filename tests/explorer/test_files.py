@@ -82,6 +82,18 @@ def test_publishing_the_page_publishes_nothing_else() -> None:
         assert service.request("GET", "/-/trees", x_auth_token=None).status_int == 401
 
 
+def test_ways_out_are_shown_to_who_may_see_trees() -> None:
+    """Not to everybody: the addresses of an operator's dashboards are data."""
+    link = "https://cloud.example.org/{project}/"
+    with running("sqlite", **OPEN, insight__link_project=link) as service:
+        assert service.request("GET", "/-/links", x_auth_token=None).status_int == 401
+        assert service.request("GET", "/-/links", x_auth_token="nobody").status_int == 403
+        assert service.request("GET", "/-/links").json == {"project": link}
+    with running("sqlite", **OPEN) as service:
+        assert service.request("GET", "/-/links").json == {}
+        assert service.request("GET", "/-/links?of=me").status_int == 400
+
+
 def test_types_and_style_hold() -> None:
     """Strict types from JSDoc, eslint, no long file, no markup made of text."""
     if not TOOLS.exists():

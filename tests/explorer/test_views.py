@@ -5,7 +5,11 @@ import re
 from playwright.sync_api import expect
 
 from tests.explorer.stage import MARKUP, PULSE_MS, RACK, Stage, key
+from tests.explorer.test_access import violations
 from tests.support.browser import Visitor
+
+COLOURS = """(canvas, places) => places.map(([x, y]) =>
+    canvas.getContext("2d").getImageData(x, y, 1, 1).data.join())"""
 
 
 def test_cloud_tells_which_tree_is_fullest_and_what_is_over(visitor: Visitor) -> None:
@@ -156,6 +160,39 @@ def test_holds_and_groups_are_on_the_tree_and_the_consumer(visitor: Visitor, sta
     expect(page.locator("h1")).to_contain_text(consumers[1])
     for uuid in consumers:
         stage.send("DELETE", f"/allocations/{uuid}")
+
+
+def test_a_host_out_of_service_is_marked_and_counted(visitor: Visitor, stage: Stage) -> None:
+    """In the counts, by its cell, in the ranking, and on its tree; not by a colour alone."""
+    stage.replace("full", "traits", ["COMPUTE_STATUS_DISABLED"])
+    visitor.come("#/cloud?sort=name")
+    page = visitor.page
+    expect(page.locator(".summary")).to_have_text("6 trees with 10 providers, 1 out of service")
+    expect(page.get_by_label("Capacity by class")).to_contain_text(
+        "Out of service, and counted here: 1 tree with 8 cores, 60 GiB memory."
+    )
+    canvas = page.locator("tree-grid canvas")
+    canvas.hover(position={"x": 60, "y": 15})
+    expect(page.locator("tree-grid .tip")).to_have_text("full: 100 % cores in use, out of service")
+    # In the middle of the cell and above it; then the same of the cell before.
+    assert len(set(canvas.evaluate(COLOURS, [[64, 20], [64, 7]]))) == 2
+    assert len(set(canvas.evaluate(COLOURS, [[20, 20], [20, 7]]))) == 1
+    mark = page.get_by_label("Fullest trees").get_by_role("listitem").filter(has_text="full")
+    expect(mark.get_by_text("out of service")).to_be_visible()
+    assert violations(visitor) == []
+    page.get_by_role("link", name="1 out of service").click()
+    expect(page.locator(".summary")).to_contain_text("1 of 6 trees")
+    visitor.go(f"#/tree/{key('full')}")
+    expect(page.locator(".summary")).to_contain_text("out of service")
+    expect(page.get_by_label("The tree").get_by_text("out of service")).to_be_visible()
+    assert violations(visitor) == []
+    stage.replace("full", "traits", [])
+
+
+def test_no_way_out_where_none_is_configured(visitor: Visitor) -> None:
+    visitor.come(f"#/tree/{key('full')}")
+    expect(visitor.page.get_by_role("row", name=re.compile(key("web")))).to_be_visible()
+    expect(visitor.page.locator("a.out")).to_have_count(0)
 
 
 def test_names_with_markup_are_text(visitor: Visitor) -> None:

@@ -8,6 +8,7 @@
 import { inSlices } from "../dom.js";
 import { read } from "../api.js";
 import { capacity, fullest, level, ratio, sumByClass } from "./fullness.js";
+import { OUT_OF_SERVICE } from "./traits.js";
 
 /** @typedef {import("./types.js").Tree} Tree */
 /** @typedef {import("./types.js").TreePage} TreePage */
@@ -35,6 +36,7 @@ import { capacity, fullest, level, ratio, sumByClass } from "./fullness.js";
  * @property {Set<string>} aggregates
  * @property {string} names of all its providers, a line each
  * @property {Over[]} over
+ * @property {boolean} outOfService
  */
 /**
  * @typedef {object} Page
@@ -167,6 +169,7 @@ export function rowOf(tree) {
     aggregates: new Set(tree.providers.flatMap((it) => it.aggregates)),
     names: tree.providers.map((it) => it.name).join("\n"),
     over,
+    outOfService: root.traits.includes(OUT_OF_SERVICE),
   };
 }
 

@@ -4,6 +4,7 @@ import { isAbort, read } from "../api.js";
 import { h } from "../dom.js";
 import { counted, timeOfDay } from "../model/units.js";
 import { address } from "../router.js";
+import { outLink } from "./out_link.js";
 
 /** @typedef {import("../model/types.js").Claimed} Claimed */
 /** @typedef {import("../model/types.js").ConsumerGroup} ConsumerGroup */
@@ -47,5 +48,5 @@ export function groupSection({ name, rule, level, at_most: most, members, kept }
     h("p.calm", {}, `${counted(members.length, "member")}, ${words}.`,
       !kept && h("strong", {}, " The rule is not kept.")),
     h("ul", {}, members.map(({ consumer_uuid: uuid }) => h("li", {},
-      h("a.uuid", { href: address("owners", "", { consumer: uuid }) }, uuid)))));
+      h("a.uuid", { href: address("owners", "", { consumer: uuid }) }, uuid), outLink("consumer", uuid)))));
 }

@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { amounts, count } from "../model/units.js";
 import { address } from "../router.js";
 import { claimWords } from "./claim_note.js";
+import { outLink } from "./out_link.js";
 
 /**
  * @typedef {object} Consumer
@@ -44,9 +45,11 @@ export function consumerTable(consumers, shown = SHOWN) {
 function row({ uuid, type, project, user, resources, places, claimed = {} }) {
   const note = claimWords(claimed);
   return h("tr", { title: places.join("\n") },
-    h("th", { scope: "row" }, h("a.uuid", { href: address("owners", "", { consumer: uuid }) }, uuid)),
+    h("th", { scope: "row" }, h("a.uuid", { href: address("owners", "", { consumer: uuid }) }, uuid),
+      outLink("consumer", uuid)),
     h("td", {}, type || "unknown"),
-    h("td", {}, project && h("a", { href: address("owners", "", { by: "project", of: project }) }, project)),
+    h("td", {}, project && h("a", { href: address("owners", "", { by: "project", of: project }) }, project),
+      outLink("project", project)),
     h("td", {}, user && h("a", { href: address("owners", "", { by: "user", of: user }) }, user)),
     h("td", {}, amounts(resources), note && h("div.calm", {}, note)));
 }

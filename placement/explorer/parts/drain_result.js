@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { amounts, count, counted, total } from "../model/units.js";
 import { address } from "../router.js";
+import { outLink } from "./out_link.js";
 
 /** @typedef {import("../model/types.js").WhatIf} WhatIf */
 /** @typedef {import("../model/types.js").Outcome} Outcome */
@@ -28,9 +29,10 @@ export function drainResult({ uuid, name }, { before, after, homeless, complete 
       h("thead", {}, h("tr", {}, ["Consumer", "Type", "Project", "Holds", "Kept out by"].map(
         (title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, homeless.slice(0, 200).map((it) => h("tr", {},
-        h("th", { scope: "row" }, h("a.uuid", { href: address("owners", "", { consumer: it.uuid }) }, it.uuid)),
+        h("th", { scope: "row" }, h("a.uuid", { href: address("owners", "", { consumer: it.uuid }) }, it.uuid),
+          outLink("consumer", it.uuid)),
         h("td", {}, it.type),
-        h("td", {}, it.project),
+        h("td", {}, it.project, outLink("project", it.project)),
         h("td", {}, amounts(total(it.allocations))),
         h("td", {}, it.groups?.join(", ") ?? ""))))))
   );

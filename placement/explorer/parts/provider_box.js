@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { capacity } from "../model/fullness.js";
 import { amounts, counted, sortClasses } from "../model/units.js";
+import { OUT_OF_SERVICE } from "../model/traits.js";
 import { fillBar } from "./fill_bar.js";
 import { providerName } from "./provider_menu.js";
 
@@ -39,11 +40,17 @@ export function providerBox(provider, look = {}) {
     .filter(([, on]) => on).map(([name]) => name).join(" ");
   return h("article", { class: classes },
     h("header", {}, providerName(provider, `${look.key ?? ""}${provider.uuid}`),
-      groups.map((suffix) => h("span.group-tag", {}, suffix || "request"))),
+      groups.map((suffix) => h("span.group-tag", {}, suffix || "request")),
+      serviceTag(provider.traits.includes(OUT_OF_SERVICE))),
     !quiet && names.map((name) => bar(name, provider, asked)),
     held && h("p.held", {}, `holds ${amounts(held)}`),
     !look.brief && properties(provider),
     look.more?.(provider));
+}
+
+/** @param {boolean} isOut whether the host takes nothing new */
+export function serviceTag(isOut) {
+  return isOut && h("span.service-tag", { title: `It has the trait ${OUT_OF_SERVICE}: nothing new comes here.` }, "out of service");
 }
 
 /**

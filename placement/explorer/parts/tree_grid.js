@@ -6,7 +6,7 @@ import { label, percent } from "../model/units.js";
 import { address, go } from "../router.js";
 import { schemeChanges } from "../scheme.js";
 
-/** @typedef {{root: string, name: string, level: number, ratio: number, className: string | null}} Cell */
+/** @typedef {{root: string, name: string, level: number, ratio: number, className: string | null, outOfService: boolean}} Cell */
 
 const BAND_HEIGHT = 480;
 const WANTED_HEIGHT = 480;
@@ -29,10 +29,13 @@ function pitchFor(cells, width) {
 export class TreeGrid extends HTMLElement {
   /** @type {Cell[]} */
   #cells = [];
+  #ofAll = 0;
+  #title = "";
   #cursor = 0;
   #columns = 1;
   #pitch = 28;
   #drawing = 0;
+  #field = h("div.field");
   #bands = h("div.bands");
   #ring = h("div.ring", { hidden: true });
   #tip = h("div.tip", { hidden: true });
@@ -52,9 +55,8 @@ export class TreeGrid extends HTMLElement {
   }
 
   #build() {
-    const field = h("div.field", {
+    this.#field = h("div.field", {
       tabindex: "0", role: "application", "data-key": "grid",
-      "aria-label": "Grid of trees. Arrow keys move, Enter opens the tree.",
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
       onfocus: () => this.#moveTo(this.#cursor),
       onblur: () => { this.#ring.hidden = true; this.#tip.hidden = true; },
@@ -62,12 +64,24 @@ export class TreeGrid extends HTMLElement {
       onpointerleave: () => { this.#tip.hidden = true; },
       onclick: (/** @type {PointerEvent} */ event) => this.#open(this.#at(event)),
     }, this.#bands, this.#ring, this.#tip);
-    this.append(field, this.#spoken);
+    this.append(this.#field, this.#spoken);
+    this.#name();
   }
 
-  /** @param {Cell[]} cells */
-  show(cells) {
+  #name() {
+    const what = this.#title && ` of ${this.#title}`;
+    this.#field.setAttribute("aria-label", `Grid of trees${what}. Arrow keys move, Enter opens the tree.`);
+  }
+
+  /**
+   * @param {Cell[]} cells
+   * @param {{title: string, ofAll: number}} group ofAll: how many cells there are in all grids of the page
+   */
+  show(cells, { title, ofAll }) {
     this.#cells = cells;
+    this.#title = title;
+    this.#ofAll = ofAll;
+    this.#name();
     this.#cursor = Math.min(this.#cursor, Math.max(0, cells.length - 1));
     this.#layout(true);
   }
@@ -75,7 +89,7 @@ export class TreeGrid extends HTMLElement {
   /** @param {boolean} [always] */
   #layout(always = false) {
     const width = this.clientWidth;
-    const pitch = pitchFor(this.#cells.length, width);
+    const pitch = pitchFor(this.#ofAll, width);
     const columns = Math.max(1, Math.floor(width / pitch));
     if (!width || (!always && columns === this.#columns && pitch === this.#pitch)) return;
     this.#columns = columns;
@@ -113,9 +127,9 @@ export class TreeGrid extends HTMLElement {
   /**
    * @param {HTMLCanvasElement} canvas
    * @param {Cell[]} cells
-   * @param {{steps: string[], over: string, line: string}} colours
+   * @param {{steps: string[], over: string, line: string, ink: string, panel: string}} colours
    */
-  #paint(canvas, cells, { steps, over, line }) {
+  #paint(canvas, cells, { steps, over, line, ink, panel }) {
     const pitch = this.#pitch;
     const scale = Math.min(2, devicePixelRatio || 1);
     const height = Math.ceil(cells.length / this.#columns) * pitch;
@@ -151,6 +165,14 @@ export class TreeGrid extends HTMLElement {
         pen.stroke();
         pen.lineWidth = 1;
       }
+      if (cell.outOfService) {
+        // Light with a dark edge: it is seen on every step of the scale.
+        pen.fillStyle = panel;
+        pen.strokeStyle = ink;
+        const bar = [x + side * 0.15, y + side * 0.36, side * 0.7, side * 0.28];
+        pen.fillRect(bar[0], bar[1], bar[2], bar[3]);
+        pen.strokeRect(bar[0], bar[1], bar[2], bar[3]);
+      }
     });
   }
 
@@ -159,7 +181,8 @@ export class TreeGrid extends HTMLElement {
     const steps = Array.from({ length: LEVELS + 1 },
       (_, step) => style.getPropertyValue(`--full-${step}`).trim());
     return { steps, over: style.getPropertyValue("--over").trim(),
-      line: style.getPropertyValue("--line-strong").trim() };
+      line: style.getPropertyValue("--line-strong").trim(), ink: style.getPropertyValue("--ink").trim(),
+      panel: style.getPropertyValue("--panel").trim() };
   }
 
   /** @param {PointerEvent} event */
@@ -224,10 +247,11 @@ export class TreeGrid extends HTMLElement {
 
 /** @param {Cell} cell */
 function describe(cell) {
-  if (cell.ratio < 0) return `${cell.name}: has none`;
+  const out = cell.outOfService ? ", out of service" : "";
+  if (cell.ratio < 0) return `${cell.name}: has none${out}`;
   const what = cell.className ? ` ${label(cell.className).toLowerCase()} in use` : "";
   const over = cell.level === OVER ? ", over capacity" : "";
-  return `${cell.name}: ${percent(cell.ratio)}${what}${over}`;
+  return `${cell.name}: ${percent(cell.ratio)}${what}${over}${out}`;
 }
 
 customElements.define("tree-grid", TreeGrid);

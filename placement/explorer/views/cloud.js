@@ -3,32 +3,43 @@
 import { breathe, h, refill } from "../dom.js";
 import { cloud } from "../model/cloud.js";
 import { ratioOf } from "../model/forest.js";
-import { LEVELS, OVER, level, ratio } from "../model/fullness.js";
-import { amount, amountOf, count, counted, label, percent, sortClasses, together } from "../model/units.js";
+import { EVERY, aggregatesOf, grouped, layersOf, sizeWords } from "../model/grouping.js";
+import { LEVELS, OVER, fullest, level, ratio } from "../model/fullness.js";
+import { OUT_OF_SERVICE } from "../model/traits.js";
+import { amount, amountOf, amounts, count, counted, label, percent, sortClasses, together } from "../model/units.js";
+import { GroupedGrid } from "../parts/grouped_grid.js";
+import { serviceTag } from "../parts/provider_box.js";
 import { providerName } from "../parts/provider_menu.js";
 import { emptyCloud, loadingNote } from "../parts/state_note.js";
 import { fillBar, track } from "../parts/fill_bar.js";
-import { TreeGrid } from "../parts/tree_grid.js";
 import { address, go } from "../router.js";
 import { View } from "./view.js";
 
 /** @typedef {import("../model/forest.js").Row} Row */
 /** @typedef {import("../model/fullness.js").Sum} Sum */
-/** @typedef {{classes: string[], traits: string[], aggregates: Map<string, string>}} Choices aggregates: what to call each */
+/**
+ * @typedef {object} Choices
+ * @property {string[]} classes
+ * @property {string[]} traits
+ * @property {Map<string, {title: string, size: number}>} aggregates
+ * @property {string[][]} layers of aggregates
+ */
 
 const TOP = 10;
 const MOST_CHOICES = 500;
+const MOST_LAYERS = 20;
 const BETWEEN_DRAWINGS_MS = 300;
 
 /** The view of the whole cloud. */
 export class CloudView extends View {
   heading = "Cloud";
-  #grid = new TreeGrid();
+  #grid = new GroupedGrid();
   #totals = h("section.panel.totals", { "aria-label": "Capacity by class" });
   #top = h("section.panel", { "aria-label": "Fullest trees" });
   #over = h("section.panel", { "aria-label": "Over capacity" });
   #tools = h("div.tools");
   #summary = h("p.summary", { "data-summary": true });
+  #groupNote = h("p.calm", {});
   #drawing = 0;
   #drawnAt = 0;
   /** The part of the cloud that is drawn. */
@@ -78,25 +89,27 @@ export class CloudView extends View {
     /** @type {Map<string, Sum>} */
     let sums = new Map();
     yield () => { sums = sumsOf(rows); };
-    yield () => refill(this.#totals, h("h2", {}, "What there is"), totalsTable(sums, cloud().whole));
+    yield () => refill(this.#totals, h("h2", {}, "What there is"), totalsTable(sums, cloud().whole),
+      idleNote(rows.filter((row) => row.outOfService)));
     yield () => this.#drawTop(rows, resourceClass);
-    yield () => this.#grid.show(this.#ordered(rows).map((row) => cellOf(row, resourceClass)));
+    yield* this.#gridParts(this.#ordered(rows), all, resourceClass);
     yield () => this.#drawOver(rows);
     if (!cloud().whole) return;
     /** @type {Choices} */
-    const choices = { classes: [], traits: [], aggregates: new Map() };
+    const choices = { classes: [], traits: [], aggregates: new Map(), layers: [] };
     yield () => { choices.classes = sortClasses(every(all, (row) => row.sums.keys())); };
     yield () => { choices.traits = every(all, (row) => row.traits).sort(); };
-    yield () => { choices.aggregates = aggregateTitles(all); };
+    yield () => { choices.aggregates = aggregatesOf(all); };
+    yield () => { choices.layers = layersOf(all, choices.aggregates.keys()); };
     yield () => this.#drawTools(choices);
   }
 
   #lay() {
     refill(this, h("h1", {}, "Cloud"), h("div.cloud-layout", {}, this.#totals,
       h("section.panel.map", { "aria-label": "All trees" }, h("h2", {}, "Trees"), this.#tools,
-        this.#summary, this.#grid, legend()),
+        this.#summary, this.#grid, this.#groupNote, legend()),
       h("div.side", {}, this.#top, this.#over)));
-    this.#drawTools({ classes: [], traits: [], aggregates: new Map() });
+    this.#drawTools({ classes: [], traits: [], aggregates: new Map(), layers: [] });
   }
 
   /** @param {Row[]} all @param {string} resourceClass */
@@ -118,12 +131,32 @@ export class CloudView extends View {
 
   /** @param {Row[]} rows @param {Row[]} all */
   #drawSummary(rows, all) {
-    const providers = rows.reduce((sum, row) => sum + row.providers, 0);
-    const trees = rows.length === all.length ? counted(rows.length, "tree")
-      : `${count(rows.length)} of ${counted(all.length, "tree")}`;
-    const more = cloud().whole ? "" : ", still reading …";
-    const text = `${trees} with ${counted(providers, "provider")}${more}`;
-    if (this.#summary.textContent !== text) this.#summary.textContent = text;
+    const said = sizeWords(rows, all.length) + (cloud().whole ? "" : ", still reading …");
+    const idle = rows.filter((row) => row.outOfService).length;
+    const out = idle ? `${count(idle)} out of service` : "";
+    if (this.#summary.textContent === (out ? `${said}, ${out}` : said)) return;
+    refill(this.#summary, said, out && ", ",
+      out && h("a", { href: this.#with({ trait: OUT_OF_SERVICE }), "data-key": "out of service" }, out));
+  }
+
+  /**
+   * @param {Row[]} rows in their order
+   * @param {Row[]} all
+   * @param {string} resourceClass
+   * @returns {Generator<() => void>}
+   */
+  *#gridParts(rows, all, resourceClass) {
+    /** @type {import("../parts/grouped_grid.js").Section[]} */
+    let sections = [];
+    yield () => {
+      const { groups, more } = grouped(rows, this.params.get("group") ?? "", all);
+      sections = groups.map(({ key, title, rows: mine }) => ({ key, title, note: title && groupNote(mine, resourceClass),
+        href: key && this.#with({ aggregate: key, group: "" }), cells: mine.map((row) => cellOf(row, resourceClass)) }));
+      const shown = groups.reduce((sum, group) => sum + group.rows.length, 0);
+      refill(this.#groupNote, more > 0 && `${counted(more, "aggregate")} more are not shown. `,
+        shown > rows.length && "A tree in several of them is shown in each.");
+    };
+    yield* this.#grid.show(sections);
   }
 
   /** @param {Row[]} rows @param {string} resourceClass */
@@ -135,7 +168,8 @@ export class CloudView extends View {
         const value = ratioOf(row, resourceClass);
         const name = resourceClass || row.fullestClass;
         const sum = name ? row.sums.get(name) : undefined;
-        return h("li", {}, providerName({ uuid: row.root, name: row.name }, `top ${row.root}`),
+        return h("li", {}, h("span", {}, providerName({ uuid: row.root, name: row.name }, `top ${row.root}`),
+            serviceTag(row.outOfService)),
           h("span.percent", {}, percent(value)),
           sum && track(value, sum),
           sum && name ? h("small", {}, usedOf(name, sum)) : h("small", {}, "no inventory"));
@@ -155,7 +189,7 @@ export class CloudView extends View {
   }
 
   /** @param {Choices} choices */
-  #drawTools({ classes, traits, aggregates }) {
+  #drawTools({ classes, traits, aggregates, layers }) {
     const name = h("input", { type: "search", id: "filter-name", placeholder: "any",
       value: this.params.get("name") ?? "", "data-key": "filter name", autocomplete: "off",
       oninput: (/** @type {Event} */ event) => this.#filter("name", event) });
@@ -165,9 +199,24 @@ export class CloudView extends View {
       h("div", {}, h("label", { for: "filter-name" }, "Name"), name),
       this.#choice("class", "Colour by", "fullest class", classes, label),
       this.#choice("trait", "Trait", "any", traits),
-      this.#choice("aggregate", "Aggregate", "any", [...aggregates.keys()],
-        (uuid) => aggregates.get(uuid) ?? uuid),
+      this.#choice("aggregate", "Aggregate", "any", [...aggregates.keys()].slice(0, MOST_CHOICES), (uuid) => {
+        const { size = 0, title = "" } = aggregates.get(uuid) ?? {};
+        return title ? `${counted(size, "tree")}: ${title} (${uuid.slice(0, 8)})` : uuid;
+      }),
+      this.#layerChoice(aggregates, layers),
       this.#choice("sort", "Order", "fullest first", ["name"], () => "by name"));
+  }
+
+  /** @param {Choices["aggregates"]} aggregates @param {string[][]} layers */
+  #layerChoice(aggregates, layers) {
+    const now = this.params.get("group") ?? "";
+    const titles = new Map(layers.slice(0, MOST_LAYERS).map((layer) => {
+      const names = layer.map((uuid) => aggregates.get(uuid)?.title).sort().slice(0, 3).join(", ");
+      return [layer.includes(now) ? now : layer[0],
+        `${counted(layer.length, "aggregate")}: ${names}${layer.length > 3 ? ", …" : ""}`];
+    }));
+    if (layers.length) titles.set(EVERY, "every aggregate");
+    return this.#choice("group", "Group by", "nothing", [...titles.keys()], (value) => titles.get(value) ?? value);
   }
 
   /**
@@ -190,10 +239,21 @@ export class CloudView extends View {
   /** @param {string} param @param {Event} event */
   #filter(param, event) {
     const field = /** @type {HTMLInputElement | HTMLSelectElement} */ (event.target);
+    go(this.#with({ [param]: field.value }), { replace: param === "name" });
+  }
+
+  /**
+   * The address of this view with other parameters.
+   *
+   * @param {Record<string, string>} changes "" takes a parameter away
+   */
+  #with(changes) {
     const params = new URLSearchParams(this.params);
-    if (field.value) params.set(param, field.value);
-    else params.delete(param);
-    go(address("cloud", "", params), { replace: param === "name" });
+    for (const [name, value] of Object.entries(changes)) {
+      if (value) params.set(name, value);
+      else params.delete(name);
+    }
+    return address("cloud", "", params);
   }
 }
 
@@ -208,31 +268,6 @@ function every(rows, of) {
   const found = new Set();
   for (const row of rows) for (const name of of(row)) found.add(name);
   return [...found];
-}
-
-/**
- * What to call aggregates, which have no names: how many trees, and what their names have in common.
- *
- * @param {Row[]} rows
- * @returns {Map<string, string>} by uuid, the largest first
- */
-function aggregateTitles(rows) {
-  /** @type {Map<string, string[]>} */
-  const names = new Map();
-  for (const row of rows) {
-    for (const uuid of row.aggregates) names.set(uuid, [...names.get(uuid) ?? [], row.name]);
-  }
-  const largest = [...names].sort(([one, a], [other, b]) => b.length - a.length || (one < other ? -1 : 1));
-  return new Map(largest.slice(0, MOST_CHOICES).map(([uuid, of]) => [uuid,
-    `${counted(of.length, "tree")}: ${shared(of)} (${uuid.slice(0, 8)})`]));
-}
-
-/** @param {string[]} names */
-function shared(names) {
-  if (names.length <= 2) return names.join(", ");
-  let length = names[0].length;
-  for (const name of names) while (!name.startsWith(names[0].slice(0, length))) length -= 1;
-  return length ? `${names[0].slice(0, length)}…` : `${names[0]}, ${names[1]}, …`;
 }
 
 /**
@@ -298,7 +333,35 @@ function usedOf(name, { used, capacity }) {
 function cellOf(row, resourceClass) {
   const value = ratioOf(row, resourceClass);
   return { root: row.root, name: row.name, ratio: value,
-    level: resourceClass ? level(value) : row.level, className: resourceClass || row.fullestClass };
+    level: resourceClass ? level(value) : row.level, className: resourceClass || row.fullestClass,
+    outOfService: row.outOfService };
+}
+
+/**
+ * How many trees a group has, how full it is, and how many take nothing.
+ *
+ * @param {Row[]} rows
+ * @param {string} resourceClass "" for the fullest
+ */
+function groupNote(rows, resourceClass) {
+  const sums = sumsOf(rows);
+  const name = resourceClass || fullest(sums).name;
+  const sum = name && sums.get(name);
+  const idle = rows.filter((row) => row.outOfService).length;
+  return [counted(rows.length, "tree"),
+    ...sum ? [`${percent(ratio(sum.used, sum.capacity))} ${label(name).toLowerCase()} in use`] : [],
+    ...idle ? [`${count(idle)} out of service`] : []].join(" · ");
+}
+
+/**
+ * What of the totals is on hosts that take nothing new.
+ *
+ * @param {Row[]} rows
+ */
+function idleNote(rows) {
+  const room = Object.fromEntries([...sumsOf(rows)].map(([name, { capacity }]) => [name, capacity]));
+  return rows.length > 0 && h("p.calm", {}, `Out of service, and counted here: ${counted(rows.length, "tree")}`,
+    sumsOf(rows).size > 0 && ` with ${amounts(room)}`, ".");
 }
 
 function legend() {
@@ -306,5 +369,6 @@ function legend() {
     h("span.scale", { "aria-hidden": "true" }, Array.from({ length: LEVELS + 1 }, (_, step) =>
       h("i", { "--ink": `var(--full-${step})` }))),
     h("span", {}, "full"),
-    h("span", {}, h("i.over", { "aria-hidden": "true", "data-level": OVER }), "over capacity"));
+    h("span", {}, h("i.over", { "aria-hidden": "true", "data-level": OVER }), "over capacity"),
+    h("span", {}, h("i.idle", { "aria-hidden": "true" }), "out of service"));
 }

@@ -4,6 +4,7 @@ import { read } from "../api.js";
 import { h, refill } from "../dom.js";
 import { count, counted, timeOfDay } from "../model/units.js";
 import { endSentence } from "../parts/funnel.js";
+import { outLink } from "../parts/out_link.js";
 import { loadingNote } from "../parts/state_note.js";
 import { address } from "../router.js";
 import { View } from "./view.js";
@@ -110,7 +111,7 @@ function lostTable(lost, level) {
         : h("a.uuid", { href: address("cloud", "", { aggregate: it.uuid }) }, it.uuid)),
       h("td", {}, `${count(it.homeless_count)} of ${counted(it.consumers, "consumer")}`),
       h("td", {}, it.homeless.slice(0, 3).map((one) => h("div", {},
-        h("a.uuid", { href: address("owners", "", { consumer: one.uuid }) }, one.uuid.slice(0, 8)),
+        h("a.uuid", { href: address("owners", "", { consumer: one.uuid }) }, one.uuid.slice(0, 8)), outLink("consumer", one.uuid),
         ` ${endSentence(one.stopped)}`, one.groups && ` (${one.groups.join(", ")})`)),
       it.homeless_count > 3 && h("div.calm", {}, `and ${count(it.homeless_count - 3)} more`)))))));
 }

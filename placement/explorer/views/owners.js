@@ -7,6 +7,7 @@ import { byConsumer, byOwner } from "../model/owners.js";
 import { amount, amounts, count, counted, label, sortClasses, total } from "../model/units.js";
 import { claimWords, groupSection, readGroups } from "../parts/claim_note.js";
 import { consumerTable } from "../parts/consumer_table.js";
+import { outLink } from "../parts/out_link.js";
 import { drawnTree } from "../parts/provider_box.js";
 import { loadingNote, stateNote } from "../parts/state_note.js";
 import { address } from "../router.js";
@@ -55,7 +56,8 @@ export class OwnersView extends View {
       const consumers = await byConsumer(trees, (it) => it[kind] === owner, signal);
       this.#shown = this.#place();
       this.#version = version;
-      refill(this, h("h1", {}, h("small", {}, `${kind} `), owner || "unknown"),
+      refill(this, h("h1", {}, h("small", {}, `${kind} `), owner || "unknown",
+        kind === "project" && outLink("project", owner)),
         h("p", {}, h("a", { href: address("owners", "", { by: kind }) }, "← all"), " · ",
           counted(consumers.length, "consumer")),
         consumers.length ? consumerTable(consumers)
@@ -93,9 +95,11 @@ export class OwnersView extends View {
       (it) => it.allocations?.[uuid]).find(Boolean) ?? {};
     const groups = await readGroups(claimed.groups ?? [], signal);
     this.#shown = text;
-    refill(this, h("h1", {}, h("small", {}, `${body.consumer_type ?? "consumer"} `), uuid),
+    refill(this, h("h1", {}, h("small", {}, `${body.consumer_type ?? "consumer"} `), uuid,
+      outLink("consumer", uuid)),
       h("p.summary", {}, trees.length ? ["project ", h("a", {
         href: address("owners", "", { by: "project", of: body.project_id ?? "" }) }, body.project_id),
+      outLink("project", body.project_id),
       ", user ", h("a", { href: address("owners", "", { by: "user", of: body.user_id ?? "" }) },
         body.user_id), ` · holds ${amounts(total(asked))}`,
       claimed.held_until && ` · ${claimWords({ held_until: claimed.held_until })}`] : ""),
@@ -117,7 +121,7 @@ function ownerTable(kind, rows) {
         names.map((name) => h("th", { scope: "col", title: name }, label(name))))),
       h("tbody", {}, rows.slice(0, SHOWN).map((row) => h("tr", {},
         h("th", { scope: "row" }, h("a", { href: address("owners", "", { by: kind, of: row.name }) },
-          row.name || "unknown")),
+          row.name || "unknown"), kind === "project" && outLink("project", row.name)),
         h("td", {}, count(row.consumers)),
         names.map((name) => h("td", { "--part": (row.resources[name] ?? 0) / most[name] },
           row.resources[name] ? amount(name, row.resources[name]) : "–")))))),

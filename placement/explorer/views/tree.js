@@ -4,9 +4,10 @@ import { read } from "../api.js";
 import { h, inSlices, refill } from "../dom.js";
 import { cloud } from "../model/cloud.js";
 import { lastTrees, rememberTree } from "../model/last_trees.js";
+import { OUT_OF_SERVICE, SHARING } from "../model/traits.js";
 import { amounts, count, counted } from "../model/units.js";
 import { consumerTable } from "../parts/consumer_table.js";
-import { growingTree, providerBox } from "../parts/provider_box.js";
+import { growingTree, providerBox, serviceTag } from "../parts/provider_box.js";
 import { menuButton } from "../parts/provider_menu.js";
 import { emptyCloud, stateNote } from "../parts/state_note.js";
 import { address, go } from "../router.js";
@@ -15,7 +16,6 @@ import { View } from "./view.js";
 /** @typedef {import("../model/types.js").Tree} Tree */
 /** @typedef {import("../model/types.js").Provider} Provider */
 
-const SHARING = "MISC_SHARES_VIA_AGGREGATE";
 const MOST_CHOICES = 60;
 
 /** The view of the tree of one provider. */
@@ -63,7 +63,8 @@ export class TreeView extends View {
     refill(this,
       h("h1", {}, root.name, menuButton(root, "title")),
       h("p.summary", {}, [counted(tree.providers.length, "provider"),
-        counted(consumers.length, "consumer"), root.uuid].join(" · ")),
+        counted(consumers.length, "consumer"), root.uuid].join(" · "),
+      " ", serviceTag(root.traits.includes(OUT_OF_SERVICE))),
       h("div.scroller.tree-place", { tabindex: "0", role: "group", "aria-label": "The tree" }, list),
       this.#sharing.length > 0 && h("section", {}, h("h2", {}, "Shares with it"),
         h("p.calm", {}, "Through a common aggregate these give resources to this tree."),

@@ -383,6 +383,51 @@ def test_shapes_are_looked_at(check: Check, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "link",
+    [
+        "https://cloud.example.org/servers/{consumer}/",
+        "http://10.0.0.1:8080/?id={consumer}#of-{consumer}",
+        "HTTPS://[2001:db8::1]/{consumer}",
+    ],
+)
+def test_links_out_of_the_explorer(check: Check, link: str) -> None:
+    assert check(f"[insight]\nenabled = true\nlink_consumer = {link}\n") == (0, [])
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "javascript:alert({consumer})//https://cloud.example.org/",
+        "data:text/html,{consumer}",
+        "//cloud.example.org/{consumer}",
+        "https://{consumer}.example.org/",
+        "https://cloud.example.org{consumer}",
+        "https:///{consumer}",
+        "https://me:secret@cloud.example.org/{consumer}",
+        "https://cloud.example.org/servers",
+        "https://cloud.example.org/{project}/{consumer}",
+        "https://cloud.example.org/{{consumer}}",
+        'https://cloud.example.org/"onclick="/{consumer}',
+        "https://cloud.example.org/a b/{consumer}",
+        "https://cloud.example.org/'/{consumer}",
+        "https://cloud.example.örg/{consumer}",
+        "/servers/{consumer}",
+        "{consumer}",
+    ],
+)
+def test_what_is_no_link_out_of_the_explorer(check: Check, link: str) -> None:
+    """Both are named, and what may be a password is not repeated; the service does not start."""
+    settings = f"[insight]\nenabled = true\nlink_consumer = {link}\nlink_project = {link}\n"
+    code, lines = check(settings, "--before", "reload")
+    assert code == 1
+    assert [line.partition(" is not")[0] for line in lines] == [
+        "error: [insight]/link_consumer",
+        "error: [insight]/link_project",
+    ]
+    assert "secret" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
     ("text", "fault"),
     [
         (b"\xff\xfe", ":1: this is not UTF-8"),

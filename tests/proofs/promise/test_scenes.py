@@ -58,6 +58,7 @@ QUESTIONS = (
             f"/-/trees/{HOST}",
             "/-/groups/g",
             "/-/holds",
+            "/-/links",
             "/-/explorer",
             "/-/explorer/",
             "/-/explorer/explorer.css",
