@@ -204,6 +204,7 @@ SCHEMAS: dict[str, Json] = {
                     exact=BOOLEAN,
                     groups=_list_of(STRING),
                     explanation=reference_to("Explanation"),
+                    alternatives=_list_of(reference_to("Explanation")),
                 ),
             }
         }
@@ -425,10 +426,12 @@ SCHEMAS: dict[str, Json] = {
                         "allocations": _map_of(_object({"resources": AMOUNTS})),
                         "mappings": _map_of(_list_of(STRING)),
                         "root_provider_uuid": STRING,
-                    }
+                    },
+                    chosen=INTEGER,
                 )
             )
         },
+        exact=BOOLEAN,
         hold=_object({"expires_at": MOMENT}),
     ),
     "Confirmed": _object(

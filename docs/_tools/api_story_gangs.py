@@ -54,8 +54,9 @@ CLAIMS_PAGE = Page(
             "POST",
             "/-/claims",
             "Choose places for consumers and claim them, all or none. "
-            "``query`` is a query string of ``GET /allocation_candidates``. ``groups`` says the rules of "
-            "groups; ``hold_s`` lets the claims end by themselves unless they are confirmed.",
+            "``query`` is a query string of ``GET /allocation_candidates``; ``queries`` are several, of "
+            "which the first that can be granted is. ``groups`` says the rules of groups; "
+            "``hold_s`` lets the claims end by themselves unless they are confirmed.",
             (
                 *_host(HOST7, "host7", VCPU=4),
                 *_host(HOST8, "host8", VCPU=2),

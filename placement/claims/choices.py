@@ -5,14 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from placement.claims.orders import Order
-from placement.claims.premises import Premises
-from placement.db.change_rows import Log
+from placement.claims.premises import FoundGroup, Premises
+from placement.db.change_rows import Changed, Log
 from placement.objects.picture import Look
+from placement.placing.alternatives import Positions, choose_first, list_serving
 from placement.placing.choose import choose
-from placement.placing.wishes import ChosenPlace, NoPlace, Wish
+from placement.placing.wishes import ChosenPlace, GroupState, NoPlace, Wish
 from placement.search.cloud import Cloud
+from placement.search.feasible import check_classes, check_traits
 from placement.search.group_rules import GroupRule
+from placement.search.index_set import Indexes
 from placement.search.work import Work
 
 # Of the system: workers that were forked would share the state of any other, and go for the same hosts.
@@ -48,6 +53,27 @@ class SteadyPart(NamedTuple):
         )
 
 
+class PassedOver(NamedTuple):
+    """What the refusal of the queries before the chosen one depends on, of a claim that is alone.
+
+    ``serving``: ids of the providers that could serve one of them. ``groups``: as they were found.
+    """
+
+    serving: Indexes
+    groups: Mapping[str, GroupState]
+
+    def may_fit_after(self, changed: Changed) -> bool:
+        """Tell whether one of them may have a candidate, by what has changed since."""
+        # Which providers serve is known as long as nothing but inventories and usage has changed, anywhere.
+        return bool(changed.whole) or bool(np.isin(list(changed.stock), self.serving).any())
+
+    def was_of(self, groups: Mapping[str, FoundGroup]) -> bool:
+        """Tell whether the groups are as they were: a member that left may have kept an earlier query out."""
+        # If one leaves after this was read and before the log is, there still was a state in which all holds:
+        # that in which the members were read.
+        return {name: group.state for name, group in groups.items()} == self.groups
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """Chosen places, and what they depend on when they are written.
@@ -55,7 +81,8 @@ class Chosen:
     ``trees``: of each place, the uuids of the roots that count for groups. ``rules``: of the groups.
     ``member_roots``: of the trees of all members that stay. ``begun``: how many groups are new.
     ``providers``: by id, of all trees that take part, as they were when the log was so. ``revision``: of the
-    one provider, where the choice depends on nothing else; None otherwise.
+    one provider, where the choice depends on nothing else; None otherwise. ``positions`` and ``exact``: as of
+    :class:`placement.claims.orders.Granted`. ``passed_over``: None where nothing has to stay refused.
     """
 
     assigned: Sequence[Assigned]
@@ -66,17 +93,28 @@ class Chosen:
     providers: Mapping[int, SteadyPart]
     log: Log
     revision: int | None
+    positions: Positions | None = None
+    exact: bool = True
+    passed_over: PassedOver | None = None
 
     @classmethod
     def of(
-        cls, order: Order, premises: Premises, places: Sequence[ChosenPlace], cloud: Cloud, log: Log
+        cls,
+        order: Order,
+        premises: Premises,
+        places: Sequence[ChosenPlace],
+        cloud: Cloud,
+        log: Log,
+        positions: Positions | None = None,
+        exact: bool = True,
+        passed_over: PassedOver | None = None,
     ) -> "Chosen":
         """Return the places of a cloud by ids and uuids, which outlast it."""
         member_roots = frozenset[str]().union(*(group.roots for group in premises.groups.values()))
         providers = _steady_parts(cloud, places, member_roots)
         # That of one provider then says all that the choice depends on: no lock is needed to check the rest.
         revision = None
-        if len(providers) == 1 and not (order.hold_s or order.has_premises):
+        if len(providers) == 1 and not (order.hold_s or order.has_premises or passed_over):
             revision = int(cloud.revisions[places[0].root])
         return cls(
             [
@@ -98,6 +136,9 @@ class Chosen:
             providers,
             log,
             revision,
+            positions,
+            exact,
+            passed_over,
         )
 
 
@@ -106,8 +147,10 @@ def choose_places(
 ) -> Chosen | NoPlace:
     """Choose places for all claims of an order on the picture.
 
-    :param in_one_order: see :func:`placement.placing.choose.choose`.
+    :param in_one_order: see :func:`placement.placing.choose.choose`; no query but the first of each claim is
+        tried.
     :raises UnknownTraitName, UnknownClassName: as the search does.
+    :raises WorkEnded: the time is over, and of several queries none was granted.
     """
     cloud = look.cloud
     if premises.held:
@@ -117,14 +160,59 @@ def choose_places(
             index = cloud.index_of.get(row.provider_id)
             if index is not None:
                 cloud.use(index, {row.class_name: -row.used})
-    wishes = [Wish(claim.asked.request, claim.groups) for claim in order.claims]
-    groups = {name: group.state for name, group in premises.groups.items()}
-    places = choose(
-        cloud, look.known, wishes, groups, order.strategy, work, DRAW, in_one_order=in_one_order
+    states = {name: group.state for name, group in premises.groups.items()}
+
+    def place(positions: Positions, work: Work) -> Sequence[ChosenPlace] | NoPlace:
+        # Of the first claims, where there are fewer positions.
+        wishes = [
+            Wish(claim.options[position].request, claim.groups)
+            for claim, position in zip(order.claims, positions, strict=False)
+        ]
+        return choose(
+            cloud, look.known, wishes, states, order.strategy, work, DRAW, in_one_order=in_one_order
+        )
+
+    first = [0] * len(order.claims)
+    if order.has_alternatives:
+        _require_names(look, order)
+    if in_one_order or not order.has_alternatives:
+        places = place(first, work)
+        if isinstance(places, NoPlace):
+            return places
+        return Chosen.of(order, premises, places, cloud, look.log)
+    numbers = [len(claim.options) for claim in order.claims]
+    found = choose_first(place, numbers, _find_twins(order), work)
+    if isinstance(found, NoPlace):
+        return found
+    passed_over = None
+    if len(order.claims) == 1 and found.positions[0]:
+        earlier = order.claims[0].queries[: found.positions[0]]
+        serving = list_serving(cloud, [asked.request for asked in earlier])
+        passed_over = PassedOver(serving, states)
+    return Chosen.of(
+        order, premises, found.places, cloud, look.log, found.positions, found.exact, passed_over
     )
-    if isinstance(places, NoPlace):
-        return places
-    return Chosen.of(order, premises, places, cloud, look.log)
+
+
+def _require_names(look: Look, order: Order) -> None:
+    """Refuse names that do not exist in any query: whether one of them is looked for must not be chance.
+
+    :raises UnknownTraitName, UnknownClassName:
+    """
+    for asked in {id(asked): asked for claim in order.claims for asked in claim.queries}.values():
+        check_classes(look.cloud, look.known, sorted(asked.request.names.classes))
+        check_traits(look.cloud, look.known, asked.request.names.traits)
+
+
+def _find_twins(order: Order) -> list[int | None]:
+    """Return of each claim the last one before it that asks for the same."""
+    last: dict[object, int] = {}
+    twins = []
+    for number, claim in enumerate(order.claims):
+        key = (tuple(map(id, claim.options)), claim.groups)
+        twins.append(last.get(key))
+        last[key] = number
+    return twins
 
 
 def _steady_parts(

@@ -38,6 +38,9 @@ class MalformedClaims(errors.Malformed):
         "level": "invalid_group_rule",
         "at_most": "invalid_group_rule",
         "query": "invalid_query",
+        "one_of": "invalid_query",
+        "same": "repeated_query",
+        "queries": "too_many_queries",
     }
     texts = {
         "most": "{count} claims were sent, and at most {most} are taken at once.",
@@ -46,6 +49,9 @@ class MalformedClaims(errors.Malformed):
         "level": 'The rule of the group {name} must have "of" for the level aggregate, and only for it.',
         "at_most": 'The rule of the group {name} has "at_most", which is for the rule apart.',
         "query": "The query of claim {number}: {detail}",
+        "one_of": "Query {position} of claim {number}: {detail}",
+        "same": "Queries {position} and {earlier} of claim {number} are the same.",
+        "queries": "{count} different queries were sent, and at most {most} are taken at once.",
     }
 
 
@@ -62,11 +68,13 @@ def place(request: Request) -> Response:
     except UnknownNameInQuery as refused:
         # Choosing does not say of which claim the name is: the first that has it is told.
         name = refused.broken["field"]
-        mentioned = (claim.asked.request.names for claim in order.claims)
-        number = next(
-            (n for n, names in enumerate(mentioned) if name in names.traits | names.classes), 0
+        mentioned = (
+            (number, position if claim.queries else None)
+            for number, claim in enumerate(order.claims)
+            for position, asked in enumerate(claim.options)
+            if name in asked.request.names.traits | asked.request.names.classes
         )
-        raise _number_error(number, refused) from None
+        raise _number_error(*next(mentioned, (0, None)), refused) from None
     if isinstance(answer, Unplaced):
         raise service.NoCandidate(
             consumer=answer.claim.consumer_uuid,
@@ -75,9 +83,7 @@ def place(request: Request) -> Response:
                 "claim": {"number": answer.number, "consumer_uuid": answer.claim.consumer_uuid},
                 "exact": answer.exact,
                 "groups": sorted(answer.groups),
-                "explanation": render_explanation(
-                    answer.explanation, answer.claim.asked.request, DEFAULT_EXAMPLES
-                ),
+                **_render_explanations(answer),
             },
         )
     claims = [
@@ -86,9 +92,24 @@ def place(request: Request) -> Response:
         for grant in answer.grants
     ]
     document: dict[str, Any] = {"claims": claims}
+    if order.has_alternatives:
+        positions = answer.positions or [0] * len(claims)
+        for claim, granted, position in zip(order.claims, claims, positions, strict=True):
+            if claim.queries:
+                granted["chosen"] = position
+        document["exact"] = answer.exact
     if answer.expires_at is not None:
         document["hold"] = {"expires_at": holds.show_time(answer.expires_at)}
     return json_response(request, document)
+
+
+def _render_explanations(refused: Unplaced) -> dict[str, Any]:
+    """Return that of the query, or of the first of several and those of the others."""
+    explained = zip(refused.explanations, refused.claim.options, strict=True)
+    first, *others = [
+        render_explanation(why, asked.request, DEFAULT_EXAMPLES) for why, asked in explained
+    ]
+    return {"explanation": first} | ({"alternatives": others} if refused.claim.queries else {})
 
 
 def confirm(request: Request) -> Response:
@@ -183,6 +204,9 @@ def _read_order(request: Request, body: Mapping[str, Any], reading: Work) -> Ord
     most = request.conf.insight.claims_most
     if len(given) > most:
         raise MalformedClaims.of("most", count=len(given), most=most)
+    different = {text for each in given for text in each.get("queries", ())}
+    if len(different) > most:
+        raise MalformedClaims.of("queries", count=len(different), most=most)
     # Equal queries become one object: such claims are interchangeable.
     queries: dict[str, RelaxableRequest] = {}
     claims = [
@@ -208,31 +232,42 @@ def _read_claim(
     queries: dict[str, RelaxableRequest],
     reading: Work,
 ) -> Claim:
-    text, generation = given["query"], given["consumer_generation"]
-    if text not in queries:
-        # Not for the first: a request with one query is read as a search is, whose reading nothing bounds.
-        if queries:
-            reading.go_on()
-        try:
-            query = candidate_query.check(request, schemas.CANDIDATES, text)
-            queries[text] = read_relaxable(query, MAXIMUM, request.conf.placement)
-        except errors.BadRequest as refused:
-            raise _number_error(number, refused) from None
+    generation = given["consumer_generation"]
+    texts = given["queries"] if "queries" in given else [given["query"]]
+    for position, text in enumerate(texts):
+        if text in texts[:position]:
+            earlier = texts.index(text)
+            raise MalformedClaims.of("same", number=number, position=position, earlier=earlier)
+        if text not in queries:
+            # Not for the first: a request with one query is read as a search is, whose reading nothing
+            # bounds.
+            if queries:
+                reading.go_on()
+            try:
+                query = candidate_query.check(request, schemas.CANDIDATES, text)
+                queries[text] = read_relaxable(query, MAXIMUM, request.conf.placement)
+            except errors.BadRequest as refused:
+                named = position if "queries" in given else None
+                raise _number_error(number, named, refused) from None
     return Claim(
         normalized_uuid(given["consumer_uuid"]),
         None if generation is None else int(generation),
         given["project_id"],
         given["user_id"],
         given["consumer_type"],
-        text,
-        queries[text],
+        texts[0],
+        queries[texts[0]],
         tuple(given.get("groups", ())),
+        tuple(queries[text] for text in given.get("queries", ())),
     )
 
 
-def _number_error(number: int, refused: errors.BadRequest) -> MalformedClaims:
-    """Return the error of a query with the number of its claim."""
-    error = MalformedClaims.of("query", number=number, detail=refused)
+def _number_error(number: int, position: int | None, refused: errors.BadRequest) -> MalformedClaims:
+    """Return the error of a query with the number of its claim, and its own where there are several."""
+    if position is None:
+        error = MalformedClaims.of("query", number=number, detail=refused)
+    else:
+        error = MalformedClaims.of("one_of", number=number, position=position, detail=refused)
     # Code and reason are those of its class; this one has those of what was refused, as a search has them.
     told = {"code": refused.code, "reason": refused.reason, "broken": refused.details}
     vars(error).update(told)

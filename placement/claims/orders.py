@@ -17,7 +17,10 @@ class Claim:
     """One consumer with what it asks for. Equal queries are one object.
 
     :param generation: the one the client read; None for a new consumer.
-    :param query: as it was sent.
+    :param query: as it was sent; of several the first.
+    :param asked: the same, parsed.
+    :param queries: all of a claim that names several, the one that is liked best first; none of one with
+        ``query``, whose answer names no choice.
     """
 
     consumer_uuid: str
@@ -28,6 +31,12 @@ class Claim:
     query: str
     asked: RelaxableRequest
     groups: tuple[str, ...] = ()
+    queries: tuple[RelaxableRequest, ...] = ()
+
+    @property
+    def options(self) -> tuple[RelaxableRequest, ...]:
+        """What it may get, the one that is liked best first."""
+        return self.queries or (self.asked,)
 
     def change_to(self, allocations: Mapping[str, Mapping[str, int]]) -> ConsumerChange:
         """Return what the claim does to its consumer if it is given these allocations."""
@@ -65,6 +74,11 @@ class Order:
         return len(self.claims) == 1 and not (self.hold_s or self.has_premises)
 
     @property
+    def has_alternatives(self) -> bool:
+        """Whether some claim names its queries in a list."""
+        return any(claim.queries for claim in self.claims)
+
+    @property
     def group_names(self) -> list[str]:
         """The groups that some claim is to be a member of, in the order in which they are named first."""
         return list(dict.fromkeys(name for claim in self.claims for name in claim.groups))
@@ -72,7 +86,7 @@ class Order:
     @property
     def names(self) -> NameSets:
         """All traits and resource classes that the queries mention."""
-        queries = {id(claim.asked): claim.asked for claim in self.claims}.values()
+        queries = {id(asked): asked for claim in self.claims for asked in claim.options}.values()
         mentioned = [asked.request.names for asked in queries]
         return NameSets(
             frozenset().union(*(names.traits for names in mentioned)),
@@ -94,21 +108,28 @@ class Granted(NamedTuple):
     """All consumers have what they asked for, in the order asked.
 
     ``expires_at``: until when they are held, in milliseconds since the epoch. ``attempts``: at writing it.
+    ``positions``: of the queries that were chosen, one for each grant; None for the first of each.
+    ``exact``: it is certain that none before them could be granted.
     """
 
     grants: Sequence[Grant]
     expires_at: int | None
     attempts: int
+    positions: Sequence[int] | None = None
+    exact: bool = True
 
 
 class Unplaced(NamedTuple):
-    """The claim that could not be placed, and why. ``groups``: those whose rules kept it out of trees."""
+    """The claim that could not be placed, and why. ``groups``: those whose rules kept it out of trees.
+
+    ``explanations``: of each of its queries.
+    """
 
     claim: Claim
     number: int
     exact: bool
     groups: tuple[str, ...]
-    explanation: Explanation
+    explanations: Sequence[Explanation]
 
 
 class LookAgain(NamedTuple):

@@ -10,6 +10,8 @@ from placement.web.validation import Schema
 MOST_CLAIMS = 1000
 MOST_GROUPS = 8
 """Of one consumer."""
+MOST_QUERIES = 8
+"""Of one consumer."""
 MOST_DOMAINS = 1000
 LONGEST_HOLD_S = 86_400
 DEFAULT_LIMIT = 1000
@@ -41,6 +43,12 @@ _CLAIM = allow_only(
         "user_id": OWNER_ID,
         "consumer_type": TYPE,
         "query": {"type": "string"},
+        "queries": {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "maxItems": MOST_QUERIES,
+        },
         "groups": {
             "type": "array",
             "items": _GROUP_NAME,
@@ -53,8 +61,7 @@ _CLAIM = allow_only(
     "project_id",
     "user_id",
     "consumer_type",
-    "query",
-)
+) | {"oneOf": [{"required": ["query"]}, {"required": ["queries"]}]}
 CLAIMS = Schema(
     allow_only(
         {

@@ -117,7 +117,10 @@ def _place_once(
             # Inside the look, since the cloud of the refusal may be that of the picture. On it the claims
             # before this one have their places: the explanation is of what was left.
             claim = order.claims[chosen.number]
-            why = explain_on(chosen.cloud, look.known, claim.asked, work_factor, work)
+            searches, why = work_factor // len(claim.options), []
+            for left, asked in zip(range(len(claim.options), 0, -1), claim.options, strict=True):
+                with work.part(left) as part:
+                    why.append(explain_on(chosen.cloud, look.known, asked, searches, part))
             refusal = Unplaced(claim, chosen.number, chosen.exact, chosen.kept_out, why)
     if isinstance(chosen, Chosen):
         # After the look: a write may wait for locks, and as long as a cloud is read each change goes into a

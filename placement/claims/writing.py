@@ -73,7 +73,7 @@ def _write(tx: Transaction, order: Order, chosen: Chosen) -> Granted:
         # nothing to check under locks. Two messages to PostgreSQL instead of four, and 0.87 of the service's
         # processor time.
         if is_everyday and ledger.try_claim(tx, replaced, owners, reading, chosen.revision):
-            return Granted(grants, None, tx.attempt)
+            return Granted(grants, None, tx.attempt, chosen.positions, chosen.exact)
         providers, inventories = ledger.write_then_hold(tx, replaced)
     except (replacement.DoesNotFit, replacement.ProviderMissing, replacement.ClassMissing):
         # The client has named no place, so none of this is its error: others have changed what was chosen.
@@ -83,7 +83,7 @@ def _write(tx: Transaction, order: Order, chosen: Chosen) -> Granted:
     _require_unmoved(tx, chosen)
     expires_at = _write_rows(tx, order, replaced, generations, groups)
     ledger.finish_write(tx, replaced, owners, providers, inventories)
-    return Granted(grants, expires_at, tx.attempt)
+    return Granted(grants, expires_at, tx.attempt, chosen.positions, chosen.exact)
 
 
 def _require_rules(
@@ -106,7 +106,10 @@ def _require_rules(
     for claim, trees in zip(order.claims, chosen.trees, strict=True):
         for name in claim.groups:
             joining.setdefault(name, []).append(trees)
-    for name, group in find_groups(tx, order, chosen.rules, groups, members).items():
+    found = find_groups(tx, order, chosen.rules, groups, members)
+    if chosen.passed_over is not None and not chosen.passed_over.was_of(found):
+        raise Overtaken
+    for name, group in found.items():
         occupied = Occupancy.of(group.state.rule, group.state.members)
         for trees in joining[name]:
             occupied.add(group.state.rule.domains(trees, group.state.aggregates))
@@ -119,7 +122,8 @@ def _require_unmoved(tx: Transaction, chosen: Chosen) -> None:
     """Check that of the trees that take part nothing has changed but inventories and usage.
 
     The providers are locked, so there is one committed state in which all is as it was chosen: that which
-    this statement reads.
+    this statement reads. In it the queries that were passed over have no candidate either: they had none in
+    the state that was looked at, and no provider that could serve them has changed from that state to this.
 
     :raises Overtaken:
     """
@@ -128,7 +132,12 @@ def _require_unmoved(tx: Transaction, chosen: Chosen) -> None:
     if changed is not None:
         if not changed.whole.isdisjoint(chosen.providers):
             raise Overtaken
+        if chosen.passed_over is not None and chosen.passed_over.may_fit_after(changed):
+            raise Overtaken
         return
+    if chosen.passed_over is not None and log is not None:
+        # The log was cut, so anything may have become free. The next look begins with a new one.
+        raise Overtaken
     # The log was cut, or another service writes too, which names nothing in it: the providers are compared.
     contents = cloud_rows.steady_contents(tx, chosen.providers)
     if contents is None:

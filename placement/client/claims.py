@@ -45,7 +45,8 @@ class NoCandidate(ClaimFailed):
     """The claims do not fit, and nothing was written.
 
     ``number``: of the claim that could not be placed, from 0; ``exact``: it is certain that no assignment
-    exists; ``groups``: whose rules kept it out of trees; ``explanation``: the document of ``/-/explain``.
+    exists; ``groups``: whose rules kept it out of trees; ``explanation``: the document of ``/-/explain``;
+    ``alternatives``: those of its other queries.
     """
 
     summary = "No place for consumer"
@@ -55,6 +56,7 @@ class NoCandidate(ClaimFailed):
         self.exact: bool = subject.pop("exact")
         self.groups: list[str] = subject.pop("groups")
         self.explanation: dict[str, Any] = subject.pop("explanation")
+        self.alternatives: list[dict[str, Any]] = subject.pop("alternatives")
         super().__init__(error, **subject)
 
 
@@ -89,13 +91,14 @@ FAILURES: Mapping[str, type[exc.PlacementClientError]] = {
 class NewClaim:
     """One consumer with what it is to get.
 
-    :param query: a query string as of ``GET /allocation_candidates``, without ``limit``.
+    :param query: a query string as of ``GET /allocation_candidates``, without ``limit``; several in the order
+        in which they are liked: it gets what the first of them asks for that can be granted.
     :param consumer_generation: the one that was read; None for a new consumer.
     :param groups: that it is to be a member of.
     """
 
     consumer_uuid: str
-    query: str
+    query: str | Sequence[str]
     project_id: str
     user_id: str
     consumer_type: str = "INSTANCE"
@@ -107,11 +110,14 @@ class NewClaim:
 class Placed:
     """What was granted, in the order asked: the claims of the answer, and until when they are held.
 
-    ``expires_at`` is ISO 8601 in UTC; None if they are not held.
+    A claim that named several queries has ``chosen``, the number of its query from 0. ``expires_at`` is
+    ISO 8601 in UTC; None if they are not held. ``exact``: it is certain that no earlier queries could be
+    granted.
     """
 
     claims: Sequence[Mapping[str, Any]]
     expires_at: str | None
+    exact: bool = True
 
     @property
     def generations(self) -> dict[str, int]:
@@ -151,6 +157,8 @@ class ClaimsClient:
         for entry in entries:
             if not entry["groups"]:
                 del entry["groups"]
+            if not isinstance(entry["query"], str):
+                entry["queries"] = list(entry.pop("query"))
         body: dict[str, Any] = {"strategy": strategy, "claims": entries}
         if groups:
             body["groups"] = {name: dict(rule) for name, rule in groups.items()}
@@ -164,7 +172,8 @@ class ClaimsClient:
         else:
             response = self._api.send("post", "/-/claims", context, body)
         answer = _read_document(response)
-        return Placed(answer["claims"], answer.get("hold", {}).get("expires_at"))
+        expires_at = answer.get("hold", {}).get("expires_at")
+        return Placed(answer["claims"], expires_at, answer.get("exact", True))
 
     def confirm(self, generations: Mapping[str, int], context: Any = None) -> dict[str, int]:
         """End the holds of all consumers, which keep what they have; return the next generations.
@@ -244,5 +253,6 @@ def _read_document(response: Any) -> dict[str, Any]:
             exact=error["exact"],
             groups=error["groups"],
             explanation=error["explanation"],
+            alternatives=error.get("alternatives", []),
         )
     raise problem.as_failure(FAILURES.get(problem.code, ClaimFailed))

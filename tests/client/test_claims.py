@@ -90,6 +90,19 @@ def test_refusals_have_their_exceptions(client: ClaimsClient, world: World) -> N
     }
 
 
+def test_the_first_query_that_can_be_granted_is(client: ClaimsClient, world: World) -> None:
+    _, query = rack(world, 1)
+    liked = query.replace("VCPU:1", "VCPU:2")
+
+    placed = client.claim([NewClaim(new_uuid(), [liked, query], "p", "u")])
+    with pytest.raises(module.NoCandidate) as refused:
+        client.claim([NewClaim(new_uuid(), [liked, query], "p", "u")])
+
+    assert (placed.claims[0]["chosen"], placed.exact) == (0, True)
+    shown = [refused.value.explanation, *refused.value.alternatives]
+    assert [each["largest"][0]["asked"] for each in shown] == [2, 1]
+
+
 class GivingUp:
     """An adapter behind which the service is not available some times before it answers."""
 

@@ -82,7 +82,7 @@ instances = st.one_of(*vocabulary.BODIES.values(), vocabulary.trees) | st.dictio
     max_size=3,
 )
 KEYWORDS = {
-    *("type", "enum", "anyOf", "format", "minimum", "maximum"),
+    *("type", "enum", "anyOf", "oneOf", "format", "minimum", "maximum"),
     *("pattern", "minLength", "maxLength"),
     *("items", "minItems", "maxItems", "uniqueItems"),
     *("properties", "patternProperties", "additionalProperties", "required", "minProperties"),
@@ -127,7 +127,7 @@ def test_schemas_are_found_and_sound() -> None:
 def keywords_of(schema: dict[str, Any]) -> set[str]:
     members = [schema.get("properties", {}), schema.get("patternProperties", {})]
     within = [each for kind in members for each in kind.values()]
-    within += [*schema.get("anyOf", ()), *filter(None, [schema.get("items")])]
+    within += [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *filter(None, [schema.get("items")])]
     return set(schema).union(*map(keywords_of, within))
 
 

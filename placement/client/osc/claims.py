@@ -38,6 +38,15 @@ class CreateClaim(command.Lister):
         parser.add_argument("--consumer-type", metavar="<consumer_type>", default="INSTANCE")
         candidates.add_query_options(parser)
         parser.add_argument(
+            "--or",
+            metavar="<query>",
+            dest="alternatives",
+            action="append",
+            default=[],
+            help="A query string that will do as well, if nothing before it can be granted, such as "
+            "'resources=VCPU:2&required=HW_CPU_X86_AVX2'. May be repeated.",
+        )
+        parser.add_argument(
             "--strategy", choices=["any", "spread", "pack"], default="any", help="Default: any."
         )
         parser.add_argument(
@@ -83,8 +92,8 @@ class CreateClaim(command.Lister):
             told = insight.post(self.app, "/-/claims", _make_body(parsed_args))
         except exceptions.Conflict as refused:
             raise exceptions.CommandError("\n".join(_explain_refusal(refused))) from refused
-        names = ("consumer", "generation", "root provider", "allocations")
-        rows = [
+        names: tuple[str, ...] = ("consumer", "generation", "root provider", "allocations")
+        rows: list[tuple[Any, ...]] = [
             (
                 each["consumer_uuid"],
                 each["consumer_generation"],
@@ -93,9 +102,15 @@ class CreateClaim(command.Lister):
             )
             for each in told["claims"]
         ]
+        if parsed_args.alternatives:
+            names = (*names, "chosen")
+            rows = [
+                (*row, each["chosen"]) for row, each in zip(rows, told["claims"], strict=True)
+            ]
         if parsed_args.formatter == "table":
             # 80 columns have room for two uuids.
-            return (names[0], names[2]), [(row[0], row[2]) for row in rows]
+            shown = [0, 2, *range(4, len(names))]
+            return [names[n] for n in shown], [[row[n] for n in shown] for row in rows]
         return names, rows
 
 
@@ -106,14 +121,18 @@ def _make_body(parsed_args: argparse.Namespace) -> dict[str, Any]:
     groups = dict.fromkeys(parsed_args.apart, apart)
     groups |= dict.fromkeys(parsed_args.together, together)
     consumers = parsed_args.consumers or [str(uuid.uuid4()) for _ in range(parsed_args.count)]
+    query = urlencode(candidates.query_of(parsed_args))
     claim = {
         "consumer_generation": None,
         "project_id": parsed_args.project_id,
         "user_id": parsed_args.user_id,
         "consumer_type": parsed_args.consumer_type,
-        "query": urlencode(candidates.query_of(parsed_args)),
         "groups": list(groups),
     }
+    if parsed_args.alternatives:
+        claim["queries"] = [query, *parsed_args.alternatives]
+    else:
+        claim["query"] = query
     body = {
         "strategy": parsed_args.strategy,
         "groups": groups,
@@ -131,6 +150,9 @@ def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
         yield f"Trees were left out by the rules of: {', '.join(error['groups'])}"
     if "explanation" in error:
         yield text.word_steps(error["explanation"]["steps"])
+    for number, explanation in enumerate(error.get("alternatives", ()), 1):
+        yield f"Query {number}, which would do as well:"
+        yield text.word_steps(explanation["steps"])
 
 
 class ConfirmClaim(command.Lister):

@@ -116,6 +116,10 @@ def check_claims(shell: Shell) -> None:
     assert "- host-1: removed" not in refused
     assert "exists with another rule" in shell.fail(f"{claim} --together web")
 
+    large = "openstack placement claim create --project-id p --user-id u --resource VCPU=1000"
+    assert [row["chosen"] for row in shell.ask(f"{large} --or resources=VCPU:1 --hold 600")] == [1]
+    assert "Query 1, which would do as well" in shell.fail(f"{large} --or resources=VCPU:2000")
+
     first, second = (row["consumer"] for row in held)
     assert first in printed(shell, "openstack placement hold list")
     confirm = f"openstack placement claim confirm {first}"

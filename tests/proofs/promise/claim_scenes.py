@@ -1,6 +1,6 @@
 """Claims decided here as scenes (specification 09): each kind of write alone; pairs and triples together."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.proofs.promise.scenes import (
@@ -35,16 +35,16 @@ from tests.support.bodies import entry
 
 def gang(
     *consumers: str,
-    query: str | Mapping[str, str],
+    query: str | Mapping[str, str] | Sequence[str],
     hold_s: int | None = None,
     generation: int | None = None,
     **rules: Any,
 ) -> Order:
     """Let the service choose for consumers, all members of the groups that have rules here.
 
-    :param query: of all of them, or by consumer.
+    :param query: of all of them, or by consumer; a sequence has several of each, in order of preference.
     """
-    queries = dict.fromkeys(consumers, query) if isinstance(query, str) else query
+    queries = query if isinstance(query, Mapping) else dict.fromkeys(consumers, query)
     claims = [
         {
             "consumer_uuid": consumer,
@@ -52,7 +52,7 @@ def gang(
             "project_id": "p",
             "user_id": "u",
             "consumer_type": "INSTANCE",
-            "query": queries[consumer],
+            "query" if isinstance(queries[consumer], str) else "queries": queries[consumer],
             "groups": [*rules],
         }
         for consumer in consumers
@@ -80,8 +80,10 @@ def ask(path: str) -> Order:
 
 TWO = "resources=VCPU:2"
 HERE, THERE = f"{TWO}&in_tree={HOST}", f"{TWO}&in_tree={OTHER}"
+EITHER = (HERE, THERE)
 APIECE = {ANN: HERE, BOB: THERE}
 TWO_FREE = (*FREE, provider(OTHER), stock(OTHER, 0, VCPU=4))
+FIRST_FULL = (*TWO_FREE, claim(HOLDER, VCPU=4))
 MEMBER = (*TWO_FREE, gang(HOLDER, query=HERE, g="apart"))
 ENDED = (*FREE, gang(HOLDER, query=TWO, old="apart"), release(HOLDER))
 ALL_HELD = (*FREE, gang(HOLDER, query="resources=VCPU:4", hold_s=900))
@@ -116,6 +118,7 @@ REQUESTS_OF_CLAIMS = (
             ("claim decided here", FREE, gang(ANN, query=TWO)),
             ("gang", FREE, gang(ANN, BOB, query=TWO)),
             ("gang on two hosts", TWO_FREE, gang(ANN, BOB, query=APIECE)),
+            ("claim by a second query", FIRST_FULL, gang(ANN, query=EITHER)),
             ("gang below a trait", BELOW, gang(ANN, BOB, query=f"{TWO}&root_required=CUSTOM_A")),
             ("gang too large", FREE, gang(ANN, BOB, NEW, query=TWO)),
             ("gang that begins groups", TWO_FREE, gang(ANN, BOB, query=APIECE, g="apart", h="apart")),
@@ -212,6 +215,9 @@ PAIRS_OF_CLAIMS = (
     Scene("gang-room", FREE, (gang(ANN, query=TWO), claim(HOLDER, VCPU=2)), 2),
     Scene("gang-release", FULL, (gang(ANN, query=TWO), release(HOLDER))),
     Scene("gang-shrink", FREE, (gang(ANN, BOB, query=TWO), stock(HOST, 1, VCPU=3)), 1),
+    Scene("either-either", TWO_FREE, (gang(ANN, BOB, query=EITHER), gang(NEW, query=EITHER)), 2),
+    # What is released is room for the query that is liked best.
+    Scene("either-release", FIRST_FULL, (gang(ANN, query=EITHER), release(HOLDER)), 2),
     Scene("gang-same", FREE, (gang(ANN, query=TWO), gang(ANN, query=TWO)), 1),
     Scene(
         "gang-trait",

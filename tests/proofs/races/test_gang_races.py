@@ -90,6 +90,31 @@ def test_gangs_that_fill_a_cloud_exactly_are_all_granted(place: Arena, turn: int
     assert_full(place, hosts)
 
 
+@rounds
+def test_claims_of_this_or_that_fill_both_exactly(place: Arena, turn: int) -> None:
+    """Nobody gets the second while the first has room, whoever else claims: each is counted as chosen."""
+    first, second = host(place, VCPU=25), host(place, VCPU=15)
+    queries = [f"resources=VCPU:1&in_tree={uuid}" for uuid in (first, second)]
+
+    def work(client: Client) -> list[int]:
+        chosen = []
+        for body in (asked_for(1), asked_for(2), asked_for(1)):
+            for each in body["claims"]:
+                each["queries"] = queries
+                del each["query"]
+            answer = client.send("POST", "/-/claims", body)
+            assert answer.status == 200, answer.json
+            chosen += [each["chosen"] for each in answer.json["claims"]]
+        return chosen
+
+    answers = place.race([work] * CLIENTS)
+
+    assert Counter(number for mine in answers for number in mine) == {0: 25, 1: 15}
+    # Nothing is given back: whoever got the second gets the first no more.
+    assert all(mine == sorted(mine) for mine in answers)
+    assert_full(place, {first: 25, second: 15})
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_two_hundred_workers_fill_a_cloud_exactly(place: Arena) -> None:
