@@ -178,6 +178,7 @@ def _identify_callers(
     is_open = open_to_all(conf)
     traits = EveryTrait(database)
     shown = None if metrics is None else partial(metrics.exposition, picture)
+    lookout = insight_door.begin_lookout(conf, database)
 
     def respond(environ: Environ, start_response: Any) -> Iterable[bytes]:
         if is_open(environ.get("PATH_INFO", "")):
@@ -192,6 +193,7 @@ def _identify_callers(
         request.conf, request.context = conf, context
         request.db, request.picture, request.metrics = database, picture, shown
         request.traits, request.shapes = traits, shapes
+        request.wait_for_change = lookout.wait
         return serve(request)(environ, start_response)
 
     return respond

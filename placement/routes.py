@@ -113,6 +113,7 @@ ROUTES: dict[str, dict[str, Actions]] = {
 INSIGHT: dict[str, dict[str, Actions]] = {
     "/-/capacity": {"GET": shows(insight.capacity, "insight:capacity", since=10)},
     "/-/capacity/history": {"GET": shows(insight.capacity_history, "insight:capacity")},
+    "/-/changes": {"GET": shows(insight.list_changes, "insight:changes")},
     "/-/explain": {"GET": shows(insight.explain, "insight:explain", since=10)},
     "/-/metrics": {"GET": acts(insight.show_metrics, "insight:metrics", public="metrics")},
     "/-/survival": {"GET": shows(insight.survival, "insight:survival")},

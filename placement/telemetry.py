@@ -170,6 +170,16 @@ HOLDS = Counter(
     label="outcome",
     at_zero=("held", "confirmed", "expired"),
 )
+CHANGES = Counter(
+    name="changes",
+    text="Answers to those who follow the changes, by outcome.",
+    label="outcome",
+    at_zero=("changed", "nothing", "too_old"),
+)
+CHANGES_UNWAITED = Counter(
+    name="changes_unwaited",
+    text="Requests that were to wait for a change, and did not because enough others do.",
+)
 PICTURE_REFRESHES = Counter(
     name="picture_refreshes",
     text="Times the picture was brought up to date.",
@@ -259,6 +269,7 @@ class Trace:
         self.levels: dict[Gauge, float] = {}
         self.locked_since_s: float | None = None
         self.stage_since_s = 0.0
+        self.idle_s = 0.0
 
     def counts_by_label(self, counter: Counter) -> dict[str, float]:
         """Return what was counted, by label."""
@@ -332,6 +343,12 @@ def note_wait(seconds: float) -> None:
     if seconds > WAITED_S:
         POOL_WAITS.count()
         POOL_WAIT_SECONDS.count(number=seconds)
+
+
+def note_idle(seconds: float) -> None:
+    """Note for how long the request has waited as its client wished: it was not slow."""
+    if (trace := _current.trace) is not None:
+        trace.idle_s += seconds
 
 
 def note_refresh(kind: str, read: int, providers: int) -> None:

@@ -58,6 +58,7 @@ QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
     ("/usages", "GET"): allocation.USAGES_QUERY,
     ("/-/capacity", "GET"): insight.CAPACITY,
     ("/-/capacity/history", "GET"): insight.HISTORY,
+    ("/-/changes", "GET"): insight.CHANGES,
     ("/-/explain", "GET"): insight.EXPLAIN,
     ("/-/groups/{name}", "GET"): NOTHING,
     ("/-/holds", "GET"): claims.HOLDS,
@@ -456,6 +457,21 @@ SCHEMAS: dict[str, Json] = {
         at_most=INTEGER,
         of=_list_of(STRING),
     ),
+    "Changes": _object(
+        {
+            "next": STRING,
+            "trees": _list_of(
+                _object(
+                    {
+                        "root": STRING,
+                        "changed": STRING | {"enum": ["usage", "stock"]},
+                        "gone": BOOLEAN,
+                    }
+                )
+            ),
+            "complete": BOOLEAN,
+        }
+    ),
     "Holds": _object(
         {
             "holds": _list_of(
@@ -519,6 +535,7 @@ ANSWERS: dict[str, dict[int, str | None]] = {
     "capacity": {200: "Capacities"},
     "capacity_history": {200: "CapacityHistory"},
     "explain": {200: "Explanation"},
+    "list_changes": {200: "Changes"},
     "try_out": {200: "Outcome"},
     "survival": {200: "Survival"},
     "show_metrics": {200: PLAIN_TEXT},

@@ -81,6 +81,7 @@ GROUPS: Json = {
 
 
 INSIGHT_TEXTS = {
+    "/-/changes": "List the trees that have changed since a token, and wait for a change if asked to.",
     "/-/trees": "List whole trees: every tree that has a provider which the filters find.",
     "/-/trees/{uuid}": "Show the whole tree of a provider.",
 }
@@ -237,8 +238,10 @@ def _query_parameters(key: tuple[str, str]) -> Iterator[Json]:
 
 def _parameter_schema(path: str, name: str, schema: Json) -> Json:
     if name == "limit":
-        most = {"maximum": insight.LARGEST_LIMIT} if path == "/-/trees" else {}
-        return {"type": "integer", "minimum": 1, **most}
+        most = {"maximum": insight.LARGEST_LIMIT} if path in ("/-/trees", "/-/changes") else {}
+        return {"type": "integer", "minimum": 100 if path == "/-/changes" else 1, **most}
+    if name == "wait_s":
+        return {"type": "integer", "minimum": 0, "maximum": 60}
     if name in REPEATABLE or (path, name) in REPEATABLE_HERE:
         return {"type": "array", "items": schema}
     return schema

@@ -31,8 +31,9 @@ control_socket_disable = True
 
 
 def post_fork(server, worker):
-    """Let the line that the service logs at its start say how many serve."""
+    """Tell the service how many serve: for the line that it logs at its start, and how many may wait."""
     cfg = worker.cfg
+    os.environ["PLACEMENT_THREADS"] = str(cfg.threads)
     os.environ["PLACEMENT_WORKERS"] = (
         f"gunicorn: {cfg.workers} processes with {cfg.threads} threads each"
     )

@@ -32,8 +32,10 @@ def run(argv: list[str]) -> int:
     from oslo_config import cfg
 
     from placement import advice, wsgi
+    from placement.web import worker_threads
 
     conf = cfg.ConfigOpts()
+    os.environ[worker_threads.VARIABLE] = str(options.threads)
     try:
         application = wsgi.start(conf, options.config_file)
         bounds = Bounds(

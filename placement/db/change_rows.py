@@ -3,11 +3,15 @@
 The log costs a search the same in any cloud. It has ``SLOTS`` rows. A write that moves the revision of a
 provider takes one of them, chosen at random, adds a random ``step`` to its ``mark`` and puts ``step:ids;``
 before its ``recent``, which is cut to ``LENGTH`` characters; ``step:+ids;`` if nothing has changed but
-inventories and usage, as by a claim. The row is locked until COMMIT, so a slot lists its writes in the order
+inventories and usage, as by a claim; ``step:ids!uuid;`` if the tree with the root ``uuid`` has lost them,
+because they were deleted or moved. The row is locked until COMMIT, so a slot lists its writes in the order
 of their commits, on each node of a Galera cluster too. A search that knows a mark walks back from the present
 one, step by step, until it is reached; the providers named on the way have changed. A mark that is not
 reached has been cut off, or is of another history, such as that of a database that was restored: steps are
 random so that the two differ.
+
+So what is known of the log is a mark for each slot, not one number. A transaction that begins early and
+commits late shows when it has committed, and none is passed over.
 
 A transaction takes one slot, after providers and inventories and before the sums of owners. So two writers
 cannot wait for one another.
@@ -15,7 +19,7 @@ cannot wait for one another.
 
 import secrets
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -46,6 +50,9 @@ MOST_STEP = 2**16
 STOCK = "+"
 """Before the ids of providers of which inventories and usage alone have changed."""
 
+LEFT = "!"
+"""Between the ids of providers that have left a tree and the uuid of its root, whose row may be gone."""
+
 
 class Changed(NamedTuple):
     """Which providers were written: ``whole``, or their inventories and usage alone, and how often that."""
@@ -70,24 +77,73 @@ class Log(NamedTuple):
         # A slot that was deleted takes no writes, which would go unseen: all providers are compared then.
         if len(self.slots) != SLOTS or before.slots.keys() != self.slots.keys():
             return None
-        for slot, (mark, recent) in self.slots.items():
-            known, _ = before.slots[slot]
-            # What follows the last semicolon was cut.
-            for entry in recent.split(";")[:-1]:
-                if mark <= known:
-                    break
-                step, _, named = entry.partition(":")
-                # Too many to be named, or unknown.
-                if not named:
-                    return None
-                ids = map(int, named.removeprefix(STOCK).split(","))
-                (changed.stock if named.startswith(STOCK) else changed.whole).update(ids)
-                mark -= int(step)
-            # Gone past, or the end: what was known was cut off, or is of another history (a restored backup),
-            # whose random steps do not meet these.
-            if mark != known:
+        for slot, (known, _) in before.slots.items():
+            if self.slots[slot][0] == known:
+                continue
+            entries = self.entries_since(slot, known)
+            if entries is None:
                 return None
+            for entry in entries:
+                (changed.stock if entry.stock_alone else changed.whole).update(entry.ids)
         return changed
+
+    def entries_since(self, slot: int, known: int) -> list["Entry"] | None:
+        """Return the writes of a slot since it had the mark ``known``, newest first.
+
+        None if the log does not say which they were.
+        """
+        mark, recent = self.slots[slot]
+        entries = []
+        # What follows the last semicolon was cut.
+        for text in recent.split(";")[:-1]:
+            if mark <= known:
+                break
+            entry = Entry(mark, text)
+            # Too many to be named, or unknown.
+            if not entry.names_all:
+                return None
+            entries.append(entry)
+            mark -= entry.step
+        # Gone past, or the end: what was known was cut off, or is of another history (a restored backup),
+        # whose random steps do not meet these.
+        return entries if mark == known else None
+
+    def entry_at(self, slot: int, known: int) -> str | None:
+        """Return the entry by which a slot came to a mark: "" for none; None if that was cut or never was."""
+        mark, recent = self.slots[slot]
+        *entries, rest = recent.split(";")
+        for text in entries:
+            if mark <= known:
+                return text if mark == known else None
+            mark -= Entry(mark, text).step
+        return "" if mark == known and not rest else None
+
+
+class Entry:
+    """What one transaction wrote.
+
+    ``mark``: of its slot, after it. ``step``: by how much that moved. ``left``: the uuid of the root of the
+    tree that its providers have left, or "".
+    """
+
+    __slots__ = ("_ids", "left", "mark", "step", "stock_alone")
+
+    def __init__(self, mark: int, text: str) -> None:
+        step, _, named = text.partition(":")
+        ids, _, self.left = named.partition(LEFT)
+        self.mark, self.step = mark, int(step)
+        self.stock_alone = ids.startswith(STOCK)
+        self._ids = ids.removeprefix(STOCK)
+
+    @property
+    def names_all(self) -> bool:
+        """Whether it names every provider that was written."""
+        return bool(self._ids)
+
+    @property
+    def ids(self) -> Iterator[int]:
+        """The providers that were written; some may be gone by now."""
+        return map(int, self._ids.split(","))
 
 
 NO_LOG = Log({})
@@ -175,14 +231,18 @@ _TOUCH, _TOUCH_CHANGED = (
 )
 
 
-def note(tx: Transaction, provider_ids: Collection[int], *, stock_alone: bool = False) -> None:
+def note(
+    tx: Transaction, provider_ids: Collection[int], *, stock_alone: bool = False, left: str = ""
+) -> None:
     """Name providers whose revision this transaction moves. One statement, or none for no provider.
 
     To be called when all providers are locked: the slot is locked from here to the commit.
+
+    :param left: the uuid of the root of the tree in which they are no more.
     """
     if provider_ids:
         named = ",".join(map(str, sorted(provider_ids)))
-        _add_entry(tx, f"{STOCK * stock_alone}{named}")
+        _add_entry(tx, f"{STOCK * stock_alone}{named}{left and LEFT + left}")
 
 
 def note_many(tx: Transaction) -> None:

@@ -344,17 +344,17 @@ _RENAME = CompiledStatement(
 
 
 def move(
-    tx: Transaction, provider_id: int, parent: TreePosition | None, subtree: Collection[int]
+    tx: Transaction, own: TreePosition, parent: TreePosition | None, subtree: Collection[int]
 ) -> None:
     """Put a provider below ``parent``, or make it a root; its locked subtree follows.
 
     Every member shows another root from now on, so all of them count as modified. Two statements.
     """
     parent_id: ColumnElement[int] = case(
-        (_providers.c.id == provider_id, parent.id if parent else None),
+        (_providers.c.id == own.id, parent.id if parent else None),
         else_=_providers.c.parent_provider_id,
     )
-    root_id: ColumnElement[int] = literal(parent.root_id if parent else provider_id, Integer)
+    root_id: ColumnElement[int] = literal(parent.root_id if parent else own.id, Integer)
     tx.change(
         update(_providers)
         .where(statements.is_one_of(_providers.c.id, sorted(subtree)))
@@ -365,13 +365,16 @@ def move(
             (_providers.c.updated_at, models.now()),
         )
     )
-    change_rows.note(tx, subtree)
+    change_rows.note(tx, subtree, left=own.root_uuid)
 
 
-def find_blockers(tx: Transaction, provider_id: int) -> tuple[bool, bool]:
-    """Say whether a locked provider has children, and whether it has allocations. One statement."""
-    ((has_children, has_allocations),) = tx.rows(_BLOCKERS, {"provider": provider_id})
-    return bool(has_children), bool(has_allocations)
+def find_blockers(tx: Transaction, provider_id: int) -> tuple[bool, bool, str | None]:
+    """Say whether a locked provider has children, whether it has allocations, and which root it has.
+
+    The root by its uuid, None if the provider has none. One statement.
+    """
+    ((has_children, has_allocations, root),) = tx.rows(_BLOCKERS, {"provider": provider_id})
+    return bool(has_children), bool(has_allocations), root
 
 
 _provider: BindParameter[int] = bindparam("provider")
@@ -381,15 +384,22 @@ _BLOCKERS = CompiledStatement(
         select(models.allocations.c.id)
         .where(models.allocations.c.resource_provider_id == _provider)
         .exists(),
+        select(_roots.c.uuid)
+        .join_from(_roots, _parents, _parents.c.root_provider_id == _roots.c.id)
+        .where(_parents.c.id == _provider)
+        .scalar_subquery(),
     )
 )
 
 
-def delete_provider(tx: Transaction, provider_id: int) -> None:
-    """Delete a locked provider with its inventories and associations. Six statements."""
+def delete_provider(tx: Transaction, provider_id: int, root_uuid: str) -> None:
+    """Delete a locked provider with its inventories and associations. Six statements.
+
+    :param root_uuid: of the tree that loses it.
+    """
     for statement in _DELETIONS:
         tx.change(statement, {"provider": provider_id})
-    change_rows.note(tx, [provider_id])
+    change_rows.note(tx, [provider_id], left=root_uuid)
 
 
 _DELETIONS = tuple(

@@ -3,6 +3,7 @@
 import { announce } from "./announcer.js";
 import { isAbort, Refusal } from "./api.js";
 import { h, refill } from "./dom.js";
+import { forgetChanges, hasChanged } from "./model/changes.js";
 import { forgetCloud } from "./model/cloud.js";
 import { forgetLinks, readLinks } from "./model/links.js";
 import { timeOfDay } from "./model/units.js";
@@ -25,6 +26,13 @@ import { TreeView } from "./views/tree.js";
 
 const TITLES = { cloud: "Cloud", tree: "Tree", search: "Search", capacity: "Capacity", outlook: "Outlook", owners: "Owners" };
 const REFRESH_MS = 10_000;
+/** So long the service may let a question wait; less than REFRESH_MS, so that a silent one is noticed. */
+const WAIT_S = 8;
+/** Between two questions, where the service lets no more wait. */
+const UNWAITED_MS = 2000;
+const SOON_MS = 250;
+/** A refresh may take this part of the time, and so may what it asks of the service. */
+const BUSY_PART = 0.2;
 
 customElements.define("cloud-view", CloudView);
 customElements.define("tree-view", TreeView);
@@ -41,6 +49,9 @@ class ExplorerApp extends HTMLElement {
   #busy = false;
   #refused = false;
   #freshAt = 0;
+  /** When the service last said what has changed, and whether all before that has been read. */
+  #toldAt = 0;
+  #caughtUp = false;
   #status = h("p.status", {});
   #banner = h("div.banner-place");
   #main = h("main", { id: "view", tabindex: "-1" });
@@ -63,11 +74,46 @@ class ExplorerApp extends HTMLElement {
       if (!document.hidden && Date.now() - this.#freshAt > REFRESH_MS) void this.#run(true);
     });
     this.addEventListener("retry", () => void this.#run(false));
-    setInterval(() => { if (!document.hidden) void this.#run(true); }, REFRESH_MS);
+    setInterval(() => void this.#beat(), REFRESH_MS);
+    void this.#follow();
     closeMenuOnMove();
     schemeChanges.addEventListener("change", () => this.#nameScheme());
     this.#nameScheme();
     this.#arrive();
+  }
+
+  /** Refresh where the service does not say when; a policy may keep that from this user. */
+  async #beat() {
+    if (document.hidden || (this.#caughtUp && Date.now() - this.#toldAt < REFRESH_MS)) return;
+    const begunAt = Date.now();
+    if (await this.#run(true)) this.#caughtUp = this.#toldAt > 0 && this.#toldAt < begunAt;
+  }
+
+  /** Refresh as soon as something has changed. */
+  async #follow() {
+    let pending = false;
+    for (;;) {
+      let pause = SOON_MS;
+      if (document.hidden) pause = UNWAITED_MS;
+      else {
+        const begun = performance.now();
+        try {
+          const changed = await hasChanged(pending ? 0 : WAIT_S);
+          this.#toldAt = Date.now();
+          pending ||= changed === true;
+          if (changed === false && performance.now() - begun < SOON_MS) pause = UNWAITED_MS;
+          const answered = performance.now();
+          if (pending && await this.#run(true)) pending = false;
+          // Something else is under way, or a menu is open: the page is read a little later.
+          if (pending) pause = UNWAITED_MS;
+          pause = Math.max(pause, (performance.now() - answered) * (1 / BUSY_PART - 1));
+        } catch {
+          this.#caughtUp = false;
+          pause = REFRESH_MS;
+        }
+      }
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
   }
 
   #arrive() {
@@ -90,10 +136,11 @@ class ExplorerApp extends HTMLElement {
    * Have the view read.
    *
    * @param {boolean} again a refresh, which gives way to what is under way
+   * @returns {Promise<boolean>} whether it has been read
    */
   async #run(again) {
     const view = this.#view;
-    if (!view || (again && (this.#busy || this.#refused || menuIsOpen()))) return;
+    if (!view || (again && (this.#busy || this.#refused || menuIsOpen()))) return false;
     this.#running.abort();
     const running = (this.#running = new AbortController());
     this.#busy = true;
@@ -102,14 +149,16 @@ class ExplorerApp extends HTMLElement {
     try {
       await readLinks(running.signal);
       await view.load(running.signal, again && view.drawn);
-      if (running !== this.#running) return;
+      if (running !== this.#running) return false;
       view.drawn = true;
       this.#freshAt = Date.now();
       this.#refused = false;
       this.#banner.replaceChildren();
       this.#say(`Up to date at ${timeOfDay(this.#freshAt)}`, view.summary());
+      return true;
     } catch (error) {
       if (!isAbort(error) && running === this.#running) this.#fail(view, error);
+      return false;
     } finally {
       if (running === this.#running) this.#busy = false;
       document.title = `${view.heading} · Placement`;
@@ -163,6 +212,8 @@ class ExplorerApp extends HTMLElement {
   #forget() {
     session.end();
     forgetCloud();
+    forgetChanges();
+    this.#caughtUp = false;
     forgetVocabulary();
     forgetLinks();
     this.#view = null;

@@ -11,8 +11,10 @@ from oslo_config import cfg
 from placement.db.database import Database
 from placement.insight import handlers as handlers
 from placement.insight import links, shapes
+from placement.insight.lookout import Lookout as Lookout
 from placement.insight.shapes import Shapes as Shapes
 from placement.objects.picture import Picture
+from placement.web.worker_threads import count_threads
 
 if TYPE_CHECKING:
     from placement.insight.metrics import Metrics as Metrics
@@ -54,6 +56,12 @@ def begin_metrics(
         long_lists.append(lambda _: consumer_gauges.write_gauges(database))
     metrics.show_also(list_sources(conf, database, shapes), long_lists)
     return metrics
+
+
+def begin_lookout(conf: cfg.ConfigOpts, database: Database) -> Lookout:
+    """Return where requests wait for a change: as many as the option says, or a quarter of the threads."""
+    most = conf.insight.waiting
+    return Lookout(database, count_threads() // 4 if most is None else most)
 
 
 def record_capacity(

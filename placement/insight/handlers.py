@@ -12,6 +12,7 @@ from typing import Any
 from webob import Response
 from webob.multidict import MultiDict
 
+from placement import telemetry
 from placement.handlers import candidate_query
 from placement.handlers.explanation import (
     read_relaxable,
@@ -20,7 +21,7 @@ from placement.handlers.explanation import (
     render_stop,
 )
 from placement.handlers.resource_provider import parse_filters
-from placement.insight import history, links, questions, schemas, trees, what_if
+from placement.insight import feed, history, links, questions, schemas, trees, what_if
 from placement.insight import survival as survivals
 from placement.insight.affected import AffectedConsumer
 from placement.insight.questions import PlaceCount, ShapeNotFound
@@ -39,6 +40,7 @@ from placement.schemas import allocation_candidate
 from placement.schemas.questions import DEFAULT_EXAMPLES, NOTHING
 from placement.search.work import Work
 from placement.web.error_responses import NotFoundHere
+from placement.web.hang_up import make_detector
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, tagged_response
 from placement.web.search_bounds import bound_reading, bound_search
@@ -227,6 +229,26 @@ def show_tree(request: Request) -> Response:
     return _answer_page(request, page)
 
 
+def list_changes(request: Request) -> Response:
+    """GET /-/changes"""
+    given = request.read_query(schemas.CHANGES)
+    since = feed.Token.parse(given["since"]) if "since" in given else None
+    limit = int(given.get("limit", schemas.DEFAULT_CHANGED_TREES))
+    wait_s = int(given.get("wait_s", 0)) if request.environ["wsgi.multithread"] else 0
+    try:
+        found = feed.read_changes(request.db, since, limit)
+        # A process of one thread serves nobody while it waits.
+        if since is not None and wait_s and not found.trees:
+            has_hung_up = make_detector(request.environ)
+            if request.wait_for_change(found.next, wait_s, has_hung_up):
+                found = feed.read_changes(request.db, since, limit)
+    except feed.TokenTooOld:
+        telemetry.CHANGES.count("too_old")
+        raise
+    telemetry.CHANGES.count("changed" if found.trees else "nothing")
+    return json_response(request, _render_changes(found))
+
+
 def show_metrics(request: Request) -> Response:
     """GET /-/metrics"""
     request.read_query(NOTHING)
@@ -311,6 +333,18 @@ def _render_homeless(consumer: AffectedConsumer) -> dict[str, Any]:
         "allocations": consumer.lost,
     }
     return document | ({"groups": consumer.kept_out_by} if consumer.kept_out_by else {})
+
+
+def _render_changes(found: feed.FeedPage) -> dict[str, Any]:
+    trees = [
+        {
+            "root": tree.root_uuid,
+            "changed": "usage" if tree.usage_alone else "stock",
+            "gone": tree.gone,
+        }
+        for tree in found.trees
+    ]
+    return {"next": found.next.show(), "trees": trees, "complete": found.complete}
 
 
 def _answer_page(request: Request, page: Page) -> Response:

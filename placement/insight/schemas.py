@@ -50,6 +50,18 @@ TREES = Windows(
     }
 )
 
+DEFAULT_CHANGED_TREES = 1000
+CHANGES = Schema(
+    allow_only(
+        {
+            "since": {"type": "string", "minLength": 1},
+            "wait_s": {"type": "string", "pattern": "^([1-5]?[0-9]|60)$"},
+            # What one transaction wrote is not cut, and names at most 90.
+            "limit": {"type": "string", "pattern": "^([1-9][0-9]{2,3}|10000)$"},
+        }
+    )
+)
+
 MOST_CHANGES = 100
 MOST_PLACEMENTS = 1_000_000
 

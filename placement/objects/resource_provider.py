@@ -289,7 +289,7 @@ def _set_parent(
         raise ProviderNotSaved(uuid=own.uuid, cause=LOOP)
     if parent is not None:
         _write_parent(tx, parent)
-    provider_rows.move(tx, own.id, parent, subtree)
+    provider_rows.move(tx, own, parent, subtree)
 
 
 def _write_parent(tx: Transaction, parent: TreePosition) -> None:
@@ -327,12 +327,12 @@ def delete(db: Database, uuid: str) -> None:
         if provider is None:
             raise ProviderNotFoundForDelete(uuid=uuid)
         # Nobody adds either any more: a child writes the row of its parent, a claim that of its provider.
-        has_children, has_allocations = provider_rows.find_blockers(tx, provider.id)
+        has_children, has_allocations, root_uuid = provider_rows.find_blockers(tx, provider.id)
         if has_children:
             raise ProviderHasChildren(uuid=uuid)
         if has_allocations:
             raise ProviderInUse(uuid=uuid)
-        provider_rows.delete_provider(tx, provider.id)
+        provider_rows.delete_provider(tx, provider.id, root_uuid or uuid)
 
     db.write(work)
 

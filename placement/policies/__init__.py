@@ -125,6 +125,7 @@ GUARDED = {
         "GET /-/capacity",
         "GET /-/capacity/history",
     ),
+    "insight:changes": ("Ask which trees have changed.", "GET /-/changes"),
     "insight:what_if": ("Ask what a change would do.", "POST /-/what-if"),
     "insight:survival": (
         "Ask whether the consumers of any one host would fit elsewhere.",

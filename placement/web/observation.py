@@ -52,7 +52,7 @@ def observe_requests(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIA
         finally:
             # Also after an error: the request has taken its time, and the thread serves others next, whose
             # figures must not come into this trace.
-            seconds = perf_counter() - began
+            seconds = perf_counter() - began - trace.idle_s
             telemetry.end()
             for tell in watchers:
                 tell(environ, trace, seconds)

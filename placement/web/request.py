@@ -60,6 +60,8 @@ class Request(webob.BaseRequest):
     """Returns the parts of what the metrics of this application show; None without them."""
     shapes: Mapping[str, CandidateRequest]
     """The named requests of ``[insight]/shapes_file``."""
+    wait_for_change: Callable[[Any, float, Callable[[], bool]], bool]
+    """Waits for some seconds until another state than the one given is seen, or the client has hung up."""
     path_args: dict[str, str]
     _body: bytes | None = None
 

@@ -67,7 +67,9 @@ class Stage:
             return [MESSAGES[self.refuse]]
 
         def noted(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            self.asked.append((environ["REQUEST_METHOD"], path, int(status[:3])))
+            # The page asks all the time whether something has changed.
+            if path != "/-/changes":
+                self.asked.append((environ["REQUEST_METHOD"], path, int(status[:3])))
             return start_response(status, headers, *rest)
 
         return self.service.application(environ, noted)

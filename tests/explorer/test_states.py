@@ -156,3 +156,22 @@ def test_open_details_and_focus_survive_a_refresh(alone: Visitor, changing: Stag
     expect(page.get_by_label("The tree")).to_contain_text("2 / 8 cores")
     expect(page.get_by_text("HW_CPU_X86_AVX2")).to_be_visible()
     expect(page.get_by_role("link", name="quiet")).to_be_focused()
+
+
+def test_what_somebody_else_changes_is_shown_without_a_pulse(
+    alone: Visitor, changing: Stage
+) -> None:
+    """The service says so to the page that waits; until then no trees are read."""
+    page = alone.page
+    page.add_init_script("window.setInterval = () => 0;")
+    with page.expect_request(lambda request: "since=" in request.url):
+        alone.come("#/cloud?name=quiet")
+    top = page.get_by_label("Fullest trees").locator("li").first
+    expect(top).to_contain_text("0 %")
+    alone.settle()
+    changing.asked.clear()
+
+    changing.claim("newcomer", "shop", quiet={"VCPU": 4})
+
+    expect(top).to_contain_text("50 %")
+    assert set(changing.asked) == {("GET", "/-/trees", 200)}

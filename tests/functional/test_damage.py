@@ -164,7 +164,7 @@ def wide_questions(half: Half) -> Iterator[str]:
         f"resources_A={half.custom}:1&resources_B=VGPU:1&group_policy=none&same_subtree=_A,_B",
     ):
         yield f"/allocation_candidates?{query}"
-    yield from ("/-/trees", "/-/trees?allocations=true")
+    yield from ("/-/changes", "/-/trees", "/-/trees?allocations=true")
 
 
 def figures(half: Half) -> Iterator[str]:

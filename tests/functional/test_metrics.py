@@ -108,6 +108,21 @@ def test_searches_are_counted_by_stage_and_by_what_stopped_them(place: Service) 
     assert seen["placement_searches_cut_total", "work"] == 0
 
 
+def test_who_follows_the_changes_is_counted_by_outcome(place: Service) -> None:
+    """Something, nothing, and a token that is too old."""
+    ways = "placement_changes_total"
+    before = read(place)
+    token = place.send("GET", "/-/changes").json["next"]
+    World(place).provider()
+    for since in (token, "A" * 22):
+        place.send("GET", f"/-/changes?since={since}")
+
+    seen = read(place)
+
+    outcomes = ("changed", "nothing", "too_old")
+    assert [seen[ways, each] - before.get((ways, each), 0) for each in outcomes] == [1, 1, 1]
+
+
 def test_claims_and_holds_are_counted_by_outcome(place: Service) -> None:
     """Consumers, not requests."""
     kept, over = gangs.claim(1), gangs.claim(1)

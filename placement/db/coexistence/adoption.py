@@ -114,7 +114,8 @@ def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
             (_providers.c.updated_at, _providers.c.updated_at),
         )
     )
-    change_rows.note(tx, provider_ids)
+    # Not these alone: it may have moved them out of another tree, which only the rows of before would tell.
+    change_rows.note_many(tx)
 
 
 def is_quiet(access: Access) -> bool:

@@ -7,6 +7,7 @@ from tests.proofs.faults.gangs import Ganger
 from tests.support import bodies
 from tests.support.book import AggregatesPage, Book, Violation
 from tests.support.client import Client
+from tests.support.following import Follower
 from tests.support.load import Actor, Caller, Claimant
 
 TIMEOUT_S = 10.0
@@ -183,4 +184,5 @@ def crew(ports: Sequence[int], book: Book, seed: int, world: dict[str, list[str]
         Exchanger(*given(5, "exchanger"), host=world["exchange"][0], pair=partners),
         Seeker(*given(6, "seeker")),
         *(Ganger(*given(n, f"ganger {n}"), among=world["rack"][0]) for n in (7, 8)),
+        Follower(*given(9, "follower")),
     ]

@@ -107,6 +107,7 @@ LOOKS = {
     "an explanation": ask(f"/-/explain?{TWO}"),
     "survival": ask("/-/survival"),
     "a list of trees": ask(f"/-/trees?{TWO}"),
+    "changes": ask("/-/changes"),
     "what-if": WHAT_IF,
 }
 """Questions about room: holds that are over go first."""

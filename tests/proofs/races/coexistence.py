@@ -34,6 +34,8 @@ from tests.support.book import Book, ConsumerPage, Violation
 from tests.support.campaign import CampaignReport, command, main
 from tests.support.client import Client
 from tests.support.databases import KINDS
+from tests.support.following import Follower
+from tests.support.load import Caller, acting
 from tests.support.old_service import Conflict, OldService, Refused, new_uuid
 from tests.support.racing import Arena, arena
 
@@ -410,7 +412,10 @@ def play(place: Arena, urls: Sequence[str], length: Length, seed: int) -> Coexis
     report = CoexistenceReport("beside the OpenStack service", seed)
     began = time.monotonic()
     patience_s = (length.seconds if length.seconds < 2**31 else 0) + ANSWER_S
-    with watching(place, report.watched, length.pause_s):
+    book = Book(report.counts, report.violations)
+    caller = Caller([Client(port, kept=False) for port in place.ports], book)
+    follower = Follower("follower", caller, book, str(seed))
+    with watching(place, report.watched, length.pause_s), acting([follower]):
         theirs = [
             _processes(len(urls)).submit(
                 *(write_as_the_old_service, url, place.ports[n % len(place.ports)]),
@@ -428,6 +433,10 @@ def play(place: Arena, urls: Sequence[str], length: Length, seed: int) -> Coexis
             their_done, wrong = each.result(timeout=patience_s)
             report.theirs += their_done
             report.violations += wrong
+    try:
+        follower.settle()
+    except Violation as violation:
+        report.violations.append(f"{violation}")
     report.violations += wrong_at_the_end(place)
     report.seconds = time.monotonic() - began
     return report

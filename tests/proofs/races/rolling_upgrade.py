@@ -38,6 +38,7 @@ from tests.support.book import Book, Violation
 from tests.support.campaign import CampaignReport, Servers, command, main
 from tests.support.client import Answer, Client
 from tests.support.databases import KINDS, until_exit
+from tests.support.following import Follower
 from tests.support.forks import Forker
 from tests.support.load import Actor, Caller, Claimant, acting
 from tests.support.processes import (
@@ -57,7 +58,14 @@ LOOK_EVERY_S = 0.1
 PAUSE_S = 0.05
 """Of a client before a request, on average."""
 ENDS_S = 60
-SETTINGS = "[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = {url}\n"
+SETTINGS = """\
+[api]
+auth_strategy = noauth2
+[insight]
+enabled = true
+[placement_database]
+connection = {url}
+"""
 
 OWN_HEAD = schema.parts(schema.HEAD)[0]
 ADDED, STOPPED, DROPPED = (
@@ -322,6 +330,7 @@ class Upgrades:
             Exchanger(*given("exchanger"), host=exchange, pair=pair),
             Seeker(*given("seeker")),
             Looker(*given("looker"), host=own),
+            Follower(*given("follower")),
         ]
 
     def sync(self, release: Release) -> None:

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from placement import telemetry
-from placement.web.observation import hide_values, make_slow_request_watcher
+from placement.web.observation import hide_values, make_slow_request_watcher, observe_requests
 from tests.support.service import Service, running
 
 
@@ -83,3 +83,16 @@ def test_by_default_there_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
     with running() as service, caplog.at_level(logging.WARNING):
         service.request("GET", "/resource_providers")
     assert not [record for record in caplog.records if "Slow" in record.getMessage()]
+
+
+def test_a_request_that_waited_as_its_client_wished_was_not_slow() -> None:
+    """As one that waits for a change: that time is no part of its seconds."""
+    told: list[float] = []
+
+    def application(_environ: object, _start_response: object) -> list[bytes]:
+        telemetry.note_idle(1000)
+        return []
+
+    observed = observe_requests(application, [lambda _environ, _trace, seconds: told.append(seconds)])
+    observed({}, None)
+    assert told[0] < 0

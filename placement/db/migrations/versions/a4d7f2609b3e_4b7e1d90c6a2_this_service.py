@@ -3,6 +3,7 @@
 What is computed from rows that are there already is computed where a coexistence ends.
 """
 
+import secrets
 from typing import Any
 
 import sqlalchemy as sa
@@ -197,7 +198,11 @@ def _add_tables() -> None:
     steps.create_missing(metadata)
     connection = op.get_bind()
     present = set(connection.scalars(sa.select(provider_changes.c.slot)))
-    rows = [{"slot": slot, "mark": 0, "recent": ""} for slot in range(SLOTS) if slot not in present]
+    # What is known of the log of another database must not be true of this one, however young both are.
+    start = secrets.randbits(40)
+    rows = [
+        {"slot": slot, "mark": start, "recent": ""} for slot in range(SLOTS) if slot not in present
+    ]
     if rows:
         connection.execute(sa.insert(provider_changes), rows)
     if steps.is_sqlite():

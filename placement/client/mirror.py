@@ -1,0 +1,138 @@
+"""A mirror of all trees of a service, kept up to date by what changes (specification 07 section 10).
+
+The service must have ``[insight]/enabled``. ::
+
+    mirror = Mirror(adapter)
+    while True:
+        update = mirror.update(wait_s=20)
+        for root in update.roots:
+            show(mirror.trees.get(root))
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from placement.client import exceptions as exc
+from placement.client.api import PlacementAPI, parts, problem_of
+
+TOO_OLD = "token_too_old"
+
+TREES_AT_ONCE = 50
+"""Changed trees that are read in one request: their uuids fit into any server's longest line."""
+
+PAGE_SIZE = 500
+PAUSE_S = 1.0
+"""Between two questions, if the service answers at once because enough others wait."""
+
+Tree = Mapping[str, Any]
+
+
+class MirrorFailed(exc.PlacementClientError):
+    """The service could not be asked. The mirror is as it was, and the next update makes up for it."""
+
+    summary = "Trees could not be followed"
+
+
+class MirrorUpdate(NamedTuple):
+    """What an update has changed.
+
+    ``roots``: uuids of the roots of the trees that may have changed; those that are gone are in the mirror no
+    more. ``whole``: everything was read again. ``complete``: nothing more is known to have changed.
+    """
+
+    roots: set[str]
+    whole: bool = False
+    complete: bool = True
+
+
+class Mirror:
+    """All trees of a service behind a keystoneauth1 adapter, or anything that acts like one.
+
+    ``trees``: by the uuid of their root, as ``GET /-/trees`` shows them.
+
+    :param allocations: keep allocations too.
+    :param wait: pauses for some seconds.
+    """
+
+    def __init__(
+        self,
+        adapter: Any,
+        *,
+        allocations: bool = True,
+        wait: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.trees: dict[str, Tree] = {}
+        self._api = PlacementAPI(adapter)
+        self._query = [("allocations", "true")] if allocations else []
+        self._wait = wait
+        self._token: str | None = None
+        # When everything was read last, by the monotonic clock.
+        self._read_s = -math.inf
+
+    def update(self, wait_s: int = 20, context: Any = None) -> MirrorUpdate:
+        """Read what has changed since the last update, everything if that was the first.
+
+        :param wait_s: if nothing has changed, wait so long for a change, at most 60.
+        :raises MirrorFailed:
+        """
+        if self._token is None:
+            return self._read_everything(wait_s, context)
+        asked_s = time.monotonic()
+        query = urlencode({"since": self._token, "wait_s": wait_s})
+        response = self._api.send("get", f"/-/changes?{query}", context)
+        if response.status_code == 410 and problem_of(response).reason == TOO_OLD:
+            return self._read_everything(wait_s, context)
+        answer = _read_document(response)
+        roots = {each["root"] for each in answer["trees"]}
+        existing = {each["root"] for each in answer["trees"] if not each["gone"]}
+        fresh: dict[str, Tree] = {}
+        for some in parts(existing, TREES_AT_ONCE):
+            page = self._read_page([("uuid", root) for root in some], context)
+            # One that is below another root by now is shown as a part of that.
+            fresh |= {tree["root"]: tree for tree in page["trees"] if tree["root"] in existing}
+        for root in roots - fresh.keys():
+            self.trees.pop(root, None)
+        self.trees |= fresh
+        # Last, so that what could not be read is named again.
+        self._token = answer["next"]
+        left_s = wait_s - (time.monotonic() - asked_s)
+        if not roots and left_s > 0:
+            self._wait(min(left_s, PAUSE_S))
+        return MirrorUpdate(roots, complete=answer["complete"])
+
+    def _read_everything(self, wait_s: float, context: Any) -> MirrorUpdate:
+        """Read all trees, and from where on changes are to be asked for."""
+        # The log may be cut each time, as during a coexistence: then this is done less often than asked for.
+        pause_s = self._read_s + wait_s - time.monotonic()
+        if pause_s > 0:
+            self._wait(pause_s)
+        # Before the trees: what changes while they are read is named by the next update.
+        token = _read_document(self._api.send("get", "/-/changes", context))["next"]
+        trees: dict[str, Tree] = {}
+        after: str | None = None
+        while True:
+            asked = {"limit": str(PAGE_SIZE)} | ({"after": after} if after else {})
+            page = self._read_page(list(asked.items()), context)
+            trees |= {tree["root"]: tree for tree in page["trees"]}
+            after = page["next"]
+            if after is None:
+                break
+        roots = self.trees.keys() | trees.keys()
+        self.trees, self._token, self._read_s = trees, token, time.monotonic()
+        return MirrorUpdate(set(roots), whole=True)
+
+    def _read_page(self, asked: Sequence[tuple[str, str]], context: Any) -> dict[str, Any]:
+        query = urlencode([*asked, *self._query])
+        return _read_document(self._api.send("get", f"/-/trees?{query}", context))
+
+
+def _read_document(response: Any) -> dict[str, Any]:
+    """Return the document of an answer, or raise what it says."""
+    if response.status_code != 200:
+        raise problem_of(response).as_failure(MirrorFailed)
+    return dict(response.json())

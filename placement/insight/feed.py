@@ -1,0 +1,189 @@
+"""What has changed since: the log of changes, for those who follow a cloud (specification 07 section 10).
+
+A token is a state of the log: the mark of each slot. As with the picture of a search, the transactions of a
+slot are in the order of their commits, so that none is passed over that began early and ended late.
+During a coexistence it is a digest of the signs, by which nothing but "something" is known.
+"""
+
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from struct import Struct
+from typing import NamedTuple, Self
+
+from placement import errors
+from placement.db import cloud_rows, tree_rows
+from placement.db.change_rows import SLOTS, Entry, Log
+from placement.db.coexistence.signs import Signs, read_signs
+from placement.db.database import Database, Snapshot
+from placement.errors import MalformedRequest
+from placement.objects import holds
+
+_MARKS = Struct(f">{SLOTS}q")
+_CHECK_BYTES = 16
+
+
+class TokenTooOld(errors.PlacementError):
+    """What has changed since the token is not known."""
+
+    status = 410
+    code = "placement.token_too_old"
+    reason = "token_too_old"
+    retry = errors.Retry.AFTER_READING
+    text = (
+        "What has changed since this token is not known any more. Ask for a new token, without 'since', and"
+        " then read /-/trees again."
+    )
+
+
+class Token(NamedTuple):
+    """A state of all trees.
+
+    ``marks``: of the log, slot by slot; none where there is no log to go by. ``check``: a digest of how the
+    slots came to these marks, or, without them, of all that can be compared.
+    """
+
+    marks: tuple[int, ...]
+    check: bytes
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read what :meth:`show` made.
+
+        :raises MalformedRequest:
+        """
+        try:
+            given = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        except ValueError:
+            given = b""
+        marks, check = given[:-_CHECK_BYTES], given[-_CHECK_BYTES:]
+        if len(check) != _CHECK_BYTES or len(marks) not in (0, _MARKS.size):
+            raise MalformedRequest.of(
+                "query", detail="'since' is not a token of /-/changes", field="since"
+            )
+        return cls(_MARKS.unpack(marks) if marks else (), check)
+
+    def show(self) -> str:
+        """Return it as text that can stand in a URL."""
+        marks = _MARKS.pack(*self.marks) if self.marks else b""
+        return urlsafe_b64encode(marks + self.check).decode().rstrip("=")
+
+
+class ChangedTree(NamedTuple):
+    """A tree of which something that is shown may have changed.
+
+    ``usage_alone``: nothing but what is used, and by whom. ``gone``: there is no such tree any more.
+    """
+
+    root_uuid: str
+    usage_alone: bool
+    gone: bool
+
+
+class FeedPage(NamedTuple):
+    """What has changed until ``next``; not ``complete``: there is more, after ``next``."""
+
+    next: Token
+    trees: Sequence[ChangedTree]
+    complete: bool = True
+
+
+def find_token(db: Database) -> Token:
+    """Return the token of now. One statement, and those that remove holds that are over.
+
+    During a coexistence six statements, which cost as much as a look of the picture then.
+    """
+    log, any_over = db.read(cloud_rows.log)
+    # Nothing else would tell a follower that they are over: he does not search.
+    while any_over and holds.expire(db):
+        log, any_over = db.read(cloud_rows.log)
+    if log is None:
+        return Token((), _digest_signs(db.snapshot(partial(read_signs, before=None))))
+    now = _token_at(log, {slot: mark for slot, (mark, _) in log.slots.items()})
+    # Like no other if slots are missing: a write of such a slot would not show.
+    return now or Token((), secrets.token_bytes(_CHECK_BYTES))
+
+
+def read_changes(db: Database, since: Token | None, limit: int) -> FeedPage:
+    """Return the trees that have changed since a token; none without one.
+
+    One statement if nothing has changed, otherwise four at least.
+
+    :param limit: no more trees than that; one entry of the log may name 90.
+    :raises TokenTooOld:
+    """
+    now = find_token(db)
+    if since is None or since == now:
+        return FeedPage(now, [])
+    if not (since.marks and now.marks):
+        raise TokenTooOld
+    changes = db.snapshot(partial(_read_trees, since=since, limit=limit))
+    if changes is None:
+        raise TokenTooOld
+    return changes
+
+
+def _read_trees(tx: Snapshot, since: Token, limit: int) -> FeedPage | None:
+    """Return what the log names since a token; None if it does not reach back so far."""
+    # Read anew: a provider that was deleted meanwhile is named by a newer entry alone.
+    log, _ = cloud_rows.log(tx)
+    if log is None:
+        return None
+    marks = dict(zip(range(SLOTS), since.marks, strict=True))
+    if _token_at(log, marks) != since:
+        return None
+    written: list[tuple[int, Entry]] = []
+    for slot, mark in marks.items():
+        entries = log.entries_since(slot, mark)
+        if entries is None:
+            return None
+        # Oldest first: an answer that is cut leaves the newer ones of a slot for the next.
+        written += [(slot, entry) for entry in reversed(entries)]
+    roots = tree_rows.find_roots(tx, {id_ for _, entry in written for id_ in entry.ids})
+    alive = tree_rows.find_existing_roots(tx, {entry.left for _, entry in written if entry.left})
+    found: dict[str, bool] = {}
+    complete = True
+    for slot, entry in written:
+        named = _name_trees(entry, roots)
+        if len(found.keys() | named) > limit:
+            complete = False
+            break
+        found |= {root: found.get(root, True) and entry.stock_alone for root in named}
+        marks[slot] = entry.mark
+    exist = alive | set(roots.values())
+    trees = [ChangedTree(root, alone, root not in exist) for root, alone in found.items()]
+    following = _token_at(log, marks)
+    assert following is not None, "these marks were just read"
+    return FeedPage(following, trees, complete)
+
+
+def _name_trees(entry: Entry, roots: Mapping[int, str]) -> set[str]:
+    """Return the roots of the trees in which its providers are now, and of the one that they have left."""
+    # A provider without a tree was deleted since, and the entry of that names the tree.
+    return {roots[id_] for id_ in entry.ids if id_ in roots} | ({entry.left} - {""})
+
+
+def _token_at(log: Log, marks: Mapping[int, int]) -> Token | None:
+    """Return the token of a log that had these marks; None if it does not reach back to one of them."""
+    if log.slots.keys() != set(range(SLOTS)):
+        return None
+    entries = [log.entry_at(slot, marks[slot]) for slot in range(SLOTS)]
+    if None in entries:
+        return None
+    # The last write of each slot too: a restored backup that lacks one write may come by its mark again, once
+    # in 30,000 times, but hardly by the same entry.
+    return Token(tuple(marks[slot] for slot in range(SLOTS)), _digest(entries))
+
+
+def _digest_signs(signs: Signs) -> bytes:
+    by_block = (signs.shape, signs.contents, signs.allocations, signs.memberships)
+    # Drivers return sums as numbers of several kinds.
+    numbers = [[*map(int, each)] for each in (signs.classes, signs.consumers)]
+    blocks = [[(key, *map(int, each[key])) for key in sorted(each)] for each in by_block]
+    return _digest((numbers, blocks))
+
+
+def _digest(values: object) -> bytes:
+    return blake2b(repr(values).encode(), digest_size=_CHECK_BYTES).digest()

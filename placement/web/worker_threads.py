@@ -1,0 +1,19 @@
+"""How many requests this process serves at once, as far as its server tells."""
+
+import os
+import sys
+
+VARIABLE = "PLACEMENT_THREADS"
+"""Set by the servers that tell it nowhere else: gunicorn by its configuration file, and placement-api."""
+
+UNKNOWN = 4
+
+
+def count_threads() -> int:
+    """Return the number of threads that serve requests, 4 if no server tells it."""
+    if server := sys.modules.get("uwsgi"):
+        return int(server.opt.get("threads", b"1"))
+    if server := sys.modules.get("mod_wsgi"):
+        return int(server.threads_per_process)
+    told = os.environ.get(VARIABLE, "")
+    return int(told) if told.isdecimal() else UNKNOWN
