@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 
 from placement.db import (
+    change_rows,
     cloud_rows,
     counters,
     digests,
@@ -259,6 +260,9 @@ def _mend_contents(tx: Transaction, ids: Collection[int]) -> list[str]:
     for name in foreign.values():
         adoption.tell_of(name)
     provider_rows.touch(tx, moved)
+    if moved:
+        # It may have been moved out of another tree, which nothing tells any more.
+        change_rows.note_many(tx)
     # During a coexistence the other service may have done it.
     if not by_hand or is_under_way(tx):
         return []
