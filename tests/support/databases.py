@@ -1,8 +1,9 @@
 """Scratch databases on the real engines.
 
-SQLite is always there. A PostgreSQL and a MariaDB server are used where PLACEMENT_TEST_POSTGRESQL and
+SQLite is always there. A PostgreSQL, and a MariaDB or MySQL server are used where PLACEMENT_TEST_POSTGRESQL and
 PLACEMENT_TEST_MYSQL name them (SQLAlchemy URLs of an account that may create databases). Under CI=true both
-must be there: what is not named answers on this machine without a password.
+must be there: what is not named answers on this machine without a password. The kind of both MariaDB and MySQL
+is mysql; :func:`is_mariadb` says which it is.
 """
 
 import atexit
@@ -79,6 +80,15 @@ def admin_url(kind: str) -> str | None:
             continue
         return url
     return None
+
+
+@functools.cache
+def is_mariadb() -> bool:
+    """Say whether the server of the kind mysql is a MariaDB, and not a MySQL."""
+    url = admin_url("mysql")
+    assert url is not None
+    with _admin_connection(url) as connection:
+        return bool(connection.dialect.is_mariadb)
 
 
 def available(kind: str) -> bool:

@@ -2,7 +2,7 @@
 
 PostgreSQL and MariaDB are made to raise each error themselves, on the connection in question and inside
 its transaction, so that driver, codes and the state of the transaction afterwards are real; connections
-are ended by the server. In the middle of a message stands a statement that raises the error. SQLite's errors
+are ended by the server. In the middle of a message stands a statement that raises the error, after a ROLLBACK if the database does that. SQLite's errors
 carry the codes that its library sets.
 """
 
@@ -18,10 +18,12 @@ from placement.db import transport
 from placement.db.database import Database
 from placement.db.transport import Message
 from tests.proofs.promise.stage import Stage, driver_id
+from tests.support.databases import is_mariadb
 from tests.support.processes import PATIENCE
 from tests.support.recorder import Execute, Hook, observed, replaced_driver
 
 GOODBYE_S = 10.0 * PATIENCE
+SERVER_SHUTDOWN = 1053
 
 Meaning = Literal["conflict", "gone", "fatal", "refused"]
 """To begin again; the connection is lost; nothing helps; the database takes no writes."""
@@ -144,7 +146,7 @@ def injected(place: Stage, db: Database, injection: Injection) -> Iterator[None]
         else:
             statements = list(sent.statements)
             failing = _failing(place.kind, injection.fault, cursor.connection)
-            statements.insert(injection.at, transport.QueuedStatement(failing))
+            statements[injection.at : injection.at] = map(transport.QueuedStatement, failing)
             execute(cursor, *transport.make_message(db.engine.dialect.driver, cursor, statements))
 
     with (
@@ -161,20 +163,22 @@ def _fail_before(place: Stage, fault: Fault, cursor: Any) -> None:
     elif fault.meaning == "gone":
         _end(place, cursor.connection)
     else:
-        cursor.execute(_failing(place.kind, fault, cursor.connection))
+        for statement in _failing(place.kind, fault, cursor.connection):
+            cursor.execute(statement)
 
 
-def _failing(kind: str, fault: Fault, driver: Any) -> str:
-    """Return one statement that fails like this on this connection of the driver."""
+def _failing(kind: str, fault: Fault, driver: Any) -> list[str]:
+    """Return statements of which the last fails like this on this connection of the driver."""
     if kind == "postgresql":
         if fault.meaning == "gone":
-            return "SELECT pg_terminate_backend(pg_backend_pid())"
-        return f"DO $$ BEGIN RAISE EXCEPTION 'injected' USING ERRCODE = '{fault.code}'; END $$"
-    if fault.meaning == "gone":
-        return f"KILL {driver_id(kind, driver)}"
-    rollback = "ROLLBACK; " if fault.ends else ""
-    signal = f"SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = {fault.code}"
-    return f"BEGIN NOT ATOMIC {rollback}{signal}; END"
+            return ["SELECT pg_terminate_backend(pg_backend_pid())"]
+        return [f"DO $$ BEGIN RAISE EXCEPTION 'injected' USING ERRCODE = '{fault.code}'; END $$"]
+    if fault.meaning == "gone" and is_mariadb():
+        return [f"KILL {driver_id(kind, driver)}"]
+    # MySQL says so to whom another connection kills, and something else to whom kills itself.
+    code = fault.code or SERVER_SHUTDOWN
+    signal = f"SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = {code}"
+    return ["ROLLBACK", signal] if fault.ends else [signal]
 
 
 def _end(place: Stage, driver: Any) -> None:

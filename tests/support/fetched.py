@@ -1,0 +1,203 @@
+"""Servers newer than those of this Debian, unpacked by ``tools/fetch``. One of them while a command runs:
+
+    python -m tests.support.fetched mysql pytest -k mysql tests/functional
+
+The command finds its URL where the tests look for a server of its kind.
+"""
+
+import contextlib
+import getpass
+import os
+import shutil
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+
+import sqlalchemy
+
+from tests.support.processes import Process, as_user, free_port, public_folder, ran
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+START_S = 60.0
+
+
+def folder_of(name: str) -> Path:
+    """Return where ``tools/fetch NAME`` unpacks a server, whether it has or not."""
+    return Path(os.environ.get("PLACEMENT_TEST_SERVERS") or CHECKOUT / "var/servers") / name
+
+
+class Fetched(ABC):
+    """An unpacked server on an empty data directory in ``folder``; clients come by TCP without a password.
+
+    What is in it does not survive the machine, so nothing waits for the disk.
+    """
+
+    name = ""
+    address = ""
+    variable = ""
+    user: str | None = None
+    """As whom it runs if we are root. Only PostgreSQL does not run as root: another user may not see the checkout."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder_of(self.name)
+        self.folder = folder
+        self.data = folder / "data"
+        self.port = free_port()
+
+    @abstractmethod
+    def installation(self) -> list[str]:
+        """Return the command that makes the data directory."""
+
+    @abstractmethod
+    def launch(self) -> list[str]:
+        """Return the command that starts the server."""
+
+    @property
+    def url(self) -> str:
+        """The URL of an account that may create databases."""
+        return self.address.format(self.port)
+
+    def answers(self) -> bool:
+        """Say whether it takes connections."""
+        engine = sqlalchemy.create_engine(self.url, poolclass=sqlalchemy.NullPool)
+        with contextlib.suppress(sqlalchemy.exc.DBAPIError):
+            engine.connect().close()
+            return True
+        return False
+
+
+class MySQL(Fetched):
+    """A MySQL of Debian unstable."""
+
+    name = "mysql"
+    address = "mysql+pymysql://root@127.0.0.1:{}/mysql"
+    variable = "PLACEMENT_TEST_MYSQL"
+
+    def _mysqld(self, *options: str) -> list[str]:
+        return [
+            f"{self.root}/usr/sbin/mysqld",
+            "--no-defaults",
+            f"--user={getpass.getuser()}",
+            f"--basedir={self.root}/usr",
+            f"--lc-messages-dir={self.root}/usr/share/mysql",
+            f"--plugin-dir={self.root}/usr/lib/mysql/plugin",
+            f"--datadir={self.data}",
+            f"--tmpdir={self.folder}",
+            *options,
+        ]
+
+    def installation(self) -> list[str]:
+        return self._mysqld("--initialize-insecure")
+
+    def launch(self) -> list[str]:
+        return self._mysqld(
+            f"--port={self.port}",
+            "--bind-address=127.0.0.1",
+            f"--socket={self.folder}/mysqld.sock",
+            f"--pid-file={self.folder}/mysqld.pid",
+            "--mysqlx=OFF",
+            "--secure-file-priv=NULL",
+            "--performance-schema=OFF",
+            "--skip-log-bin",
+            "--innodb-flush-log-at-trx-commit=0",
+            "--max-connections=400",
+        )
+
+
+class MariaDB(Fetched):
+    """A MariaDB of Debian unstable."""
+
+    name = "mariadb"
+    address = "mysql+pymysql://root@127.0.0.1:{}/mysql"
+    variable = "PLACEMENT_TEST_MYSQL"
+
+    def installation(self) -> list[str]:
+        return [
+            f"{self.root}/usr/bin/mariadb-install-db",
+            "--no-defaults",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+            f"--user={getpass.getuser()}",
+            f"--basedir={self.root}/usr",
+            f"--datadir={self.data}",
+            f"--tmpdir={self.folder}",
+        ]
+
+    def launch(self) -> list[str]:
+        return [
+            f"{self.root}/usr/sbin/mariadbd",
+            "--no-defaults",
+            f"--user={getpass.getuser()}",
+            f"--basedir={self.root}/usr",
+            f"--lc-messages-dir={self.root}/usr/share/mariadb",
+            f"--plugin-dir={self.root}/usr/lib/mysql/plugin",
+            f"--datadir={self.data}",
+            f"--tmpdir={self.folder}",
+            f"--port={self.port}",
+            "--bind-address=127.0.0.1",
+            f"--socket={self.folder}/mysqld.sock",
+            f"--pid-file={self.folder}/mysqld.pid",
+            "--innodb-flush-log-at-trx-commit=0",
+            "--max-connections=400",
+        ]
+
+
+class PostgreSQL(Fetched):
+    """A PostgreSQL of Debian unstable."""
+
+    name = "postgresql"
+    user = "postgres"
+    address = "postgresql+psycopg2://postgres@127.0.0.1:{}/postgres"
+    variable = "PLACEMENT_TEST_POSTGRESQL"
+
+    def _program(self, program: str) -> str:
+        [found] = self.root.glob(f"usr/lib/postgresql/*/bin/{program}")
+        return str(found)
+
+    def installation(self) -> list[str]:
+        return [
+            self._program("initdb"),
+            *("-U", "postgres", "--auth=trust", "--no-sync", "--locale=C", "--encoding=UTF8"),
+            *("-D", str(self.data)),
+        ]
+
+    def launch(self) -> list[str]:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "max_connections": "400",
+            "fsync": "off",
+        }
+        words = [f"-c{name}={value}" for name, value in settings.items()]
+        return [self._program("postgres"), "-D", str(self.data), "-p", str(self.port), *words]
+
+
+SERVERS: dict[str, type[Fetched]] = {each.name: each for each in (MySQL, MariaDB, PostgreSQL)}
+
+
+@contextlib.contextmanager
+def serving(name: str) -> Iterator[Fetched]:
+    """Start an unpacked server, yield it, and leave nothing behind."""
+    with public_folder(f"placement-{name}-") as folder:
+        server = SERVERS[name](folder)
+        user = server.user if os.geteuid() == 0 else None
+        if user:
+            shutil.chown(folder, user, user)
+        ran([*as_user(user), *server.installation()], check=True, cwd=folder)
+        with Process(name, server.launch(), folder=folder, user=user) as process:
+            process.wait_until("it answers", server.answers, START_S)
+            yield server
+
+
+def main(name: str, *command: str) -> int:
+    """Run a command with the variable of the tests that names the server; return how it ended."""
+    with serving(name) as server:
+        return subprocess.run(
+            command, check=False, env={**os.environ, server.variable: server.url}
+        ).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
