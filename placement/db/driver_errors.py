@@ -58,8 +58,9 @@ lacks_database = ErrorCodes(frozenset(), frozenset({1044}))
 is_unstorable = ErrorCodes(
     # untranslatable_character; string_data_right_truncation, where SQL_ASCII counts bytes.
     frozenset({"22P05", "22001"}),
-    # Illegal mix of collations (a look-up by such a name), incorrect string value, impossible conversion.
-    frozenset({1267, 1270, 1271, 1366, 3988}),
+    # Illegal mix of collations (a look-up by such a name; MySQL: cannot convert), incorrect string value,
+    # impossible conversion.
+    frozenset({1267, 1270, 1271, 1366, 3854, 3988}),
 )
 """A value has characters that the database cannot hold, or is not of the type of its column."""
 

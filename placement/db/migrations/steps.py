@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import sqlalchemy as sa
@@ -85,7 +85,10 @@ def has_column(table_name: str, column: str) -> bool:
 
 def add_column(table_name: str, column: sa.Column[Any]) -> None:
     """Add the column unless it is there."""
-    if not has_column(table_name, column.name):
+    if has_column(table_name, column.name):
+        return
+    # MariaDB shows the new column to older transactions as well; MySQL refuses them with 1412.
+    with nullcontext() if is_mariadb() else all_tables(op.get_bind()):
         op.add_column(table_name, column)
 
 
@@ -165,6 +168,11 @@ def is_mysql() -> bool:
     return dialects.kind(op.get_bind()) == "mysql"
 
 
+def is_mariadb() -> bool:
+    """Return whether this is MariaDB, and not MySQL."""
+    return bool(getattr(op.get_bind().dialect, "is_mariadb", False))
+
+
 @contextmanager
 def all_tables(connection: Connection) -> Iterator[None]:
     """Lock all tables of MariaDB or MySQL at a moment at which no transaction is open.
@@ -188,20 +196,20 @@ def _lock(connection: Connection) -> bool:
         return False
     quote = connection.dialect.identifier_preparer.quote
     names = ", ".join(f"{quote(name)} WRITE" for name in connection.scalars(_TABLES))
-    at_once = " NOWAIT" if getattr(connection.dialect, "is_mariadb", False) else ""
-    if not at_once:
-        connection.exec_driver_sql("SET SESSION lock_wait_timeout = 1")
+    # MySQL has no NOWAIT, and a second is its shortest wait.
+    at_once = " NOWAIT" if is_mariadb() else ""
     give_up = time.monotonic() + TRIES_S
     try:
-        while time.monotonic() < give_up:
-            try:
-                connection.exec_driver_sql(f"LOCK TABLES {names}{at_once}")
-                return True
-            except exc.DBAPIError as error:
-                if not driver_errors.is_conflict(error):
-                    raise
-            time.sleep(random.uniform(0, 2 * PAUSE_S))  # noqa: S311
-        connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
+        connection.exec_driver_sql("SET @table_wait = @@lock_wait_timeout, lock_wait_timeout = 1")
+        with afterwards(connection, "SET lock_wait_timeout = @table_wait"):
+            while time.monotonic() < give_up:
+                try:
+                    connection.exec_driver_sql(f"LOCK TABLES {names}{at_once}")
+                    return True
+                except exc.DBAPIError as error:
+                    if not driver_errors.is_conflict(error):
+                        raise
+                time.sleep(random.uniform(0, 2 * PAUSE_S))  # noqa: S311
         connection.exec_driver_sql(f"LOCK TABLES {names}")
     except exc.DBAPIError as error:
         # Without the right to LOCK TABLES the change is made all the same, perhaps with a few 1412.

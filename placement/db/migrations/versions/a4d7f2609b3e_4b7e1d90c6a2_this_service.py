@@ -292,9 +292,10 @@ def _refer_to_classes() -> None:
         return
     if steps.is_mysql():
         # Also what makes it a change in place: with the check, MySQL copies the table.
-        op.execute("SET SESSION foreign_key_checks = 0")
+        op.execute("SET @checks = @@foreign_key_checks, foreign_key_checks = 0")
         connection = op.get_bind()
-        checked = afterwards(connection, "SET SESSION foreign_key_checks = DEFAULT")
+        # Not DEFAULT: MySQL 9.7 takes it for 0.
+        checked = afterwards(connection, "SET foreign_key_checks = @checks")
         with checked, steps.all_tables(connection):
             _add_foreign_key()
     else:
