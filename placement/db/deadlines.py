@@ -198,20 +198,26 @@ def _make_postgresql_statement(deadlines: Deadlines) -> str:
 
 
 def _make_mysql_statement(deadlines: Deadlines) -> str:
-    """MySQL takes the settings of MariaDB for comments, and has only ``read`` to end a statement."""
+    """Each of the two takes the other's settings for comments.
+
+    MySQL ends statements that only read, and no idle transaction; ``read`` is what is left for the others.
+    """
     settings = ["autocommit = 1"]
     if deadlines.lock:
         # The second is for locks on tables, whose default is a day and more: an ALTER TABLE that waits for a
         # forgotten transaction would hold up every request behind it.
         names = ("innodb_lock_wait_timeout", "lock_wait_timeout")
         settings += [f"{name} = {deadlines.lock}" for name in names]
-    only_mariadb = {
-        "max_statement_time": deadlines.statement,
-        "idle_transaction_timeout": deadlines.idle_transaction,
-    }
+    # MariaDB leaves out what is for MySQL 8 and newer. The last one counts milliseconds; IF makes a decimal
+    # of its two kinds of integers, which this variable does not take.
+    of_one = [
+        ("M!", "{}", "max_statement_time", deadlines.statement),
+        ("M!", "{}", "idle_transaction_timeout", deadlines.idle_transaction),
+        ("!80000", "CAST({} AS SIGNED)", "max_execution_time", deadlines.statement * 1000),
+    ]
     unset = [
-        f"/*M! , {name} = IF(@@{name} = 0, {value}, @@{name}) */"
-        for name, value in only_mariadb.items()
+        f"/*{only} , {name} = {kind.format(f'IF(@@{name} = 0, {value}, @@{name})')} */"
+        for only, kind, name, value in of_one
         if value
     ]
     return f"SET SESSION {', '.join(settings)} {' '.join(unset)}"

@@ -10,14 +10,18 @@ from sqlalchemy import literal, select
 
 from placement.db.database import Database, Reader, StaleRead, Transaction
 from placement.db.engine import make_engine
-from tests.support.databases import scratch_database
+from tests.support.databases import is_mariadb, scratch_database
 
 LEVELS = ("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 DEFAULT = {
     "mysql": "init_command=SET SESSION TRANSACTION ISOLATION LEVEL {}",
     "postgresql": "options=-c default_transaction_isolation='{}'",
 }
-SHOW = {"mysql": "SELECT @@SESSION.tx_isolation", "postgresql": "SHOW transaction_isolation"}
+SHOW = {
+    "mariadb": "SELECT @@SESSION.tx_isolation",
+    "mysql": "SELECT @@SESSION.transaction_isolation",
+    "postgresql": "SHOW transaction_isolation",
+}
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -27,8 +31,9 @@ def test_writes_are_read_committed(kind: str, level: str) -> None:
     parameter = DEFAULT[kind].format(words).replace("'", "")
     with scratch_database(kind) as url:
         database = Database(make_engine(f"{url}?{parameter}"))
-        shown = database.write(lambda tx: tx.connection.exec_driver_sql(SHOW[kind]).scalar_one())
-        by_default = database.read(lambda c: c.connection.exec_driver_sql(SHOW[kind]).scalar_one())
+        show = SHOW["mariadb" if kind == "mysql" and is_mariadb() else kind]
+        shown = database.write(lambda tx: tx.connection.exec_driver_sql(show).scalar_one())
+        by_default = database.read(lambda c: c.connection.exec_driver_sql(show).scalar_one())
         database.dispose()
 
     assert shown.upper().replace("-", " ") == "READ COMMITTED"

@@ -91,6 +91,12 @@ def is_mariadb() -> bool:
         return bool(connection.dialect.is_mariadb)
 
 
+def require_mariadb(what: str) -> None:
+    """Skip the test on MySQL, for want of something that MariaDB has."""
+    if not is_mariadb():
+        pytest.skip(f"MySQL has not {what}")
+
+
 def available(kind: str) -> bool:
     """Say whether databases of this kind can be made here."""
     return kind == "sqlite" or admin_url(kind) is not None

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter, defaultdict
+from hashlib import md5
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.operations.ops import clouds
 from tests.operations.ops.conftest import AT_HEAD, Command, at, execute, on
 from tests.operations.ops.schema_changes import is_left_behind
 from tests.operations.ops.test_old_data_served import COUNTERS, IDS, answers, expected_answers
+from tests.support.databases import is_mariadb
 
 RELEASED = ("b4ed3a175331", "611cd6dffd7b", "b5c396305c25", "422ece571366", "a082b8bb98d0")
 BEFORE_BLOCKERS = schema.REVISIONS[: schema.REVISIONS.index("611cd6dffd7b")]
@@ -325,10 +327,11 @@ def test_cuts_of_a_first_sync_on_mysql_are_mended(database: Database, cut: int) 
 def test_builds_of_any_age_keep_each_other_from_the_schema(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a lock whose name the server made with a function that MySQL has no more."""
+    """By a lock whose name the server made, with a function that MySQL has no more."""
     monkeypatch.setattr(schema, "LOCK_WAIT_S", 0)
-    name = f"CONCAT('{schema.LOCK_NAME}.', MD5(DATABASE()))"
+    made = "MD5(DATABASE())" if is_mariadb() else f"'{md5(database.engine.url.database.encode()).hexdigest()}'"
     with database.engine.connect() as earlier:
+        name = f"CONCAT('{schema.LOCK_NAME}.', {made})"
         assert earlier.scalar(text(f"SELECT GET_LOCK({name}, 0)")) == 1
         with pytest.raises(schema.SchemaError, match="Another process"):
             schema.sync(database)
