@@ -2,6 +2,7 @@
 
 import gc
 import os
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -20,11 +21,26 @@ HANGS_S = 600
 os.environ["SSL_CERT_FILE"] = os.devnull
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a command line try a part of many tests."""
+    parser.addoption("--drawn", type=int, metavar="N", help="one of N tests, drawn anew for each run")
+    parser.addoption("--drawn-by", type=int, metavar="SEED", help="draw them as that run did")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say how to draw the same tests again."""
+    if not config.option.drawn:
+        return None
+    return f"one of {config.option.drawn} tests: --drawn {config.option.drawn} --drawn-by {config.option.drawn_by}"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """End a test that hangs, later on a busy machine; let the processes of the run share databases."""
     if config.getoption("timeout", None) is None:
         config.option.timeout = HANGS_S * PATIENCE
+    # The processes of the run are given it, and collect the same.
+    config.option.drawn_by = config.option.drawn_by or random.randrange(1, 2**31)
     if effort.TEMPLATES not in os.environ:
         os.environ[effort.TEMPLATES] = tempfile.mkdtemp(prefix="placement-templates-")
         config.add_cleanup(_drop_templates)
@@ -51,8 +67,13 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what takes long, unless it is asked for."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes long, unless it is asked for, and what is not drawn."""
+    if config.option.drawn:
+        every = list(items)
+        items[:] = effort.draw(items, config.option.drawn, config.option.drawn_by)
+        config.hook.pytest_deselected(items=[item for item in every if item not in items])
     for item in items:
         if reason := effort.left_out(item):
             item.add_marker(pytest.mark.skip(reason=reason))

@@ -1,6 +1,7 @@
 """How much is tried: a part by default, every proof in CI, and what takes minutes in the long mode."""
 
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,18 @@ SEEDS = "two thirds of the random examples: CI=true runs them"
 def examples(count: int) -> int:
     """Return how many of so many random examples are tried: a third by default, all in CI."""
     return count if CI or LONG else -(-count // 3)
+
+
+def draw(items: list[pytest.Item], of: int, seed: int) -> list[pytest.Item]:
+    """Return one of so many tests of each file, at least one, in their order."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    drawn = random.Random(seed)
+    kept = {
+        item for file in files.values() for item in drawn.sample(file, -(-len(file) // of))
+    }
+    return [item for item in items if item in kept]
 
 
 def in_one_process(what: str, *params: str) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -9,6 +10,13 @@ from tests.support import effort
 
 ROOT = Path(__file__).parents[2]
 FILE = "tests/docs/test_docs.py"
+
+
+class Collected(NamedTuple):
+    """What is asked of a test that may be drawn."""
+
+    path: Path
+    number: int
 
 
 def reason(*arguments: str, mark: str = "ci") -> str | None:
@@ -45,3 +53,14 @@ def test_ci_leaves_out_only_what_takes_minutes(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_third_of_the_examples_by_hand() -> None:
     assert [effort.examples(count) for count in (1, 3, 4, 300)] == [1, 1, 2, 100]
+
+
+def test_the_same_seed_draws_the_same_of_each_file() -> None:
+    items: list[Any] = [Collected(Path(file), number) for file in "ab" for number in range(9)]
+
+    drawn = effort.draw(items, 4, seed=7)
+
+    assert [each.path.name for each in drawn] == ["a"] * 3 + ["b"] * 3
+    assert drawn == sorted(drawn)
+    assert drawn == effort.draw(items, 4, seed=7)
+    assert any(drawn != effort.draw(items, 4, seed) for seed in range(8))
