@@ -23,15 +23,14 @@ os.environ["SSL_CERT_FILE"] = os.devnull
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a command line try a part of many tests."""
-    parser.addoption("--drawn", type=int, metavar="N", help="one of N tests, drawn anew for each run")
-    parser.addoption("--drawn-by", type=int, metavar="SEED", help="draw them as that run did")
+    said = f"one of N tests, drawn anew for each run, or by the seed {effort.DRAWN_BY}"
+    parser.addoption("--drawn", type=int, metavar="N", help=said)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say how to draw the same tests again."""
-    if not config.option.drawn:
-        return None
-    return f"one of {config.option.drawn} tests: --drawn {config.option.drawn} --drawn-by {config.option.drawn_by}"
+    drawn, seed = config.option.drawn, os.environ[effort.DRAWN_BY]
+    return f"one of {drawn} tests: {effort.DRAWN_BY}={seed} pytest --drawn {drawn}" if drawn else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -39,8 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """End a test that hangs, later on a busy machine; let the processes of the run share databases."""
     if config.getoption("timeout", None) is None:
         config.option.timeout = HANGS_S * PATIENCE
-    # The processes of the run are given it, and collect the same.
-    config.option.drawn_by = config.option.drawn_by or random.randrange(1, 2**31)
+    # The processes of the run inherit it, and draw the same.
+    os.environ.setdefault(effort.DRAWN_BY, str(random.randrange(2**31)))
     if effort.TEMPLATES not in os.environ:
         os.environ[effort.TEMPLATES] = tempfile.mkdtemp(prefix="placement-templates-")
         config.add_cleanup(_drop_templates)
@@ -72,7 +71,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what takes long, unless it is asked for, and what is not drawn."""
     if config.option.drawn:
         every = list(items)
-        items[:] = effort.draw(items, config.option.drawn, config.option.drawn_by)
+        items[:] = effort.draw(items, config.option.drawn, int(os.environ[effort.DRAWN_BY]))
         config.hook.pytest_deselected(items=[item for item in every if item not in items])
     for item in items:
         if reason := effort.left_out(item):

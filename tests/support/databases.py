@@ -1,9 +1,9 @@
 """Scratch databases on the real engines.
 
-SQLite is always there. A PostgreSQL, and a MariaDB or MySQL server are used where PLACEMENT_TEST_POSTGRESQL and
+SQLite is always there. A PostgreSQL, and a MariaDB or MySQL, are used where PLACEMENT_TEST_POSTGRESQL and
 PLACEMENT_TEST_MYSQL name them (SQLAlchemy URLs of an account that may create databases). Under CI=true both
-must be there: what is not named answers on this machine without a password. The kind of both MariaDB and MySQL
-is mysql; :func:`is_mariadb` says which it is.
+must be there: what is not named answers on this machine without a password. The kind of MariaDB and MySQL is
+mysql; :func:`is_mariadb` says which it is.
 """
 
 import atexit

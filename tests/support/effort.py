@@ -13,6 +13,9 @@ LONG = bool(os.environ.get("PLACEMENT_TEST_LONG"))
 TEMPLATES = "PLACEMENT_TEST_TEMPLATES"
 """The variable that names the folder by which the processes of a run share the databases they copy."""
 
+DRAWN_BY = "PLACEMENT_TEST_DRAWN_BY"
+"""The variable by which the processes of a run draw the same tests: a number."""
+
 MARKS_OF_CI = ("ci", "deploy", "galera")
 ONLY_IN_CI = "proofs of CI: CI=true runs them, and so does naming their file or folder"
 ONLY_IN_LONG_MODE = "proofs that take minutes: PLACEMENT_TEST_LONG=1 runs them"

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import sqlalchemy
 
 from tests.support.processes import Process, as_user, free_port, public_folder, ran
@@ -38,7 +39,7 @@ class Fetched(ABC):
     address = ""
     variable = ""
     user: str | None = None
-    """As whom it runs if we are root. Only PostgreSQL does not run as root: another user may not see the checkout."""
+    """As whom it runs if we are root. Another user may not see the checkout; PostgreSQL insists on one."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder_of(self.name)
@@ -180,15 +181,20 @@ SERVERS: dict[str, type[Fetched]] = {each.name: each for each in (MySQL, MariaDB
 
 
 @contextlib.contextmanager
-def serving(name: str) -> Iterator[Fetched]:
-    """Start an unpacked server, yield it, and leave nothing behind."""
+def serving(name: str, *options: str) -> Iterator[Fetched]:
+    """Start an unpacked server, yield it, and leave nothing behind.
+
+    :param options: of the server, further ones.
+    """
+    if not folder_of(name).exists():
+        pytest.skip(f"{name} of Debian unstable: tools/fetch {name} fetches it")
     with public_folder(f"placement-{name}-") as folder:
         server = SERVERS[name](folder)
         user = server.user if os.geteuid() == 0 else None
         if user:
             shutil.chown(folder, user, user)
         ran([*as_user(user), *server.installation()], check=True, cwd=folder)
-        with Process(name, server.launch(), folder=folder, user=user) as process:
+        with Process(name, [*server.launch(), *options], folder=folder, user=user) as process:
             process.wait_until("it answers", server.answers, START_S)
             yield server
 

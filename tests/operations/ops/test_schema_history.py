@@ -329,7 +329,8 @@ def test_builds_of_any_age_keep_each_other_from_the_schema(
 ) -> None:
     """By a lock whose name the server made, with a function that MySQL has no more."""
     monkeypatch.setattr(schema, "LOCK_WAIT_S", 0)
-    made = "MD5(DATABASE())" if is_mariadb() else f"'{md5(database.engine.url.database.encode()).hexdigest()}'"
+    database_name = str(database.engine.url.database)
+    made = "MD5(DATABASE())" if is_mariadb() else f"'{md5(database_name.encode()).hexdigest()}'"
     with database.engine.connect() as earlier:
         name = f"CONCAT('{schema.LOCK_NAME}.', {made})"
         assert earlier.scalar(text(f"SELECT GET_LOCK({name}, 0)")) == 1

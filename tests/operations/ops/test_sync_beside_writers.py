@@ -89,7 +89,7 @@ class OldWriter(Actor):
 
 @at(OLD_HEAD)
 def test_no_request_of_the_old_service_fails(database: Database, url: str) -> None:
-    """A table that is rebuilt under an open transaction would be error 1412; on MySQL, one with a new column too."""
+    """A table that is rebuilt under an open transaction would be error 1412; on MySQL, a new column too."""
     standard_names.synchronise(database)
     book, old, hosts = Book(), OldService(url), [new_uuid() for _ in range(4)]
     for host in hosts:
