@@ -102,7 +102,7 @@ class MySQL(Fetched):
             "--secure-file-priv=NULL",
             "--performance-schema=OFF",
             "--skip-log-bin",
-            # Clients would encrypt otherwise, and the tests read what they send.
+            # Clients would encrypt otherwise, and tests read what they send.
             "--tls-version=",
             "--innodb-flush-log-at-trx-commit=0",
             "--max-connections=400",
@@ -142,6 +142,7 @@ class MariaDB(Fetched):
             "--bind-address=127.0.0.1",
             f"--socket={self.folder}/mysqld.sock",
             f"--pid-file={self.folder}/mysqld.pid",
+            "--skip-ssl",
             "--innodb-flush-log-at-trx-commit=0",
             "--max-connections=400",
         ]

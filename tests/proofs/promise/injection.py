@@ -1,9 +1,9 @@
 """Errors as the three databases really give them, before, in or after one message of a request.
 
 PostgreSQL, MariaDB and MySQL are made to raise each error themselves, on the connection in question
-and inside its transaction, so that driver, codes and the state of the transaction afterwards are real; connections
-are ended by the server. In the middle of a message stands a statement that raises the error, after a
-ROLLBACK if the database does that. SQLite's errors carry the codes that its library sets.
+and inside its transaction, so that driver, codes and the state of the transaction afterwards are real;
+connections are ended by the server. In the middle of a message stands a statement that raises the error,
+after a ROLLBACK if the database does that. SQLite's errors carry the codes that its library sets.
 """
 
 import contextlib
