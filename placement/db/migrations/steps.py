@@ -181,19 +181,21 @@ def all_tables(connection: Connection) -> Iterator[None]:
     refused with error 1412, to which the OpenStack service answers 500 (specification 06 section 13.1). Other
     databases need no such moment. A Galera cluster has none: it ends the transactions in the way.
     """
-    if not is_mysql() or not _lock(connection):
+    if not is_mysql():
         yield
         return
+    # From before: the lock may be there when _lock fails.
     with afterwards(connection, "UNLOCK TABLES"):
+        _lock(connection)
         yield
 
 
-def _lock(connection: Connection) -> bool:
-    """Lock all tables as soon as none is in use; return whether that is possible here."""
+def _lock(connection: Connection) -> None:
+    """Lock all tables as soon as none is in use, where that is possible."""
     if connection.exec_driver_sql("SHOW VARIABLES LIKE 'wsrep_on'").fetchall() == [
         ("wsrep_on", "ON")
     ]:
-        return False
+        return
     quote = connection.dialect.identifier_preparer.quote
     names = ", ".join(f"{quote(name)} WRITE" for name in connection.scalars(_TABLES))
     # MySQL has no NOWAIT, and a second is its shortest wait.
@@ -205,7 +207,7 @@ def _lock(connection: Connection) -> bool:
             while time.monotonic() < give_up:
                 try:
                     connection.exec_driver_sql(f"LOCK TABLES {names}{at_once}")
-                    return True
+                    return
                 except exc.DBAPIError as error:
                     if not driver_errors.is_conflict(error):
                         raise
@@ -213,7 +215,5 @@ def _lock(connection: Connection) -> bool:
         connection.exec_driver_sql(f"LOCK TABLES {names}")
     except exc.DBAPIError as error:
         # Without the right to LOCK TABLES the change is made all the same, perhaps with a few 1412.
-        if driver_errors.lacks_rights(error) or driver_errors.lacks_database(error):
-            return False
-        raise
-    return True
+        if not (driver_errors.lacks_rights(error) or driver_errors.lacks_database(error)):
+            raise
