@@ -349,7 +349,7 @@ class Database:
         self._attempts = attempts
         self._deadline_s = deadline_s
         self._write_retry = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_may_repeat_write),
+            retry=_may_repeat_write,
             stop=self._give_up,
             # At random over the whole time: those that met once would meet again after equal waits.
             wait=tenacity.wait_random_exponential(multiplier=RETRY_WAIT_S, max=RETRY_WAIT_MAX_S),
@@ -563,5 +563,11 @@ def _ask(reader: Reader) -> None:
     reader.rows(_ANYTHING)
 
 
-def _may_repeat_write(error: BaseException) -> bool:
-    return isinstance(error, StaleRead) or driver_errors.may_repeat(error)
+def _may_repeat_write(state: tenacity.RetryCallState) -> bool:
+    error = state.outcome.exception() if state.outcome else None
+    if error is None or isinstance(error, StaleRead):
+        return error is not None
+    # After a failover another server takes writes: the connection to this one was given up. Once, because
+    # where there is no other its clients wait for nothing.
+    is_first = state.attempt_number == 1
+    return driver_errors.may_repeat(error) or (is_first and driver_errors.is_of_replica(error))

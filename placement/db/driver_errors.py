@@ -3,6 +3,7 @@
 The codes are those of the three engines; SQLAlchemy has wrapped the driver's exception.
 """
 
+import re
 from typing import NamedTuple
 
 from sqlalchemy import exc
@@ -43,17 +44,23 @@ took_too_long = ErrorCodes(frozenset({"57014"}), frozenset({1969, 3024}))
 
 is_read_only = ErrorCodes(
     frozenset({"25006", "53100"}),
-    frozenset({1021, 1036, 1290, 1836, 1114}),
+    frozenset({1021, 1036, 1290, 1836, 1114, 3098}),
     # SQLITE_READONLY, SQLITE_FULL.
     frozenset({8, 13}),
 )
-"""The database takes no writes: read-only, or its disk is full."""
+"""The database takes no writes: read-only, its disk is full, or its group of servers refuses our tables."""
+
+is_of_replica = ErrorCodes(frozenset(), frozenset({1290, 1836}))
+"""The server takes no writes, and another one may: after a failover this one is a replica."""
 
 lacks_rights = ErrorCodes(frozenset({"42501"}), frozenset({1142, 1143, 1227}))
 """This user of the database may not do what the statement does, to the table or at all."""
 
 lacks_database = ErrorCodes(frozenset(), frozenset({1044}))
 """This user of MySQL may not do it to this database, which may not exist."""
+
+lacks_table = ErrorCodes(frozenset({"42P01"}), frozenset({1146}))
+"""There is no such table."""
 
 is_unstorable = ErrorCodes(
     # untranslatable_character; string_data_right_truncation, where SQL_ASCII counts bytes.
@@ -68,9 +75,15 @@ _is_gone = ErrorCodes(
     # admin_shutdown, crash_shutdown, cannot_connect_now, connection failures, idle inside a transaction.
     frozenset({"57P01", "57P02", "57P03", "08000", "08003", "08006", "25P03"}),
     # Galera node not ready, shutdown, error during COMMIT (the Galera node is losing the others), killed,
-    # cannot connect, gone away, lost, idle too long.
-    frozenset({1047, 1053, 1180, 1927, 2002, 2003, 2006, 2013, 4031}),
+    # cannot connect, gone away, lost, offline mode, error in a hook (the member is losing its group), idle
+    # too long, all blocked (while an operator switches the primary).
+    frozenset({1047, 1053, 1180, 1927, 2002, 2003, 2006, 2013, 3032, 3100, 4031, 4094}),
 )
+
+_ERROR_DURING_COMMIT, _ROLLED_BACK = 1180, 3101
+_LOST_CERTIFICATION = re.compile(r"\b149\b")
+"""In the text of 1180 the engine's own number for a deadlock. The words are of the server's language."""
+
 
 def _codes(error: BaseException) -> tuple[str | None, int | None, int | None]:
     """Return (PostgreSQL SQLSTATE, MySQL error number, SQLite primary code); at most one is set."""
@@ -81,6 +94,8 @@ def _codes(error: BaseException) -> tuple[str | None, int | None, int | None]:
     args = getattr(origin, "args", ())
     # PyMySQL and mysqlclient raise (number, text).
     number = args[0] if args and isinstance(args[0], int) and extended is None else None
+    if number == _ERROR_DURING_COMMIT and _LOST_CERTIFICATION.search(str(args[1:])):
+        number = _ROLLED_BACK
     # The low byte of an extended code is the primary one (sqlite.org/rescode.html): SQLITE_BUSY_SNAPSHOT is
     # SQLITE_BUSY too.
     return sqlstate, number, extended & 0xFF if extended is not None else None
@@ -96,7 +111,7 @@ def is_disconnect(error: BaseException) -> bool:
     if not isinstance(error, exc.DBAPIError):
         return False
     # SQLAlchemy knows most by their texts, but not a node that answers and takes no work.
-    if error.connection_invalidated or _is_gone(error):
+    if _is_gone(error) or (error.connection_invalidated and not is_of_replica(error)):
         return True
     # psycopg2 gives a failed connect no SQLSTATE and no cursor.
     return isinstance(error, exc.OperationalError) and error.statement is None

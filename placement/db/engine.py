@@ -1,8 +1,8 @@
 """One SQLAlchemy engine in driver autocommit, set up for each kind of database.
 
-Several MariaDB servers, the nodes of a Galera cluster, are named as in SQLAlchemy's URLs of PostgreSQL (where
-libpq does the rest): ``mysql+pymysql://placement:secret@/placement?host=db1&host=db2:3307&host=db3``. A new
-connection goes to the first that takes work; the order is the order of preference.
+Several servers of MariaDB or MySQL, the nodes of a cluster, are named as in SQLAlchemy's URLs of PostgreSQL
+(where libpq does the rest): ``mysql+pymysql://placement:secret@/placement?host=db1&host=db2:3307&host=db3``.
+A new connection goes to the first that takes writes; the order is the order of preference.
 """
 
 import os
@@ -174,10 +174,10 @@ def _allow_several(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def judge(connection: Any, record: Any) -> None:
         # Of each connection: the URL may name a proxy, behind which servers join a cluster or leave it.
-        record.info[transport.SEVERAL] = not (is_mysql and _is_in_cluster(connection))
+        record.info[transport.SEVERAL] = not (is_mysql and is_in_cluster(connection))
 
 
-def _is_in_cluster(connection: Any) -> bool:
+def is_in_cluster(connection: Any) -> bool:
     """Whether the server is a node of Galera, or of MySQL's group replication."""
     cursor = connection.cursor()
     names = "'wsrep_on', 'group_replication_group_name'"
@@ -206,10 +206,12 @@ def _set_up_mysql(engine: Engine, sql_mode: str | None, nodes: list[tuple[str, i
 
     @event.listens_for(engine, "handle_error")
     def judge(context: Any) -> None:
-        # A server that takes no work says so over a connection that the driver believes to work, and
-        # would use again for the next attempt.
+        # A server that takes no work, or has become a replica, says so over a connection that the driver
+        # believes to work, and would use again for the next attempt.
         error = context.sqlalchemy_exception
-        if error is not None and driver_errors.is_disconnect(error):
+        if error is not None and (
+            driver_errors.is_disconnect(error) or driver_errors.is_of_replica(error)
+        ):
             context.is_disconnect = True
 
     if nodes:
@@ -247,13 +249,18 @@ def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]]) -> None:
 
 
 def _takes_work(connection: Any) -> bool:
-    """A node that lost the others still takes connections, and refuses every statement.
+    """A node of Galera that lost the others still takes connections, and refuses every statement; a replica,
+    or a member of a group that is not its primary, refuses those that write.
 
     A server that is in no cluster is not ready for one either, if it was built with Galera.
     """
-    # At connect alone: a node that loses the others later answers 1047, which drops all connections to it.
+    # At connect alone: a node that loses the others later answers 1047, and one that becomes a replica 1290,
+    # which drops all connections to it.
     cursor = connection.cursor()
     cursor.execute("SHOW STATUS LIKE 'wsrep_ready'")
     row = cursor.fetchone()
+    cursor.execute("SHOW VARIABLES LIKE 'read_only'")
+    is_replica = cursor.fetchone()[1] != "OFF"
     cursor.close()
-    return row is None or row[1] == "ON" or not _is_in_cluster(connection)
+    is_lonely = row is not None and row[1] != "ON" and is_in_cluster(connection)
+    return not (is_replica or is_lonely)

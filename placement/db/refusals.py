@@ -109,13 +109,14 @@ KINDS = (
         passes=True,
     ),
     Refusal(
-        ErrorCodes(frozenset({"57P03"}), frozenset({1047, 1053})),
+        ErrorCodes(frozenset({"57P03"}), frozenset({1047, 1053, 3032, 4094})),
         r"the database system is|not yet accepting connections",
         "cannot be reached: its server starts, stops, or is not ready",
         {
             POSTGRESQL: "If that lasts, read the log of the server.",
             MYSQL: "If that lasts, read the log of the server; a node of Galera is ready when "
-            "SHOW STATUS LIKE 'wsrep_ready' says ON.",
+            "SHOW STATUS LIKE 'wsrep_ready' says ON, and the primary of a group when SELECT "
+            "@@super_read_only says 0.",
         },
         passes=True,
     ),
@@ -201,6 +202,14 @@ KINDS = (
             SQLITE: "Let this user write the file and its directory; look whether the file system "
             "is mounted read-only.",
         },
+    ),
+    Refusal(
+        ErrorCodes(frozenset(), frozenset({3098})),
+        "",
+        "takes no writes: its group of servers has several primaries, and refuses tables with foreign "
+        "keys that cascade",
+        "Let one be primary: SELECT group_replication_switch_to_single_primary_mode(). Or start the whole "
+        "group with group_replication_enforce_update_everywhere_checks = OFF.",
     ),
     Refusal(
         ErrorCodes(frozenset(), frozenset(), frozenset({14})),

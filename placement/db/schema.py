@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Inspector, exc, false, func, inspect, select, text
 
-from placement.db import dialects, driver_errors, models
+from placement.db import cluster_lock, dialects, driver_errors, models
 from placement.db.coexistence.state import is_under_way, note_generations
 from placement.db.database import Database
 from placement.db.migrations import Progress, RevisionOvertaken, afterwards
@@ -60,6 +60,10 @@ _EXAMINED = ("resource_providers", "resource_classes", "inventories", "allocatio
 
 LOCK_NAME = "placement.schema"
 LOCK_WAIT_S = 600
+LOCKED = (
+    f"Another process has been changing the schema for {LOCK_WAIT_S} seconds. See what it is doing (SHOW "
+    "PROCESSLIST, on each node of a cluster) and try again."
+)
 ALREADY_DONE = frozenset({1050, 1060, 1061, 1062, 1091, 1684, 1826})
 """MySQL: a table, column, key, row or foreign key exists, a key is gone, or a table is just being changed:
 another node was faster."""
@@ -330,7 +334,7 @@ def _upgrade_one(connection: Connection, revision: str, rows: Progress) -> None:
             if dialects.kind(connection) != "mysql" or number not in ALREADY_DONE or not is_new:
                 raise
             said = str(error.orig)
-        # The lock below does not reach other nodes of a Galera cluster. Every step looks before it
+        # A release before this one locks its own node of a Galera cluster only. Every step looks before it
         # acts: the next time it finds what the other node did, and would not say the same again.
         if _current(connection) == revision:
             return
@@ -404,6 +408,8 @@ def _exclusive(database: Database) -> Iterator[Connection]:
     """Connect, and keep other processes from changing the schema until the end.
 
     MySQL commits each change of a table by itself; the others lock in :func:`_transaction`.
+
+    :raises SchemaError: they are at it for too long.
     """
     with database.engine.connect() as connection:
         if database.dialect != "mysql":
@@ -417,11 +423,14 @@ def _exclusive(database: Database) -> Iterator[Connection]:
         if not connection.scalar(
             text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": LOCK_WAIT_S}
         ):
-            raise SchemaError(
-                f"Another process has been changing the schema for {LOCK_WAIT_S} seconds. See what "
-                "it is doing (SHOW PROCESSLIST) and try again."
-            )
-        with afterwards(connection, f"DO RELEASE_LOCK('{name}')"):
+            raise SchemaError(LOCKED)
+        # Other nodes of a cluster know nothing of that lock.
+        with (
+            afterwards(connection, f"DO RELEASE_LOCK('{name}')"),
+            cluster_lock.held(connection, LOCK_WAIT_S) as is_ours,
+        ):
+            if not is_ours:
+                raise SchemaError(LOCKED)
             yield connection
 
 

@@ -16,25 +16,22 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pymysql
 
+from tests.support.clusters import JOIN_S, Cluster, ClusterNode
 from tests.support.network import HERE, Machine
 from tests.support.processes import (
     Process,
-    Startable,
     as_user,
     free_ports,
     lacking,
     public_folder,
     ran,
     require_program,
-    wait_until,
 )
 
 PROVIDERS = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
-JOIN_S = 60.0
 
 GROUP_OPTIONS = {
     "gcache.size": "32M",
@@ -92,21 +89,18 @@ def install_mariadb(user: str | None, folder: Path, *options: str) -> None:
     )
 
 
-class Node(Startable):
+class Node(ClusterNode):
     """One mariadbd of the cluster: its machine, folder, ports and process.
 
     The others evict it some seconds after it was frozen. Thawed, it finds that out and joins again by itself.
     """
 
+    sees_all = "SET SESSION wsrep_sync_wait = 1"
+
     def __init__(self, name: str, folder: Path, provider: str, machine: Machine = HERE) -> None:
-        self.machine = machine
-        self.name = name
-        self.folder = folder
-        self.data = folder / "data"
+        super().__init__(name, folder, machine)
         self.provider = provider
-        self.port, self.group_port, self.catch_up_port, self.copy_port = free_ports(4)
-        self.others: list[Node] = []
-        folder.mkdir()
+        self.group_port, self.catch_up_port, self.copy_port = free_ports(3)
         _give(folder)
 
     def _arguments(self) -> list[str]:
@@ -170,18 +164,6 @@ class Node(Startable):
             raise AssertionError(f"{self.name} cannot recover ({done.returncode}):\n{log[-3000:]}")
         return found[-1]
 
-    def wait_given_up(self) -> None:
-        """Wait until the others have agreed that this node is gone.
-
-        A node that comes back under a new identity while they still argue about the old one can
-        cost them their quorum.
-        """
-        alive = [other for other in self.others if other.process and other.process.runs]
-        wait_until(
-            f"the others have given {self.name} up",
-            lambda: all(other.is_ready() and other.size() == len(alive) for other in alive),
-        )
-
     def rejoin(self, timeout_s: float = JOIN_S) -> None:
         """Start a killed node on what its disk holds and wait until it is a synced member."""
         self.wait_given_up()
@@ -195,42 +177,17 @@ class Node(Startable):
         self.start()
         self.wait_ready(timeout_s)
 
-    def wait_ready(self, timeout_s: float = JOIN_S) -> None:
-        """Wait until the node is synced and answers queries."""
-        self.running.wait_until("synced", self.is_ready, timeout_s)
-
     def cut_off(self) -> None:
-        """Drop every packet between this node and the others; clients still reach it."""
         if self.machine is not HERE:
-            self.machine.lose(other.machine for other in self.others)
+            super().cut_off()
             return
         self.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
 
     def reconnect(self) -> None:
-        """End :meth:`cut_off`."""
         if self.machine is not HERE:
-            self.machine.find(other.machine for other in self.others)
+            super().reconnect()
             return
         self.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
-
-    def url(self, database: str) -> str:
-        """Return the SQLAlchemy URL of a database on this node."""
-        return f"mysql+pymysql://root@{self.machine.address}:{self.port}/{database}"
-
-    def execute(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run one statement on this node by itself; return its rows."""
-        connection = pymysql.connect(
-            host=self.machine.address,
-            port=self.port,
-            user="root",
-            autocommit=True,
-            connect_timeout=5,
-            read_timeout=20,
-            write_timeout=20,
-        )
-        with contextlib.closing(connection), connection.cursor() as cursor:
-            cursor.execute(statement)
-            return list(cursor.fetchall())
 
     def status(self, name: str) -> str | None:
         """Return a ``wsrep_`` status variable, or None while the node answers nobody."""
@@ -241,22 +198,15 @@ class Node(Startable):
         return str(rows[0][1]) if rows else None
 
     def is_ready(self) -> bool:
-        """Say whether the node is a synced member of the primary component."""
         state = self.status("wsrep_ready"), self.status("wsrep_local_state_comment")
         return state == ("ON", "Synced")
 
     def size(self) -> int:
-        """Return how many nodes this one sees, itself included."""
         return int(self.status("wsrep_cluster_size") or 0)
 
 
-class Cluster:
-    """Some nodes that replicate one another."""
-
-    def __init__(self, nodes: list[Node]) -> None:
-        self.nodes = nodes
-        for node in nodes:
-            node.others = [other for other in nodes if other is not node]
+class GaleraCluster(Cluster[Node]):
+    """The nodes of one Galera cluster."""
 
     def start(self) -> None:
         """Bootstrap the first node, join the others."""
@@ -269,30 +219,6 @@ class Cluster:
         for node in others:
             node.wait_ready()
         self.wait_complete()
-
-    def wait_complete(self, timeout_s: float = JOIN_S) -> None:
-        """Wait until every node is ready and sees all the others."""
-        wait_until(
-            "all nodes see one another",
-            lambda: all(n.is_ready() and n.size() == len(self.nodes) for n in self.nodes),
-            timeout_s,
-        )
-
-    def create_database(self, name: str) -> list[str]:
-        """Make a database anew; return its URL on each node."""
-        self.nodes[0].execute(f"DROP DATABASE IF EXISTS {name}")
-        self.nodes[0].execute(f"CREATE DATABASE {name}")
-        for node in self.nodes:
-            wait_until(
-                f"{node.name} has {name}",
-                lambda node=node: node.execute(f"SHOW DATABASES LIKE '{name}'"),
-            )
-        return [node.url(name) for node in self.nodes]
-
-    def stop(self) -> None:
-        """End every node; what they hold is thrown away, so nobody waits for a tidy end."""
-        for node in self.nodes:
-            node.kill()
 
 
 def require_galera() -> str:
@@ -307,11 +233,11 @@ def require_galera() -> str:
 
 
 @contextlib.contextmanager
-def galera_cluster(places: Sequence[Machine] = (HERE,) * 3) -> Iterator[Cluster]:
+def galera_cluster(places: Sequence[Machine] = (HERE,) * 3) -> Iterator[GaleraCluster]:
     """Start a cluster with a node in each place, yield it, and leave nothing behind."""
     provider = require_galera()
     with public_folder("placement-galera-") as folder:
-        cluster = Cluster(
+        cluster = GaleraCluster(
             [
                 Node(f"node{number}", folder / f"node{number}", provider, machine)
                 for number, machine in enumerate(places)

@@ -8,6 +8,7 @@ from tests.proofs.faults import campaign, failovers
 from tests.proofs.faults.servers import KINDS
 from tests.proofs.galera import bad_days
 from tests.proofs.galera.balanced import CONFIGURATIONS
+from tests.proofs.innodb_cluster import bad_days as group_days
 from tests.support.campaign import CampaignReport, command, main
 
 
@@ -17,6 +18,8 @@ def run(options: argparse.Namespace) -> Iterator[CampaignReport]:
         yield bad_days.run(
             options.writers, options.seconds, options.seed, network=options.network
         )
+    elif options.database == "innodb-cluster":
+        yield group_days.run(options.seconds, options.seed, network=options.network)
     elif options.database == "standby":
         yield failovers.run(options.seconds, options.seed)
     else:
@@ -24,9 +27,10 @@ def run(options: argparse.Namespace) -> Iterator[CampaignReport]:
 
 
 if __name__ == "__main__":
-    parser = command("tests.proofs.faults", [*sorted(KINDS), "galera", "standby"], "postgresql")
+    databases = [*sorted(KINDS), "galera", "innodb-cluster", "standby"]
+    parser = command("tests.proofs.faults", databases, "postgresql")
     parser.add_argument("--writers", choices=sorted(CONFIGURATIONS), default="one", help="galera")
     parser.add_argument(
-        "--network", action="store_true", help="galera: each machine in a network namespace"
+        "--network", action="store_true", help="of a cluster: each machine in a network namespace"
     )
     sys.exit(main(parser, run))

@@ -7,10 +7,12 @@ import contextlib
 import functools
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from subprocess import TimeoutExpired
+from typing import Any
 
-from tests.proofs.galera.balanced import DATABASE, Balanced, balanced
+from tests.proofs.galera.balanced import CONFIGURATIONS, DATABASE, Balanced, balanced
+from tests.support.clusters import ClusterNode
 from tests.support.days import Lived, Soak, soak
 from tests.support.galera import Node, galera_cluster
 from tests.support.ledger import Ledger, some_hosts
@@ -26,21 +28,21 @@ FREED_S = 45.0
 """Claims whose machine was cut off keep their hosts for lock_timeout and idle_transaction_timeout: 25 s."""
 
 
-def _calm(ledger: Ledger) -> float:
+def wait_calm(ledger: Ledger) -> float:
     """Wait until nobody is refused any more, and return how long that took from now."""
     since = time.monotonic()
     ledger.wait_for_progress()
     return ledger.wait_calm(since)
 
 
-def without(leave: Callable[[Node], object], come_back: Callable[[Node], object]) -> Day:
-    """Return a day on which the first node leaves, and comes back when the others work."""
+def without(leave: Callable[[Any], object], come_back: Callable[[Any], object]) -> Day:
+    """Return a day on which the node that takes writes leaves, and comes back when the others work."""
 
     def lived(running: Balanced, ledger: Ledger) -> float:
-        victim = running.cluster.nodes[0]
+        victim: ClusterNode = running.cluster.writer()
         leave(victim)
         victim.wait_given_up()
-        refused_s = _calm(ledger)
+        refused_s = wait_calm(ledger)
         come_back(victim)
         return refused_s
 
@@ -58,7 +60,7 @@ def balancers_restarted(running: Balanced, ledger: Ledger) -> float:
     refused_s = 0.0
     for balancer in running.balancers:
         balancer.restart()
-        refused_s = max(refused_s, _calm(ledger))
+        refused_s = max(refused_s, wait_calm(ledger))
     return refused_s
 
 
@@ -70,7 +72,7 @@ def nodes_rolled(running: Balanced, ledger: Ledger) -> float:
         with contextlib.suppress(TimeoutExpired):
             node.running.popen.wait(STOP_S)
         node.wait_given_up()
-        refused_s = max(refused_s, _calm(ledger))
+        refused_s = max(refused_s, wait_calm(ledger))
         node.start()
         node.wait_ready()
         running.cluster.wait_complete()
@@ -86,7 +88,7 @@ def services_rolled(running: Balanced, ledger: Ledger) -> float:
     for service in running.services[1:]:
         service.stop()
         service.start()
-        refused_s = max(refused_s, _calm(ledger))
+        refused_s = max(refused_s, wait_calm(ledger))
     return refused_s
 
 
@@ -100,7 +102,7 @@ def api_machine_cut_off(running: Balanced, ledger: Ledger) -> float:
         ledger.wait_for_progress(others, FREED_S)
         time.sleep(CUT_S / 3)
     lonely.find(nodes)
-    return _calm(ledger)
+    return wait_calm(ledger)
 
 
 DAYS: dict[str, Day] = {
@@ -122,8 +124,8 @@ NETWORK_DAYS: dict[str, Day] = {
 """They need machines of their own."""
 
 
-def live(running: Balanced, day: str, seed: int) -> Lived:
-    """Live through one day; return what it was like.
+def live(running: Balanced, days: Mapping[str, Day], day: str, seed: int) -> Lived:
+    """Live through one of the days; return what it was like.
 
     :raises AssertionError: a promise was broken, or refusals did not end in time.
     """
@@ -131,12 +133,11 @@ def live(running: Balanced, day: str, seed: int) -> Lived:
     began = time.monotonic()
     with Ledger(running.sites, hosts, seed, restarting=day.startswith("services")) as ledger:
         ledger.wait_for_progress()
-        refused_s = (DAYS | NETWORK_DAYS)[day](running, ledger)
+        refused_s = days[day](running, ledger)
         running.cluster.wait_complete()
-        refused_s = max(refused_s, _calm(ledger))
+        refused_s = max(refused_s, wait_calm(ledger))
     for node in running.cluster.nodes:
-        url = node.url(DATABASE) + "?init_command=SET SESSION wsrep_sync_wait=1"
-        ledger.check(url)
+        ledger.check(f"{node.url(DATABASE)}?{running.cluster.read_your_writes}")
     return Lived.under(ledger, day, time.monotonic() - began, refused_s)
 
 
@@ -146,7 +147,7 @@ def machined(writers: str) -> Iterator[Balanced]:
     with (
         machines(["db1", "db2", "db3", "api1", "api2"]) as (*nodes, one, two),
         galera_cluster(nodes) as cluster,
-        balanced(cluster, writers, (one, two)) as running,
+        balanced(cluster, CONFIGURATIONS[writers], (one, two)) as running,
     ):
         yield running
 
@@ -154,7 +155,7 @@ def machined(writers: str) -> Iterator[Balanced]:
 @contextlib.contextmanager
 def on_loopback(writers: str) -> Iterator[Balanced]:
     """Serve with all on this machine."""
-    with galera_cluster() as cluster, balanced(cluster, writers) as running:
+    with galera_cluster() as cluster, balanced(cluster, CONFIGURATIONS[writers]) as running:
         yield running
 
 
@@ -163,11 +164,19 @@ def run(writers: str, seconds: float, seed: int, *, network: bool = False) -> So
 
     :param network: on machines of their own, with the days that need them.
     """
+    days = DAYS | NETWORK_DAYS if network else DAYS
     with (machined if network else on_loopback)(writers) as running:
+        topology = f"Galera behind HAProxy, writers: {writers}"
+        return live_on(running, topology, days, seconds, seed)
 
-        def pids() -> dict[str, int]:
-            return {each.name: each.process.pid for each in running.services if each.process}
 
-        names = DAYS | NETWORK_DAYS if network else DAYS
-        days = dict.fromkeys(names, functools.partial(live, running))
-        return soak(f"Galera behind HAProxy, writers: {writers}", days, pids, seconds, seed)
+def live_on(
+    running: Balanced, topology: str, days: Mapping[str, Day], seconds: float, seed: int
+) -> Soak:
+    """Live through days for so long."""
+
+    def pids() -> dict[str, int]:
+        return {each.name: each.process.pid for each in running.services if each.process}
+
+    lives = dict.fromkeys(days, functools.partial(live, running, days))
+    return soak(topology, lives, pids, seconds, seed)

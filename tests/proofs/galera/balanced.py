@@ -1,4 +1,4 @@
-"""Galera behind HAProxy, as ``etc/`` ships it: two API machines, each a HAProxy and two service processes.
+"""A cluster behind HAProxy, as ``etc/`` ships it: two API machines, each a HAProxy and two service processes.
 
 The machines are network namespaces, or all of them this one. Started from the main thread only.
 """
@@ -7,10 +7,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import pymysql
 
 from tests.support import deployment
+from tests.support.clusters import Cluster, ClusterNode, execute_at
 from tests.support.deployment import ETC, PROGRAMS, Site, shipped
-from tests.support.galera import Cluster, Node
 from tests.support.network import HERE, Machine
 from tests.support.processes import (
     Process,
@@ -25,8 +28,29 @@ from tests.support.processes import (
 
 SERVICES = 2
 DATABASE = "balanced"
-CONFIGURATIONS = {"one": "haproxy/placement-galera.cfg", "all": "haproxy/placement-galera-all.cfg"}
+
+
+class Balancing(NamedTuple):
+    """Files of ``etc/``: the configuration of HAProxy, and what says of a node whether it takes work.
+
+    ``options``: the variable that names the options of its client.
+    """
+
+    configuration: str
+    check: str
+    options: str
+
+
+CONFIGURATIONS = {
+    "one": Balancing("haproxy/placement-galera.cfg", "galera/galera-check", "GALERA_CHECK_OPTIONS"),
+    "all": Balancing("haproxy/placement-galera-all.cfg", "galera/galera-check", "GALERA_CHECK_OPTIONS"),
+}
 """Who takes the writes."""
+
+PRIMARY = Balancing(
+    "haproxy/placement-innodb-cluster.cfg", "innodb-cluster/group-check", "GROUP_CHECK_OPTIONS"
+)
+"""For a group of MySQL servers."""
 
 ADDRESSES = ("192.0.2.21:3306", "192.0.2.22:3306", "192.0.2.23:3306")
 BASE = "global\n    maxconn 500\ndefaults\n    maxconn 500\n"
@@ -69,7 +93,12 @@ class Balancer(Startable):
     """One HAProxy with a shipped configuration."""
 
     def __init__(
-        self, machine: Machine, folder: Path, cluster: Cluster, checks: list[int], writers: str
+        self,
+        machine: Machine,
+        folder: Path,
+        cluster: Cluster[Any],
+        checks: list[int],
+        configuration: str,
     ) -> None:
         self.machine, self.folder = machine, folder
         self.port = free_port()
@@ -79,7 +108,7 @@ class Balancer(Startable):
         }
         for address, node, check in zip(ADDRESSES, cluster.nodes, checks, strict=True):
             places[address] = f"{node.machine.address}:{node.port} port {check}"
-        text = shipped(CONFIGURATIONS[writers], folder, **places)
+        text = shipped(configuration, folder, **places)
         (folder / "haproxy.cfg").write_text(BASE + text)
 
     @property
@@ -88,10 +117,18 @@ class Balancer(Startable):
         return f"{self.machine.address}:{self.port}"
 
     def start(self) -> None:
-        """Start, and wait until it listens."""
+        """Start, and wait until it leads to those alone that take writes."""
         command = [require_program("haproxy"), "-db", "-f", str(self.folder / "haproxy.cfg")]
         self.process = Process("haproxy", command, folder=self.folder, machine=self.machine)
-        self.process.wait_until("it listens", lambda: listens(self.port, self.machine.address))
+        self.process.wait_until("its checks have looked", self._leads_to_writers)
+
+    def _leads_to_writers(self) -> bool:
+        """Say so of as many connections as there are nodes: they are taken in turns."""
+        with contextlib.suppress(pymysql.Error):
+            place = self.machine.address, self.port
+            found = [execute_at(*place, "SELECT @@read_only") for _ in ADDRESSES]
+            return found == [[(0,)]] * len(ADDRESSES)
+        return False
 
     def restart(self) -> None:
         """End it with all its connections, and start it again."""
@@ -103,22 +140,24 @@ class Balancer(Startable):
 class Balanced:
     """What runs. ``sites``: the service processes as those who write to them see them."""
 
-    cluster: Cluster
+    cluster: Cluster[Any]
     machines: list[Machine]
     balancers: list[Balancer]
     services: list[Service]
     sites: list[Site]
 
 
-def _check(node: Node, folder: Path) -> tuple[Process, int]:
-    """Let etc/galera/galera-check answer for a node, as systemd does with our units."""
+def _check(node: ClusterNode, balancing: Balancing, folder: Path) -> tuple[Process, int]:
+    """Let a script of ``etc/`` answer for a node, as systemd does with our units."""
     port, address = free_port(), node.machine.address
     options = f"--no-defaults --host={address} --port={node.port} --user=root"
     command = [
         require_program("systemd-socket-activate"),
         *("--accept", "--inetd", "--listen", f"{address}:{port}"),
-        *("--setenv", f"GALERA_CHECK_OPTIONS={options}"),
-        str(ETC / "galera" / "galera-check"),
+        *("--setenv", f"{balancing.options}={options}"),
+        # MySQL's own client is not there.
+        *("--setenv", "GROUP_CHECK_CLIENT=mariadb"),
+        str(ETC / balancing.check),
     ]
     process = Process(f"check-{port}", command, folder=folder, machine=node.machine)
     return process.wait_until("it listens", lambda: listens(port, address)), port
@@ -126,11 +165,10 @@ def _check(node: Node, folder: Path) -> tuple[Process, int]:
 
 @contextlib.contextmanager
 def balanced(
-    cluster: Cluster, writers: str, places: Sequence[Machine] = (HERE,) * 2
+    cluster: Cluster[Any], balancing: Balancing, places: Sequence[Machine] = (HERE,) * 2
 ) -> Iterator[Balanced]:
     """Serve through two HAProxies.
 
-    :param writers: one or all; see :data:`CONFIGURATIONS`.
     :param places: the API machines.
     """
     cluster.create_database(DATABASE)
@@ -138,20 +176,20 @@ def balanced(
         folder = stack.enter_context(public_folder("placement-balanced-"))
         ports = []
         for node in cluster.nodes:
-            process, port = _check(node, folder)
+            process, port = _check(node, balancing, folder)
             stack.callback(process.kill)
             ports.append(port)
         balancers, services = [], []
         for number, machine in enumerate(places):
             home = folder / f"machine{number}"
             home.mkdir()
-            balancer = Balancer(machine, home, cluster, ports, writers)
+            balancer = Balancer(machine, home, cluster, ports, balancing.configuration)
             balancer.start()
             stack.callback(balancer.kill)
             balancers.append(balancer)
             url = (
                 f"mysql+pymysql://root@{balancer.address}/{DATABASE}"
-                "?init_command=SET SESSION wsrep_sync_wait=1"
+                f"?{cluster.read_your_writes}"
             )
             environment = deployment.prepare(home, url)
             for place, port in enumerate(free_ports(SERVICES)):

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.proofs.galera.arena import RACES, arena_on
-from tests.support.galera import Cluster, galera_cluster
+from tests.support.cluster_arena import RACES, arena_on
+from tests.support.galera import GaleraCluster, galera_cluster
 from tests.support.racing import Arena
 
 
@@ -18,13 +18,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def running_cluster() -> Iterator[Cluster]:
+def running_cluster() -> Iterator[GaleraCluster]:
     with galera_cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def standing(running_cluster: Cluster) -> Iterator[Arena]:
+def standing(running_cluster: GaleraCluster) -> Iterator[Arena]:
     """Three servers, one on each node, which the races share."""
     running_cluster.wait_complete()
     with arena_on(running_cluster, RACES) as made:
@@ -32,7 +32,7 @@ def standing(running_cluster: Cluster) -> Iterator[Arena]:
 
 
 @pytest.fixture
-def cluster(running_cluster: Cluster) -> Cluster:
+def cluster(running_cluster: GaleraCluster) -> GaleraCluster:
     """Three nodes that see one another."""
     running_cluster.wait_complete()
     return running_cluster

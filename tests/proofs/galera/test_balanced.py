@@ -4,22 +4,23 @@ import random
 
 import pytest
 
+from tests.proofs.galera import bad_days
 from tests.proofs.galera.bad_days import NETWORK_DAYS, live, machined
-from tests.proofs.galera.balanced import balanced
-from tests.support.galera import Cluster
+from tests.proofs.galera.balanced import CONFIGURATIONS, balanced
+from tests.support.galera import GaleraCluster
 
 DAYS = {"one": ("node killed, disk lost",), "all": ("node frozen", "HAProxy restarted")}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("writers", sorted(DAYS))
-def test_nothing_acknowledged_is_lost_on_a_bad_day(cluster: Cluster, writers: str) -> None:
+def test_nothing_acknowledged_is_lost_on_a_bad_day(cluster: GaleraCluster, writers: str) -> None:
     """And refusals end within 15 seconds of a healthy majority."""
     seed = random.randrange(1, 2**31)
     print(f"writers: {writers}, seed {seed}")
-    with balanced(cluster, writers) as running:
+    with balanced(cluster, CONFIGURATIONS[writers]) as running:
         for day in DAYS[writers]:
-            print(live(running, day, seed))
+            print(live(running, bad_days.DAYS, day, seed))
 
 
 @pytest.mark.long
@@ -29,4 +30,4 @@ def test_nothing_acknowledged_is_lost_when_the_network_breaks() -> None:
     print(f"seed {seed}")
     with machined("one") as running:
         for day in ("node partitioned", *NETWORK_DAYS):
-            print(live(running, day, seed))
+            print(live(running, bad_days.DAYS | NETWORK_DAYS, day, seed))

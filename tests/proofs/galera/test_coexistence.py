@@ -2,19 +2,19 @@
 
 import random
 
-from tests.proofs.galera.arena import RACES, READ_YOUR_WRITES
 from tests.proofs.races import coexistence
-from tests.support.galera import Cluster
+from tests.support.cluster_arena import RACES
+from tests.support.galera import GaleraCluster
 from tests.support.racing import Arena, emptied
 
 WRITES = 40
 
 
-def test_no_grant_is_too_much_between_nodes(standing: Arena, running_cluster: Cluster) -> None:
+def test_no_grant_is_too_much_between_nodes(standing: Arena, running_cluster: GaleraCluster) -> None:
     """Nobody shares a row lock: it is the generation that lets only one of two claims in."""
     place = emptied(standing)
     urls = [
-        f"mysql+pymysql://root@127.0.0.1:{node.port}/{RACES}?{READ_YOUR_WRITES}"
+        f"mysql+pymysql://root@127.0.0.1:{node.port}/{RACES}?{running_cluster.read_your_writes}"
         for node in running_cluster.nodes[:2]
     ]
     coexistence.prepare(place, urls[0])

@@ -9,24 +9,25 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.proofs.galera.arena import PATIENCE, READ_YOUR_WRITES, make_schema, rotated, url_of
 from tests.proofs.galera.bad_days import partition
 from tests.support import deployment
+from tests.support.cluster_arena import PATIENCE, make_schema, rotated
+from tests.support.clusters import url_of
 from tests.support.deployment import Site
-from tests.support.galera import Cluster, Node
+from tests.support.galera import GaleraCluster, Node
 from tests.support.ledger import Ledger, some_hosts
 
 DATABASE = "faults"
 
 
 @pytest.fixture(scope="module")
-def service(running_cluster: Cluster) -> Iterator[list[Site]]:
+def service(running_cluster: GaleraCluster) -> Iterator[list[Site]]:
     """Three servers that fail over from node to node, and one that knows node 1 only."""
     running_cluster.wait_complete()
     make_schema(running_cluster, DATABASE)
     nodes = running_cluster.nodes
     preferences = [*(rotated(nodes, first) for first in range(3)), [nodes[1]]]
-    urls = [url_of(each, DATABASE, READ_YOUR_WRITES, PATIENCE) for each in preferences]
+    urls = [url_of(each, DATABASE, running_cluster.read_your_writes, PATIENCE) for each in preferences]
     with deployment.several(urls) as sites:
         yield sites
 
@@ -36,7 +37,7 @@ def service(running_cluster: Cluster) -> Iterator[list[Site]]:
     [(Node.kill, Node.rejoin), (Node.freeze, Node.thaw), (partition, Node.reconnect)],
 )
 def test_a_node_goes_and_comes_back_under_load(
-    cluster: Cluster,
+    cluster: GaleraCluster,
     service: list[Site],
     fault: Callable[[Node], None],
     repair: Callable[[Node], None],
@@ -54,6 +55,6 @@ def test_a_node_goes_and_comes_back_under_load(
         cluster.wait_complete()
         ledger.wait_for_progress([0, 1, 2, 3])
     for node in cluster.nodes:
-        ledger.check(url_of([node], DATABASE, READ_YOUR_WRITES))
+        ledger.check(url_of([node], DATABASE, cluster.read_your_writes))
     usages = [site.send("GET", f"/resource_providers/{hosts[0]}/usages").json for site in service]
     assert all(each == usages[0] for each in usages)

@@ -7,10 +7,10 @@ import pytest
 from placement.db import standard_names
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from tests.proofs.galera.arena import READ_YOUR_WRITES, make_schema, rotated, url_of
 from tests.proofs.races.test_provider_races import *  # noqa: F403
 from tests.proofs.races.test_provider_races import RACERS, Arena
-from tests.support.galera import Cluster
+from tests.support.cluster_arena import make_schema, rotated
+from tests.support.clusters import Cluster, N, url_of
 
 DATABASE = "provider_races"
 
@@ -18,16 +18,17 @@ DATABASE = "provider_races"
 class SpreadArena(Arena):
     """Racer by racer on the next node."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.databases = [
-            Database(make_engine(url_of(rotated(cluster.nodes, n % 3), DATABASE, READ_YOUR_WRITES)))
+    def __init__(self, cluster: Cluster[N]) -> None:
+        urls = [
+            url_of(rotated(cluster.nodes, n % 3), DATABASE, cluster.read_your_writes)
             for n in range(RACERS)
         ]
+        self.databases = [Database(make_engine(url)) for url in urls]
         self.db = self.databases[0]
 
 
 @pytest.fixture(scope="module")
-def arena(running_cluster: Cluster) -> Iterator[SpreadArena]:
+def arena(running_cluster: Cluster[N]) -> Iterator[SpreadArena]:
     running_cluster.wait_complete()
     make_schema(running_cluster, DATABASE)
     made = SpreadArena(running_cluster)

@@ -11,9 +11,10 @@ from sqlalchemy import text
 
 from placement import errors
 from placement.db.database import Database, StaleRead, Transaction
-from tests.proofs.galera.arena import PATIENCE, READ_YOUR_WRITES, rotated, url_of
+from tests.support.cluster_arena import PATIENCE, rotated
+from tests.support.clusters import Cluster, N, url_of
 from tests.support.databases import opened
-from tests.support.galera import Cluster, Node
+from tests.support.galera import GaleraCluster
 from tests.support.processes import ENDS_S, free_port, wait_until
 
 DATABASE = "transactions"
@@ -22,7 +23,7 @@ Connect = Callable[..., Database]
 
 
 @pytest.fixture
-def table(cluster: Cluster) -> None:
+def table(cluster: Cluster[N]) -> None:
     """One row with a number in it."""
     cluster.create_database(DATABASE)
     cluster.nodes[0].execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, n INT NOT NULL)")
@@ -31,9 +32,9 @@ def table(cluster: Cluster) -> None:
         assert _number(node) == 0
 
 
-def _number(node: Node) -> Any:
+def _number(node: N) -> Any:
     """Read what other nodes have committed, too."""
-    return node.execute(f"SET STATEMENT wsrep_sync_wait=1 FOR SELECT n FROM {DATABASE}.t")[0][0]
+    return node.execute(node.sees_all, f"SELECT n FROM {DATABASE}.t")[0][0]
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def add_one(tx: Transaction) -> None:
 
 
 def test_conflicting_commits_of_two_nodes_are_tried_again(
-    cluster: Cluster, connect: Connect
+    cluster: Cluster[N], connect: Connect
 ) -> None:
     """Both have written the row before either commits: the cluster lets one of them win (1213)."""
     both_wrote = threading.Barrier(2, timeout=ENDS_S)
@@ -75,7 +76,7 @@ def test_conflicting_commits_of_two_nodes_are_tried_again(
     assert _number(cluster.nodes[2]) == 2
 
 
-def test_many_writers_through_all_nodes_lose_nothing(cluster: Cluster, connect: Connect) -> None:
+def test_many_writers_through_all_nodes_lose_nothing(cluster: Cluster[N], connect: Connect) -> None:
     turns, threads = 10, 6
     dbs = [connect([cluster.nodes[place % 3]]) for place in range(threads)]
     for db in dbs:
@@ -90,16 +91,16 @@ def test_many_writers_through_all_nodes_lose_nothing(cluster: Cluster, connect: 
     assert _number(cluster.nodes[2]) == turns * threads
 
 
-def test_a_read_after_a_write_elsewhere_sees_it(cluster: Cluster, connect: Connect) -> None:
+def test_a_read_after_a_write_elsewhere_sees_it(cluster: Cluster[N], connect: Connect) -> None:
     """With wsrep_sync_wait a read waits for what other nodes have committed."""
     writer = connect([cluster.nodes[0]])
-    reader = connect([cluster.nodes[1]], READ_YOUR_WRITES)
+    reader = connect([cluster.nodes[1]], cluster.read_your_writes)
     for turn in range(1, 101):
         writer.write(add_one)
         assert reader.read(lambda c: c.connection.scalar(text("SELECT n FROM t"))) == turn
 
 
-def test_a_node_that_was_cut_off_is_left_for_another(cluster: Cluster, connect: Connect) -> None:
+def test_a_node_that_was_cut_off_is_left_for_another(cluster: GaleraCluster, connect: Connect) -> None:
     """Pooled connections to it still work, and every statement is refused with 1047."""
     lonely = cluster.nodes[2]
     flexible = connect(rotated(cluster.nodes, 2))
@@ -121,7 +122,7 @@ def test_a_node_that_was_cut_off_is_left_for_another(cluster: Cluster, connect: 
 
 
 @pytest.mark.usefixtures("table")
-def test_a_dead_host_is_passed_over(cluster: Cluster) -> None:
+def test_a_dead_host_is_passed_over(cluster: Cluster[N]) -> None:
     nobody = f"host=127.0.0.1:{free_port()}"
     url = url_of(cluster.nodes, DATABASE).replace("?", f"?{nobody}&")
     with opened(url) as db:
@@ -130,7 +131,7 @@ def test_a_dead_host_is_passed_over(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("table")
-def test_a_frozen_node_is_left_after_the_read_timeout(cluster: Cluster) -> None:
+def test_a_frozen_node_is_left_after_the_read_timeout(cluster: Cluster[N]) -> None:
     frozen = cluster.nodes[1]
     url = url_of(rotated(cluster.nodes, 1), DATABASE, "connect_timeout=1", "read_timeout=2")
     with opened(url) as db:

@@ -25,8 +25,9 @@ from tests.support.recorder import Execute, Hook, observed, replaced_driver
 GOODBYE_S = 10.0 * PATIENCE
 SERVER_SHUTDOWN = 1053
 
-Meaning = Literal["conflict", "gone", "fatal", "refused"]
-"""To begin again; the connection is lost; nothing helps; the database takes no writes."""
+Meaning = Literal["conflict", "gone", "fatal", "refused", "replica"]
+"""To begin again; the connection is lost; nothing helps; the database takes no writes; this server takes
+none, and another may."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
         Fault("record has changed", "conflict", 1020),
         Fault("connection lost", "gone"),
         Fault("unknown error", "fatal", 1105, ends=False),
-        Fault("read-only server", "refused", 1290, ends=False),
+        Fault("read-only server", "replica", 1290, ends=False),
         Fault("disk full", "refused", 1021, ends=False),
     ),
     "sqlite": (
