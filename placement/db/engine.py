@@ -235,7 +235,6 @@ def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]]) -> None:
         failed = dialect.loaded_dbapi.OperationalError
         refusal: Exception = failed(NODE_NOT_READY, "none of the nodes takes work")
         usual = {"connect_timeout": deadlines.ONE_OF_SEVERAL_S, **parameters}
-        replica = None
         for host, port in nodes:
             try:
                 connection = dialect.connect(*arguments, **usual | {"host": host, "port": port})
@@ -243,40 +242,25 @@ def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]]) -> None:
                 # A wrong password is one as well; the operator is shown what the last node said.
                 refusal = error
                 continue
-            if not _takes_work(connection):
-                connection.close()
-            elif not _is_replica(connection):
-                if replica is not None:
-                    replica.close()
+            if _takes_work(connection):
                 return connection
-            elif replica is None:
-                replica = connection
-            else:
-                connection.close()
-        if replica is None:
-            raise refusal
-        # Nobody takes writes, until a failover is through: reads are answered.
-        return replica
+            connection.close()
+        raise refusal
 
 
 def _takes_work(connection: Any) -> bool:
-    """A node of Galera that lost the others still takes connections, and refuses every statement.
+    """A node of Galera that lost the others still takes connections, and refuses every statement; a replica,
+    or a member of a group that is not its primary, refuses those that write.
 
     A server that is in no cluster is not ready for one either, if it was built with Galera.
     """
-    # At connect alone: a node that loses the others later answers 1047, which drops all connections to it.
+    # At connect alone: a node that loses the others later answers 1047, and one that becomes a replica 1290,
+    # which drops all connections to it.
     cursor = connection.cursor()
     cursor.execute("SHOW STATUS LIKE 'wsrep_ready'")
     row = cursor.fetchone()
-    cursor.close()
-    return row is None or row[1] == "ON" or not is_in_cluster(connection)
-
-
-def _is_replica(connection: Any) -> bool:
-    """A replica, or a member of a group that is not its primary, refuses statements that write."""
-    # At connect alone: one that becomes a replica later answers 1290, which drops all connections to it.
-    cursor = connection.cursor()
     cursor.execute("SHOW VARIABLES LIKE 'read_only'")
-    row = cursor.fetchone()
+    is_replica = cursor.fetchone()[1] != "OFF"
     cursor.close()
-    return row is not None and row[1] != "OFF"
+    is_lonely = row is not None and row[1] != "ON" and is_in_cluster(connection)
+    return not (is_replica or is_lonely)

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import exc, text
 
 from placement import advice, wsgi
-from placement.db import driver_errors, schema
+from placement.db import schema
 from placement.db.database import Database, Transaction
 from tests.support.cluster_arena import PATIENCE, rotated
 from tests.support.clusters import url_of
@@ -63,23 +63,6 @@ def test_a_primary_that_is_killed_is_left(group: Group, database: Database) -> N
         assert number(database) == 2
     finally:
         victim.rejoin()
-
-
-def test_reads_are_answered_while_nobody_takes_writes(group: Group, database: Database) -> None:
-    """As in the seconds of a failover; a write is refused, and told why."""
-    primary = group.writer()
-    primary.execute("SET GLOBAL super_read_only = ON")
-    try:
-        with opened(url_of(rotated(group.nodes, 1), DATABASE, PATIENCE)) as new:
-            assert number(new) == 0
-            with pytest.raises(exc.DBAPIError) as refusal:
-                new.write(add_one)
-    finally:
-        primary.execute("SET GLOBAL read_only = OFF")
-    assert driver_errors.is_read_only(refusal.value)
-    database.write(add_one)
-
-    assert number(database) == 1
 
 
 def test_a_group_that_refuses_cascades_is_named_at_the_start(group: Group) -> None:
