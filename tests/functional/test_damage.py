@@ -35,10 +35,12 @@ from tests.support.damage import (
     STRUCK,
     TABLE,
     Damage,
-    Half,
     Saved,
+    figures,
     partner,
+    questions,
     unguarded,
+    wide_questions,
 )
 from tests.support.databases import KINDS, synced, until_exit
 from tests.support.effort import LONG
@@ -129,51 +131,6 @@ def told(db: Database) -> set[str]:
 
 
 # -- what is asked -------------------------------------------------------------------------------
-
-
-def questions(half: Half) -> Iterator[str]:
-    """Yield what one may ask about a half; of these the answers stay as they were for the sound one."""
-    yield from wide_questions(half)
-    yield from (f"/resource_classes/{half.custom}", f"/traits/{half.custom}", "", "/")
-    yield from ("/resource_classes", "/traits", "/traits?associated=true")
-    for uuid in half.providers:
-        yield f"/resource_providers/{uuid}"
-        for part in ("inventories", f"inventories/{half.custom}", "usages", "aggregates"):
-            yield f"/resource_providers/{uuid}/{part}"
-        yield from (f"/resource_providers/{uuid}/{part}" for part in ("traits", "allocations"))
-        yield f"/-/trees/{uuid}?allocations=true"
-    yield from (f"/allocations/{uuid}" for uuid in half.consumers)
-    yield from (f"/usages?project_id={half.name}{more}" for more in ("", f"&user_id={half.name}"))
-    yield from (f"/-/groups/{half.name}", "/-/holds")
-
-
-def wide_questions(half: Half) -> Iterator[str]:
-    """Yield those that look at all providers."""
-    root, child, aggregate = half.uuid("root"), half.uuid("child"), half.uuid("aggregate")
-    for query in (
-        *("", f"?in_tree={child}", "?resources=VCPU:1", f"?resources={half.custom}:1"),
-        *(f"?required={half.custom}", f"?member_of={aggregate}", f"?uuid={child}"),
-        f"?name={half.name}-child",
-    ):
-        yield f"/resource_providers{query}"
-    mixed = f"resources=VCPU:1&resources_A={half.custom}:1&resources_B=DISK_GB:1&group_policy=none"
-    for query in (
-        *("resources=VCPU:1", "resources=VCPU:1,DISK_GB:1", f"resources={half.custom}:1", mixed),
-        *(f"resources=VCPU:1&in_tree={root}", f"resources=VCPU:1,VGPU:1&in_tree={child}"),
-        *(f"resources=VCPU:1&required={half.custom}", f"resources=VCPU:1&member_of={aggregate}"),
-        f"resources_A={half.custom}:1&resources_B=VGPU:1&group_policy=none&same_subtree=_A,_B",
-    ):
-        yield f"/allocation_candidates?{query}"
-    yield from ("/-/changes", "/-/trees", "/-/trees?allocations=true")
-
-
-def figures(half: Half) -> Iterator[str]:
-    """Yield what adds up the whole cloud."""
-    query = f"resources=VCPU:1,DISK_GB:1&required={half.custom}"
-    yield from (f"/-/explain?{query}", f"/-/capacity?{query}", f"/-/capacity?{query}&by=aggregates")
-    yield from ("/-/capacity?shape=*", "/-/capacity/history?shape=small", "/-/metrics")
-    yield from ("/-/survival", "/-/survival?level=aggregate", "/-/explorer", "/-/explorer/")
-    yield "/-/explorer/main.js"
 
 
 def answers(service: Service, paths: Iterable[str]) -> dict[str, Any]:

@@ -14,9 +14,22 @@ from typing import Any
 
 import pytest
 import webob
-from sqlalchemy import Column, Table, bindparam, insert, select, text, update
+from sqlalchemy import (
+    Column,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    func,
+    insert,
+    literal_column,
+    select,
+    text,
+    union_all,
+    update,
+)
 
-from placement.db import change_rows, database, invariants, models, schema
+from placement.db import change_rows, database, digests, invariants, models, schema
 from placement.db.coexistence import watch
 from placement.db.database import Database
 from placement.db.engine import make_engine
@@ -87,7 +100,9 @@ class Stage:
     back.
     """
 
-    def __init__(self, route: str, url: str, players: int, attempts: int = ATTEMPTS) -> None:
+    def __init__(
+        self, route: str, url: str, players: int, attempts: int = ATTEMPTS, **options: Any
+    ) -> None:
         self.route = route
         self.kind, _ = ROUTES[route]
         self.db = _database(url.replace("multi_statements=0", "multi_statements=1"))
@@ -97,6 +112,7 @@ class Stage:
             placement_database__connection=url,
             insight__enabled=True,
             api__search_deadline=0,
+            **options,
         )
         with pytest.MonkeyPatch.context() as patched:
             # Whether it is time to look for another service would be up to the clock.
@@ -127,7 +143,11 @@ class Stage:
         # No revision comes again with other contents: pictures are compared by them.
         self.turns += 1
         providers = [
-            {**row, "revision": row["revision"] + 1000 * self.turns}
+            {
+                **row,
+                "revision": row["revision"] + 1000 * self.turns,
+                "own_revision": row["own_revision"] + 1000 * self.turns,
+            }
             for row in rows.get(models.resource_providers, ())
         ]
         rows = {**rows, models.resource_providers: providers}
@@ -152,13 +172,15 @@ class Stage:
         for row in shown["resource_providers"]:
             # New providers begin with a random one.
             first = self._revisions.get(row["uuid"])
+            row["own_revision"] -= row["revision"]
             row["revision"] = None if first is None else row["revision"] - first
         return json.dumps(shown)
 
     def assert_sound(self) -> None:
-        """No invariant of the promise is violated, and nothing is used that is not there."""
+        """No invariant of the promise is violated, nothing is used that is not there, no digest is wrong."""
         found = [f for f in invariants.check(self.db) if f.count]
         assert [f for f in found if f.invariant.broken] == []
+        assert self.db.read(lambda reader: reader.column(_OTHERWISE)) == []
 
     def blocked(self) -> set[int]:
         """Return the connections (PostgreSQL: process ids) that wait for a lock of another."""
@@ -196,14 +218,19 @@ def _database(url: str, attempts: int = ATTEMPTS) -> Database:
 
 
 @contextlib.contextmanager
-def stage(route: str, players: int = 2, attempts: int = ATTEMPTS) -> Iterator[Stage]:
-    """Make a database to which one of ``ROUTES`` leads, with a stage on it; retries do not pause there."""
+def stage(
+    route: str, players: int = 2, attempts: int = ATTEMPTS, **options: Any
+) -> Iterator[Stage]:
+    """Make a database to which one of ``ROUTES`` leads, with a stage on it; retries do not pause there.
+
+    :param options: of the players' configuration, by ``<group>__<option>``.
+    """
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(scratch_route(route, schema.HEAD))
         if route.startswith("postgresql"):
             url += ("&" if "?" in url else "?") + QUICK_DEADLOCKS
         stack.enter_context(_no_pauses())
-        made = Stage(route, url, players, attempts)
+        made = Stage(route, url, players, attempts, **options)
         stack.callback(made.close)
         yield made
 
@@ -234,12 +261,19 @@ class _Kept:
         self.insert = CompiledStatement(insert(table).values(given))
 
 
-# What the log of changes says is for searches alone.
+# What the log of changes says is for searches alone, and how far the scrub is for itself.
 _STATE = {
     table: _Kept(table)
     for table in models.metadata.sorted_tables
-    if table is not models.provider_changes
+    if table not in (models.provider_changes, models.scrub)
 }
+# What the scrub would take for a statement by hand.
+_OTHERWISE = CompiledStatement(
+    select(models.resource_providers.c.uuid).where(
+        models.resource_providers.c.own_revision == models.resource_providers.c.revision,
+        models.resource_providers.c.digest != digests.of_provider(),
+    )
+)
 _LET_END = CompiledStatement(update(models.consumer_holds).values(expires_at=1))
 _UNCHECKED = CompiledStatement(text("SET SESSION foreign_key_checks = 0"))
 
@@ -251,17 +285,19 @@ def _rows(tx: Any, table: Table) -> list[dict[str, Any]]:
 
 def _everything(kind: str) -> CompiledStatement:
     """Return one statement for the state: its rows are (name of the table, row as JSON)."""
-    pack = "json_build_object" if kind == "postgresql" else "JSON_OBJECT"
     parts = []
     for table in _STATE:
-        names = [column.name for column in table.columns]
-        told = [f"'{name}', {name}" for name in names if name == "id" or name not in UNTOLD]
-        packed = f"{pack}({', '.join(told)})"
+        values = {each.name: each for each in table.c if each.name == "id" or each.name not in UNTOLD}
+        if table is models.resource_providers:
+            # Ids are in it, which depend on the order of requests: what is told is whether it is right.
+            values["digest"] = table.c.digest == digests.of_provider()
+        pairs = [each for name in values for each in (literal_column(f"'{name}'"), values[name])]
+        row = func.json_object(*pairs)
         if kind == "postgresql":
-            packed = f"CAST({packed} AS text)"
-        where = f" WHERE {CUSTOM}" if table in NAMED else ""
-        parts.append(f"SELECT '{table.name}', {packed} FROM {table.name}{where}")
-    return CompiledStatement(text(" UNION ALL ".join(parts)))
+            row = cast(func.json_build_object(*pairs), Text)
+        part = select(literal_column(f"'{table.name}'"), row).select_from(table)
+        parts.append(part.where(text(CUSTOM)) if table in NAMED else part)
+    return CompiledStatement(union_all(*parts))
 
 
 _EVERYTHING = {kind: _everything(kind) for kind in KINDS}
