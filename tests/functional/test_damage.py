@@ -492,3 +492,20 @@ def test_the_audit_goes_on_after_one_that_it_cannot_remove(
     monkeypatch.undo()
     assert audit_of(service, file) == audit.CLEAN
     assert not held(stage.db, STRUCK.uuid("plain"))
+
+
+@pytest.mark.parametrize("stage", MODES, indirect=True)
+def test_a_slot_of_the_log_that_was_moved_is_missed_and_put_back(stage: Stage) -> None:
+    """There are as many as before, but a write that draws it would go unseen."""
+    stage.saved.put_back()
+    slots = models.provider_changes
+    with unguarded(stage.db) as connection:
+        moved = {"slot": change_rows.SLOTS + 13}
+        connection.execute(update(slots).where(slots.c.slot == 7).values(moved))
+
+    assert told(stage.db) == {invariants.SLOTS.name}
+    invariants.repair(stage.db, invariants.SLOTS)
+
+    assert told(stage.db) == set()
+    shown = stage.db.read(partial(Access.column, statement=select(slots.c.slot)))
+    assert sorted(shown) == [*range(change_rows.SLOTS)]
