@@ -208,8 +208,8 @@ KINDS = (
         "",
         "takes no writes: its group of servers has several primaries, and refuses tables with foreign "
         "keys that cascade",
-        "Let one be primary: SELECT group_replication_switch_to_single_primary_mode(). Or start the whole "
-        "group with group_replication_enforce_update_everywhere_checks = OFF.",
+        "Let one be primary, by the function group_replication_switch_to_single_primary_mode. Or start the "
+        "whole group with group_replication_enforce_update_everywhere_checks = OFF.",
     ),
     Refusal(
         ErrorCodes(frozenset(), frozenset(), frozenset({14})),

@@ -83,4 +83,4 @@ def test_a_group_that_refuses_cascades_is_named_at_the_start(group: Group) -> No
     words = advice.explain(refusal.value, conf)
     assert words is not None
     assert "several primaries" in words
-    assert "group_replication_switch_to_single_primary_mode()" in words
+    assert "group_replication_switch_to_single_primary_mode" in words
