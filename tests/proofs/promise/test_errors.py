@@ -174,8 +174,9 @@ def expected(injection: Injection, clean: Clean, *, is_claim: bool) -> set[Outco
     if fault.meaning in ("conflict", "gone") and not is_cut_off and not lasts:
         return done
     if fault.meaning == "replica" and part in ("writing", "tidying") and not lasts:
-        # Another server may take writes: the first time it is looked for. Holds can stay for the moment.
-        return done
+        # Another server may take writes: the first time it is looked for, but not by what only reads. What
+        # has ended can stay for the moment.
+        return done | ({(clean.status, before)} if part == "tidying" else set())
     if is_cut_off and injection.is_after:
         return {(503, clean.states[number + 1])} if part == "writing" else done
     if part == "tidying":
