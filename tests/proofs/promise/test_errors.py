@@ -304,14 +304,17 @@ def _named(scene: Scene) -> str:
 
 
 def _leave_for_another_route(place: Stage, scenes: Sequence[Scene], scene: Scene) -> None:
-    """Skip a claim where none of ``MAIN_ROUTES`` is played, but on one route."""
+    """Skip a scene where none of ``MAIN_ROUTES`` is played, but on one route."""
     others = [route for route in ROUTES if route not in MAIN_ROUTES]
     chosen = others[scenes.index(scene) % len(others)]
     if place.route in others and place.route != chosen and not LONG:
         pytest.skip(ONLY_IN_LONG_MODE)
 
 
-@pytest.mark.parametrize("scene", (*REQUESTS, *REQUESTS_OF_CLAIMS), ids=_named)
+SCENES = (*REQUESTS, *REQUESTS_OF_CLAIMS)
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=_named)
 def test_each_message_fails_with_each_error(
     place: Stage,
     tried: set[Any],
@@ -319,8 +322,7 @@ def test_each_message_fails_with_each_error(
     monkeypatch: pytest.MonkeyPatch,
     record_property: Any,
 ) -> None:
-    if scene in REQUESTS_OF_CLAIMS:
-        _leave_for_another_route(place, REQUESTS_OF_CLAIMS, scene)
+    _leave_for_another_route(place, SCENES, scene)
     pin(monkeypatch, scene)
     monkeypatch.setattr(search_bounds, "monotonic", itertools.count().__next__)
     solo = Solo(place, scene)
