@@ -397,7 +397,8 @@ def test_the_table_has_every_foreign_id_and_every_nullable_column() -> None:
     }
     for table in models.metadata.tables.values():
         for column in table.c:
-            if column.nullable:
+            # NULL is how the row of the scrub begins.
+            if column.nullable and table is not models.scrub:
                 assert (table.name, column.name, "NULL") in done
             points_to = partner(table.name, column.name)
             if points_to is not None:

@@ -135,7 +135,7 @@ def wide_questions(half: Half) -> Iterator[str]:
         f"resources_A={half.custom}:1&resources_B=VGPU:1&group_policy=none&same_subtree=_A,_B",
     ):
         yield f"/allocation_candidates?{query}"
-    yield from ("/-/changes", "/-/trees", "/-/trees?allocations=true")
+    yield from ("/-/trees", "/-/trees?allocations=true")
 
 
 def figures(half: Half) -> Iterator[str]:
@@ -144,7 +144,7 @@ def figures(half: Half) -> Iterator[str]:
     yield from (f"/-/explain?{query}", f"/-/capacity?{query}", f"/-/capacity?{query}&by=aggregates")
     yield from ("/-/capacity?shape=*", "/-/capacity/history?shape=small", "/-/metrics")
     yield from ("/-/survival", "/-/survival?level=aggregate", "/-/explorer", "/-/explorer/")
-    yield "/-/explorer/main.js"
+    yield from ("/-/explorer/main.js", "/-/links", "/-/changes")
 
 
 GONE_ID, GONE_UUID = 987_654, "cccccccc-0000-4000-8000-000000000009"
@@ -343,6 +343,9 @@ TABLE = (
     Damage("resource_providers", "name", "NULL", (BARE,)),
     Damage("resource_providers", "generation", "NULL", (BARE,)),
     Damage("resource_providers", "own_generation", "NULL", (FOREIGN,)),
+    # The scrub notes them anew.
+    Damage("resource_providers", "own_revision", "NULL"),
+    Damage("resource_providers", "digest", "NULL"),
     Damage("resource_providers", "generation own_generation", "NULL", (BARE, FOREIGN)),
     Damage("resource_providers", "root_provider_id", "NULL", (ROOTS,)),
     Damage("resource_providers", "root_provider_id", "NULL", (ROOTS,), "root"),

@@ -41,7 +41,7 @@ def completed(script: Path, line: str, last: str = "") -> set[str]:
     ("line", "last", "expected"),
     [
         ("placement-manage", "d", {"db"}),
-        ("placement-manage db", "s", {"sync", "stamp"}),
+        ("placement-manage db", "s", {"scrub", "stamp", "sync"}),
         ("placement-manage --config-file x db sync", "--", {"--finish", "--stopped", "--help"}),
         ("placement-manage config check --before", "", {"start", "reload"}),
         ("placement-status upgrade", "ch", {"check"}),
