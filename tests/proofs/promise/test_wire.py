@@ -123,7 +123,7 @@ def test_the_database_receives_the_same_bytes(
     wire.received(solo, turns)
 
     quiet = wire.received(solo, turns)
-    # Otherwise the last is outside a transaction: the look for groups that have ended, or at the log of changes.
+    # Otherwise the last is a look outside a transaction: for groups that have ended, or at the log.
     last = max(map(quiet.rfind, (b"consumer_groups", b"provider_changes")))
     assert quiet.endswith(ENDS) or last > quiet.rindex(b"COMMIT")
     for name, watch in WATCHES.items():
