@@ -126,6 +126,15 @@ class _ManageCommand(DatabaseCommand):
             "Without it, batches of 50 run until everything is done.",
         )
         output.add_option(online)
+        self._add_checks(actions)
+        self._add_action(
+            actions,
+            "release",
+            self.release,
+            "Let the OpenStack service write to the database again, while this service runs.",
+        )
+
+    def _add_checks(self, actions: Any) -> None:
         check = self._add_action(
             actions,
             "check",
@@ -148,12 +157,6 @@ class _ManageCommand(DatabaseCommand):
             "anything was wrong.",
         )
         output.add_option(scrub)
-        self._add_action(
-            actions,
-            "release",
-            self.release,
-            "Let the OpenStack service write to the database again, while this service runs.",
-        )
 
     def _add_action(
         self, actions: Any, name: str, action: Callable[[], int], text: str

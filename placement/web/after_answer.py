@@ -1,4 +1,4 @@
-"""The outermost layer: work that a request takes along, once its client has the answer."""
+"""Work that a request takes along, once its client has the answer."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -17,25 +17,28 @@ def with_work_after(
 
     def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
         answer: Iterable[bytes] = application(environ, start_response)
-        return _Answer(answer, work) if is_due() else answer
+        return AnswerThenWork(answer, work) if is_due() else answer
 
     return serve
 
 
-class _Answer:
-    """An answer that works when it is closed: a server closes it when the client has all of it (PEP 3333)."""
+class AnswerThenWork:
+    """An answer after which work is done: a server closes it when the client has all of it (PEP 3333)."""
 
-    def __init__(self, answer: Iterable[bytes], work: Callable[[], object]) -> None:
-        self._answer = answer
+    def __init__(self, pieces: Iterable[bytes], work: Callable[[], object]) -> None:
+        self._pieces = pieces
         self._work = work
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._answer)
+        yield from self._pieces
+        # uWSGI sends headers with the first piece, or not before it has closed the answer.
+        yield b""
 
     def close(self) -> None:
         """Close the answer, and do the work."""
+        # The server calls close of this object only; WSGI promises it to the answer inside too.
         try:
-            if hasattr(self._answer, "close"):
-                self._answer.close()
+            if hasattr(self._pieces, "close"):
+                self._pieces.close()
         finally:
             self._work()

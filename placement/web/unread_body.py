@@ -8,11 +8,12 @@ import errno
 import os
 import select
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
 from typing import Any
 
+from placement.web.after_answer import AnswerThenWork
 from placement.web.request_log import Environ, WSGIApp
 
 SILENCE_S = 1.0
@@ -48,26 +49,6 @@ class _Body:
         return data
 
 
-class _ThenDiscarding:
-    """An answer after which the rest of the body is discarded."""
-
-    def __init__(self, pieces: Iterable[bytes], discard_rest: Callable[[], None]) -> None:
-        self._pieces = pieces
-        self._discard_rest = discard_rest
-
-    def __iter__(self) -> Iterator[bytes]:
-        yield from self._pieces
-        # uWSGI sends headers with the first piece, or not before it has closed the answer.
-        yield b""
-
-    def close(self) -> None:
-        """Discard the rest of the body. Servers call this when they have sent the answer."""
-        # The server calls close of this object only; WSGI promises it to the answer inside too.
-        if hasattr(self._pieces, "close"):
-            self._pieces.close()
-        self._discard_rest()
-
-
 Discard = Callable[[Environ, _Body, int], None]
 
 
@@ -81,9 +62,9 @@ def with_rest_read(application: WSGIApp, most: int) -> WSGIApp:
         length, discard = announced
         body = environ["wsgi.input"] = _Body(environ["wsgi.input"], length)
         answer = application(environ, start_response)
-        return (
-            _ThenDiscarding(answer, lambda: discard(environ, body, most)) if body.left else answer
-        )
+        if not body.left:
+            return answer
+        return AnswerThenWork(answer, lambda: discard(environ, body, most))
 
     return respond
 

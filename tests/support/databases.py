@@ -44,6 +44,8 @@ own, as for a node of Galera."""
 MAIN_ROUTES = ("sqlite", "postgresql", "pymysql")
 """One for each kind of database. The others send it the same statements in another way."""
 
+MAIN_SERVERS = [route for route in MAIN_ROUTES if route != "sqlite"]
+
 _LOCAL = {
     "postgresql": (
         "postgresql+psycopg2://root@127.0.0.1/postgres",

@@ -29,6 +29,25 @@ def folder_of(name: str) -> Path:
     return Path(os.environ.get("PLACEMENT_TEST_SERVERS") or CHECKOUT / "var/servers") / name
 
 
+def mysqld(data: Path, folder: Path, *options: str) -> list[str]:
+    """Return the command of a fetched MySQL on a data directory.
+
+    :param folder: for its temporary files.
+    """
+    root = folder_of("mysql")
+    return [
+        f"{root}/usr/sbin/mysqld",
+        "--no-defaults",
+        f"--user={getpass.getuser()}",
+        f"--basedir={root}/usr",
+        f"--lc-messages-dir={root}/usr/share/mysql",
+        f"--plugin-dir={root}/usr/lib/mysql/plugin",
+        f"--datadir={data}",
+        f"--tmpdir={folder}",
+        *options,
+    ]
+
+
 class Fetched(ABC):
     """An unpacked server on an empty data directory in ``folder``; clients come by TCP without a password.
 
@@ -76,24 +95,13 @@ class MySQL(Fetched):
     address = "mysql+pymysql://root@127.0.0.1:{}/mysql"
     variable = "PLACEMENT_TEST_MYSQL"
 
-    def _mysqld(self, *options: str) -> list[str]:
-        return [
-            f"{self.root}/usr/sbin/mysqld",
-            "--no-defaults",
-            f"--user={getpass.getuser()}",
-            f"--basedir={self.root}/usr",
-            f"--lc-messages-dir={self.root}/usr/share/mysql",
-            f"--plugin-dir={self.root}/usr/lib/mysql/plugin",
-            f"--datadir={self.data}",
-            f"--tmpdir={self.folder}",
-            *options,
-        ]
-
     def installation(self) -> list[str]:
-        return self._mysqld("--initialize-insecure")
+        return mysqld(self.data, self.folder, "--initialize-insecure")
 
     def launch(self) -> list[str]:
-        return self._mysqld(
+        return mysqld(
+            self.data,
+            self.folder,
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
             f"--socket={self.folder}/mysqld.sock",

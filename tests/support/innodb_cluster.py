@@ -7,7 +7,6 @@ MySQL is not installed: ``tools/fetch mysql`` unpacks it.
 """
 
 import contextlib
-import getpass
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ import pymysql
 import pytest
 
 from tests.support.clusters import JOIN_S, Cluster, ClusterNode
-from tests.support.fetched import folder_of
+from tests.support.fetched import folder_of, mysqld
 from tests.support.network import HERE, Machine
 from tests.support.processes import Process, free_port, public_folder, ran, wait_until
 
@@ -55,7 +54,6 @@ class Member(ClusterNode):
     def __init__(self, number: int, folder: Path, multi_primary: bool, machine: Machine) -> None:
         super().__init__(f"member{number}", folder / f"member{number}", machine)
         self.number, self.multi_primary = number, multi_primary
-        self.root = folder_of("mysql")
         self.pristine = folder / "pristine"
         self.group_port = free_port()
 
@@ -64,25 +62,12 @@ class Member(ClusterNode):
         """Where the other members find it."""
         return f"{self.machine.address}:{self.group_port}"
 
-    def _mysqld(self, data: Path, *options: str) -> list[str]:
-        return [
-            f"{self.root}/usr/sbin/mysqld",
-            "--no-defaults",
-            f"--user={getpass.getuser()}",
-            f"--basedir={self.root}/usr",
-            f"--lc-messages-dir={self.root}/usr/share/mysql",
-            f"--plugin-dir={self.root}/usr/lib/mysql/plugin",
-            f"--datadir={data}",
-            f"--tmpdir={self.folder}",
-            *options,
-        ]
-
     def install(self) -> None:
         """Take a copy of an empty data directory, which the first member makes."""
         if not self.pristine.exists():
             script = self.folder / "everywhere.sql"
             script.write_text(EVERYWHERE.replace("; ", ";\n") + "\n")
-            made = self._mysqld(self.pristine, "--initialize-insecure", f"--init-file={script}")
+            made = mysqld(self.pristine, self.folder, "--initialize-insecure", f"--init-file={script}")
             ran(made, check=True, cwd=self.folder)
             # Each server makes an identity of its own.
             (self.pristine / "auto.cnf").unlink()
@@ -107,8 +92,9 @@ class Member(ClusterNode):
             # How long a member that comes back waits after a donor that was not there: 60 s by default.
             "recovery-reconnect-interval": "1",
         }
-        command = self._mysqld(
+        command = mysqld(
             self.data,
+            self.folder,
             *SMALL,
             f"--port={self.port}",
             f"--bind-address={self.machine.address}",

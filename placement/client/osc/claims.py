@@ -55,35 +55,7 @@ class CreateClaim(command.Lister):
             type=int,
             help="Keep the room for so long only, unless it is confirmed. Default: for good.",
         )
-        parser.add_argument(
-            "--apart",
-            metavar="<name>",
-            action="append",
-            default=[],
-            help="A group of consumers that are kept apart. May be repeated.",
-        )
-        parser.add_argument(
-            "--at-most",
-            metavar="<number>",
-            type=int,
-            default=1,
-            help="Members of a group that is apart in one domain. Default: 1.",
-        )
-        parser.add_argument(
-            "--together",
-            metavar="<name>",
-            action="append",
-            default=[],
-            help="A group of consumers that are kept together. May be repeated.",
-        )
-        parser.add_argument(
-            "--of",
-            metavar="<aggregate>",
-            action="append",
-            default=[],
-            help="An aggregate that is a domain of the groups, such as a rack. May be repeated. "
-            "Default: trees are.",
-        )
+        _add_group_options(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
@@ -112,6 +84,38 @@ class CreateClaim(command.Lister):
             shown = [0, 2, *range(4, len(names))]
             return [names[n] for n in shown], [[row[n] for n in shown] for row in rows]
         return names, rows
+
+
+def _add_group_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--apart",
+        metavar="<name>",
+        action="append",
+        default=[],
+        help="A group of consumers that are kept apart. May be repeated.",
+    )
+    parser.add_argument(
+        "--at-most",
+        metavar="<number>",
+        type=int,
+        default=1,
+        help="Members of a group that is apart in one domain. Default: 1.",
+    )
+    parser.add_argument(
+        "--together",
+        metavar="<name>",
+        action="append",
+        default=[],
+        help="A group of consumers that are kept together. May be repeated.",
+    )
+    parser.add_argument(
+        "--of",
+        metavar="<aggregate>",
+        action="append",
+        default=[],
+        help="An aggregate that is a domain of the groups, such as a rack. May be repeated. "
+        "Default: trees are.",
+    )
 
 
 def _make_body(parsed_args: argparse.Namespace) -> dict[str, Any]:

@@ -45,7 +45,6 @@ _TABLES = sa.text(
 """All but the one in which who changes them says that it lives."""
 
 
-
 def table(metadata: sa.MetaData, name: str, *items: Any) -> sa.Table:
     """Define a table with the two timestamps every table begins with."""
     return sa.Table(

@@ -4,11 +4,11 @@ PROMISE 4 to 7. Each request is recorded, then repeated once for each of its mes
 transactions included) and each error of the database, which is raised before the message, before each
 further statement in it, after it, and at every attempt. That is the long mode. Otherwise requests share:
 
-* before each message of each plain request one error of each meaning, on ``MAIN_ROUTES``;
+* before each message of each plain request one error of each meaning, where it is tried on ``MAIN_ROUTES``;
 * before each text of a message one error of each meaning, and each error once for each kind of statement;
 * inside a message, after it and at every attempt, each error once for each kind of statement.
 
-Each claim decided here is tried on ``MAIN_ROUTES`` and on one of the others.
+Each request is tried on SQLite, on one of the servers' main routes and on one of the others.
 
 What must come out is said by ``expected`` alone.
 """
@@ -39,10 +39,10 @@ from tests.proofs.promise.injection import (
     recorded,
     texts_of,
 )
-from tests.proofs.promise.scenes import REQUESTS, Scene
+from tests.proofs.promise.scenes import REQUESTS, Scene, take_turns
 from tests.proofs.promise.solo import Solo, pin
 from tests.proofs.promise.stage import Order, Stage, stage
-from tests.support.databases import MAIN_ROUTES, ROUTES
+from tests.support.databases import MAIN_ROUTES, MAIN_SERVERS, ROUTES
 from tests.support.effort import LONG, ONLY_IN_LONG_MODE, in_one_process
 from tests.support.recorder import Hook, observed
 
@@ -305,10 +305,8 @@ def _named(scene: Scene) -> str:
 
 def _leave_for_another_route(place: Stage, scenes: Sequence[Scene], scene: Scene) -> None:
     """Skip a scene but on SQLite, and on one main and one other route of the servers, which take turns."""
-    servers = [route for route in MAIN_ROUTES if route != "sqlite"]
     others = [route for route in ROUTES if route not in MAIN_ROUTES]
-    number = scenes.index(scene)
-    chosen = ("sqlite", servers[number % len(servers)], others[number % len(others)])
+    chosen = ("sqlite", take_turns(MAIN_SERVERS, scenes, scene), take_turns(others, scenes, scene))
     if place.route not in chosen and not LONG:
         pytest.skip(ONLY_IN_LONG_MODE)
 

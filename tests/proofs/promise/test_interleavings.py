@@ -28,7 +28,7 @@ from placement.claims import shortcuts
 from placement.db import models, provider_rows
 from placement.objects import groups
 from tests.proofs.promise.claim_scenes import PAIRS_OF_CLAIMS, TRIPLES_OF_CLAIMS
-from tests.proofs.promise.scenes import ANN, FREE, HOST, PAIRS, TRIPLES, Scene, claim
+from tests.proofs.promise.scenes import ANN, FREE, HOST, PAIRS, TRIPLES, Scene, claim, take_turns
 from tests.proofs.promise.scheduler import (
     HANGS_S,
     Choose,
@@ -41,7 +41,7 @@ from tests.proofs.promise.scheduler import (
 )
 from tests.proofs.promise.solo import AlwaysFirst, prepared
 from tests.proofs.promise.stage import Stage, stage
-from tests.support.databases import MAIN_ROUTES, ROUTES
+from tests.support.databases import MAIN_ROUTES, MAIN_SERVERS, ROUTES
 from tests.support.effort import LONG, ONLY_IN_LONG_MODE, examples
 from tests.support.processes import wait_until
 
@@ -56,7 +56,6 @@ SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
 PLAYED = [route for route in ROUTES if route != "mysqlclient"]
 """By mysqlclient come the statements of PyMySQL in the same messages (tests/docs/test_statements.py)."""
 
-SERVERS = [route for route in MAIN_ROUTES if route != "sqlite"]
 ALONE = [route for route in PLAYED if route not in MAIN_ROUTES]
 
 Outcome = tuple[tuple[tuple[int, str], ...], str]
@@ -119,11 +118,6 @@ def _named(scene: Scene) -> str:
     return scene.name
 
 
-def _take_turns(routes: Sequence[str], scenes: Sequence[Scene], scene: Scene) -> str:
-    """Return the route on which a scene is played in CI: each route has its share of the scenes."""
-    return routes[scenes.index(scene) % len(routes)]
-
-
 def _leave_for_the_long_mode(place: Stage, routes: Sequence[str] = PLAYED) -> None:
     """Skip what other routes play; claims decided here are the longest, and fewer play them."""
     if place.route not in routes and not LONG:
@@ -152,14 +146,14 @@ def _interleave(
 
 @pytest.mark.parametrize("scene", PAIRS, ids=_named)
 def test_a_pair(place: Stage, scene: Scene, record_property: Record) -> None:
-    _leave_for_the_long_mode(place, [*MAIN_ROUTES, _take_turns(ALONE, PAIRS, scene)])
+    _leave_for_the_long_mode(place, [*MAIN_ROUTES, take_turns(ALONE, PAIRS, scene)])
     _interleave(place, scene, SWITCHES, 0, record_property)
 
 
 @pytest.mark.parametrize("scene", PAIRS_OF_CLAIMS, ids=_named)
 def test_a_pair_of_claims(place: Stage, scene: Scene, record_property: Record) -> None:
     """Every pair on SQLite and on one server, the next pair on the other."""
-    _leave_for_the_long_mode(place, ["sqlite", _take_turns(SERVERS, PAIRS_OF_CLAIMS, scene)])
+    _leave_for_the_long_mode(place, ["sqlite", take_turns(MAIN_SERVERS, PAIRS_OF_CLAIMS, scene)])
     _interleave(place, scene, SWITCHES_OF_CLAIMS, SAMPLES_OF_CLAIMS, record_property)
 
 
