@@ -86,7 +86,8 @@ def admin_url(kind: str) -> str | None:
 
 @functools.cache
 def is_mariadb() -> bool:
-    """Say whether the server of the kind mysql is a MariaDB, and not a MySQL."""
+    """Say whether the server of the kind mysql is a MariaDB, not a MySQL; skip where there is none."""
+    require("mysql")
     url = admin_url("mysql")
     assert url is not None
     with _admin_connection(url) as connection:
