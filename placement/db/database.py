@@ -22,6 +22,7 @@ from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
 from placement.db import character_sets, deadlines, dialects, driver_errors, ended_holds, transport
+from placement.db.engine import HOSTS
 from placement.db.lost_connections import LostConnections
 from placement.db.statements import (
     NOTHING,
@@ -348,8 +349,9 @@ class Database:
         self.lost = LostConnections()
         self._attempts = attempts
         self._deadline_s = deadline_s
+        self._has_several_hosts = engine.get_execution_options().get(HOSTS, 1) > 1
         self._write_retry = tenacity.Retrying(
-            retry=_may_repeat_write,
+            retry=self._may_repeat_write,
             stop=self._give_up,
             # At random over the whole time: those that met once would meet again after equal waits.
             wait=tenacity.wait_random_exponential(multiplier=RETRY_WAIT_S, max=RETRY_WAIT_MAX_S),
@@ -379,6 +381,15 @@ class Database:
         # Both bounds: ten waits for a lock of 10 s each would outlast the patience of every client.
         elapsed_s = state.seconds_since_start or 0.0
         return state.attempt_number >= max(1, self._attempts()) or elapsed_s >= self._deadline_s
+
+    def _may_repeat_write(self, state: tenacity.RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome else None
+        if error is None or isinstance(error, StaleRead):
+            return error is not None
+        # After a failover another server takes writes: the connection to this one was given up. Once if one
+        # host is named: where it is no proxy, its clients would wait for nothing.
+        may_wait = self._has_several_hosts or state.attempt_number == 1
+        return driver_errors.may_repeat(error) or (may_wait and driver_errors.is_of_replica(error))
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Return ``work(reader)``, which runs one statement outside any transaction.
@@ -561,13 +572,3 @@ class Database:
 
 def _ask(reader: Reader) -> None:
     reader.rows(_ANYTHING)
-
-
-def _may_repeat_write(state: tenacity.RetryCallState) -> bool:
-    error = state.outcome.exception() if state.outcome else None
-    if error is None or isinstance(error, StaleRead):
-        return error is not None
-    # After a failover another server takes writes: the connection to this one was given up. Once, because
-    # where there is no other its clients wait for nothing.
-    is_first = state.attempt_number == 1
-    return driver_errors.may_repeat(error) or (is_first and driver_errors.is_of_replica(error))

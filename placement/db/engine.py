@@ -2,10 +2,12 @@
 
 Several servers of MariaDB or MySQL, the nodes of a cluster, are named as in SQLAlchemy's URLs of PostgreSQL
 (where libpq does the rest): ``mysql+pymysql://placement:secret@/placement?host=db1&host=db2:3307&host=db3``.
-A new connection goes to the first that takes writes; the order is the order of preference.
+A new connection goes to the first that takes writes; the order is the order of preference. While none does,
+it goes to the first that can be read; those of commands fail.
 """
 
 import os
+import time
 import weakref
 import zlib
 from collections.abc import Mapping
@@ -41,6 +43,14 @@ not fit is refused and not mangled."""
 
 MYSQL_PORT = 3306
 NODE_NOT_READY = 1047
+
+HOSTS = "hosts"
+"""The execution option of an engine that says how many servers its connections may go to."""
+
+REPLICA_S = 5.0
+"""So long a connection to a server that takes no writes is used. The next one looks for one that does."""
+
+_REPLICA_SINCE = "replica since"
 
 POOL_SIZE = 20
 """Connections kept, unless configured: as many as a server process commonly has threads."""
@@ -95,7 +105,9 @@ def make_engine(
     if backend == "sqlite":
         _set_up_sqlite(engine, sqlite_synchronous)
     elif backend in dialects.MYSQL:
-        _set_up_mysql(engine, mysql_sql_mode, nodes)
+        _set_up_mysql(engine, mysql_sql_mode)
+    if nodes:
+        _connect_to_first(engine, nodes, or_replica=not patient)
     if backend != "sqlite":
         deadlines.set_up(engine, waits)
     return engine
@@ -187,7 +199,7 @@ def is_in_cluster(connection: Any) -> bool:
     return any(value not in ("", "OFF") for _, value in found)
 
 
-def _set_up_mysql(engine: Engine, sql_mode: str | None, nodes: list[tuple[str, int]]) -> None:
+def _set_up_mysql(engine: Engine, sql_mode: str | None) -> None:
     # Before SQLAlchemy looks how this server quotes names, at the first connection.
     @event.listens_for(engine, "connect", insert=True)
     def prepare(connection: Any, _record: Any) -> None:
@@ -214,9 +226,6 @@ def _set_up_mysql(engine: Engine, sql_mode: str | None, nodes: list[tuple[str, i
         ):
             context.is_disconnect = True
 
-    if nodes:
-        _connect_to_first(engine, nodes)
-
 
 def _nodes(url: URL) -> list[tuple[str, int]]:
     """Return the hosts and ports that the parameters ``host`` name.
@@ -229,38 +238,65 @@ def _nodes(url: URL) -> list[tuple[str, int]]:
         raise address.UnusableUrl("the port of a host is not a number") from None
 
 
-def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]]) -> None:
+def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]], *, or_replica: bool) -> None:
+    """Let a new connection go to the first that takes writes.
+
+    :param or_replica: while there is none, to the first that can be read.
+    """
+    engine.update_execution_options(**{HOSTS: len(nodes)})
+
     @event.listens_for(engine, "do_connect")
-    def connect(dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
+    def connect(dialect: Any, record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
         failed = dialect.loaded_dbapi.OperationalError
         refusal: Exception = failed(NODE_NOT_READY, "none of the nodes takes work")
         usual = {"connect_timeout": deadlines.ONE_OF_SEVERAL_S, **parameters}
+        replica: dict[str, Any] | None = None
         for host, port in nodes:
+            node = usual | {"host": host, "port": port}
             try:
-                connection = dialect.connect(*arguments, **usual | {"host": host, "port": port})
+                connection = dialect.connect(*arguments, **node)
             except failed as error:
                 # A wrong password is one as well; the operator is shown what the last node said.
                 refusal = error
                 continue
             if _takes_work(connection):
-                return connection
+                if not _is_replica(connection):
+                    return connection
+                replica = replica or (node if or_replica else None)
             connection.close()
-        raise refusal
+        if replica is None:
+            raise refusal
+        # Nobody takes writes until a failover is through. Reads are answered meanwhile, and what writes is
+        # refused, and tried again.
+        record.info[_REPLICA_SINCE] = time.monotonic()
+        return dialect.connect(*arguments, **replica)
+
+    @event.listens_for(engine, "checkin")
+    def leave_replica(_connection: Any, record: Any) -> None:
+        # Not at once: on the way to this one there may be dead ones, for which each new connection waits.
+        since = record.info.get(_REPLICA_SINCE)
+        if since is not None and time.monotonic() - since > REPLICA_S:
+            record.invalidate()
 
 
 def _takes_work(connection: Any) -> bool:
-    """A node of Galera that lost the others still takes connections, and refuses every statement; a replica,
-    or a member of a group that is not its primary, refuses those that write.
+    """A node of Galera that lost the others still takes connections, and refuses every statement.
 
     A server that is in no cluster is not ready for one either, if it was built with Galera.
     """
-    # At connect alone: a node that loses the others later answers 1047, and one that becomes a replica 1290,
-    # which drops all connections to it.
+    # At connect alone: a node that loses the others later answers 1047, which drops all connections to it.
     cursor = connection.cursor()
     cursor.execute("SHOW STATUS LIKE 'wsrep_ready'")
     row = cursor.fetchone()
-    cursor.execute("SHOW VARIABLES LIKE 'read_only'")
-    is_replica = cursor.fetchone()[1] != "OFF"
     cursor.close()
-    is_lonely = row is not None and row[1] != "ON" and is_in_cluster(connection)
-    return not (is_replica or is_lonely)
+    return row is None or row[1] == "ON" or not is_in_cluster(connection)
+
+
+def _is_replica(connection: Any) -> bool:
+    """A replica, or a member of a group that is not its primary, refuses what writes."""
+    # At connect alone: one that becomes a replica later answers 1290, which drops all connections to it.
+    cursor = connection.cursor()
+    cursor.execute("SHOW VARIABLES LIKE 'read_only'")
+    [_, value] = cursor.fetchone()
+    cursor.close()
+    return bool(value != "OFF")

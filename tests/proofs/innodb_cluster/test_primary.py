@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import exc, text
 
-from placement import advice, wsgi
+from placement import advice, errors, wsgi
 from placement.db import schema
 from placement.db.database import Database, Transaction
 from tests.support.cluster_arena import PATIENCE, rotated
@@ -63,6 +63,25 @@ def test_a_primary_that_is_killed_is_left(group: Group, database: Database) -> N
         assert number(database) == 2
     finally:
         victim.rejoin()
+
+
+def test_reads_are_answered_while_there_is_no_primary(group: Group, database: Database) -> None:
+    """Writes are told why, commands find no server; all is well with the next primary."""
+    database.write(add_one)
+    primary = group.writer()
+    primary.execute("SET GLOBAL super_read_only = ON")
+    url = url_of(rotated(group.nodes, 1), DATABASE, PATIENCE)
+    try:
+        with pytest.raises(errors.DatabaseReadOnly):
+            database.write(add_one)
+        assert number(database) == 1
+        with opened(url, patient=True) as command, pytest.raises(errors.DatabaseUnavailable):
+            number(command)
+    finally:
+        primary.execute("SET GLOBAL read_only = OFF")
+    database.write(add_one)
+
+    assert number(database) == 2
 
 
 def test_a_group_that_refuses_cascades_is_named_at_the_start(group: Group) -> None:
