@@ -23,6 +23,14 @@ from tests.support.processes import Process, as_user, free_port, public_folder, 
 CHECKOUT = Path(__file__).resolve().parents[2]
 START_S = 60.0
 
+BESIDE = "PLACEMENT_TEST_FETCHED"
+"""The variable that names the server beside which a command runs."""
+
+
+def beside() -> str:
+    """Return which unpacked server this command runs beside: those that a test starts are such ones too."""
+    return os.environ.get(BESIDE, "")
+
 
 def folder_of(name: str) -> Path:
     """Return where ``tools/fetch NAME`` unpacks a server, whether it has or not."""
@@ -46,6 +54,12 @@ def mysqld(data: Path, folder: Path, *options: str) -> list[str]:
         f"--tmpdir={folder}",
         *options,
     ]
+
+
+def postgresql_program(name: str) -> str:
+    """Return the path of a program of the unpacked PostgreSQL."""
+    [found] = folder_of("postgresql").glob(f"usr/lib/postgresql/*/bin/{name}")
+    return str(found)
 
 
 class Fetched(ABC):
@@ -164,13 +178,9 @@ class PostgreSQL(Fetched):
     address = "postgresql+psycopg2://postgres@127.0.0.1:{}/postgres"
     variable = "PLACEMENT_TEST_POSTGRESQL"
 
-    def _program(self, program: str) -> str:
-        [found] = self.root.glob(f"usr/lib/postgresql/*/bin/{program}")
-        return str(found)
-
     def installation(self) -> list[str]:
         return [
-            self._program("initdb"),
+            postgresql_program("initdb"),
             *("-U", "postgres", "--auth=trust", "--no-sync", "--locale=C", "--encoding=UTF8"),
             *("-D", str(self.data)),
         ]
@@ -183,7 +193,7 @@ class PostgreSQL(Fetched):
             "fsync": "off",
         }
         words = [f"-c{name}={value}" for name, value in settings.items()]
-        return [self._program("postgres"), "-D", str(self.data), "-p", str(self.port), *words]
+        return [postgresql_program("postgres"), "-D", str(self.data), "-p", str(self.port), *words]
 
 
 SERVERS: dict[str, type[Fetched]] = {each.name: each for each in (MySQL, MariaDB, PostgreSQL)}
@@ -209,10 +219,10 @@ def serving(name: str, *options: str) -> Iterator[Fetched]:
 
 
 def main(name: str, *command: str) -> int:
-    """Run a command with the variable of the tests that names the server; return how it ended."""
+    """Run a command with the variables of the tests that name the server; return how it ended."""
     with serving(name) as server:
         return subprocess.run(
-            command, check=False, env={**os.environ, server.variable: server.url}
+            command, check=False, env={**os.environ, server.variable: server.url, BESIDE: name}
         ).returncode
 
 

@@ -1,7 +1,8 @@
 """Database servers of our own, in folders of their own, to be killed, filled up and started again.
 
-The servers of the machine are never touched. Started and started again from the main thread only
-(tests/support/processes.py says why).
+The servers of the machine are never touched. Beside an unpacked server (tests/support/fetched.py) those of
+its kind are unpacked too. Started and started again from the main thread only (tests/support/processes.py
+says why).
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from typing import Any
 import psycopg2
 import pymysql
 
+from tests.support import fetched
 from tests.support.galera import install_mariadb
 from tests.support.processes import (
     PATIENCE,
@@ -44,6 +46,16 @@ SMALL = {
     "fsync": "off",
 }
 """Settings of each PostgreSQL."""
+
+SMALL_MYSQL = (
+    "--innodb-buffer-pool-size=32M",
+    # Written at each commit, so that it survives the process; synced each second.
+    "--innodb-flush-log-at-trx-commit=2",
+    "--performance-schema=OFF",
+)
+"""Options of each MariaDB and MySQL."""
+
+SMALL_LOG = {"mariadb": "--innodb-log-file-size=8M", "mysql": "--innodb-redo-log-capacity=8M"}
 
 
 class Server(Startable, ABC):
@@ -213,6 +225,8 @@ class PostgreSQL(PostgreSQLProcess, Server):
 
 def postgresql_program(name: str) -> str:
     """Return the path of a program of the newest PostgreSQL."""
+    if fetched.beside() == "postgresql":
+        return fetched.postgresql_program(name)
     places = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
     return require_program(name, *places)
 
@@ -225,7 +239,7 @@ class MariaDB(Server):
 
     def install(self) -> None:
         self.port = free_port()
-        install_mariadb(self.user, self.folder, "--innodb-log-file-size=8M")
+        install_mariadb(self.user, self.folder, SMALL_LOG["mariadb"])
 
     def launch(self) -> Process:
         command = [
@@ -238,11 +252,8 @@ class MariaDB(Server):
             f"--pid-file={self.folder}/mysqld.pid",
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
-            "--innodb-buffer-pool-size=32M",
-            "--innodb-log-file-size=8M",
-            # Written at each commit, so that it survives the process; synced each second.
-            "--innodb-flush-log-at-trx-commit=2",
-            "--performance-schema=OFF",
+            SMALL_LOG["mariadb"],
+            *SMALL_MYSQL,
             "--skip-name-resolve",
         ]
         return Process("mariadb", command, folder=self.folder, user=self.user)
@@ -271,6 +282,22 @@ class MariaDB(Server):
 
     def read_only(self, on: bool) -> None:
         self.execute(f"SET GLOBAL read_only = {int(on)}")
+
+
+class UnpackedMySQL(MariaDB):
+    """A MySQL, or a newer MariaDB, that is not installed."""
+
+    user = None
+
+    def install(self) -> None:
+        self.unpacked = fetched.SERVERS[fetched.beside()](self.folder)
+        self.port = self.unpacked.port
+        self.small = SMALL_LOG[self.unpacked.name]
+        ran([*self.unpacked.installation(), self.small], check=True, cwd=self.folder)
+
+    def launch(self) -> Process:
+        command = [*self.unpacked.launch(), self.small, *SMALL_MYSQL]
+        return Process(self.unpacked.name, command, folder=self.folder)
 
 
 class SQLite(Server):
@@ -308,7 +335,8 @@ def server(kind: str) -> Iterator[Server]:
         own_disk = _mount(folder)
         if own_disk:
             stack.callback(subprocess.run, ["umount", "--lazy", folder], check=False)
-        made = KINDS[kind](folder, own_disk)
+        is_unpacked = kind == "mysql" and fetched.beside() in SMALL_LOG
+        made = (UnpackedMySQL if is_unpacked else KINDS[kind])(folder, own_disk)
         stack.callback(made.kill)
         yield made
 
