@@ -21,7 +21,7 @@ from placement.schemas.windows import Windows
 from placement.web.judge import Judges
 from placement.web.validation import UNIQUE, Schema
 from tests.property import test_http_fuzz as vocabulary
-from tests.support.effort import examples
+from tests.support.effort import LONG, examples
 from tests.unit.web.test_large_bodies import WRONG
 
 
@@ -103,7 +103,8 @@ NEVER = [
 odd = st.sampled_from(vocabulary.NUMBERS + vocabulary.ODD + vocabulary.NAMES + NEVER)
 
 fuzzed = settings(
-    max_examples=examples(1500),
+    # 100,500 in three tests; in CI 4,500.
+    max_examples=33_500 if LONG else examples(1500),
     deadline=None,
     database=None,
     print_blob=True,

@@ -39,6 +39,22 @@ SERVICE = (
 )
 """What the service and its commands import."""
 
+STOPPING = """
+import importlib, itertools, os, signal, sys
+from placement.cmd import manage
+module, name, *arguments = sys.argv[1:]
+owner, calls = importlib.import_module(module), itertools.count(1)
+real = getattr(owner, name)
+def stopping(*given, **more):
+    done = real(*given, **more)
+    if next(calls) == 3:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return done
+setattr(owner, name, stopping)
+sys.exit(manage.run(arguments))
+"""
+"""``placement-manage``, which stops after the third call of a function of its own."""
+
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
@@ -180,3 +196,20 @@ def _be_instead(
     os.dup2(os.open(streams[0], os.O_RDONLY), 0)
     os.chdir(folder)
     be(command, environment, (streams[1], streams[2]))
+
+
+def kill_in_third(url: str, function: str, *arguments: str) -> None:
+    """Run ``placement-manage db``, and kill it inside the third transaction that calls a function."""
+    module, _, name = function.rpartition(".")
+    process = subprocess.Popen(
+        [sys.executable, "-c", STOPPING, module, name, "db", *arguments], env=naming(url)
+    )
+    _, status = os.waitpid(process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status), f"it ended before: {status}"
+    process.kill()
+    process.wait()
+
+
+def naming(url: str) -> dict[str, str]:
+    """Return this environment with the URL of the service's database."""
+    return {**os.environ, "OS_PLACEMENT_DATABASE__CONNECTION": url}

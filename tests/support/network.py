@@ -45,6 +45,13 @@ class Machine:
         for other in others:
             _ip("-n", self.namespace, "route", "del", "blackhole", other.address)
 
+    def set_kernel(self, **values: int) -> None:
+        """Set what its kernel does with TCP: names of ``net.ipv4``, such as ``tcp_retries2``."""
+        for name, value in values.items():
+            command = [*self.enter, "sysctl", "-qw", f"net.ipv4.{name}={value}"]
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+
     def unplug(self) -> None:
         """Pull its cable."""
         _ip("link", "set", self.cable, "down")

@@ -1,7 +1,6 @@
 """``placement-manage db sync`` while the OpenStack service writes (specification 06 section 13.1)."""
 
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from placement.db.database import Database
 from tests.operations.ops import clouds
 from tests.operations.ops.conftest import Command, at, on
 from tests.support.book import Book
+from tests.support.commands import kill_in_third, naming
 from tests.support.databases import opened, require_mariadb
 from tests.support.load import Actor, Caller, acting
 from tests.support.old_service import OldService, Refused, new_uuid
@@ -33,22 +33,6 @@ PROVIDERS = 3 * state.BATCH + 100
 MANY_ALLOCATIONS = 60_000
 SOME = 20
 """Requests after which writers are well under way."""
-
-STOPPING = """
-import importlib, itertools, os, signal, sys
-from placement.cmd import manage
-module, name, *arguments = sys.argv[1:]
-owner, calls = importlib.import_module(module), itertools.count(1)
-real = getattr(owner, name)
-def stopping(*given, **more):
-    done = real(*given, **more)
-    if next(calls) == 3:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    return done
-setattr(owner, name, stopping)
-sys.exit(manage.run(arguments))
-"""
-"""``placement-manage``, which stops inside the third transaction of a kind."""
 
 
 class OldWriter(Actor):
@@ -150,22 +134,6 @@ def fill(connection: Connection, providers: int, allocations: int) -> None:
 def many(connection: Connection, head: str, rows: Iterator[str]) -> None:
     while batch := [row for _, row in zip(range(5000), rows, strict=False)]:
         connection.exec_driver_sql(f"{head} {', '.join(batch)}")
-
-
-def kill_in_third(url: str, function: str, *arguments: str) -> None:
-    """Run ``placement-manage db``, and kill it inside the third transaction that calls a function."""
-    module, _, name = function.rpartition(".")
-    process = subprocess.Popen(
-        [sys.executable, "-c", STOPPING, module, name, "db", *arguments], env=naming(url)
-    )
-    _, status = os.waitpid(process.pid, os.WUNTRACED)
-    assert os.WIFSTOPPED(status), f"it ended before: {status}"
-    process.kill()
-    process.wait()
-
-
-def naming(url: str) -> dict[str, str]:
-    return {**os.environ, "OS_PLACEMENT_DATABASE__CONNECTION": url}
 
 
 @at(OLD_HEAD)

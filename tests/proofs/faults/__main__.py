@@ -19,7 +19,9 @@ def run(options: argparse.Namespace) -> Iterator[CampaignReport]:
             options.writers, options.seconds, options.seed, network=options.network
         )
     elif options.database == "innodb-cluster":
-        yield group_days.run(options.seconds, options.seed, network=options.network)
+        yield group_days.run(
+            options.through, options.seconds, options.seed, network=options.network
+        )
     elif options.database == "standby":
         yield failovers.run(options.seconds, options.seed)
     else:
@@ -30,6 +32,9 @@ if __name__ == "__main__":
     databases = [*sorted(KINDS), "galera", "innodb-cluster", "standby"]
     parser = command("tests.proofs.faults", databases, "postgresql")
     parser.add_argument("--writers", choices=sorted(CONFIGURATIONS), default="one", help="galera")
+    parser.add_argument(
+        "--through", choices=sorted(group_days.CHOOSERS), default="haproxy", help="innodb-cluster"
+    )
     parser.add_argument(
         "--network", action="store_true", help="of a cluster: each machine in a network namespace"
     )

@@ -1,13 +1,17 @@
 """A cluster behind HAProxy, as ``etc/`` ships it: two API machines, each a HAProxy and two service processes.
 
+Or behind something else that chooses the server (tests/proofs/innodb_cluster/router.py).
+
 The machines are network namespaces, or all of them this one. Started from the main thread only.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pymysql
 
@@ -30,6 +34,43 @@ SERVICES = 2
 DATABASE = "balanced"
 
 
+class Chooser(Startable, ABC):
+    """What stands on an API machine and leads to the servers. ``port``: where it takes connections."""
+
+    machine: Machine
+    port: int
+
+    @property
+    def address(self) -> str:
+        """Where it takes connections. (The service is on its machine; so is who makes the schema.)"""
+        return f"{self.machine.address}:{self.port}"
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start, and wait until it leads to those alone that take writes."""
+
+    def restart(self) -> None:
+        """End it with all its connections, and start it again."""
+        self.kill()
+        self.start()
+
+    def leads_to_writers(self) -> bool:
+        """Say so of as many connections as there are nodes: they may be taken in turns."""
+        with contextlib.suppress(pymysql.Error):
+            found = [execute_at(self.machine.address, self.port, "SELECT @@read_only") for _ in ADDRESSES]
+            return found == [[(0,)]] * len(ADDRESSES)
+        return False
+
+
+class Choosing(Protocol):
+    """A way to choose the server."""
+
+    def prepared(
+        self, cluster: Cluster[Any], folder: Path
+    ) -> AbstractContextManager[Callable[[Machine, Path], Chooser]]:
+        """Prepare the cluster, and yield what makes a chooser on a machine; both folders are for files."""
+
+
 class Balancing(NamedTuple):
     """Files of ``etc/``: the configuration of HAProxy, and what says of a node whether it takes work.
 
@@ -39,6 +80,19 @@ class Balancing(NamedTuple):
     configuration: str
     check: str
     options: str
+
+    @contextlib.contextmanager
+    def prepared(
+        self, cluster: Cluster[Any], folder: Path
+    ) -> Iterator[Callable[[Machine, Path], Chooser]]:
+        """Let each node say whether it takes work."""
+        with contextlib.ExitStack() as stack:
+            checks = []
+            for node in cluster.nodes:
+                process, port = _check(node, self, folder)
+                stack.callback(process.kill)
+                checks.append(port)
+            yield lambda machine, home: Balancer(machine, home, cluster, checks, self.configuration)
 
 
 CONFIGURATIONS = {
@@ -89,7 +143,7 @@ class Service(Startable):
             self.process.stop(40)
 
 
-class Balancer(Startable):
+class Balancer(Chooser):
     """One HAProxy with a shipped configuration."""
 
     def __init__(
@@ -111,29 +165,10 @@ class Balancer(Startable):
         text = shipped(configuration, folder, **places)
         (folder / "haproxy.cfg").write_text(BASE + text)
 
-    @property
-    def address(self) -> str:
-        """Where it takes connections. (The service is on its machine; so is who makes the schema.)"""
-        return f"{self.machine.address}:{self.port}"
-
     def start(self) -> None:
-        """Start, and wait until it leads to those alone that take writes."""
         command = [require_program("haproxy"), "-db", "-f", str(self.folder / "haproxy.cfg")]
         self.process = Process("haproxy", command, folder=self.folder, machine=self.machine)
-        self.process.wait_until("its checks have looked", self._leads_to_writers)
-
-    def _leads_to_writers(self) -> bool:
-        """Say so of as many connections as there are nodes: they are taken in turns."""
-        with contextlib.suppress(pymysql.Error):
-            place = self.machine.address, self.port
-            found = [execute_at(*place, "SELECT @@read_only") for _ in ADDRESSES]
-            return found == [[(0,)]] * len(ADDRESSES)
-        return False
-
-    def restart(self) -> None:
-        """End it with all its connections, and start it again."""
-        self.kill()
-        self.start()
+        self.process.wait_until("its checks have looked", self.leads_to_writers)
 
 
 @dataclass
@@ -142,7 +177,7 @@ class Balanced:
 
     cluster: Cluster[Any]
     machines: list[Machine]
-    balancers: list[Balancer]
+    balancers: list[Chooser]
     services: list[Service]
     sites: list[Site]
 
@@ -165,25 +200,21 @@ def _check(node: ClusterNode, balancing: Balancing, folder: Path) -> tuple[Proce
 
 @contextlib.contextmanager
 def balanced(
-    cluster: Cluster[Any], balancing: Balancing, places: Sequence[Machine] = (HERE,) * 2
+    cluster: Cluster[Any], choosing: Choosing, places: Sequence[Machine] = (HERE,) * 2
 ) -> Iterator[Balanced]:
-    """Serve through two HAProxies.
+    """Serve through two HAProxies, or what else chooses.
 
     :param places: the API machines.
     """
     cluster.create_database(DATABASE)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(public_folder("placement-balanced-"))
-        ports = []
-        for node in cluster.nodes:
-            process, port = _check(node, balancing, folder)
-            stack.callback(process.kill)
-            ports.append(port)
+        make = stack.enter_context(choosing.prepared(cluster, folder))
         balancers, services = [], []
         for number, machine in enumerate(places):
             home = folder / f"machine{number}"
             home.mkdir()
-            balancer = Balancer(machine, home, cluster, ports, balancing.configuration)
+            balancer = make(machine, home)
             balancer.start()
             stack.callback(balancer.kill)
             balancers.append(balancer)

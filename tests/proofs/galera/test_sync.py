@@ -11,6 +11,7 @@ from placement.db import cluster_lock, schema
 from placement.db.database import Database
 from tests.support.cluster_arena import PATIENCE
 from tests.support.clusters import Cluster, N, url_of
+from tests.support.commands import kill_in_third
 from tests.support.databases import opened
 from tests.support.processes import ENDS_S
 
@@ -45,6 +46,22 @@ def test_one_of_two_makes_the_schema(databases: list[Database], turn: int) -> No
 
     assert done == list(schema.REVISIONS)
     assert [schema.current(each) for each in databases] == [schema.HEAD] * 2
+
+
+def test_another_goes_on_where_a_holder_was_killed(
+    running_cluster: Cluster[N], databases: list[Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGKILL in the middle of ``db sync``, and the next one through another node."""
+    _, two = databases
+    kill_in_third(running_cluster.nodes[0].url(DATABASE), "placement.db.schema._upgrade_one", "sync")
+    assert schema.current(two) == schema.REVISIONS[2]
+    monkeypatch.setattr(cluster_lock, "SILENCE_S", 1.5)
+    done: list[str] = []
+
+    schema.sync(two, progress=done.append)
+
+    assert done == list(schema.REVISIONS[3:])
+    assert schema.current(two) == schema.HEAD
 
 
 def test_the_lock_of_a_dead_holder_is_taken_over(
