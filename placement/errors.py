@@ -93,6 +93,14 @@ class Malformed(BadRequest):
         vars(error)["broken"] = {name: value for name, value in broken.items() if value is not None}
         return error
 
+    @classmethod
+    def told_by(cls, refused: BadRequest, rule: str, **fields: object) -> Self:
+        """Return the error of one rule whose ``detail`` is another error, with what that one says besides."""
+        error = cls.of(rule, detail=refused, **fields)
+        told = {"code": refused.code, "reason": refused.reason, "broken": refused.details}
+        vars(error).update(told)
+        return error
+
     @property
     def details(self) -> Mapping[str, Any]:
         """Return what the rule is about, and the rule."""

@@ -69,11 +69,13 @@ QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
 }
 
 REPEATABLE = {"member_of", "required", "same_subtree"}
-REPEATABLE_HERE = {("/-/trees", "uuid")}
+REPEATABLE_HERE = {("/-/trees", "uuid"), ("/-/explain", "or"), ("/-/capacity", "or")}
 """Parameters of which every value counts."""
 
 NOTES = {
     "member_of": "; may be repeated since 1.24; ``!`` since 1.32",
+    "or": "; a further query string, percent-encoded, that will do if none before it can be granted; may be "
+    "repeated 7 times",
     "required": "; ``!`` since 1.22; may be repeated, and ``in:``, since 1.39",
     "same_subtree": "; may be repeated",
 }
@@ -153,6 +155,7 @@ REMEDIES: Json = {
 
 
 HOW_MANY: Json = {"count": INTEGER, "exact": BOOLEAN, "complete": BOOLEAN}
+PLACES: Json = _list_of(_object({"uuid": STRING, "name": NULLABLE, "count": INTEGER}))
 
 
 def _nullable(value: Json) -> Json:
@@ -270,7 +273,7 @@ SCHEMAS: dict[str, Json] = {
     "Capacity": _object(
         {
             **HOW_MANY,
-            "places": _list_of(_object({"uuid": STRING, "name": NULLABLE, "count": INTEGER})),
+            "places": PLACES,
             "limits": _map_of(INTEGER),
             "stranded": AMOUNTS,
             "largest": AMOUNTS,
@@ -279,7 +282,12 @@ SCHEMAS: dict[str, Json] = {
     "CapacityOfShapes": _object(
         {"shapes": _map_of(reference_to("Capacity")), "complete": BOOLEAN}
     ),
-    "Capacities": {"anyOf": [reference_to("Capacity"), reference_to("CapacityOfShapes")]},
+    "CapacityOfAny": _object(
+        {**HOW_MANY, "places": PLACES, "alternatives": _list_of(reference_to("Capacity"))}
+    ),
+    "Capacities": {
+        "anyOf": [*map(reference_to, ("Capacity", "CapacityOfShapes", "CapacityOfAny"))]
+    },
     "CapacityHistory": _object(
         {
             "shape": STRING,
@@ -359,6 +367,15 @@ SCHEMAS: dict[str, Json] = {
             **REMEDIES,
         ),
     ),
+    "Choice": _object(
+        {
+            "chosen": {"type": ["integer", "null"]},
+            "exact": BOOLEAN,
+            "complete": BOOLEAN,
+            "alternatives": _list_of(reference_to("Explanation")),
+        }
+    ),
+    "Explained": {"anyOf": [reference_to("Explanation"), reference_to("Choice")]},
     "Stopped": _object(_ended(*Stop)),
     "KeptOut": _object(_ended(*Stop, KEPT_OUT)),
     "Count": _object({"count": INTEGER, "complete": BOOLEAN}),
@@ -534,7 +551,7 @@ ANSWERS: dict[str, dict[int, str | None]] = {
     "reshape": {204: None},
     "capacity": {200: "Capacities"},
     "capacity_history": {200: "CapacityHistory"},
-    "explain": {200: "Explanation"},
+    "explain": {200: "Explained"},
     "list_changes": {200: "Changes"},
     "try_out": {200: "Outcome"},
     "survival": {200: "Survival"},

@@ -11,11 +11,10 @@ from placement.claims.orders import Order
 from placement.claims.premises import FoundGroup, Premises
 from placement.db.change_rows import Changed, Log
 from placement.objects.picture import Look
-from placement.placing.alternatives import Positions, choose_first, list_serving
+from placement.placing.alternatives import Positions, choose_first, list_serving, require_names
 from placement.placing.choose import choose
 from placement.placing.wishes import ChosenPlace, GroupState, NoPlace, Wish
 from placement.search.cloud import Cloud
-from placement.search.feasible import check_classes, check_traits
 from placement.search.group_rules import GroupRule
 from placement.search.index_set import Indexes
 from placement.search.work import Work
@@ -174,7 +173,8 @@ def choose_places(
 
     first = [0] * len(order.claims)
     if order.has_alternatives:
-        _require_names(look, order)
+        listed = {id(asked): asked for claim in order.claims for asked in claim.queries}
+        require_names(cloud, look.known, (asked.request for asked in listed.values()))
     if in_one_order or not order.has_alternatives:
         places = place(first, work)
         if isinstance(places, NoPlace):
@@ -192,16 +192,6 @@ def choose_places(
     return Chosen.of(
         order, premises, found.places, cloud, look.log, found.positions, found.exact, passed_over
     )
-
-
-def _require_names(look: Look, order: Order) -> None:
-    """Refuse names that do not exist in any query: whether one of them is looked for must not be chance.
-
-    :raises UnknownTraitName, UnknownClassName:
-    """
-    for asked in {id(asked): asked for claim in order.claims for asked in claim.queries}.values():
-        check_classes(look.cloud, look.known, sorted(asked.request.names.classes))
-        check_traits(look.cloud, look.known, asked.request.names.traits)
 
 
 def _find_twins(order: Order) -> list[int | None]:

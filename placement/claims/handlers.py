@@ -265,13 +265,8 @@ def _read_claim(
 def _number_error(number: int, position: int | None, refused: errors.BadRequest) -> MalformedClaims:
     """Return the error of a query with the number of its claim, and its own where there are several."""
     if position is None:
-        error = MalformedClaims.of("query", number=number, detail=refused)
-    else:
-        error = MalformedClaims.of("one_of", number=number, position=position, detail=refused)
-    # Code and reason are those of its class; this one has those of what was refused, as a search has them.
-    told = {"code": refused.code, "reason": refused.reason, "broken": refused.details}
-    vars(error).update(told)
-    return error
+        return MalformedClaims.told_by(refused, "query", number=number)
+    return MalformedClaims.told_by(refused, "one_of", number=number, position=position)
 
 
 def _read_rule(name: str, given: Mapping[str, Any], reading: Work) -> GroupRule:

@@ -87,11 +87,7 @@ class Order:
     def names(self) -> NameSets:
         """All traits and resource classes that the queries mention."""
         queries = {id(asked): asked for claim in self.claims for asked in claim.options}.values()
-        mentioned = [asked.request.names for asked in queries]
-        return NameSets(
-            frozenset().union(*(names.traits for names in mentioned)),
-            frozenset().union(*(names.classes for names in mentioned)),
-        )
+        return NameSets.of(asked.request for asked in queries)
 
 
 class Grant(NamedTuple):

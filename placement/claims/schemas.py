@@ -2,15 +2,13 @@
 
 from placement.schemas import allocation_candidate
 from placement.schemas.allocation import OWNER_ID, TYPE
-from placement.schemas.questions import extend_query
+from placement.schemas.questions import MOST_QUERIES, extend_query
 from placement.schemas.windows import allow_keys, allow_only
 from placement.web.microversion import MAXIMUM
 from placement.web.validation import Schema
 
 MOST_CLAIMS = 1000
 MOST_GROUPS = 8
-"""Of one consumer."""
-MOST_QUERIES = 8
 """Of one consumer."""
 MOST_DOMAINS = 1000
 LONGEST_HOLD_S = 86_400

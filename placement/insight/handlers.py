@@ -24,6 +24,7 @@ from placement.handlers.resource_provider import parse_filters
 from placement.insight import feed, history, links, questions, schemas, trees, what_if
 from placement.insight import survival as survivals
 from placement.insight.affected import AffectedConsumer
+from placement.insight.alternative_queries import number_names, parse_queries, read_queries
 from placement.insight.questions import PlaceCount, ShapeNotFound
 from placement.insight.trees import Page, TreesQuery
 from placement.insight.what_if import (
@@ -55,15 +56,29 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def explain(request: Request) -> Response:
     """Say why no provider can take the request, and what would help."""
     given = candidate_query.check(request, schemas.EXPLAIN.at(request.version.minor))
-    asked = read_relaxable(
-        _strip_query(given, schemas.EXPLAIN_OWN), request.version, request.conf.placement
-    )
-    with bound_search(request) as work:
+    queries = read_queries(request, given, _strip_query(given, schemas.EXPLAIN_OWN))
+    if "limit" in given:
+        # It bounds what is counted, of each.
+        for query in queries[1:]:
+            query.add("limit", candidate_query.get_first(given, "limit"))
+    options = parse_queries(request, queries, read_relaxable)
+    with bound_search(request) as work, number_names([asked.request for asked in options]):
         found = questions.explain(
-            request.picture, asked, given.get("about"), request.conf.insight.work_factor, work
+            request.picture, options, given.get("about"), request.conf.insight.work_factor, work
         )
     examples = int(given.get("examples", DEFAULT_EXAMPLES))
-    return json_response(request, render_explanation(found, asked.request, examples))
+    documents = [
+        render_explanation(why, asked.request, examples)
+        for why, asked in zip(found, options, strict=True)
+    ]
+    if len(documents) == 1:
+        return json_response(request, documents[0])
+    document = {
+        **questions.find_choice(found)._asdict(),
+        "complete": all(each["complete"] for each in documents),
+        "alternatives": documents,
+    }
+    return json_response(request, document)
 
 
 # The names of handlers are the operations of the OpenAPI document: clients are generated from them.
@@ -72,17 +87,26 @@ def capacity(request: Request) -> Response:
     if request.query_value("shape") is not None:
         return _show_capacity_of_shapes(request)
     given = candidate_query.check(request, schemas.CAPACITY.at(request.version.minor))
-    query = _strip_query(given, schemas.CAPACITY_OWN)
-    with bound_search(request) as work:
-        packing, places = questions.count_capacity(
+    queries = read_queries(request, given, _strip_query(given, schemas.CAPACITY_OWN))
+    requests = parse_queries(request, queries, candidate_query.parse)
+    with bound_search(request) as work, number_names(requests):
+        whole, each = questions.count_capacity(
             request.picture,
-            candidate_query.parse(query, request.version, request.conf.placement),
+            requests,
             by_aggregate=given.get("by") in AGGREGATES,
             top=int(given.get("top", schemas.DEFAULT_TOP)),
             work_factor=request.conf.insight.work_factor,
             work=work,
         )
-    return json_response(request, _render_capacity(packing, places))
+    documents = [_render_capacity(*of_one) for of_one in each]
+    if len(documents) == 1:
+        return json_response(request, documents[0])
+    document = {
+        **_render_packing(whole.packing),
+        "places": _render_places(whole.places),
+        "alternatives": documents,
+    }
+    return json_response(request, document)
 
 
 def _show_capacity_of_shapes(request: Request) -> Response:
@@ -305,10 +329,14 @@ def _render_packing(packing: Packing) -> dict[str, Any]:
     return {"count": packing.count, "exact": packing.exact, "complete": packing.complete}
 
 
+def _render_places(places: Iterable[PlaceCount]) -> list[dict[str, Any]]:
+    return [{"uuid": uuid, "name": name, "count": count} for uuid, name, count in places]
+
+
 def _render_capacity(packing: Packing, places: Iterable[PlaceCount]) -> dict[str, Any]:
     return {
         **_render_packing(packing),
-        "places": [{"uuid": uuid, "name": name, "count": count} for uuid, name, count in places],
+        "places": _render_places(places),
         "limits": packing.limits,
         "stranded": packing.stranded,
         "largest": packing.largest,

@@ -1,6 +1,6 @@
 """What operators ask about a request: why nothing, how many more (specification 07 sections 2 and 3)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,11 +9,12 @@ import numpy as np
 from placement import errors
 from placement.objects.allocation_candidate import refuse_unknown_names
 from placement.objects.picture import Picture
-from placement.placing.explain import Explanation, Opened, explain_opened, open_cloud
-from placement.placing.packing import Packing, pack, roots_by_aggregate, total
+from placement.placing.alternatives import require_names
+from placement.placing.explain import Explanation, Opened, explain_on, explain_opened, open_cloud
+from placement.placing.packing import Packing, join, pack, pack_in_turn, roots_by_aggregate, total
 from placement.placing.remedies import RelaxableRequest, one_more
 from placement.search.cloud import Cloud
-from placement.search.request import CandidateRequest
+from placement.search.request import CandidateRequest, NameSets
 from placement.search.work import Work
 
 
@@ -25,20 +26,52 @@ class ShapeNotFound(errors.NotFound):
 
 
 def explain(
-    picture: Picture, asked: RelaxableRequest, about: str | None, work_factor: int, work: Work
-) -> Explanation:
-    """Explain what the search finds for a request, as :func:`explain_opened` does."""
-    opened = _open_picture(picture, one_more(asked.request), work)
-    return explain_opened(opened, asked, about, work_factor, work)
+    picture: Picture,
+    options: Sequence[RelaxableRequest],
+    about: str | None,
+    work_factor: int,
+    work: Work,
+) -> list[Explanation]:
+    """Explain what the search finds for each of some requests, on one cloud, as :func:`explain_opened` does.
 
-
-def _open_picture(picture: Picture, request: CandidateRequest, work: Work) -> Opened:
-    """Search once, and return a copy of the picture that the search saw.
-
-    :raises UnknownNameInQuery: in the order of the search (specification 04 section 5.8).
+    :param work_factor: the most searches that all of them may cost.
+    :raises UnknownNameInQuery: of several any has a name that does not exist.
     """
-    with refuse_unknown_names(), picture.look(request.names) as look:
-        return open_cloud(look.cloud, look.known, request, work)
+    searches, (first, *others) = work_factor // len(options), options
+    with work.part(len(options)) as part:
+        requests = [one_more(first.request), *(asked.request for asked in others)]
+        opened = _open_picture(picture, requests, part)
+        found = [explain_opened(opened, first, about, searches, part)]
+    for left, asked in zip(range(len(others), 0, -1), others, strict=True):
+        with work.part(left) as part:
+            found.append(explain_on(opened.cloud, opened.known, asked, searches, part, about=about))
+    return found
+
+
+class Choice(NamedTuple):
+    """The position of the request that would be granted, None for none, and whether that is certain."""
+
+    chosen: int | None
+    exact: bool
+
+
+def find_choice(found: Sequence[Explanation]) -> Choice:
+    """Return which of some explained requests a claim with these queries would get (09 section 3.1)."""
+    counts = [each.everywhere.candidates for each in found]
+    chosen = next((position for position, each in enumerate(counts) if each.count), None)
+    return Choice(chosen, all(each.complete for each in counts[:chosen]))
+
+
+def _open_picture(picture: Picture, requests: Sequence[CandidateRequest], work: Work) -> Opened:
+    """Search once, for the first request, and return a copy of the picture that the search saw.
+
+    :raises UnknownNameInQuery: of one request in the order of the search (specification 04 section 5.8), of
+        several in whichever the name is.
+    """
+    with refuse_unknown_names(), picture.look(NameSets.of(requests)) as look:
+        if len(requests) > 1:
+            require_names(look.cloud, look.known, requests)
+        return open_cloud(look.cloud, look.known, requests[0], work)
 
 
 class PlaceCount(NamedTuple):
@@ -49,27 +82,36 @@ class PlaceCount(NamedTuple):
     placements: int
 
 
+class Capacity(NamedTuple):
+    """How often a request fits, and the places for it."""
+
+    packing: Packing
+    places: list[PlaceCount]
+
+
 def count_capacity(
     picture: Picture,
-    request: CandidateRequest,
+    requests: Sequence[CandidateRequest],
     *,
     by_aggregate: bool,
     top: int,
     work_factor: int,
     work: Work,
-) -> tuple[Packing, list[PlaceCount]]:
-    """Return how often a request fits, one placement after the other, and the ``top`` places for it."""
-    opened = _open_picture(picture, replace(request, limit=1), work)
-    packing = pack(opened.cloud, request, opened.known, work_factor, work)
-    places = (_count_by_aggregate if by_aggregate else _count_by_tree)(opened.cloud, packing)
-    return packing, pick_best(places, top)
+) -> tuple[Capacity, list[Capacity]]:
+    """Return how often any of some requests fits, and how often each of them: see :func:`pack_in_turn`.
 
-
-class CapacityOfShape(NamedTuple):
-    """How often a shape fits, and the places for it."""
-
-    packing: Packing
-    places: list[PlaceCount]
+    :param top: the most places of each, the best first.
+    :raises UnknownNameInQuery: as :func:`explain` does.
+    """
+    first = replace(requests[0], limit=1)
+    opened = _open_picture(picture, [first, *requests[1:]], work)
+    packings = pack_in_turn(opened.cloud, requests, opened.known, work_factor, work)
+    count = _count_by_aggregate if by_aggregate else _count_by_tree
+    whole, *each = (
+        Capacity(packing, pick_best(count(opened.cloud, packing), top))
+        for packing in (join(packings), *packings)
+    )
+    return whole, each
 
 
 def count_shapes(
@@ -79,7 +121,7 @@ def count_shapes(
     by_aggregate: bool,
     work_factor: int,
     work: Work,
-) -> dict[str, CapacityOfShape]:
+) -> dict[str, Capacity]:
     """Return for each shape how often it fits, and in which places; nothing has a name that does not exist.
 
     :param work: what they may cost together: each an equal part of what those before it have left.
@@ -90,7 +132,7 @@ def count_shapes(
         with work.part(left) as part:
             packing = pack(cloud, request, None, work_factor, part)
         places = (_count_by_aggregate if by_aggregate else _count_by_tree)(cloud, packing)
-        found[name] = CapacityOfShape(packing, places)
+        found[name] = Capacity(packing, places)
     return found
 
 

@@ -11,21 +11,24 @@ DEFAULT_TOP = 20
 DEFAULT_LIMIT = 100
 LARGEST_LIMIT = 10_000
 
-EXPLAIN_OWN = {
+_OR = {"or": {"type": "string", "minLength": 1}}
+EXPLAIN_OWN = _OR | {
     "about": {"type": "string", "minLength": 1},
     "examples": {"type": "string", "pattern": "^(1?[0-9]|20)$"},
 }
 EXPLAIN = extend_search(EXPLAIN_OWN)
 
-CAPACITY_OWN = {
+_COUNTED = {
     "by": {"type": "string", "enum": ["trees", "aggregates", "aggregate"]},
     "top": {"type": "string", "pattern": "^([1-9][0-9]{0,2}|1000)$"},
     "shape": {"type": "string", "minLength": 1},
 }
+CAPACITY_OWN = _OR | _COUNTED
 CAPACITY = extend_search(CAPACITY_OWN, without=("limit",))
-CAPACITY_OF_SHAPES = Schema(allow_only(CAPACITY_OWN, "shape"))
-HISTORY = Schema(allow_only({"shape": CAPACITY_OWN["shape"]}, "shape"))
+CAPACITY_OF_SHAPES = Schema(allow_only(_COUNTED, "shape"))
+HISTORY = Schema(allow_only({"shape": _COUNTED["shape"]}, "shape"))
 SHAPE = extend_search({}, without=("limit",))
+"""The query of a shape, and of an ``or``."""
 
 SURVIVAL = Schema(
     allow_only(

@@ -13,10 +13,10 @@ import numpy as np
 
 from placement.placing.wishes import ChosenPlace, NoPlace
 from placement.search.cloud import Cloud
-from placement.search.feasible import in_reach
+from placement.search.feasible import check_classes, check_traits, in_reach
 from placement.search.filters import FILTERS, ROOT_FILTERS, conditions
 from placement.search.index_set import Indexes, Mask
-from placement.search.request import CandidateRequest
+from placement.search.request import CandidateRequest, NameSets
 from placement.search.work import Work
 
 TRIES = 1000
@@ -111,6 +111,16 @@ def _next(positions: Positions, numbers: Sequence[int]) -> list[int] | None:
             return after
         after.pop()
     return None
+
+
+def require_names(cloud: Cloud, known: NameSets, requests: Iterable[CandidateRequest]) -> None:
+    """Refuse names that do not exist in any query: whether one of them is looked for must not be chance.
+
+    :raises UnknownTraitName, UnknownClassName:
+    """
+    for request in requests:
+        check_classes(cloud, known, sorted(request.names.classes))
+        check_traits(cloud, known, request.names.traits)
 
 
 def list_serving(cloud: Cloud, requests: Iterable[CandidateRequest]) -> Indexes:

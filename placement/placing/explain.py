@@ -67,11 +67,17 @@ def open_cloud(cloud: Cloud, known: NameSets, request: CandidateRequest, work: W
 
 
 def explain_on(
-    cloud: Cloud, known: NameSets, asked: RelaxableRequest, work_factor: int, work: Work
+    cloud: Cloud,
+    known: NameSets,
+    asked: RelaxableRequest,
+    work_factor: int,
+    work: Work,
+    *,
+    about: str | None = None,
 ) -> Explanation:
-    """Explain what the search finds on this cloud, which stays as it is."""
+    """Explain what the search finds on this cloud, which stays as it is, as :func:`explain_opened` does."""
     opened = open_cloud(cloud, known, one_more(asked.request), work)
-    return explain_opened(opened, asked, None, work_factor, work)
+    return explain_opened(opened, asked, about, work_factor, work)
 
 
 def explain_opened(

@@ -7,7 +7,7 @@ of those that are left. That takes no more searches than the tree has inventorie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -81,29 +81,78 @@ def pack(
     :raises UnknownTraitName, UnknownClassName: as the search does.
     :raises ValueError: no group asks for resources, which the API refuses: this fits without end.
     """
-    if not request.names.classes:
+    return pack_in_turn(cloud, [request], known, searches, work)[0]
+
+
+def pack_in_turn(
+    cloud: Cloud,
+    requests: Sequence[CandidateRequest],
+    known: NameSets | None,
+    searches: int,
+    work: Work | None = None,
+) -> list[Packing]:
+    """Fill the cloud with the first request, what that leaves with the next, and so on, as :func:`pack` does.
+
+    So claims fill it that come one after another and name these requests as queries (09 section 3.1): room
+    only becomes less, so that none gets an earlier one after another has got a later one. What is left over,
+    and what stops the next, is of each request when the last one has filled the cloud.
+    """
+    if not all(request.names.classes for request in requests):
         raise ValueError("a request without resources fits without end")
-    request = replace(request, limit=None, maximum=-1, seed=None)
-    packing = Packing(np.zeros(cloud.size, np.int64))
-    names = sorted(request.names.classes)
-    free = free_columns(cloud, names)
-    full = cloud.snapshot()
     work = work or Work()
+    of_search = [replace(each, limit=None, maximum=-1, seed=None) for each in requests]
+    free = free_columns(cloud, NameSets.of(requests).classes)
+    full = cloud.snapshot()
+    share = max(searches // len(requests), 1)
+    packings = []
+    for left, request in zip(range(len(requests), 0, -1), of_search, strict=True):
+        with work.part(left) as part:
+            packings.append(_fill(full, request, known, free, share, part, goes_on=left > 1))
+    for request, packing in zip(of_search, packings, strict=True):
+        names = sorted(request.names.classes)
+        packing.largest = {name: _largest(cloud, name) for name in names}
+        packing.stranded = {name: _sum_stranded(full, request, name, free[name]) for name in names}
+        packing.limits = _limits(full, request)
+    return packings
+
+
+def join(packings: Sequence[Packing]) -> Packing:
+    """Return what several fill together, without what is left over of each."""
+    counts = packings[0].counts
+    for each in packings[1:]:
+        # Each is far less than a column holds, but not all together.
+        counts = counts + np.minimum(each.counts, np.iinfo(np.int64).max - counts)
+    return Packing(
+        counts,
+        exact=all(each.exact for each in packings),
+        complete=all(each.complete for each in packings),
+    )
+
+
+def _fill(
+    full: Cloud,
+    request: CandidateRequest,
+    known: NameSets | None,
+    free: Mapping[str, Column],
+    searches: int,
+    work: Work,
+    *,
+    goes_on: bool,
+) -> Packing:
+    """Fill a cloud with a request; ``goes_on``: another one comes after it."""
+    packing = Packing(np.zeros(full.size, np.int64))
     try:
-        found = prospect(cloud, request, known, work)
+        found = prospect(full, request, known, work)
     except WorkEnded:
         packing.complete = False
         found = None
     if found is not None:
-        _fill_columns(full, request, found, free, packing)
+        _fill_columns(full, request, found, free, packing, goes_on)
         trees = found.turns.anchor[~found.turns.single]
         if len(trees):
-            left = searches * SEARCHES_IN_TREES * max(len(cloud) // 1000, 1)
+            left = searches * SEARCHES_IN_TREES * max(len(full) // 1000, 1)
             _Filling(full, request, found, free, packing, left, work).fill(trees)
     packing.exact &= packing.complete
-    packing.largest = {name: _largest(cloud, name) for name in names}
-    packing.stranded = {name: _sum_stranded(full, request, name, free[name]) for name in names}
-    packing.limits = _limits(full, request)
     return packing
 
 
@@ -123,6 +172,7 @@ def _fill_columns(
     found: Prospect,
     free: Mapping[str, Column],
     packing: Packing,
+    goes_on: bool,
 ) -> None:
     """Fill all trees that one provider serves alone, at once."""
     providers = found.turns.provider[found.turns.single]
@@ -136,6 +186,11 @@ def _fill_columns(
         free[name][providers] -= times * amount
         room = np.minimum(cloud.room(name)[providers], np.maximum(free[name][providers], 0))
         cloud.set_rooms(name, providers, room)
+    if goes_on:
+        # The next request may copy the trees of these, with all that is used of them.
+        for number in np.flatnonzero(times).tolist():
+            taken = {name: amount * int(times[number]) for name, amount in totals.items()}
+            cloud.use(int(providers[number]), taken)
 
 
 # -- trees -------------------------------------------------------------------------------------

@@ -8,6 +8,9 @@ from placement.web.validation import Schema
 
 DEFAULT_EXAMPLES = 3
 
+MOST_QUERIES = 8
+"""In an order of preference, of which one is to be granted."""
+
 NOTHING = Schema(allow_only({}))
 
 

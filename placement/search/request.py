@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +16,15 @@ class NameSets:
 
     traits: frozenset[str] = frozenset()
     classes: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, requests: Iterable[CandidateRequest]) -> NameSets:
+        """Return all names that the requests mention."""
+        mentioned = [request.names for request in requests]
+        return cls(
+            frozenset().union(*(names.traits for names in mentioned)),
+            frozenset().union(*(names.classes for names in mentioned)),
+        )
 
 
 class UnknownName(Exception):

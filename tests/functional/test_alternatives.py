@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import webob
@@ -215,3 +216,70 @@ def test_bounds_of_queries(service: Service, hosts: list[str]) -> None:
     several = refusal(place(service, either(*different[:5]), either(*different[5:])))
     assert several[:2] == (400, "too_many_queries")
     assert "10 different queries were sent, and at most 9" in several[2]
+
+
+# -- asked before ----------------------------------------------------------------------------------
+
+
+def ask(service: Service, question: str, *queries: str) -> Any:
+    """Return the document of a question about queries in an order of preference."""
+    first, *others = queries
+    further = "".join(f"&or={quote(each)}" for each in others)
+    answer = service.request("GET", f"/-/{question}?{first}{further}", version="1.39")
+    assert answer.status_int == 200, answer.text
+    return answer.json
+
+
+def test_so_many_are_granted_as_were_counted_and_the_one_that_was_told(
+    service: Service, hosts: list[str]
+) -> None:
+    """Claims come one after another until one is refused; a host and its devices serve either."""
+    world = World(service)
+    gpu = world.provider(inventory={"VGPU": 3}, parent=hosts[0])
+    world.claim({gpu: {"VGPU": 1}})
+    queries = ["resources=VCPU:1&resources_G=VGPU:1&group_policy=none", SECOND, "resources=VCPU:1"]
+    told = ask(service, "capacity", *queries)
+    got = []
+    while True:
+        explained = ask(service, "explain", *queries)
+        answer = place(service, either(*queries))
+        if answer.status_int != 200:
+            break
+        assert chosen(answer) == [explained["chosen"]]
+        got += chosen(answer)
+
+    assert explained["chosen"] is None
+    assert [each["count"] for each in told["alternatives"]] == [2, 2, 2]
+    assert (told["count"], told["exact"], told["complete"]) == (len(got), True, True)
+    assert [got.count(n) for n in range(3)] == [2, 2, 2]
+    error = answer.json["errors"][0]
+    assert [error["explanation"], *error["alternatives"]] == explained["alternatives"]
+    assert {each["uuid"]: each["count"] for each in told["places"]} == dict(
+        zip(hosts, (4, 2), strict=True)
+    )
+
+
+def test_a_question_tells_which_or_is_wrong(service: Service, hosts: list[str]) -> None:
+    def refused(*given: str) -> tuple[str, str]:
+        query = "&".join(("resources=VCPU:1", *(f"or={quote(each)}" for each in given)))
+        answers = [
+            service.request("GET", f"/-/{question}?{query}", version="1.39")
+            for question in ("explain", "capacity")
+        ]
+        assert [each.status_int for each in answers] == [400, 400]
+        (first, second) = [each.json["errors"][0] for each in answers]
+        assert first["detail"] == second["detail"]
+        return first["reason"], first["detail"]
+
+    reason, detail = refused(SECOND, "resources=VCPU")
+    assert (reason, "The query of 'or' number 2: Badly formed" in detail) == ("invalid_query", True)
+    reason, detail = refused("resources=VCPU:0")
+    assert (reason, "The query of 'or' number 1: " in detail) == ("invalid_amount", True)
+    reason, detail = refused("resources=VCPU:9999", "resources=VCPU:1&required=CUSTOM_NO_SUCH")
+    assert reason == "unknown_trait"
+    assert "The query of 'or' number 2: No such trait(s): CUSTOM_NO_SUCH" in detail
+    for within in ("limit=1", "or=resources%3DVCPU:1", "about=a", "colour=red"):
+        reason, detail = refused(f"resources=VCPU:1&{within}")
+        assert (reason, "The query of 'or' number 1: " in detail) == ("unknown_parameter", True)
+    assert refused(*[SECOND] * 8)[0] == "too_many_queries"
+    assert len(ask(service, "capacity", *[SECOND] * 8)["alternatives"]) == 8

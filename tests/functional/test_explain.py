@@ -3,6 +3,7 @@
 import re
 from random import Random
 from typing import Any
+from urllib.parse import urlencode
 
 from placement.search.cloud import Cloud
 from tests.search import worlds
@@ -186,3 +187,32 @@ def test_the_random_questions_are_worth_explaining() -> None:
     assert len(helped) > 30
     assert len(by_pairs) > 3
     assert len(smaller) > 15
+
+
+@worlds.seeds(45)
+def test_of_this_or_that_each_is_explained_as_alone_and_the_first_that_has_candidates_is_chosen(
+    random: Random,
+) -> None:
+    records, first = worlds.question(random, options=False)
+    more = [worlds.request(random, records, options=False) for _ in range(random.randint(1, 3))]
+    place = Asked(load(with_uuids(records)), insight__work_factor=1600)
+    queries = [pairs_of(each) for each in (first, *more)]
+    alone = [place.ask("/-/explain", pairs) for pairs in queries]
+    texts = [urlencode(pairs) for pairs in queries[1:]]
+    about = [("about", random.choice([record.uuid for record in records]))]
+
+    answer = place.ask("/-/explain", [*queries[0], *(("or", text) for text in texts)])
+
+    # In which order names are looked for decides whether one that nobody has is refused alone.
+    if any(each.status_int != 200 for each in alone) or answer.status_int == 400:
+        assert answer.status_int == 400
+        return
+    told = answer.json
+    assert told["alternatives"] == [each.json for each in alone]
+    counts = [count(place, pairs) for pairs in queries]
+    assert told["chosen"] == next((n for n, many in enumerate(counts) if many), None)
+    assert (told["exact"], told["complete"]) == (True, True)
+    limited = [*queries[0], ("limit", "1"), *about, *(("or", text) for text in texts)]
+    limited = place.ask("/-/explain", limited).json["alternatives"]
+    for each, pairs in zip(limited, queries, strict=True):
+        assert each == place.ask("/-/explain", [*pairs, ("limit", "1"), *about]).json

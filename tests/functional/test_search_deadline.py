@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -135,6 +136,8 @@ def test_work_that_is_spent_is_told_like_time(
     [
         ("GET", f"/-/explain?{QUERY}&about={HOSTS[0]}", None),
         ("GET", f"/-/capacity?{QUERY}", None),
+        ("GET", f"/-/explain?{QUERY}&or={quote(QUERY)}", None),
+        ("GET", f"/-/capacity?{QUERY}&or={quote(QUERY)}", None),
         ("POST", "/-/what-if", {"changes": [{"drain": HOSTS[1]}], "query": QUERY}),
     ],
 )

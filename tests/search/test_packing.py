@@ -7,12 +7,14 @@ import dataclasses
 import pytest
 
 from placement.inventory_record import InventoryRecord
-from placement.placing.packing import pack
+from placement.placing.packing import join, pack, pack_in_turn
 from placement.search.records import UsedInventory
 from placement.search.search import search
 from placement.search.work import Work
 from tests.search.builders import World, ask, group, load
-from tests.search.worlds import SHARES, device_hosts, question, seeds
+from tests.search.oracle import Oracle
+from tests.search.worlds import SHARES, cloud, device_hosts, question, request, seeds
+from tests.support.effort import LONG
 
 
 def claimed(records, request):
@@ -22,6 +24,20 @@ def claimed(records, request):
     it leaves out those that the earlier one has given. Where several groups ask, the first candidate may
     also become another one while it still fits: groups with fewer choices are combined first.
     """
+    return claimed_in_turn(records, [request])[0]
+
+
+def claimed_in_turn(records, requests):
+    """Claim the first request so, what is left by the next, and so on; return how often each of them."""
+    numbers = []
+    for each in requests:
+        number, records = fill(records, each)
+        numbers.append(number)
+    return numbers
+
+
+def fill(records, request):
+    """Return how often a request was claimed, and what the providers have then."""
     cloud, number = load(records), 0
     for root in [cloud.uuids[root] for root in cloud.forest.roots]:
         asked = dataclasses.replace(request, limit=1, maximum=-1, seed=None, anchor=root)
@@ -31,7 +47,7 @@ def claimed(records, request):
                 records = [used(record, by_id.get(record.provider_id, {})) for record in records]
                 number += 1
             cloud = load(records)
-    return number
+    return number, records
 
 
 def granted(records, by_id):
@@ -113,6 +129,117 @@ def cannot_be_beaten(random):
         number += 1
     assert number == packing.count
     return True
+
+
+# -- this or that ----------------------------------------------------------------------------------
+
+
+def alternatives(random, most):
+    """Return a small cloud and two or three requests for it, of which none asks for nothing."""
+    records = cloud(random, most)
+    asked = [request(random, records, options=False) for _ in range(random.randint(2, 3))]
+    return records, [each for each in asked if each.amounts] or [ask(group(VCPU=1))]
+
+
+def test_capacity_of_this_or_that_equals_claiming_one_after_the_other():
+    often(600 if LONG else 90, 0.2, equals_claiming_in_turn)
+
+
+def equals_claiming_in_turn(random):
+    """Compare, and return whether more than one of the requests was claimed."""
+    records, requests = alternatives(random, 10)
+
+    packings = pack_in_turn(load(records), requests, None, 600)
+
+    assert all(each.complete for each in packings)
+    assert [each.count for each in packings] == claimed_in_turn(records, requests)
+    assert join(packings).count == sum(each.count for each in packings)
+    return sum(each.count > 0 for each in packings) > 1
+
+
+def test_whichever_candidates_are_taken_an_exact_number_of_this_or_that_is_reached():
+    """By brute force: each claim takes the first request that has a candidate, and any of its candidates."""
+    often(600 if LONG else 60, 0.05, brute_force_agrees)
+
+
+MOST_STATES = 300
+
+
+def brute_force_agrees(random):
+    """Compare with all ways, and return whether they were few, and more than one request was claimed."""
+    records, requests = alternatives(random, 4)
+    packings = pack_in_turn(load(records), requests, None, 600)
+    try:
+        ways = all_ways(records, requests, {})
+    except TooMany:
+        return False
+
+    told = tuple(each.count for each in packings)
+    assert told in ways
+    if join(packings).exact:
+        assert ways == {told}
+    # What is not exact is reached by some way, and no more than the best one.
+    assert join(packings).count <= max(map(sum, ways))
+    return sum(map(bool, told)) > 1
+
+
+class TooMany(Exception):
+    """There are more states than a test looks at."""
+
+
+def all_ways(records, requests, known):
+    """Return how often each request may have been claimed when nothing fits any more; ``known``: by usage."""
+    state = tuple(each.used for r in records for _, each in sorted(r.inventories.items()))
+    if state in known:
+        return known[state]
+    if len(known) > MOST_STATES:
+        raise TooMany
+    oracle = Oracle(records)
+    ways = {(0,) * len(requests)}
+    for position, asked in enumerate(requests):
+        if candidates := {allocations for allocations, _ in oracle.candidates(asked)}:
+            ways = set()
+            for allocations in candidates:
+                by_id = {}
+                for provider_id, name, amount in allocations:
+                    by_id.setdefault(provider_id, {})[name] = amount
+                left = [used(record, by_id.get(record.provider_id, {})) for record in records]
+                ways |= {
+                    tuple(n + (place == position) for place, n in enumerate(each))
+                    for each in all_ways(left, requests, known)
+                }
+            break
+    known[state] = ways
+    return ways
+
+
+def test_this_or_that_is_no_sum():
+    """Each alone fits four times; together they share the room, and the first takes it from the second."""
+    world = World().host("a", traits=["T1"], VCPU=8, DISK_GB=3).host("b", VCPU=5, DISK_GB=100)
+    cloud = load(world.records.values())
+    asked = [ask(group(VCPU=2, required=["T1"])), ask(group(VCPU=1, DISK_GB=1))]
+
+    packings = pack_in_turn(cloud, asked, None, 200)
+    whole = join(packings)
+
+    assert [pack(cloud, each, None, 200).count for each in asked] == [4, 8]
+    assert [each.count for each in packings] == [4, 5]
+    assert (whole.count, whole.exact, whole.complete) == (9, True, True)
+    assert packings[0].limits == {"required T1": 1, "VCPU": 1}
+    assert packings[1].limits == {"VCPU": 2}
+    # Seen when the last of them has filled the cloud.
+    assert packings[1].stranded == {"VCPU": 0, "DISK_GB": 3 + 95}
+    assert packings[0].largest == {"VCPU": 8}
+
+
+def test_what_one_provider_serves_alone_is_used_where_the_next_needs_a_tree():
+    """The host alone serves the first; the second takes a device too, and finds what is left of the host."""
+    world = World().host("a", VCPU=7).device("gpu", "a", VF=8)
+    asked = [ask(group(VCPU=2)), ask(group(VCPU=1), group("_A", VF=1))]
+
+    packings = pack_in_turn(load(world.records.values()), asked, None, 200)
+
+    assert [each.count for each in packings] == [3, 1]
 
 
 def test_what_stops_the_next_and_what_is_stranded():

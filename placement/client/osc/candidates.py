@@ -66,6 +66,19 @@ def add_query_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_or_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a further query."""
+    parser.add_argument(
+        "--or",
+        metavar="<query>",
+        dest="alternatives",
+        action="append",
+        default=[],
+        help="A query string that will do as well, if nothing before it can be granted, such as "
+        "'resources=VCPU:2&required=HW_CPU_X86_AVX2'. May be repeated.",
+    )
+
+
 def query_of(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
     """Return the query that the options stand for."""
     groups: Mapping[str, Mapping[str, list[str]]] = getattr(parsed_args, "groups", {})
@@ -102,6 +115,7 @@ class ExplainAllocationCandidate(command.ShowOne):
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         add_query_options(parser)
+        add_or_option(parser)
         parser.add_argument("--limit", metavar="<limit>", help="The most candidates to count.")
         parser.add_argument(
             "--about", metavar="<provider>", help="Why not this provider: its uuid or name."
@@ -121,7 +135,15 @@ class ExplainAllocationCandidate(command.ShowOne):
             query.append(("limit", parsed_args.limit))
         if parsed_args.about:
             query.append(("about", parsed_args.about))
+        query += [("or", each) for each in parsed_args.alternatives]
         told = insight.get(self.app, "/-/explain", query)
+        if parsed_args.alternatives:
+            return ("chosen", "exact", "complete", "alternatives"), (
+                told["chosen"],
+                told["exact"],
+                told["complete"],
+                text.WordedColumn(told["alternatives"], text.word_explanations),
+            )
         shown = {
             "candidates": text.WordedColumn(told["candidates"], text.word_count),
             "steps": text.WordedColumn(told["steps"], text.word_steps),
@@ -147,6 +169,7 @@ class AllocationCandidateCapacity(command.ShowOne):
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         add_query_options(parser)
+        add_or_option(parser)
         parser.add_argument(
             "--by", choices=["trees", "aggregates"], default="trees", help="Default: trees."
         )
@@ -158,9 +181,13 @@ class AllocationCandidateCapacity(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> Fields:
         """Ask, and show the answer."""
         query = [*query_of(parsed_args), ("by", parsed_args.by), ("top", parsed_args.top)]
+        query += [("or", each) for each in parsed_args.alternatives]
         told = insight.get(self.app, "/-/capacity", query)
         lines: dict[str, Callable[[Any], str]] = {"places": text.word_places}
-        lines |= dict.fromkeys(("limits", "stranded", "largest"), text.word_amounts)
+        if parsed_args.alternatives:
+            lines["alternatives"] = text.word_capacities
+        else:
+            lines |= dict.fromkeys(("limits", "stranded", "largest"), text.word_amounts)
         names = ("count", "exact", "complete", *lines)
         shown = [
             text.WordedColumn(told[name], lines[name]) if name in lines else told[name]

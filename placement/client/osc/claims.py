@@ -37,15 +37,7 @@ class CreateClaim(command.Lister):
         parser.add_argument("--user-id", metavar="<user_id>", required=True)
         parser.add_argument("--consumer-type", metavar="<consumer_type>", default="INSTANCE")
         candidates.add_query_options(parser)
-        parser.add_argument(
-            "--or",
-            metavar="<query>",
-            dest="alternatives",
-            action="append",
-            default=[],
-            help="A query string that will do as well, if nothing before it can be granted, such as "
-            "'resources=VCPU:2&required=HW_CPU_X86_AVX2'. May be repeated.",
-        )
+        candidates.add_or_option(parser)
         parser.add_argument(
             "--strategy", choices=["any", "spread", "pack"], default="any", help="Default: any."
         )

@@ -92,6 +92,29 @@ def word_about(told: Mapping[str, Any]) -> str:
     return _wrap([told["verdict"]])
 
 
+def word_explanations(told: Iterable[Mapping[str, Any]]) -> str:
+    """Return of each of several queries how many candidates it has, or what stays in its way."""
+    parts = []
+    for number, each in enumerate(told):
+        lines = [f"{number}: {word_count(each['candidates'])} candidates"]
+        if not each["candidates"]["count"]:
+            lines += [word_stopped(each["stopped"] or each["combining"])]
+            lines += [word_relaxations(each["relaxations"]), word_largest(each["largest"])]
+        if "about" in each:
+            lines.append(word_about(each["about"]))
+        parts.append("\n".join(filter(None, lines)))
+    return "\n\n".join(parts)
+
+
+def word_capacities(told: Iterable[Mapping[str, Any]]) -> str:
+    """Return of each of several queries how often it fits after those before it, and what stops the next."""
+    parts = []
+    for number, each in enumerate(told):
+        limits = [f"{name} in {trees} trees" for name, trees in each["limits"].items()]
+        parts.append(f"{number}: {each['count']}; then {', '.join(limits) or 'nothing'} in the way")
+    return _wrap(parts)
+
+
 def word_places(told: Iterable[Mapping[str, Any]]) -> str:
     """Return places with their numbers."""
     return _wrap(f"{each['name'] or each['uuid']}: {each['count']}" for each in told)

@@ -72,6 +72,12 @@ def check_explanations(shell: Shell) -> None:
     assert "leaving a demand out does not help" in printed(shell, grouped)
     assert "At least one --resource" in shell.fail("openstack allocation candidate explain")
     assert "No such trait" in shell.fail(f"{command}_NOT")
+    either = f"{command} --or resources=VCPU:9 --or resources=VCPU:3"
+    text = printed(shell, f"{either} --about host-1")
+    assert "VCPU: 4 would do, 9 asked" in text
+    assert "2: 1 candidates" in text
+    assert "host-1 cannot take this:" in text
+    assert (shell.ask(either)["chosen"], len(shell.ask(either)["alternatives"])) == (2, 3)
 
 
 def check_capacity(shell: Shell) -> None:
@@ -79,6 +85,12 @@ def check_capacity(shell: Shell) -> None:
     assert "host-2: 2" in printed(shell, command)
     told = shell.ask(command)
     assert (told["count"], told["exact"], told["largest"]) == (3, True, {"VCPU": 4})
+    either = f"{command} --required {TRAIT} --or resources=VCPU:4 --or resources=VCPU:1"
+    text = printed(shell, either)
+    assert "1: 1; then VCPU in 2 trees in the way" in text
+    told = shell.ask(either)
+    assert [each["count"] for each in told["alternatives"]] == [0, 1, 2]
+    assert told["count"] == 3
 
 
 def check_trees(shell: Shell) -> None:
