@@ -6,6 +6,7 @@ ones (``registers.py``) with rules between them. A hold that ends is an operatio
 """
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -201,8 +202,11 @@ class Ask:
         return frozenset((provider, kind, amount) for kind, amount in self.amounts.items())
 
 
-def no_place(asked: Sequence[Ask], at: float) -> Rule:
-    """There was no assignment at all, with all that the consumers held before free."""
+def no_place(asked: Sequence[Ask], at: float = -math.inf) -> Rule:
+    """There was no assignment at all, with all that the consumers held before free.
+
+    :param at: when it was asked for, by when holds that were over are no excuse.
+    """
 
     def rule(before: Cloud, _: Cloud) -> bool:
         free = _without_over(before, at) | {ask.consumer: None for ask in asked}

@@ -19,6 +19,10 @@ CLOCKS_S = 0.02
 """By how much the clock of the database may seem to be off."""
 
 
+Options = Sequence[Ask]
+"""What one consumer asks for, that which it likes best first."""
+
+
 class Claimer(Caller):
     """A client that claims in both ways. ``_holds``: its own, which may be over; ``_fresh``: the last."""
 
@@ -60,9 +64,9 @@ class Claimer(Caller):
         if is_held:
             # Only new consumers can be held.
             sent = new
-        asked = [Ask(name, self._amounts(), grouped) for name in sent]
+        asked = [self._options(name, grouped) for name in sent]
         body = {
-            "claims": [self._claim(ask, sent[ask.consumer]) for ask in asked],
+            "claims": [self._claim(options, sent[options[0].consumer]) for options in asked],
             "strategy": chance.choice(("any", "any", "spread", "pack")),
             **({"hold_s": HOLD_S} if is_held else {}),
             **({"groups": {self._history.group: {"rule": "apart"}}} if grouped else {}),
@@ -75,7 +79,9 @@ class Claimer(Caller):
                 return self._unknown(asked, sent, is_held)
             self._count_reason(answer)
             if answer.code == "placement.no_candidate" and answer.json["errors"][0]["exact"]:
-                return Told([{}], [whole.no_place(asked, self._called)])
+                # Of several queries none fits, in whichever way they are taken together.
+                ways = itertools.product(*asked)
+                return Told([{}], [whole.no_place(way, self._called) for way in ways])
             return self._refused_consumer(answer, sent)
 
         self._fresh = []
@@ -84,49 +90,74 @@ class Claimer(Caller):
             # Others overwrite it soon.
             self.confirm(len(self._fresh))
 
+    def _options(self, consumer: str, grouped: bool) -> Options:
+        """Return what a consumer asks for: at times it likes most of a provider best, and less will do."""
+        will_do = Ask(consumer, self._amounts(), grouped)
+        if self._chance.random() < 0.7:
+            return [will_do]
+        return [Ask(consumer, {CLASSES[0]: self._chance.randint(4, 12)}, grouped), will_do]
+
     def _amounts(self) -> dict[str, int]:
         return {
             name: self._chance.randint(1, 3) for name in self._chance.choice((CLASSES, CLASSES[:1]))
         }
 
-    def _claim(self, ask: Ask, sent: int | None) -> dict[str, Any]:
+    def _claim(self, options: Options, sent: int | None) -> dict[str, Any]:
+        queries = [
+            "resources=" + ",".join(f"{name}:{n}" for name, n in ask.amounts.items())
+            for ask in options
+        ]
         return {
-            "consumer_uuid": ask.consumer,
+            "consumer_uuid": options[0].consumer,
             "consumer_generation": sent,
             "project_id": "red",
             "user_id": "ann",
             "consumer_type": "INSTANCE",
-            "query": "resources=" + ",".join(f"{name}:{n}" for name, n in ask.amounts.items()),
-            "groups": [self._history.group] if ask.grouped else [],
+            **({"queries": queries} if len(queries) > 1 else {"query": queries[0]}),
+            "groups": [self._history.group] if options[0].grouped else [],
         }
 
-    def _granted(self, answer: Answer, asked: Sequence[Ask], sent: Mapping[str, Any]) -> Told:
+    def _granted(self, answer: Answer, asked: Sequence[Options], sent: Mapping[str, Any]) -> Told:
         claims = answer.json["claims"]
-        assert [each["consumer_uuid"] for each in claims] == [ask.consumer for ask in asked], claims
-        places = []
-        for ask, each in zip(asked, claims, strict=True):
+        assert [each["consumer_uuid"] for each in claims] == [
+            options[0].consumer for options in asked
+        ], claims
+        placed = []
+        for options, each in zip(asked, claims, strict=True):
+            assert ("chosen" in each) == (len(options) > 1), each
+            ask = options[each.get("chosen", 0)]
             held = {name: has["resources"] for name, has in each["allocations"].items()}
             self._seen[ask.consumer] = (each["consumer_generation"], registers.triples(held))
             assert list(held.values()) == [ask.amounts], (ask, held)
             assert each["consumer_generation"] == (sent[ask.consumer] or 0) + 1, each
-            places += held
+            placed += [(ask, name) for name in held]
         hold = self._ends(answer.json["hold"]["expires_at"]) if "hold" in answer.json else None
-        return self._placed(asked, sent, hold, [places])
+        better = self._passed_over(answer, asked)
+        return self._placed([placed], sent, hold, [whole.no_place([ask]) for ask in better])
 
-    def _unknown(self, asked: Sequence[Ask], sent: Mapping[str, Any], is_held: bool) -> Told:
+    def _passed_over(self, answer: Answer, asked: Sequence[Options]) -> Options:
+        """Return what had no place anywhere in the state that was committed (specification 09, 3.1.1)."""
+        if len(asked) > 1 or not answer.json.get("exact"):
+            return []
+        passed_over = asked[0][: answer.json["claims"][0]["chosen"]]
+        self._history.counts["refused: an earlier query"] += bool(passed_over)
+        return passed_over
+
+    def _unknown(self, asked: Sequence[Options], sent: Mapping[str, Any], is_held: bool) -> Told:
         """It may be anywhere, and is held for as long as it was asked, or longer if it came late."""
-        places = itertools.product(self._history.providers, repeat=len(asked))
+        anywhere = [itertools.product(options, self._history.providers) for options in asked]
         hold = (self._called + HOLD_S - CLOCKS_S, float("inf")) if is_held else None
-        return self._placed(asked, sent, hold, list(places))
+        return self._placed(list(itertools.product(*anywhere)), sent, hold)
 
     def _placed(
         self,
-        asked: Sequence[Ask],
+        ways: Sequence[Sequence[tuple[Ask, str]]],
         sent: Mapping[str, Any],
         hold: Hold | None,
-        places: Sequence[Sequence[str]],
+        rules: Sequence[whole.Rule] = (),
     ) -> Told:
-        """Return that the claims were granted in one of these places."""
+        """Return that the claims were granted in one of these ways, each to hold what it asks somewhere."""
+        asked = [ask for ask, _ in ways[0]]
         if hold is not None:
             self._fresh = [ask.consumer for ask in asked]
             self._holds = [name for name in self._holds if name not in self._fresh] + self._fresh
@@ -136,17 +167,17 @@ class Claimer(Caller):
         # What others claim at the same moment may be written with it, as one step (specification 09, 2.2.6).
         shares = len(asked) == 1 and not (grouped or hold or sent[asked[0].consumer])
         step = registers.stepped(0, 1) if shares else registers.stepped(1)
-        ways = [
+        effects = [
             {
                 ask.consumer: registers.claimed(
                     sent[ask.consumer], ask.on(place), hold, ask.grouped
                 )
-                for ask, place in zip(asked, each, strict=True)
+                for ask, place in way
             }
-            | dict.fromkeys(each, step)
-            for each in places
+            | {place: step for _, place in way}
+            for way in ways
         ]
-        return Told(ways, [whole.keeps_apart] if grouped else [])
+        return Told(effects, [*rules, *([whole.keeps_apart] if grouped else [])])
 
     def _ends(self, shown: str) -> Hold:
         moment = datetime.fromisoformat(shown).timestamp() - self._history.epoch

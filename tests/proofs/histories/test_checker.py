@@ -156,6 +156,11 @@ ALL_RIGHT = {
         of_all(0, 1, granted(APART[0]), rule=whole.keeps_apart),
         of_all(2, 3, rule=whole.no_place(APART[1:], 2)),
     ],
+    "a later query is granted as the earlier one has no place any more": [
+        *host(HOST),
+        of_all(0, 9, granted(ONE)),
+        of_all(1, 8, granted(TWO), rule=whole.no_place([Ask("two", {"VCPU": 3})])),
+    ],
     "confirmation is refused after the end": [
         *HELD_ONE,
         of_all(11, 12, rule=whole.not_confirmable({"one": 1}, 12, generation=False)),
@@ -222,6 +227,11 @@ ALL_BROKEN = {
     "nothing is held, and there is no room": [
         *host(HOST),
         of_all(0, 1, rule=whole.no_place([ONE], 0)),
+    ],
+    "a later query is granted, and the earlier one had a place all the time": [
+        *host(HOST),
+        of_all(0, 1, granted(ONE)),
+        of_all(1, 8, granted(TWO), rule=whole.no_place([Ask("two", {"VCPU": 2})])),
     ],
     "a claim is refused for the sake of a hold that is over": [
         *HELD_ONE,
