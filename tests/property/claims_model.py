@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import os_traits
@@ -185,7 +186,7 @@ class Claims(Model):
         if early:
             require((answer.status, code) in early, "one of", early)
         elif answer.status == 200:
-            self._grant(order, answer.json)
+            self._grant(self._chosen(order, answer.json), answer.json)
         else:
             require((answer.status, code) == (409, NO_CANDIDATE), "200 or no_candidate")
             self._require_refusal(order, answer.json["errors"][0])
@@ -196,7 +197,7 @@ class Claims(Model):
         if order.hold_s and any(claim.generation is not None for claim in order.claims):
             return {(400, UNDEFINED)}
         for claim in order.claims:
-            if not parsed(claim.query).names.traits <= KNOWN_TRAITS:
+            if not all(parsed(query).names.traits <= KNOWN_TRAITS for query in claim.options):
                 found.add((400, UNDEFINED))
         for name in order.names:
             group, given = self.groups.get(name), order.rules.get(name)
@@ -218,9 +219,25 @@ class Claims(Model):
         require(told == order.claims[number].uuid, "the claim is told by number and consumer")
         require(set(error["groups"]) <= set(order.claims[number].groups), "its groups are told")
         require(error["explanation"], "an explanation")
-        search = Search(self, order)
-        require(search.assignment() is None, "fits:", search.found)
-        require(error["exact"] or search.ways > MOST_WAYS, "certainly", search.ways)
+        others = len(order.claims[number].queries) - 1
+        require(len(error.get("alternatives", ())) == max(others, 0), "one of each other query")
+        searches = [Search(self, order.at(positions)) for positions in order.positions]
+        require(all(each.assignment() is None for each in searches), "fits")
+        ways = sum(each.ways for each in searches)
+        require(error["exact"] or ways > MOST_WAYS, "certainly", ways)
+
+    def _chosen(self, order: Order, document: Mapping[str, Any]) -> Order:
+        """Section 3.1: what was granted; if that is certain, nothing that is liked better fitted."""
+        told, claims = document["claims"], order.claims
+        several = [bool(claim.queries) for claim in claims]
+        require(["chosen" in each for each in told] == several, "of which it was one of several")
+        require(("exact" in document) == any(several), "how certain that is")
+        chosen = tuple(each.get("chosen", 0) for each in told)
+        for positions in takewhile(lambda each: each != chosen, order.positions):
+            require(not self.over(), "who looks for room first removes what is over", self.over())
+            fits = document["exact"] and Search(self, order.at(positions)).assignment()
+            require(not fits, "what is liked better", positions, "than", chosen)
+        return order.at(chosen)
 
     def _grant(self, order: Order, document: Mapping[str, Any]) -> None:
         """Section 2.2: each satisfies its query, all fit, rules hold; then the model has it."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
+from itertools import product
 from typing import Any
 
 from placement.search.request import CandidateRequest
@@ -61,7 +62,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a request claims for one consumer."""
+    """What a request claims for one consumer. ``queries``: instead of ``query``, the best liked first."""
 
     uuid: str
     generation: int | None
@@ -70,6 +71,12 @@ class Claim:
     project: str = "red"
     user: str = "ann"
     type: str = "INSTANCE"
+    queries: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The queries of which it gets one."""
+        return self.queries or (self.query,)
 
     def body(self) -> dict[str, Any]:
         """Return its JSON."""
@@ -79,7 +86,7 @@ class Claim:
             "project_id": self.project,
             "user_id": self.user,
             "consumer_type": self.type,
-            "query": self.query,
+            **({"queries": list(self.queries)} if self.queries else {"query": self.query}),
             "groups": list(self.groups),
         }
 
@@ -98,6 +105,19 @@ class Order:
         held = {} if self.hold_s is None else {"hold_s": self.hold_s}
         claims = [claim.body() for claim in self.claims]
         return {"strategy": self.strategy, "groups": self.rules, "claims": claims, **held}
+
+    def at(self, positions: Sequence[int]) -> Order:
+        """Return the order in which each claim names one of its queries alone."""
+        claims = (
+            replace(claim, query=claim.options[position], queries=())
+            for claim, position in zip(self.claims, positions, strict=True)
+        )
+        return replace(self, claims=tuple(claims))
+
+    @property
+    def positions(self) -> Iterator[tuple[int, ...]]:
+        """All positions of queries, first that which is liked best (section 3.1)."""
+        return product(*(range(len(claim.options)) for claim in self.claims))
 
     @property
     def names(self) -> list[str]:

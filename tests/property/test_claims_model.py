@@ -198,8 +198,17 @@ class ClaimsMachine(RuleBasedStateMachine):
         self, parts: Mapping[str, Any], strategy: str, hold_s: int | None, drawn: Any, telling: str
     ) -> Order:
         made = tuple(
-            Claim(uuid, self._generation(uuid, choice), query, tuple(groups), project, "ann", kind)
-            for uuid, (query, choice, groups, (project, kind)) in parts.items()
+            Claim(
+                uuid,
+                self._generation(uuid, choice),
+                asked if isinstance(asked, str) else asked[0],
+                tuple(groups),
+                project,
+                "ann",
+                kind,
+                () if isinstance(asked, str) else tuple(asked),
+            )
+            for uuid, (asked, choice, groups, (project, kind)) in parts.items()
         )
         if hold_s is not None and telling != "drawn":
             made = tuple(claim for claim in made if claim.generation is None) or made
@@ -242,6 +251,25 @@ class ClaimsMachine(RuleBasedStateMachine):
         """Claim the same for some consumers."""
         gang = dict.fromkeys(named, (query, "right", groups, ("blue", "X")))
         self._claim(self._order(gang, strategy, hold_s, drawn, "needed"))
+
+    @rule(
+        gang=st.dictionaries(
+            consumers,
+            st.lists(queries, min_size=2, max_size=3, unique=True),
+            min_size=1,
+            max_size=2,
+        ),
+        strategy=orders,
+        hold_s=held_for,
+        groups=names,
+        drawn=rules,
+    )
+    def claim_either(
+        self, gang: Any, strategy: str, hold_s: int | None, groups: Any, drawn: Any
+    ) -> None:
+        """Claim for one consumer or two, each with queries in an order of preference."""
+        parts = {uuid: (asked, "right", groups, ("red", "X")) for uuid, asked in gang.items()}
+        self._claim(self._order(parts, strategy, hold_s, drawn, "needed"))
 
     @rule(
         gang=st.dictionaries(consumers, st.sampled_from(QUERIES[:6]), min_size=2, max_size=3),
