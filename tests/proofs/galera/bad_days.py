@@ -14,8 +14,10 @@ from typing import Any
 from tests.proofs.galera.balanced import CONFIGURATIONS, DATABASE, Balanced, balanced
 from tests.support.clusters import ClusterNode
 from tests.support.days import Lived, Soak, soak
+from tests.support.following import Follower
 from tests.support.galera import Node, galera_cluster
 from tests.support.ledger import Ledger, some_hosts
+from tests.support.load import Caller, acting
 from tests.support.network import machines
 from tests.support.processes import wait_until
 
@@ -125,17 +127,22 @@ NETWORK_DAYS: dict[str, Day] = {
 
 
 def live(running: Balanced, days: Mapping[str, Day], day: str, seed: int) -> Lived:
-    """Live through one of the days; return what it was like.
+    """Live through one of the days, with a mirror that follows; return what it was like.
 
     :raises AssertionError: a promise was broken, or refusals did not end in time.
     """
     hosts = some_hosts(running.sites[0])
     began = time.monotonic()
-    with Ledger(running.sites, hosts, seed, restarting=day.startswith("services")) as ledger:
+    ledger = Ledger(running.sites, hosts, seed, restarting=day.startswith("services"))
+    # It asks each service in turn, behind which are other nodes.
+    follower = Follower("follower", Caller(running.sites, ledger.book), ledger.book, str(seed))
+    with ledger, acting([follower]):
         ledger.wait_for_progress()
         refused_s = days[day](running, ledger)
         running.cluster.wait_complete()
         refused_s = max(refused_s, wait_calm(ledger))
+    follower.settle()
+    assert follower.parts, "the follower has read everything each time"
     for node in running.cluster.nodes:
         ledger.check(f"{node.url(DATABASE)}?{running.cluster.read_your_writes}")
     return Lived.under(ledger, day, time.monotonic() - began, refused_s)

@@ -222,7 +222,7 @@ def balanced(
                 f"mysql+pymysql://root@{balancer.address}/{DATABASE}"
                 f"?{cluster.read_your_writes}"
             )
-            environment = deployment.prepare(home, url)
+            environment = deployment.prepare(home, url, "[insight]\nenabled = true\n")
             for place, port in enumerate(free_ports(SERVICES)):
                 service = Service(f"api{number}{place}", home, port, environment, machine)
                 service.start()
