@@ -1,6 +1,6 @@
 """Print how many SQL statements each request sends between BEGIN and COMMIT.
 
-    python -m benchmarks.statements [URL of an empty database]... [--sql]
+    python -m benchmarks.statements [URL of an empty database]... [--sql] [--history]
 
 A column for each URL; without one a temporary SQLite file is used. The counts do not depend on how many
 classes a claim has or how full the ledger is. ``docs/statements.rst`` holds the table.
@@ -62,13 +62,14 @@ class Row:
 class Requests:
     """The service in this process, and one request of each kind to it."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, *, history: bool = False) -> None:
         conf = cfg.ConfigOpts()
         configuration.register_opts(conf)
         library_defaults.set_for(conf)
         conf.set_override("connection", str(db.engine.url), group="placement_database")
         conf.set_override("auth_strategy", "noauth2", group="api")
         conf.set_override("enabled", True, group="insight")
+        conf.set_override("history_days", float(history), group="insight")
         # A stretch of the scrub is no part of the request that takes it along.
         conf.set_override("scrub_share", 0.0, group="placement_database")
         conf([], project="placement", default_config_files=[], default_config_dirs=[])
@@ -271,14 +272,17 @@ class Messages(Observer):
         self.texts.append([each.text for each in sent.statements])
 
 
-def measure(db: Database) -> list[Row]:
-    """Send every request and return what each sent to the database."""
+def measure(db: Database, *, history: bool = False) -> list[Row]:
+    """Send every request and return what each sent to the database.
+
+    :param history: each write leaves what it found and left.
+    """
     seen = Messages()
     db.observers.append(seen)
     # Whether a picture is young enough to choose on would depend on the machine: here it is.
     age_s, shortcuts.AGE_S = shortcuts.AGE_S, math.inf
     try:
-        requests = Requests(db)
+        requests = Requests(db, history=history)
         rows = []
         for name, send in requests.every():
             seen.texts.clear()
@@ -317,17 +321,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("urls", nargs="*", help="SQLAlchemy URLs of empty databases")
     parser.add_argument("--sql", action="store_true", help="print the statements as well")
+    parser.add_argument("--history", action="store_true", help="with [insight]/history_days")
     options = parser.parse_args()
     with scratch("sqlite") as url:
-        measured = dict(_measured(each, options.sql) for each in options.urls or [url])
+        measured = dict(
+            _measured(each, options.sql, options.history) for each in options.urls or [url]
+        )
     print(table(measured))
     return 0
 
 
-def _measured(url: str, with_sql: bool) -> tuple[str, list[Row]]:
+def _measured(url: str, with_sql: bool, history: bool) -> tuple[str, list[Row]]:
     db = Database(make_engine(url))
     schema.sync(db)
-    rows = measure(db)
+    rows = measure(db, history=history)
     db.dispose()
     if with_sql:
         for row in rows:

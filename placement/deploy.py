@@ -18,6 +18,7 @@ from placement.insight.door import Shapes
 from placement.objects.picture import Picture
 from placement.objects.scrubber import Scrubber
 from placement.objects.trait import EveryTrait
+from placement.objects.trimmer import Trimmer
 from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.web import error_responses, microversion
 from placement.web.after_answer import with_work_after
@@ -49,6 +50,7 @@ def loadapp(
     """
     database = database or db_api.database(config)
     profiling.set_up(config, database)
+    database.keeps_history = config.insight.history_days > 0
     picture = Picture(database, config.placement_database.finish_after)
     application = profiling.trace_requests(pipeline(config, database, picture), config)
     update_database(config, database)
@@ -105,7 +107,15 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     application = with_health_check(application, conf, database)
     # No web server in front lets more than twice the largest body through.
     application = with_rest_read(application, 2 * conf.placement.max_request_body_size)
-    return _with_scrub(_with_request_line(application), conf, database, metrics)
+    application = _with_scrub(_with_request_line(application), conf, database, metrics)
+    return _with_trimming(application, conf, database)
+
+
+def _with_trimming(application: WSGIApp, conf: cfg.ConfigOpts, database: Database) -> WSGIApp:
+    if not conf.insight.history_days:
+        return application
+    trimmer = Trimmer(database, conf.insight.history_days)
+    return with_work_after(application, trimmer.is_due, trimmer.go_on)
 
 
 def _with_scrub(

@@ -115,6 +115,7 @@ INSIGHT: dict[str, dict[str, Actions]] = {
     "/-/capacity/history": {"GET": shows(insight.capacity_history, "insight:capacity")},
     "/-/changes": {"GET": shows(insight.list_changes, "insight:changes")},
     "/-/explain": {"GET": shows(insight.explain, "insight:explain", since=10)},
+    "/-/history": {"GET": shows(insight.list_history, "insight:history")},
     "/-/metrics": {"GET": acts(insight.show_metrics, "insight:metrics", public="metrics")},
     "/-/survival": {"GET": shows(insight.survival, "insight:survival")},
     "/-/trees": {"GET": shows(insight.list_trees, "insight:trees")},

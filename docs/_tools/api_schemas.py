@@ -57,10 +57,11 @@ QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
     ("/traits", "GET"): resource_provider.GET_TRAITS,
     ("/usages", "GET"): allocation.USAGES_QUERY,
     ("/-/capacity", "GET"): insight.CAPACITY,
-    ("/-/capacity/history", "GET"): insight.HISTORY,
+    ("/-/capacity/history", "GET"): insight.CAPACITY_HISTORY,
     ("/-/changes", "GET"): insight.CHANGES,
     ("/-/explain", "GET"): insight.EXPLAIN,
     ("/-/groups/{name}", "GET"): NOTHING,
+    ("/-/history", "GET"): insight.HISTORY,
     ("/-/holds", "GET"): claims.HOLDS,
     ("/-/metrics", "GET"): NOTHING,
     ("/-/survival", "GET"): insight.SURVIVAL,
@@ -160,6 +161,30 @@ PLACES: Json = _list_of(_object({"uuid": STRING, "name": NULLABLE, "count": INTE
 
 def _nullable(value: Json) -> Json:
     return {"anyOf": [value, {"type": "null"}]}
+
+
+_SIDES = ("before", "after")
+_WRITTEN: Json = {
+    "anyOf": [
+        _object(
+            {
+                "project_id": NULLABLE,
+                "user_id": NULLABLE,
+                "consumer_type": NULLABLE,
+                "resources": AMOUNTS,
+            }
+        ),
+        _object(
+            {},
+            name=STRING,
+            parent_provider_uuid=NULLABLE,
+            inventories=_map_of(_object(RECORD)),
+            traits=_list_of(STRING),
+            aggregates=_list_of(STRING),
+        ),
+    ]
+}
+"""What the history shows of a consumer, or of a provider."""
 
 
 def _ended(*why: str) -> Json:
@@ -489,6 +514,27 @@ SCHEMAS: dict[str, Json] = {
             "complete": BOOLEAN,
         }
     ),
+    "History": _object(
+        {
+            "writes": _list_of(
+                _object(
+                    {
+                        "at": STRING,
+                        "by": _object({"user_id": NULLABLE, "project_id": NULLABLE}),
+                        "request_id": NULLABLE,
+                        "global_request_id": NULLABLE,
+                        "method": NULLABLE,
+                        "route": NULLABLE,
+                        "consumer_uuid": NULLABLE,
+                        "provider_uuid": NULLABLE,
+                        "generation": _object(dict.fromkeys(_SIDES, _nullable(INTEGER))),
+                        **dict.fromkeys(_SIDES, _nullable(_WRITTEN)),
+                    }
+                )
+            ),
+            "next": NULLABLE,
+        }
+    ),
     "Holds": _object(
         {
             "holds": _list_of(
@@ -553,6 +599,7 @@ ANSWERS: dict[str, dict[int, str | None]] = {
     "capacity_history": {200: "CapacityHistory"},
     "explain": {200: "Explained"},
     "list_changes": {200: "Changes"},
+    "list_history": {200: "History"},
     "try_out": {200: "Outcome"},
     "survival": {200: "Survival"},
     "show_metrics": {200: PLAIN_TEXT},

@@ -27,6 +27,7 @@ SWITCH = ("howto/switch-over.rst",)
 # The README uses the cloud that the first page loads, and leaves it as it was.
 OUTLOOK = ("tutorial/drain.rst", "../README.rst", "howto/capacity.rst")
 HOLD = ("tutorial/hold.rst",)
+HISTORY = ("howto/who-took-it.rst",)
 STORIES = (
     ("tutorial/five-minute-tour.rst",),
     (
@@ -42,6 +43,7 @@ STORIES = (
     ("howto/claim-eight-or-none.rst",),
     ("howto/conflicts.rst", "howto/over-capacity.rst", "howto/health.rst"),
     ("howto/large-cloud.rst",),
+    HISTORY,
     SWITCH,
 )
 
@@ -62,6 +64,7 @@ VOLATILE = (
     (r"((?:\| +\d+ ){4})\| +\d+\.\d \| +\d+\.\d \|", r"\1|           4.0 |           3.0 |"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2026-11-21T12:05:00.000Z"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "2026-11-21T12:00:00Z"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-11-21 12:00:00"),
     (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", "Sat, 21 Nov 2026 12:00:00 GMT"),
 )
 END = "=== end of block ==="
@@ -232,10 +235,11 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def service(shapes: str = "") -> Iterator[Shell]:
+def service(shapes: str = "", options: str = "") -> Iterator[Shell]:
     """Start the service on an empty database and yield a shell that reaches it.
 
     :param shapes: the content of its ``[insight]/shapes_file``.
+    :param options: lines more of ``[insight]``.
     """
     folder = Path(tempfile.mkdtemp(prefix="placement-docs-"))
     try:
@@ -248,7 +252,8 @@ def service(shapes: str = "") -> Iterator[Shell]:
             # What a page shows is whole, however busy the machine is.
             "[api]\nsearch_deadline = 0\n"
             "[placement_database]\nsync_on_startup = true\nsqlite_synchronous = false\n"
-            + (f"[insight]\nshapes_file = {folder}/shapes.yaml\n" if shapes else "")
+            + f"[insight]\n{options}"
+            + (f"shapes_file = {folder}/shapes.yaml\n" if shapes else "")
         )
         if shapes:
             (folder / "shapes.yaml").write_text(shapes)
@@ -326,13 +331,18 @@ def with_clock() -> Iterator[Shell]:
         yield shell
 
 
+def with_history() -> AbstractContextManager[Shell]:
+    """Run a service that keeps what was written."""
+    return service(options="history_days = 30\n")
+
+
 SLEEP = """sleep() { python3 -c '
 import sqlite3, sys
 with sqlite3.connect("var/placement.sqlite") as database:
     database.execute("UPDATE consumer_holds SET expires_at = expires_at - 1000 * ?", sys.argv[1:])
 ' "$1"; }"""
 
-STAGES = {SWITCH: two_machines, OUTLOOK: with_shapes, HOLD: with_clock}
+STAGES = {SWITCH: two_machines, OUTLOOK: with_shapes, HOLD: with_clock, HISTORY: with_history}
 """Stories that do not run on one service with an empty database."""
 
 

@@ -82,6 +82,7 @@ GROUPS: Json = {
 
 INSIGHT_TEXTS = {
     "/-/changes": "List the trees that have changed since a token, and wait for a change if asked to.",
+    "/-/history": "List who wrote what, newest first, with what was there before and after.",
     "/-/trees": "List whole trees: every tree that has a provider which the filters find.",
     "/-/trees/{uuid}": "Show the whole tree of a provider.",
 }

@@ -9,7 +9,9 @@ from typing import Any
 import prettytable
 from oslo_config import cfg
 
+from placement import authorship
 from placement import conf as configuration
+from placement.authorship import Author
 from placement.cmd import audit, config_check, output, progress
 from placement.cmd.database_command import DatabaseCommand
 from placement.db import invariants, online_migrations, schema, scrub
@@ -58,7 +60,8 @@ class _ManageCommand(DatabaseCommand):
         if action is None:
             self.print_help(prog)
             return 1
-        return action()
+        with authorship.acting(Author(route=f"{self.program} {conf.command.name}")):
+            return action()
 
     def add_parsers(self, subparsers: Any) -> None:
         # Without a command, print help instead of a usage error.

@@ -246,14 +246,17 @@ class Transaction(Access):
     """A transaction that writes.
 
     ``attempt``: 1, or more if earlier ones were rolled back. ``slot_seed``: by this random number its
-    statements choose their slot of a table.
+    statements choose their slot of a table. ``keeps_history``: it leaves what it changed
+    (:mod:`placement.db.history_rows`). ``before_commit``: what is done when all else is written.
     """
 
     attempt = 0
+    keeps_history = False
 
     def __init__(self, connection: Connection, watch: Watch | None = None) -> None:
         super().__init__(connection, watch)
         self.slot_seed = secrets.randbits(16)
+        self.before_commit: list[Callable[[], object]] = []
 
     def change_later(
         self,
@@ -333,6 +336,8 @@ class Database:
         """The schema and the standard names are up to date; asked once."""
         self.in_use: set[Access] = set()
         """What has a connection at the moment: cheaper to count than those of the pool."""
+        self.keeps_history = False
+        """Writes leave what they changed; set by whoever knows the configuration."""
         self.watch = Watch()
         self.observers = self.watch.observers
         """Called before and after each message to the database."""
@@ -435,7 +440,11 @@ class Database:
         def attempt(tx: Transaction) -> T:
             telemetry.WRITE_ATTEMPTS.count()
             tx.attempt = next(attempts)
-            return work(tx)
+            tx.keeps_history = self.keeps_history
+            result = work(tx)
+            for finish in tx.before_commit:
+                finish()
+            return result
 
         retry, turn, brief = self._write_retry, self._writers, deadlines.USUAL
         if wait_s is not None:

@@ -33,6 +33,7 @@ from placement.db import (
     consumer_rows,
     counters,
     group_rows,
+    history_rows,
     ledger_writes,
     lost_rows,
     models,
@@ -318,7 +319,10 @@ def _remove_idle_consumers(tx: Transaction) -> int:
     named = is_one_of(_consumers.c.uuid, uuids)
     # Writers lock the consumer before they write its allocations: look again under the lock.
     tx.rows(select(_consumers.c.id).where(named).order_by(_consumers.c.uuid).with_for_update())
-    return tx.change(delete(_consumers).where(named, _idle))
+    idle = {uuid: was for uuid, was in history_rows.read_consumers(tx, uuids).items() if not was.held}
+    done = tx.change(delete(_consumers).where(named, _idle))
+    history_rows.note_consumers(tx, idle, {})
+    return done
 
 
 # Trees

@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 
-from placement.db import models, named_rows, provider_rows
+from placement.db import history_rows, models, named_rows, provider_rows
 from placement.db.database import Transaction
 from placement.db.statements import is_one_of
 
@@ -100,7 +100,7 @@ def name_bare(tx: Transaction) -> int:
     ids = tx.column(BARE.with_only_columns(_providers.c.id).limit(BATCH))
     if not ids:
         return 0
-    provider_rows.lock(tx, (), ids)
+    history_rows.watch_providers(tx, provider_rows.lock(tx, (), ids))
     # Clients read 0 where there is none, but no generation ever goes back.
     last = case((_providers.c.own_generation > 0, _providers.c.own_generation), else_=0)
     shown = {

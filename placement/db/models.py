@@ -13,6 +13,7 @@ This service adds:
   the comparison of all that is derived is (:mod:`placement.db.scrub`).
 - ``consumer_groups``, ``consumer_group_members``, ``consumer_holds``: rules between consumers, and consumers
   whose allocations end at a time (specification 09). Rows go with their consumer, whoever deletes it.
+- ``history``: what each write found and left (specification 07 section 11).
 """
 
 import secrets
@@ -39,6 +40,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import mysql
 from sqlalchemy.schema import SchemaItem
+from sqlalchemy.types import TypeEngine
 
 metadata = MetaData()
 
@@ -332,5 +334,57 @@ scrub = Table(
     Column("mendings", BigInteger, nullable=False),
     # By which it is known whether digests are computed now as they were in the last round.
     Column("measure", BigInteger, nullable=True),
+    **TABLE_OPTIONS,
+)
+
+
+def _ascii(length: int) -> TypeEngine[str]:
+    """Return the type of a text of one byte a character, which every database compares byte for byte."""
+    exact = mysql.VARCHAR(length, charset="ascii", collation="ascii_bin")
+    return String(length).with_variant(exact, "mysql", "mariadb")
+
+
+# A provider may have thousands of traits.
+_long_text = Text().with_variant(
+    mysql.MEDIUMTEXT(charset="ascii", collation="ascii_bin"), "mysql", "mariadb"
+)
+
+# A row for each consumer and provider, or provider, that a transaction has written (history_rows.py). Names
+# and uuids, not ids: what they are of may be gone. Times are milliseconds since the epoch, by the clock of
+# the database.
+history = Table(
+    "history",
+    metadata,
+    Column(
+        "id",
+        BigInteger().with_variant(Integer(), "sqlite"),
+        primary_key=True,
+        nullable=False,
+        autoincrement=True,
+    ),
+    Column("written_at", BigInteger, nullable=False),
+    # Who wrote, and by which request.
+    Column("request_id", _ascii(64), nullable=False),
+    # The one that the client has given: of the server's action in Nova.
+    Column("global_request_id", _ascii(64), nullable=True),
+    Column("by_user", _ascii(255), nullable=False),
+    Column("by_project", _ascii(255), nullable=False),
+    Column("method", _ascii(16), nullable=False),
+    Column("route", _ascii(128), nullable=False),
+    # What was written.
+    Column("consumer_uuid", _ascii(36), nullable=True),
+    Column("provider_uuid", _ascii(36), nullable=True),
+    Column("project", _ascii(255), nullable=True),
+    Column("generation_before", Integer, nullable=True),
+    Column("generation_after", Integer, nullable=True),
+    # JSON.
+    Column("state_before", _long_text, nullable=True),
+    Column("state_after", _long_text, nullable=True),
+    Index("history_written_at_idx", "written_at", "id"),
+    Index("history_consumer_uuid_idx", "consumer_uuid", "written_at", "id"),
+    Index("history_provider_uuid_idx", "provider_uuid", "written_at", "id"),
+    Index("history_project_idx", "project", "written_at", "id"),
+    Index("history_request_id_idx", "request_id"),
+    Index("history_global_request_id_idx", "global_request_id"),
     **TABLE_OPTIONS,
 )

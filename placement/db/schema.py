@@ -28,6 +28,7 @@ REVISIONS = (
     "a082b8bb98d0",
     "a4d7f2609b3e_4b7e1d90c6a2",
     "0b9dadf6faa7_a4d7f2609b3e",
+    "5604191eeb43_a4d7f2609b3e",
 )
 """Every revision, oldest first. They stand here so that a start needs no migration scripts.
 

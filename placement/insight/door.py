@@ -68,7 +68,7 @@ def record_capacity(
     conf: cfg.ConfigOpts, database: Database, shapes: Shapes
 ) -> dict[str, int | None]:
     """Count each shape and record it; one that could not be counted to the end is None, and not recorded."""
-    from placement.insight import history
+    from placement.insight import capacity_records
 
     picture = Picture(database, conf.placement_database.finish_after)
-    return history.record(database, picture, shapes, conf.insight.work_factor)
+    return capacity_records.record(database, picture, shapes, conf.insight.work_factor)

@@ -21,7 +21,16 @@ from placement.handlers.explanation import (
     render_stop,
 )
 from placement.handlers.resource_provider import parse_filters
-from placement.insight import feed, history, links, questions, schemas, trees, what_if
+from placement.insight import (
+    capacity_records,
+    feed,
+    history,
+    links,
+    questions,
+    schemas,
+    trees,
+    what_if,
+)
 from placement.insight import survival as survivals
 from placement.insight.affected import AffectedConsumer
 from placement.insight.alternative_queries import number_names, parse_queries, read_queries
@@ -137,11 +146,11 @@ def _show_capacity_of_shapes(request: Request) -> Response:
 
 def capacity_history(request: Request) -> Response:
     """Say how often a shape fitted when it was recorded, and when it runs out at this rate."""
-    name = request.read_query(schemas.HISTORY)["shape"]
+    name = request.read_query(schemas.CAPACITY_HISTORY)["shape"]
     if name not in request.shapes:
         raise ShapeNotFound(name=name)
-    records = history.read_records(request.db, name)
-    line = history.draw_forecast(records)
+    records = capacity_records.read_records(request.db, name)
+    line = capacity_records.draw_forecast(records)
     document: dict[str, Any] = {
         "shape": name,
         "records": [{"at": _render_time(at), "count": count} for at, count in records],
@@ -273,6 +282,15 @@ def list_changes(request: Request) -> Response:
     return json_response(request, _render_changes(found))
 
 
+def list_history(request: Request) -> Response:
+    """GET /-/history"""
+    given = request.read_query(schemas.HISTORY)
+    limit = int(given.get("limit", schemas.DEFAULT_WRITES))
+    found = history.read_writes(request.db, given, limit)
+    writes = [_render_write(each) for each in found.writes]
+    return json_response(request, {"writes": writes, "next": found.next})
+
+
 def show_metrics(request: Request) -> Response:
     """GET /-/metrics"""
     request.read_query(NOTHING)
@@ -373,6 +391,22 @@ def _render_changes(found: feed.FeedPage) -> dict[str, Any]:
         for tree in found.trees
     ]
     return {"next": found.next.show(), "trees": trees, "complete": found.complete}
+
+
+def _render_write(written: history.Written) -> dict[str, Any]:
+    return {
+        "at": written.at,
+        "by": {"user_id": written.user, "project_id": written.project},
+        "request_id": written.request_id,
+        "global_request_id": written.global_request_id,
+        "method": written.method,
+        "route": written.route,
+        "consumer_uuid": written.consumer_uuid,
+        "provider_uuid": written.provider_uuid,
+        "generation": {"before": written.generations[0], "after": written.generations[1]},
+        "before": written.before,
+        "after": written.after,
+    }
 
 
 def _answer_page(request: Request, page: Page) -> Response:

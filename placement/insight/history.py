@@ -1,71 +1,116 @@
-"""How many more of a shape fitted, and when it runs out at this rate (specification 07 section 3.2)."""
+"""Who wrote what, and what was there before (specification 07 section 11)."""
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
-from typing import NamedTuple
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
-from placement.db import capacity_rows
-from placement.db.capacity_rows import DAY_MS, CapacityRecord
+from placement import errors
+from placement.db import history_rows
 from placement.db.database import Database
-from placement.insight.questions import count_shapes
-from placement.objects.picture import Picture
-from placement.search.request import CandidateRequest
-from placement.search.work import Work
+from placement.db.history_rows import HistoryRow
+from placement.errors import MalformedRequest
+from placement.objects.holds import EPOCH, show_time
 
-MOST = 10_000
-"""The most records of one answer: a year of one each hour."""
+_MILLISECOND = timedelta(milliseconds=1)
+_COLUMNS = {
+    "consumer": "consumer_uuid",
+    "provider": "provider_uuid",
+    "project_id": "project",
+    "request_id": "request_id",
+}
+"""What may be asked for, and the columns that have it."""
 
-FORECAST_MS = 30 * DAY_MS
-"""The line goes through the records of so long before the last one."""
 
-FAR_MS = 36_500 * DAY_MS
-"""No date is told that is farther off: a hundred years."""
+class HistoryNotKept(errors.NotFound):
+    """No write leaves what it found and left."""
+
+    text = "No history is kept: [insight]/history_days is 0."
 
 
-class Forecast(NamedTuple):
-    """A straight line through the last ``records``.
+class Written(NamedTuple):
+    """What one request wrote of a consumer on a provider, or of a provider.
 
-    ``runs_out_at``: where it meets zero, at the earliest at the last record; None if never.
+    ``user`` and ``project``: of the token. ``generations``: before and after; None where there was none.
+    ``before`` and ``after``: as JSON shows them; None for nothing.
     """
 
-    records: int
-    per_day: float
-    runs_out_at: int | None
+    at: str
+    user: str | None
+    project: str | None
+    request_id: str | None
+    global_request_id: str | None
+    method: str | None
+    route: str | None
+    consumer_uuid: str | None
+    provider_uuid: str | None
+    generations: tuple[int | None, int | None]
+    before: Any
+    after: Any
 
 
-def record(
-    db: Database, picture: Picture, shapes: Mapping[str, CandidateRequest], work_factor: int
-) -> dict[str, int | None]:
-    """Count each shape and record it; one that could not be counted to the end is None, and not recorded."""
-    found = count_shapes(
-        picture, shapes, by_aggregate=False, work_factor=work_factor, work=Work()
-    )
-    counts = {
-        name: packing.count if packing.complete else None for name, (packing, _) in found.items()
+class HistoryPage(NamedTuple):
+    """Writes, newest first. ``next``: the marker of the next page, None if there is none."""
+
+    writes: list[Written]
+    next: str | None
+
+
+def read_writes(db: Database, given: Mapping[str, str], limit: int) -> HistoryPage:
+    """Return what the query asks for, at most ``limit`` of them. One statement.
+
+    :param given: parameters of the query, which the schema has seen.
+    :raises HistoryNotKept: 404
+    :raises MalformedRequest: a time that does not exist.
+    """
+    if not db.keeps_history:
+        raise HistoryNotKept()
+    asked: dict[str, Any] = {
+        column: given[name] for name, column in _COLUMNS.items() if name in given
     }
-    known = {name: count for name, count in counts.items() if count is not None}
-    db.write(lambda tx: capacity_rows.add(tx, known))
-    return counts
-
-
-def read_records(db: Database, shape: str) -> list[CapacityRecord]:
-    """Return the records of a shape, oldest first."""
-    return db.read(lambda access: capacity_rows.newest(access, shape, MOST))
-
-
-def draw_forecast(records: Sequence[CapacityRecord]) -> Forecast | None:
-    """Return the line of least squares through the last 30 days, None if there are no two times."""
-    since = records[-1].recorded_at - FORECAST_MS if records else 0
-    last = [each for each in records if each.recorded_at >= since]
-    if not last or last[0].recorded_at == last[-1].recorded_at:
-        return None
-    middle, height = (fmean(column) for column in zip(*last, strict=True))
-    per_ms = sum((at - middle) * (count - height) for at, count in last) / sum(
-        (at - middle) ** 2 for at, _ in last
+    # As they are stored.
+    asked |= {name: asked[name].lower() for name in asked if name.endswith("_uuid")}
+    for name in ("since", "until"):
+        if name in given:
+            asked[name] = _read_time(name, given[name])
+    if "marker" in given:
+        # A row that is committed late stands where it was written, and moves none of the others.
+        asked["at"], asked["id"] = map(int, given["marker"].split("-"))
+    rows = db.read(lambda reader: history_rows.find(reader, asked, limit + 1))
+    last = rows[limit - 1] if len(rows) > limit else None
+    return HistoryPage(
+        [_make_written(row) for row in rows[:limit]],
+        f"{last.written_at}-{last.id}" if last is not None else None,
     )
-    left_ms = middle - height / per_ms - last[-1].recorded_at if per_ms < 0 else FAR_MS
-    runs_out_at = None
-    if left_ms < FAR_MS:
-        # A line that was steep at first may be below zero long before the last record.
-        runs_out_at = last[-1].recorded_at + max(round(left_ms), 0)
-    return Forecast(len(last), per_ms * DAY_MS, runs_out_at)
+
+
+def _read_time(name: str, text: str) -> int:
+    """Return a time as milliseconds since the epoch, rounded up: no row is asked for that is older."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        detail = f"'{name}' is not a time: {error}"
+        raise MalformedRequest.of("query", detail=detail, field=name) from None
+    return -((EPOCH - moment) // _MILLISECOND)
+
+
+def _make_written(row: HistoryRow) -> Written:
+    return Written(
+        at=show_time(row.written_at),
+        # A command has no token and no request.
+        user=row.by_user or None,
+        project=row.by_project or None,
+        request_id=row.request_id or None,
+        global_request_id=row.global_request_id,
+        method=row.method or None,
+        route=row.route or None,
+        consumer_uuid=row.consumer_uuid,
+        provider_uuid=row.provider_uuid,
+        generations=(row.generation_before, row.generation_after),
+        before=_read_state(row.state_before),
+        after=_read_state(row.state_after),
+    )
+
+
+def _read_state(text: str | None) -> Any:
+    return None if text is None else json.loads(text)

@@ -26,7 +26,7 @@ _COUNTED = {
 CAPACITY_OWN = _OR | _COUNTED
 CAPACITY = extend_search(CAPACITY_OWN, without=("limit",))
 CAPACITY_OF_SHAPES = Schema(allow_only(_COUNTED, "shape"))
-HISTORY = Schema(allow_only({"shape": _COUNTED["shape"]}, "shape"))
+CAPACITY_HISTORY = Schema(allow_only({"shape": _COUNTED["shape"]}, "shape"))
 SHAPE = extend_search({}, without=("limit",))
 """The query of a shape, and of an ``or``."""
 
@@ -61,6 +61,26 @@ CHANGES = Schema(
             "wait_s": {"type": "string", "pattern": "^([1-5]?[0-9]|60)$"},
             # What one transaction wrote is not cut, and names at most 90.
             "limit": {"type": "string", "pattern": "^([1-9][0-9]{2,3}|10000)$"},
+        }
+    )
+)
+
+DEFAULT_WRITES = 100
+_MOMENT = {
+    "type": "string",
+    "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$",
+}
+HISTORY = Schema(
+    allow_only(
+        {
+            "consumer": {"type": "string", "format": "uuid"},
+            "provider": {"type": "string", "format": "uuid"},
+            "project_id": {"type": "string", "minLength": 1, "maxLength": 255},
+            "request_id": {"type": "string", "minLength": 1, "maxLength": 64},
+            "since": _MOMENT,
+            "until": _MOMENT,
+            "limit": {"type": "string", "pattern": "^([1-9][0-9]{0,2}|1000)$"},
+            "marker": {"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,18}$"},
         }
     )
 )

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from placement import errors, telemetry
+from placement import authorship, errors, telemetry
 from placement.db import hold_rows, ledger_rows, ledger_writes, provider_rows
 from placement.db.database import Database, Transaction
 from placement.objects import allocation
@@ -57,6 +57,11 @@ def expire(db: Database) -> bool:
     What others have locked is passed over, and waited for if nothing else is left: as a rule they remove it
     too. What stays locked, or cannot be removed, stays for the moment.
     """
+    with authorship.acting_alone("expiry of holds"):
+        return _expire(db)
+
+
+def _expire(db: Database) -> bool:
     deadline_s, any_went = time.monotonic() + PATIENCE_S, False
     try:
         over = _find_over(db)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from placement.db import (
+    history_rows,
     inventory_rows,
     ledger_rows,
     ledger_writes,
@@ -22,6 +23,7 @@ from placement.db import (
 )
 from placement.db.coexistence.adoption import recount_doubted
 from placement.db.database import StaleRead, Transaction
+from placement.db.history_rows import ConsumerState
 from placement.db.inventory_rows import InventoryRow
 from placement.db.ledger_rows import Owner, Reading
 from placement.db.provider_rows import LockedProvider
@@ -99,6 +101,8 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
     owners = _make_owners(tx, filled, reading)
     uuids = [change.uuid for change in replaced.changes]
     records = {uuid: reading.consumers[uuid] for uuid in uuids if uuid in reading.consumers}
+    # Whoever writes one of them meanwhile steps its generation, and the comparison below fails.
+    before = history_rows.read_consumers(tx, records)
     ledger_writes.create_consumers(tx, {uuid: o for uuid, o in owners.items() if uuid not in records})
     ledger_writes.step_consumers(tx, [records[uuid] for uuid in owners if uuid in records])
     ledger_writes.hand_over_consumers(
@@ -110,7 +114,26 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
         },
     )
     ledger_writes.remove_consumers(tx, [row for uuid, row in records.items() if uuid not in owners])
+    if tx.keeps_history:
+        history_rows.note_consumers(tx, before, _states_after(replaced, before))
     return owners
+
+
+def _states_after(
+    replaced: Replacement, before: Mapping[str, ConsumerState]
+) -> dict[str, ConsumerState]:
+    """Return the consumers that will hold something, as the history shows them."""
+    return {
+        change.uuid: ConsumerState(
+            replaced.consumers[change.uuid].generation_after,
+            change.project,
+            change.user,
+            change.type or (before[change.uuid].type if change.uuid in before else None),
+            change.allocations,
+        )
+        for change in replaced.changes
+        if change.allocations
+    }
 
 
 def _make_owners(

@@ -14,7 +14,7 @@ from typing import Any
 import os_resource_classes
 
 from placement import errors
-from placement.db import allocation_rows, class_rows, inventory_rows
+from placement.db import allocation_rows, class_rows, history_rows, inventory_rows
 from placement.db.database import Database, StaleRead, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.ledger_rows import Reading
@@ -117,6 +117,7 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
     if change.seen is None or change.seen != tag_of(listed, shown):
         for provider_id, each in listed.items():
             _require_generation(each, providers[provider_id].generation)
+    history_rows.watch_providers(tx, [each.provider_uuid for each in change.inventories])
     wanted = {
         (provider_id, reading.classes[name]): record
         for provider_id, each in listed.items()

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeVar
 
 from placement import errors
-from placement.db import models, named_rows, provider_rows
+from placement.db import history_rows, models, named_rows, provider_rows
 from placement.db.association_rows import AGGREGATES
 from placement.db.database import Database, Reader, StaleRead, Transaction
 from placement.db.provider_rows import LockedProvider, ProviderRow, TreePosition, TreeRow
@@ -201,6 +201,7 @@ def _create(tx: Transaction, uuid: str, name: str, parent_uuid: str | None) -> P
     if parent_uuid is not None:
         parent = found[parent_uuid]
         _lock_unmoved(tx, [parent])
+    history_rows.watch_providers(tx, [uuid])
     created_at = models.now()
     provider_id = provider_rows.insert_provider(tx, uuid, name, parent, created_at)
     # Returned as it was written: to read it again would cost each new host a statement.
@@ -221,6 +222,18 @@ def _lock_unmoved(
     for position in positions:
         if locked.get(position.id) != TreeRow(position.id, position.parent_id, position.root_id):
             raise StaleRead("a provider moved or vanished")
+    return locked
+
+
+def _lock_to_change(
+    tx: Transaction,
+    own: TreePosition,
+    others: Sequence[TreePosition] = (),
+    tree_of: int | None = None,
+) -> dict[int, TreeRow]:
+    """Do the same with a provider that is changed and others that are not."""
+    locked = _lock_unmoved(tx, [own, *others], tree_of)
+    history_rows.watch_providers(tx, [own.uuid])
     return locked
 
 
@@ -252,7 +265,7 @@ def _save(
         raise ProviderNotFound(uuid=uuid)
     own = found[uuid]
     if parent_uuid is UNCHANGED:
-        _lock_unmoved(tx, [own])
+        _lock_to_change(tx, own)
     elif isinstance(parent_uuid, str) and parent_uuid not in found:
         raise ProviderNotSaved(uuid=uuid, cause=NO_SUCH_PARENT)
     else:
@@ -272,13 +285,13 @@ def _set_parent(
     """Put a provider and its subtree where specification 02 section 3.5 says."""
     parent_id = None if parent is None else parent.id
     if parent_id == own.parent_id:
-        _lock_unmoved(tx, [own])
+        _lock_to_change(tx, own)
         return
     if own.parent_id is not None and not may_move:
         reason = UN_PARENTING if parent is None else RE_PARENTING
         raise ProviderNotSaved(uuid=own.uuid, cause=reason)
-    named = [own] if parent is None else [own, parent]
-    locked = _lock_unmoved(tx, named, tree_of=own.root_id)
+    named = [] if parent is None else [parent]
+    locked = _lock_to_change(tx, own, named, tree_of=own.root_id)
     tree = {row.id: row for row in locked.values() if row.root_id == own.root_id}
     # A child that was being created while we waited is in no lock of ours, and would keep the old root.
     if provider_rows.find_tree_members(tx, own.root_id) != tree.keys():
@@ -332,6 +345,7 @@ def delete(db: Database, uuid: str) -> None:
             raise ProviderHasChildren(uuid=uuid)
         if has_allocations:
             raise ProviderInUse(uuid=uuid)
+        history_rows.watch_providers(tx, [uuid])
         provider_rows.delete_provider(tx, provider.id, root_uuid or uuid)
 
     db.write(work)
@@ -353,6 +367,7 @@ def lock_one(
         raise ProviderNotFound(uuid=uuid)
     if generation is not None and generation != provider.generation:
         raise conflict()
+    history_rows.watch_providers(tx, [uuid])
     return provider
 
 

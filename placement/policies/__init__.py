@@ -41,6 +41,7 @@ ADMIN_OR_SERVICE = "rule:admin_or_service_api"
 CHECKS = {
     "usages": "rule:admin_or_project_reader_or_service_api",
     "reshaper:reshape": "rule:service_api",
+    "insight:history": "role:admin",
 }
 """Of the rules whose check is not ``ADMIN_OR_SERVICE``."""
 
@@ -126,6 +127,7 @@ GUARDED = {
         "GET /-/capacity/history",
     ),
     "insight:changes": ("Ask which trees have changed.", "GET /-/changes"),
+    "insight:history": ("Ask who wrote what, and what was there before.", "GET /-/history"),
     "insight:what_if": ("Ask what a change would do.", "POST /-/what-if"),
     "insight:survival": (
         "Ask whether the consumers of any one host would fit elsewhere.",

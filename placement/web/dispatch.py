@@ -8,7 +8,8 @@ from typing import Any
 from routes import Mapper
 from webob import Response
 
-from placement import errors, telemetry
+from placement import authorship, errors, telemetry
+from placement.authorship import Author
 from placement.objects import holds
 from placement.web.authorization import Authorizer
 from placement.web.error_responses import (
@@ -110,16 +111,14 @@ class Dispatcher:
         if action.rule is not None and action.public not in self._public:
             target = action.target(request) if action.target else None
             self._authorizer.check(action.rule, request.context, target)
-        while True:
-            try:
-                return action.handler(request)
-            except errors.Conflict as refused:
-                # No request is refused for the sake of a hold that is over (specification 09 section 5).
-                if not (refused.is_amid_ended_holds and holds.expire(request.db)):
-                    raise
+        if not request.db.keeps_history:
+            return _serve(action.handler, request)
+        with authorship.acting(_name_author(request)):
+            return _serve(action.handler, request)
 
     def _find_action(self, request: Request) -> Action:
         template, request.path_args = self.match(request.environ)
+        request.route = template
         # Before the method is looked at: a refused request counts for the path that it asked.
         telemetry.current().route = template or "/"
         methods = self._routes[template]
@@ -150,3 +149,25 @@ class Dispatcher:
             raise NotFoundHere()
         variables, route = found
         return route.name, variables
+
+
+def _serve(handler: Handler, request: Request) -> Response:
+    while True:
+        try:
+            return handler(request)
+        except errors.Conflict as refused:
+            # No request is refused for the sake of a hold that is over (specification 09 section 5).
+            if not (refused.is_amid_ended_holds and holds.expire(request.db)):
+                raise
+
+
+def _name_author(request: Request) -> Author:
+    context = request.context
+    return Author(
+        request_id=request.environ.get("openstack.request_id") or "",
+        global_request_id=request.environ.get("openstack.global_request_id"),
+        user=context.user_id or "",
+        project=context.project_id or "",
+        method=request.environ["REQUEST_METHOD"],
+        route=request.route,
+    )

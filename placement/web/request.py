@@ -62,6 +62,8 @@ class Request(webob.BaseRequest):
     """The named requests of ``[insight]/shapes_file``."""
     wait_for_change: Callable[[Any, float, Callable[[], bool]], bool]
     """Waits for some seconds until another state than the one given is seen, or the client has hung up."""
+    route: str
+    """The template of the path, as the URL page has it."""
     path_args: dict[str, str]
     _body: bytes | None = None
 

@@ -26,6 +26,8 @@ def test_the_page_shows_what_is_sent(route: str) -> None:
     kind, _ = ROUTES[route]
     with synced(route) as db:
         rows = statements.measure(db)
+    with synced(route) as db:
+        kept = statements.measure(db, history=True)
 
     sent = column(statements.table({kind: rows}), kind)
     assert len(sent) == len(rows)
@@ -34,3 +36,19 @@ def test_the_page_shows_what_is_sent(route: str) -> None:
     inside = {row.name: row.inside for row in rows}
     assert inside["claim, three classes of one host"] == inside["claim, one class of one host"]
     assert inside["claim, three classes of each of four hosts"] <= 8
+    # What the page says of the history.
+    for row, with_history in zip(rows, kept, strict=True):
+        more, messages = more_for_history(row)
+        assert with_history.inside == row.inside + more, row.name
+        # To SQLite each statement travels alone.
+        if kind != "sqlite":
+            assert with_history.messages <= row.messages + messages, row.name
+
+
+def more_for_history(row: statements.Row) -> tuple[int, int]:
+    """Return how many statements, and how many messages, a request sends more where the history is kept."""
+    if row.name.startswith(("claim", "POST /-/claims")) or row.name == "refused: capacity":
+        return 1, 0
+    if row.name.startswith(("GET", "refused", "delete of an unknown")):
+        return 0, 0
+    return (9, 7) if row.name.startswith("reshape") else (2, 1)

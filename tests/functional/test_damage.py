@@ -397,8 +397,8 @@ def test_the_table_has_every_foreign_id_and_every_nullable_column() -> None:
     }
     for table in models.metadata.tables.values():
         for column in table.c:
-            # NULL is how the row of the scrub begins.
-            if column.nullable and table is not models.scrub:
+            # NULL is how the row of the scrub begins, and in the history it says that there was nothing.
+            if column.nullable and table not in (models.scrub, models.history):
                 assert (table.name, column.name, "NULL") in done
             points_to = partner(table.name, column.name)
             if points_to is not None:

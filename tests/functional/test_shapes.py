@@ -18,7 +18,7 @@ from sqlalchemy import update
 from placement.cmd import capacity_record
 from placement.db import models
 from placement.db.capacity_rows import DAY_MS, CapacityRecord
-from placement.insight.history import draw_forecast
+from placement.insight.capacity_records import draw_forecast
 from tests.search import worlds
 from tests.support import databases
 from tests.support.service import Service, running

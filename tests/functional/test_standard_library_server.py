@@ -123,6 +123,7 @@ STORY = [
     Asked("GET", "/-/capacity/history", 404, query="?shape=none"),
     Asked("GET", "/-/changes", 200),
     Asked("GET", "/-/explain", 200, query=QUERY),
+    Asked("GET", "/-/history", 404),
     Asked("GET", "/-/links", 200),
     Asked("GET", "/-/metrics", 200),
     Asked("GET", "/-/survival", 200),

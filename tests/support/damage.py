@@ -144,7 +144,7 @@ def figures(half: Half) -> Iterator[str]:
     yield from (f"/-/explain?{query}", f"/-/capacity?{query}", f"/-/capacity?{query}&by=aggregates")
     yield from ("/-/capacity?shape=*", "/-/capacity/history?shape=small", "/-/metrics")
     yield from ("/-/survival", "/-/survival?level=aggregate", "/-/explorer", "/-/explorer/")
-    yield from ("/-/explorer/main.js", "/-/links", "/-/changes")
+    yield from ("/-/explorer/main.js", "/-/links", "/-/changes", "/-/history")
 
 
 GONE_ID, GONE_UUID = 987_654, "cccccccc-0000-4000-8000-000000000009"
@@ -208,7 +208,7 @@ PARTNERS = {
 }
 """What a column points to, by its name, or by those of table and column."""
 
-NOT_REFERENCES = {"external_id"}
+NOT_REFERENCES = {"external_id", "request_id", "global_request_id"}
 """Columns that are named as if they pointed to a row."""
 
 

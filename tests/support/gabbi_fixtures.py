@@ -58,6 +58,12 @@ class InsightWithoutClaimsFixture(APIFixture):
     overrides = {"insight__enabled": True, "insight__claims": False}
 
 
+class HistoryFixture(APIFixture):
+    """Each write leaves what it found and left."""
+
+    overrides = {"insight__enabled": True, "insight__history_days": 30.0}
+
+
 class FewClaimsFixture(APIFixture):
     """Claims of one consumer at a time."""
 

@@ -84,7 +84,7 @@ def test_everything_but_the_root_is_guarded_by_a_declared_rule() -> None:
                 used.add(f"placement:{action.rule}")
     assert used <= declared
     assert {name for name in declared if name.startswith("placement:")} == used
-    assert len(used) == 44
+    assert len(used) == 45
 
 
 def test_documented_operations_are_those_of_the_url_map() -> None:

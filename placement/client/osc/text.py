@@ -168,3 +168,55 @@ def draw_bar(share: float) -> str:
         return drawn
     colour = RED if share >= FULL else YELLOW if share >= HIGH else GREEN
     return f"{colour}{drawn}{PLAIN}"
+
+
+def word_writes(told: Iterable[Mapping[str, Any]]) -> str:
+    """Return who wrote what, and what was there before and after."""
+    lines = []
+    for each in told:
+        moment = each["at"][:19].replace("T", " ")
+        lines.append(" ".join(filter(None, (moment, each["method"], each["route"]))))
+        by = each["by"]
+        if by["user_id"]:
+            lines.append(f"- by {by['user_id']} of project {by['project_id']}")
+        if each["request_id"]:
+            lines.append(f"- {' for '.join(filter(None, _request_ids(each)))}")
+        if each["consumer_uuid"]:
+            owner = (each["after"] or each["before"])["project_id"]
+            lines.append(f"- consumer {each['consumer_uuid']} of project {owner}")
+        if each["provider_uuid"]:
+            lines.append(f"- provider {each['provider_uuid']}")
+        lines += [f"- {change}" for change in _word_changes(each)]
+    return _wrap(lines or ["none"])
+
+
+def _request_ids(written: Mapping[str, Any]) -> tuple[str, str | None]:
+    return written["request_id"], written["global_request_id"]
+
+
+def _word_changes(written: Mapping[str, Any]) -> list[str]:
+    """Return what a write has changed, part by part."""
+    sides = written["before"], written["after"]
+    if written["consumer_uuid"]:
+        return [" -> ".join(_word_amounts_held(side) for side in sides)]
+    was, is_now = ({} if side is None else side for side in sides)
+    lines = [] if None not in sides else [f"it has {'come' if written['before'] is None else 'gone'}"]
+    for name in {**was, **is_now}:
+        old, new = was.get(name), is_now.get(name)
+        if old != new:
+            lines.append(f"{name.replace('_', ' ')}: {_word_part(old)} -> {_word_part(new)}")
+    return lines or ["as it was"]
+
+
+def _word_amounts_held(side: Mapping[str, Any] | None) -> str:
+    held = {} if side is None else side["resources"]
+    return ", ".join(f"{name}={amount}" for name, amount in held.items()) or "nothing"
+
+
+def _word_part(value: Any) -> str:
+    if isinstance(value, Mapping):
+        # Inventories, in short: the rest is in the JSON.
+        value = [f"{name}={record['total']}" for name, record in value.items()]
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    return "none" if value is None else str(value)

@@ -31,6 +31,7 @@ def shell() -> Iterator[Shell]:
     with public_folder("placement-insight-") as folder:
         environment = deployment.prepare(folder, f"sqlite:///{folder}/placement.sqlite")
         environment["OS_INSIGHT__ENABLED"] = "true"
+        environment["OS_INSIGHT__HISTORY_DAYS"] = "30"
         with deployment.builtin(folder, environment) as site:
             shell = Shell(admin_token_environment(site.url))
             shell.environment["COLUMNS"] = "80"
@@ -52,6 +53,24 @@ def test_what_operators_ask(shell: Shell) -> None:
     check_drains(shell)
     check_survival(shell)
     check_claims(shell)
+    check_history(shell)
+
+
+def check_history(shell: Shell) -> None:
+    shell.run(f"openstack resource provider allocation delete {SERVER}")
+    command = f"openstack placement history show --consumer {SERVER}"
+    text = printed(shell, command)
+    assert "DELETE /allocations/{consumer_uuid}" in text
+    assert "by admin of project admin" in text
+    assert "VCPU=6 -> nothing" in text
+    newest, *_ = shell.ask(command)["writes"]
+    assert newest["before"]["resources"] == {"VCPU": 6}
+    by_request = f"openstack placement history show --request-id {newest['request_id']}"
+    assert shell.ask(by_request)["writes"] == [newest]
+    text = printed(shell, "openstack placement history show --provider host-1")
+    assert "it has come" in text
+    assert "inventories: none -> VCPU=8" in text
+    assert shell.ask(f"{command} --limit 1")["next"]
 
 
 def check_explanations(shell: Shell) -> None:

@@ -67,7 +67,10 @@ REFERENCES = {
     "consumer_id": "consumers",
     "group_id": "consumer_groups",
 }
-UNTOLD = {"id", "created_at", "updated_at", "slot", "expires_at"}
+UNTOLD = {
+    *("id", "created_at", "updated_at", "slot", "expires_at"),
+    *("written_at", "request_id", "global_request_id"),
+}
 """Columns in which two equal outcomes may differ."""
 
 QUICK_DEADLOCKS = "options=-c%20deadlock_timeout%3D10ms%20-c%20synchronous_commit%3Doff"

@@ -57,6 +57,7 @@ QUESTIONS = (
             "/-/trees",
             f"/-/trees/{HOST}",
             "/-/groups/g",
+            "/-/history",
             "/-/holds",
             "/-/links",
             "/-/explorer",
@@ -101,6 +102,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
         "shapes_file": str(shapes),
         "metrics_per_provider": True,
         "metrics_per_consumer": True,
+        "history_days": 30.0,
     }
     options = {f"insight__{name}": value for name, value in more.items()}
     with running(insight__enabled=True, **options) as made:

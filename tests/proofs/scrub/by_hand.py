@@ -19,6 +19,7 @@ from tests.support.damage import GONE_UUID, SOUND, STRUCK
 SKIPPED = {
     "coexistence": "a row says that another service writes too: it is a switch",
     "scrub": "how far the scrub is: test_scrub_row.py",
+    "history": "nothing is derived of it, and it of nothing",
 }
 """Tables that no line changes, and why."""
 

@@ -1,0 +1,427 @@
+"""The history: what each write found and what it left (specification 07 section 11).
+
+This is the one door to it. A write of consumers says what was and what is (:func:`note_consumers`); a write
+of providers names them once it has locked them (:func:`watch_providers`), and what they have is read then and
+at the end. The rows are inserted by the same transaction: what is not committed has none. Where the history
+is off (:attr:`Transaction.keeps_history`) nothing is read, and nothing written.
+
+Rows are in the order of the writes for each consumer and each provider: they are inserted when the
+transaction has taken it, so the next writer's row has a larger id.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    String,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    union_all,
+)
+
+from placement import authorship
+from placement.db import models, provider_rows
+from placement.db.database import Access, Transaction
+from placement.db.ended_holds import NOW
+from placement.db.statements import (
+    ROWS_AT_ONCE,
+    CompiledStatement,
+    Parameters,
+    Statement,
+    batches,
+    is_among,
+)
+from placement.inventory_record import InventoryRecord
+
+_history = models.history
+_consumers = models.consumers
+_allocations = models.allocations
+_providers = models.resource_providers
+_inventories = models.inventories
+_classes = models.resource_classes
+
+DAY_MS = 86_400_000
+
+State = Mapping[str, Any]
+"""What a consumer or a provider has, as JSON shows it."""
+
+
+class ConsumerState(NamedTuple):
+    """A consumer with what it holds, by provider uuid and class name."""
+
+    generation: int
+    project: str | None
+    user: str | None
+    type: str | None
+    held: Mapping[str, Mapping[str, int]]
+
+    def show(self, provider_uuid: str | None) -> State | None:
+        """Return what is written of what it holds of one provider; None if it holds nothing there.
+
+        :param provider_uuid: None for a consumer that holds nothing at all.
+        """
+        if provider_uuid is not None and provider_uuid not in self.held:
+            return None
+        return {
+            "project_id": self.project,
+            "user_id": self.user,
+            "consumer_type": self.type,
+            "resources": self.held.get(provider_uuid or "", {}),
+        }
+
+
+# -- consumers -----------------------------------------------------------------------------------
+
+
+def read_consumers(tx: Transaction, uuids: Collection[str]) -> dict[str, ConsumerState]:
+    """Return the consumers that exist, before they are written; none where no history is kept.
+
+    What is of a provider or a class that is gone is in no listing, and not here. One statement for each
+    thousand.
+    """
+    if not tx.keeps_history or not uuids:
+        return {}
+    found: dict[str, ConsumerState] = {}
+    held: dict[str, dict[str, dict[str, int]]] = {}
+    for row in tx.rows_of_all(_CONSUMERS, "uuid", uuids):
+        uuid, generation, project, user, type_, provider, class_name, used = row
+        places = held.setdefault(uuid, {})
+        found[uuid] = ConsumerState(generation, project, user, type_, places)
+        if provider is not None and class_name is not None:
+            resources = places.setdefault(provider, {})
+            resources[class_name] = resources.get(class_name, 0) + used
+    return found
+
+
+_CONSUMERS = CompiledStatement(
+    select(
+        _consumers.c.uuid,
+        _consumers.c.generation,
+        models.projects.c.external_id,
+        models.users.c.external_id,
+        models.consumer_types.c.name,
+        _providers.c.uuid,
+        _classes.c.name,
+        _allocations.c.used,
+    )
+    .select_from(_consumers)
+    .outerjoin(models.projects, models.projects.c.id == _consumers.c.project_id)
+    .outerjoin(models.users, models.users.c.id == _consumers.c.user_id)
+    .outerjoin(models.consumer_types, models.consumer_types.c.id == _consumers.c.consumer_type_id)
+    .outerjoin(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
+    .outerjoin(_providers, _providers.c.id == _allocations.c.resource_provider_id)
+    .outerjoin(_classes, _classes.c.id == _allocations.c.resource_class_id)
+    .where(is_among(_consumers.c.uuid, "uuid"))
+    .order_by(_allocations.c.id),
+    "uuid",
+)
+
+
+def note_consumers(
+    tx: Transaction, before: Mapping[str, ConsumerState], after: Mapping[str, ConsumerState]
+) -> None:
+    """Leave a row for each consumer and provider; the transaction has taken the consumers. One statement."""
+    uuids = sorted(before.keys() | after.keys())
+    _add(tx, [row for uuid in uuids for row in _compare(uuid, before.get(uuid), after.get(uuid))])
+
+
+def _compare(
+    uuid: str, before: ConsumerState | None, after: ConsumerState | None
+) -> Iterator[dict[str, Any]]:
+    """Yield what one consumer leaves: a row for each provider, or one without a provider."""
+    if before is not None and after is not None and before.project != after.project:
+        # What was of one project is of another: each finds its part.
+        sides = [(before, None), (None, after)]
+    else:
+        sides = [(before, after)]
+    for old, new in sides:
+        named = {place for side in (old, new) if side is not None for place in side.held}
+        places: list[str | None] = [*sorted(named)]
+        owner = new or old
+        for place in places or [None]:
+            yield _make_row(
+                old and old.show(place),
+                new and new.show(place),
+                consumer_uuid=uuid,
+                provider_uuid=place,
+                project=owner and owner.project and _cut(owner.project, 255),
+                generation_before=before and before.generation,
+                generation_after=after and after.generation,
+            )
+
+
+# -- providers -----------------------------------------------------------------------------------
+
+
+class _ProviderState(NamedTuple):
+    generation: int
+    shown: State
+
+
+def watch_providers(tx: Transaction, uuids: Collection[str]) -> None:
+    """Let the transaction leave a row for each of these providers that it changes.
+
+    :param uuids: of providers that are locked, or are not there yet.
+    """
+    if tx.keeps_history and uuids:
+        tx.before_commit.append(partial(_note_providers, tx, uuids, _read_providers(tx, uuids)))
+
+
+def _note_providers(
+    tx: Transaction, uuids: Collection[str], before: Mapping[str, _ProviderState]
+) -> None:
+    after = _read_providers(tx, uuids)
+    rows = []
+    for uuid in sorted(uuids):
+        old, new = before.get(uuid), after.get(uuid)
+        if old == new:
+            continue
+        was, is_now = old and old.shown, new and new.shown
+        if was is not None and is_now is not None:
+            # Only what differs, which may be nothing: then the generation does.
+            names = [name for name in was if was[name] != is_now[name]]
+            was, is_now = ({name: side[name] for name in names} for side in (was, is_now))
+        rows.append(
+            _make_row(
+                was,
+                is_now,
+                consumer_uuid=None,
+                provider_uuid=uuid,
+                project=None,
+                generation_before=old and old.generation,
+                generation_after=new and new.generation,
+            )
+        )
+    _add(tx, rows)
+
+
+def _read_providers(tx: Transaction, uuids: Collection[str]) -> dict[str, _ProviderState]:
+    """Return the providers that exist, whole. Three statements for each thousand."""
+    rows = tx.rows_of_all(_PROVIDERS, "uuid", uuids)
+    uuid_of = {row[0]: row[1] for row in rows}
+    shown: dict[str, dict[str, Any]] = {
+        row[1]: {
+            "name": row[2],
+            "parent_provider_uuid": row[4],
+            "inventories": {},
+            "traits": [],
+            "aggregates": [],
+        }
+        for row in rows
+    }
+    for provider_id, class_name, *amounts in tx.rows_of_all(_RECORDS, "id", uuid_of):
+        record = InventoryRecord._make(amounts)
+        shown[uuid_of[provider_id]]["inventories"][class_name] = record._asdict()
+    for provider_id, part, name in tx.rows_of_all(_NAMED, "id", uuid_of):
+        shown[uuid_of[provider_id]][part].append(name)
+    for each in shown.values():
+        each["traits"].sort()
+        each["aggregates"].sort()
+    return {row[1]: _ProviderState(row[3], shown[row[1]]) for row in rows}
+
+
+_parents = _providers.alias("parent")
+_PROVIDERS = CompiledStatement(
+    select(
+        _providers.c.id,
+        _providers.c.uuid,
+        provider_rows.NAME,
+        func.coalesce(_providers.c.generation, 0),
+        _parents.c.uuid,
+    )
+    .select_from(_providers)
+    .outerjoin(_parents, _parents.c.id == _providers.c.parent_provider_id)
+    .where(is_among(_providers.c.uuid, "uuid")),
+    "uuid",
+)
+_RECORDS = CompiledStatement(
+    select(
+        _inventories.c.resource_provider_id,
+        _classes.c.name,
+        *(_inventories.c[name] for name in InventoryRecord._fields),
+    )
+    .join_from(_inventories, _classes, _classes.c.id == _inventories.c.resource_class_id)
+    .where(is_among(_inventories.c.resource_provider_id, "id"))
+    .order_by(_classes.c.id),
+    "id",
+)
+
+
+def _select_names(part: str, table: Any, key: str, name: ColumnElement[str], names: Any) -> Any:
+    return (
+        select(table.c.resource_provider_id, literal(part, String), cast(name, String(255)))
+        .join_from(table, names, names.c.id == table.c[key])
+        .where(is_among(table.c.resource_provider_id, "id"), name.is_not(None))
+    )
+
+
+_NAMED = CompiledStatement(
+    union_all(
+        _select_names(
+            "traits",
+            models.resource_provider_traits,
+            "trait_id",
+            models.traits.c.name,
+            models.traits,
+        ),
+        _select_names(
+            "aggregates",
+            models.resource_provider_aggregates,
+            "aggregate_id",
+            models.placement_aggregates.c.uuid,
+            models.placement_aggregates,
+        ),
+    ),
+    "id",
+)
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+def _make_row(was: State | None, is_now: State | None, **written: Any) -> dict[str, Any]:
+    return {
+        **written,
+        "state_before": None if was is None else json.dumps(was),
+        "state_after": None if is_now is None else json.dumps(is_now),
+    }
+
+
+def _add(tx: Transaction, rows: Sequence[Parameters]) -> None:
+    """Insert rows, at the latest with the next statement. One statement for each 64, none for no row."""
+    author = authorship.current()
+    common = {
+        "request_id": _cut(author.request_id, 64),
+        "global_request_id": author.global_request_id,
+        "by_user": _cut(author.user, 255),
+        "by_project": _cut(author.project, 255),
+        "method": _cut(author.method, 16),
+        "route": _cut(author.route, 128),
+    }
+    for part in batches(rows, ROWS_AT_ONCE):
+        values = {f"{name}_{at}": value for at, row in enumerate(part) for name, value in row.items()}
+        tx.change_later(Statement(_compile_insert(len(part)), common | values))
+
+
+def _cut(text: str, most: int) -> str:
+    # As the columns have it, whatever the character set of the database: a header may hold anything.
+    return text.encode("ascii", "backslashreplace").decode()[:most]
+
+
+_COMMON = ("request_id", "global_request_id", "by_user", "by_project", "method", "route")
+_OWN = (
+    "consumer_uuid",
+    "provider_uuid",
+    "project",
+    "generation_before",
+    "generation_after",
+    "state_before",
+    "state_after",
+)
+
+
+@lru_cache(maxsize=ROWS_AT_ONCE)
+def _compile_insert(count: int) -> CompiledStatement:
+    def bind(name: str, key: str) -> ColumnElement[Any]:
+        return bindparam(key, type_=_history.c[name].type)
+
+    rows = [
+        {
+            "written_at": NOW,
+            **{name: bind(name, name) for name in _COMMON},
+            **{name: bind(name, f"{name}_{at}") for name in _OWN},
+        }
+        for at in range(count)
+    ]
+    return CompiledStatement(insert(_history).values(rows))
+
+
+# -- reading, and what is too old ----------------------------------------------------------------
+
+
+class HistoryRow(NamedTuple):
+    """One row. Times are milliseconds since the epoch; the states are JSON, None for nothing."""
+
+    id: int
+    written_at: int
+    request_id: str
+    global_request_id: str | None
+    by_user: str
+    by_project: str
+    method: str
+    route: str
+    consumer_uuid: str | None
+    provider_uuid: str | None
+    project: str | None
+    generation_before: int | None
+    generation_after: int | None
+    state_before: str | None
+    state_after: str | None
+
+
+def find(access: Access, given: Mapping[str, Any], most: int) -> list[HistoryRow]:
+    """Return the newest rows that fit, newest first. One statement.
+
+    :param given: by name of ``CONDITIONS`` what they must fit; ``at`` and ``id`` together are those of the
+        last row that is known already.
+    """
+    statement = _compile_find(*sorted(given))
+    texts = {name: _cut(given[name], 255) for name in ("project", "request_id") if name in given}
+    given = {**given, **texts}
+    return [HistoryRow(*row) for row in access.rows(statement, {**given, "most": most})]
+
+
+CONDITIONS: Mapping[str, ColumnElement[bool]] = {
+    **{
+        name: _history.c[name] == bindparam(name)
+        for name in ("consumer_uuid", "provider_uuid", "project")
+    },
+    "request_id": or_(
+        _history.c.request_id == bindparam("request_id"),
+        _history.c.global_request_id == bindparam("request_id"),
+    ),
+    "since": _history.c.written_at >= bindparam("since"),
+    "until": _history.c.written_at < bindparam("until"),
+    # The first alone is what an index is used for.
+    "at": _history.c.written_at <= bindparam("at"),
+    "id": or_(_history.c.written_at < bindparam("at"), _history.c.id < bindparam("id")),
+}
+
+
+@cache
+def _compile_find(*names: str) -> CompiledStatement:
+    return CompiledStatement(
+        select(*(_history.c[name] for name in HistoryRow._fields))
+        .where(and_(True, *(CONDITIONS[name] for name in names)))
+        .order_by(_history.c.written_at.desc(), _history.c.id.desc())
+        .limit(bindparam("most"))
+    )
+
+
+def remove_old(tx: Transaction, days: float, most: int) -> int:
+    """Delete rows that are older, at most so many, and return how many. Two statements."""
+    # What another worker is deleting is passed over.
+    ids = tx.column(_OLD, {"age": int(days * DAY_MS), "most": most})
+    if not ids:
+        return 0
+    return sum(tx.change(_REMOVE, {"id": part}) for part in batches(sorted(ids)))
+
+
+_OLD = CompiledStatement(
+    select(_history.c.id)
+    .where(_history.c.written_at < NOW - bindparam("age", type_=_history.c.written_at.type))
+    .order_by(_history.c.written_at)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
+_REMOVE = CompiledStatement(delete(_history).where(is_among(_history.c.id, "id")), "id")

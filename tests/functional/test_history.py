@@ -1,0 +1,236 @@
+"""The history of writes (specification 07 section 11): who wrote, how it is paged, and what is too old."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, func, select, update
+
+from placement import authorship
+from placement.authorship import Author
+from placement.db import history_rows, invariants, models
+from placement.objects import trimmer
+from placement.objects.trimmer import Trimmer
+from tests.functional.test_claims import claim
+from tests.proofs.replay.ledger import require_whole
+from tests.support.bodies import entry
+from tests.support.clock import let_holds_end
+from tests.support.databases import KINDS
+from tests.support.recorder import recorded
+from tests.support.service import Service, running
+from tests.support.world import World, new_uuid
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(params=KINDS)
+def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+    """The service, which keeps the history, on an empty database."""
+    with running(request.param, insight__enabled=True, insight__history_days=30.0) as made:
+        yield made
+
+
+def writes(service: Service, query: str = "") -> list[dict[str, Any]]:
+    """Return what the history shows, newest first."""
+    answer = service.send("GET", f"/-/history?{query}")
+    assert answer.status == 200, answer
+    return list(answer.json["writes"])
+
+
+# -- who -----------------------------------------------------------------------------------------
+
+
+def test_holds_that_are_over_are_removed_by_the_service(service: Service) -> None:
+    """The request that has met them is named, its user is not: he has removed nothing."""
+    World(service).host(VCPU=2)
+    holder, other = new_uuid(), new_uuid()
+    held = {"claims": [claim(2, consumer_uuid=holder)], "hold_s": 900}
+    assert service.send("POST", "/-/claims", held).status == 200
+    let_holds_end(service.db)
+
+    body = {"claims": [claim(2, consumer_uuid=other)]}
+    answer = service.send("POST", "/-/claims", body)
+
+    assert answer.status == 200
+    newest, removal, first = writes(service)[:3]
+    assert (newest["consumer_uuid"], newest["route"]) == (other, "/-/claims")
+    assert first["consumer_uuid"] == removal["consumer_uuid"] == holder
+    assert removal["route"] == "expiry of holds"
+    assert removal["by"] == {"user_id": None, "project_id": None}
+    assert removal["method"] is None
+    assert removal["request_id"] == newest["request_id"] == answer.headers["x-openstack-request-id"]
+    assert removal["before"]["resources"] == {"VCPU": 2}
+    assert removal["after"] is None
+
+
+def test_a_confirmation_leaves_what_was_there(service: Service) -> None:
+    World(service).host(VCPU=2)
+    holder = new_uuid()
+    held = {"claims": [claim(2, consumer_uuid=holder)], "hold_s": 900}
+    assert service.send("POST", "/-/claims", held).status == 200
+
+    assert service.send("POST", f"/-/claims/{holder}/confirm").status == 200
+
+    newest = writes(service, f"consumer={holder}")[0]
+    assert newest["route"] == "/-/claims/{consumer_uuid}/confirm"
+    assert newest["before"] == newest["after"]
+    assert newest["after"]["resources"] == {"VCPU": 2}
+    assert newest["generation"] == {"before": 1, "after": 2}
+
+
+def test_repairs_are_written_by_the_command(service: Service) -> None:
+    """What ``db check --repair`` removes and names leaves its rows."""
+    host = World(service).host(VCPU=2)
+    uuid = new_uuid()
+    assert service.send("PUT", f"/allocations/{uuid}", entry({host: {"VCPU": 1}})).status == 204
+    service.db.write(lambda tx: tx.change(delete(models.allocations)))
+    nameless = update(models.resource_providers).values(name=None, updated_at=None)
+    service.db.write(lambda tx: tx.change(nameless))
+
+    with authorship.acting(Author(route="placement-manage db")):
+        for invariant in (invariants.IDLE, invariants.BARE):
+            invariants.repair(service.db, invariant)
+
+    # A provider without a name is shown with its uuid, before and after: nothing that is shown has changed.
+    (removal, *_) = writes(service)
+    assert removal["route"] == "placement-manage db"
+    assert removal["request_id"] is None
+    assert (removal["consumer_uuid"], removal["provider_uuid"]) == (uuid, None)
+    assert removal["before"]["resources"] == {}
+    assert removal["after"] is None
+
+
+def test_names_that_no_column_holds_are_written_all_the_same(service: Service) -> None:
+    """A token may name anybody: neither its letters nor its length cost the client its write."""
+    answer = service.request(
+        "POST",
+        "/resource_providers",
+        version="1.39",
+        json={"name": "h"},
+        x_auth_token=f"admin{'ä' * 300}:p",
+        x_roles="admin,service",
+    )
+    assert answer.status_int == 200
+    (written,) = writes(service)
+    assert written["by"]["user_id"].startswith("admin\\x")
+    assert len(written["by"]["user_id"]) == 255
+
+
+def test_a_project_is_found_by_any_name(service: Service) -> None:
+    host = World(service).host(VCPU=2)
+    body = entry({host: {"VCPU": 1}}, project_id="dépôt")
+    assert service.send("PUT", f"/allocations/{new_uuid()}", body).status == 204
+
+    (written,) = writes(service, "project_id=d%C3%A9p%C3%B4t")
+    assert written["after"]["project_id"] == "dépôt"
+    assert writes(service, "request_id=d%C3%A9p%C3%B4t") == []
+
+
+def test_each_project_sees_its_part_of_a_change_of_hands(service: Service) -> None:
+    host, uuid = World(service).host(VCPU=2), new_uuid()
+    for generation, project in ((None, "red"), (1, "blue")):
+        body = entry({host: {"VCPU": 1}}, generation, project_id=project)
+        assert service.send("PUT", f"/allocations/{uuid}", body).status == 204
+
+    (lost, got), (taken,) = writes(service, "project_id=red"), writes(service, "project_id=blue")
+    assert (got["after"], lost["before"]) == (lost["before"], got["after"])
+    assert lost["after"] is taken["before"] is None
+    assert taken["after"]["project_id"] == "blue"
+    assert lost["request_id"] == taken["request_id"]
+
+
+# -- pages ---------------------------------------------------------------------------------------
+
+
+def test_no_page_loses_a_row_whatever_their_times_are(service: Service) -> None:
+    """Many rows have one time, and a row that is committed late stands between others."""
+    host = World(service).host(VCPU=100)
+    for _ in range(25):
+        body = entry({host: {"VCPU": 1}})
+        assert service.send("PUT", f"/allocations/{new_uuid()}", body).status == 204
+    times = models.history.c.written_at
+    same = update(models.history).values(written_at=1_700_000_000_000 + models.history.c.id % 3)
+    service.db.write(lambda tx: tx.change(same))
+    in_order = select(models.history.c.request_id).order_by(times.desc(), models.history.c.id.desc())
+    everything = service.db.read(lambda reader: reader.column(in_order))
+    assert len(everything) == 27
+
+    for limit in (1, 4, 26, 27, 28):
+        found, marker = list[str](), ""
+        while marker is not None:
+            page = service.send("GET", f"/-/history?limit={limit}{marker and '&marker=' + marker}").json
+            found += [each["request_id"] for each in page["writes"]]
+            marker = page["next"]
+        assert found == everything, limit
+
+
+# -- what is too old ------------------------------------------------------------------------------
+
+
+def test_what_is_too_old_goes_in_parts(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(6):
+        World(service).host()
+    kept = writes(service)[::2]
+    is_old = models.history.c.id % 2 != newest_id(service) % 2
+    age = update(models.history).values(written_at=models.history.c.written_at - 31 * DAY_MS)
+    service.db.write(lambda tx: tx.change(age.where(is_old)))
+    monkeypatch.setattr(trimmer, "MOST_AT_ONCE", 2)
+    trims = Trimmer(service.db, 30.0)
+
+    assert not trims.is_due()
+    for left in (1, 0, 0):
+        trims.go_on()
+        assert len(writes(service)) == len(kept) + left
+    assert writes(service) == kept
+
+
+def newest_id(service: Service) -> int:
+    return int(service.db.read(lambda reader: reader.value(select(func.max(models.history.c.id)))))
+
+
+def test_a_database_that_is_not_there_keeps_nobody(service: Service) -> None:
+    """The answer has been given when old rows go."""
+    trims = Trimmer(service.db, 30.0)
+    service.db.write(lambda tx: tx.connection.exec_driver_sql("ALTER TABLE history RENAME TO gone"))
+    try:
+        trims.go_on()
+    finally:
+        service.db.write(lambda tx: tx.connection.exec_driver_sql("ALTER TABLE gone RENAME TO history"))
+
+
+# -- off -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_the_option_nothing_is_sent(kind: str) -> None:
+    with running(kind, insight__enabled=True) as service:
+        with recorded(service.db) as statements:
+            host = World(service).host(VCPU=2)
+            uuid = new_uuid()
+            body = entry({host: {"VCPU": 1}})
+            assert service.send("PUT", f"/allocations/{uuid}", body).status == 204
+            assert service.send("DELETE", f"/allocations/{uuid}").status == 204
+        assert not [each for each in statements if "history" in each]
+        assert service.send("GET", "/-/history").status == 404
+
+
+def test_a_service_that_begins_to_keep_it_leaves_whole_rows(service: Service) -> None:
+    """What was there before is known from what is written next."""
+    host = World(service).host(VCPU=2)
+    service.db.write(lambda tx: tx.change(delete(models.history)))
+    assert service.send("DELETE", f"/resource_providers/{host}").status == 204
+
+    (written,) = writes(service)
+    assert written["before"]["name"] == f"provider-{host}"
+    assert written["before"]["inventories"]["VCPU"]["total"] == 2
+    assert written["after"] is None
+
+
+def test_many_rows_of_one_request(service: Service) -> None:
+    """More than one statement takes: three hundred consumers at once."""
+    host = World(service).host(VCPU=1000)
+    body = {new_uuid(): entry({host: {"VCPU": 1}}) for _ in range(300)}
+    assert service.send("POST", "/allocations", body).status == 204
+    assert len(writes(service, "limit=1000")) == 302
+    require_whole(service.db)
+    assert history_rows.HistoryRow._fields == tuple(models.history.c.keys())
