@@ -144,6 +144,23 @@
  * @property {{at: string, count: number}[]} records oldest first
  * @property {{records: number, per_day: number, runs_out_at: string | null} | null} forecast
  *
+ * @typedef {object} WrittenState what a consumer held of a provider, or what a write has changed of a provider
+ * @property {string} [project_id]
+ * @property {Record<string, number>} [resources]
+ * @property {string} [name]
+ *
+ * @typedef {object} Written by one request
+ * @property {string} at
+ * @property {{user_id: string | null, project_id: string | null}} by
+ * @property {string | null} request_id
+ * @property {string | null} global_request_id
+ * @property {string | null} method
+ * @property {string | null} route
+ * @property {string | null} consumer_uuid
+ * @property {string | null} provider_uuid
+ * @property {WrittenState | null} before
+ * @property {WrittenState | null} after
+ *
  * @typedef {object} Lost a place whose failure leaves consumers homeless
  * @property {string} uuid
  * @property {string | null} name

@@ -32,6 +32,10 @@ const tenth = writer(() => new Intl.NumberFormat("en", { maximumFractionDigits: 
 /** "14:03:59", of milliseconds since 1970. */
 export const timeOfDay = writer(() => new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" }));
 
+/** "26 Nov 2026, 14:03:59", of milliseconds since 1970. */
+export const moment = writer(
+  () => new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" }));
+
 /**
  * Writes numbers by a format that is made for the first of them: the browser reads the tables of a language
  * for that, which would make the start of the page one long task.

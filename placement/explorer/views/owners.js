@@ -5,6 +5,7 @@ import { h, refill } from "../dom.js";
 import { ledger } from "../model/cloud.js";
 import { byConsumer, byOwner } from "../model/owners.js";
 import { amount, amounts, count, counted, label, sortClasses, total } from "../model/units.js";
+import { activity } from "../parts/activity.js";
 import { claimWords, groupSection, readGroups } from "../parts/claim_note.js";
 import { consumerTable } from "../parts/consumer_table.js";
 import { outLink } from "../parts/out_link.js";
@@ -61,7 +62,8 @@ export class OwnersView extends View {
         h("p", {}, h("a", { href: address("owners", "", { by: kind }) }, "← all"), " · ",
           counted(consumers.length, "consumer")),
         consumers.length ? consumerTable(consumers)
-          : stateNote("∅", "Holds nothing", [`No consumer of this ${kind} holds anything now.`]));
+          : stateNote("∅", "Holds nothing", [`No consumer of this ${kind} holds anything now.`]),
+        kind === "project" && owner && activity({ project_id: owner }));
       return;
     }
     const rows = await byOwner(trees, kind, signal);
@@ -77,7 +79,10 @@ export class OwnersView extends View {
 
   /** @param {string} uuid @param {AbortSignal} signal */
   async #consumer(uuid, signal) {
-    if (this.#shown !== this.#place()) this.drawn = false;
+    if (!this.#shown.startsWith(`${this.#place()} `)) {
+      this.drawn = false;
+      this.#shown = "";
+    }
     this.showLoading("Reading what it holds …");
     const { body } = await read(`allocations/${encodeURIComponent(uuid)}`, { signal });
     /** @type {Record<string, {resources: Record<string, number>}>} */
@@ -106,7 +111,7 @@ export class OwnersView extends View {
       trees.length ? h("div.candidates", {}, trees.map((tree) => h("article.candidate", {},
         h("div.candidate-body", {}, drawnTree(tree, { brief: true, held: asked, key: tree.root })))))
         : stateNote("∅", "Holds nothing", ["The service knows no allocation of this consumer."]),
-      groups.map(groupSection));
+      groups.map(groupSection), activity({ consumer: uuid }));
   }
 }
 

@@ -6,6 +6,7 @@ import { cloud } from "../model/cloud.js";
 import { lastTrees, rememberTree } from "../model/last_trees.js";
 import { OUT_OF_SERVICE, SHARING } from "../model/traits.js";
 import { amounts, count, counted } from "../model/units.js";
+import { activity } from "../parts/activity.js";
 import { consumerTable } from "../parts/consumer_table.js";
 import { growingTree, providerBox, serviceTag } from "../parts/provider_box.js";
 import { menuButton } from "../parts/provider_menu.js";
@@ -70,7 +71,8 @@ export class TreeView extends View {
         h("p.calm", {}, "Through a common aggregate these give resources to this tree."),
         h("div.shared", {}, this.#sharing.map((provider) => providerBox(provider)))),
       h("section", {}, h("h2", {}, "Consumers"), consumers.length
-        ? consumerTable(consumers) : h("p.calm", {}, "No consumer holds anything of this tree.")));
+        ? consumerTable(consumers) : h("p.calm", {}, "No consumer holds anything of this tree.")),
+      activity({ provider: this.argument }));
     if (again) return;
     window.scrollTo(0, 0);
     await grown();
