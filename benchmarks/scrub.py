@@ -7,15 +7,16 @@ processor time, and for each stage the rows, the time of its parts, and the larg
 """
 
 import argparse
-import os
+import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import column, create_engine, func, select, text
 
 from benchmarks import bulk, databases
 from benchmarks.clouds import Cloud, cloud_named
@@ -65,23 +66,25 @@ def fill(db: Database, cloud: Cloud) -> None:
 def measure_round(db: Database) -> str:
     """Go through everything once as the workers do; say what it took.
 
-    Wall time, and the processor time of this process and, on PostgreSQL, of its connection's: on a machine
-    with nothing else to do the first is about the sum of the others.
+    By the clock, and the processor time of this process and of what serves its connection: on a machine with
+    nothing else to do the first is about the sum of the others.
     """
-    times: defaultdict[str, list[float]] = defaultdict(list)
+    walls: defaultdict[str, list[float]] = defaultdict(list)
+    processors: defaultdict[str, float] = defaultdict(float)
     rows: defaultdict[str, int] = defaultdict(int)
-    go_on = scrub.Stage.go_on
+    go_on, database_s = scrub.Stage.go_on, _find_processor(db)
 
     def timed(stage: scrub.Stage, *args: Any, **named: Any) -> scrub.Part:
-        began = time.perf_counter()
+        began, used = time.perf_counter(), database_s()
         part = go_on(stage, *args, **named)
-        times[stage.name].append(time.perf_counter() - began)
+        walls[stage.name].append(time.perf_counter() - began)
+        processors[stage.name] += database_s() - used
         rows[stage.name] += part.rows
         return part
 
     one, stretches, rounds = scrubber.Scrubber(db, SHARE), 0, _rounds(db)
     scrub.Stage.go_on = timed  # type: ignore[method-assign]
-    began, processor = time.perf_counter(), _processor_s(db)
+    began, here, there = time.perf_counter(), time.process_time(), database_s()
     try:
         while _rounds(db) == rounds:
             db.write(_make_due)
@@ -90,16 +93,15 @@ def measure_round(db: Database) -> str:
     finally:
         scrub.Stage.go_on = go_on  # type: ignore[method-assign]
     wall = time.perf_counter() - began
-    used = [after - before for after, before in zip(_processor_s(db), processor, strict=True)]
-    busy = sum(used) if used[1] else wall
+    here, there = time.process_time() - here, database_s() - there
     stages = "; ".join(
-        f"{name} {rows[name]} rows in {sum(each):.3f} s, {len(each)} parts of at most"
-        f" {max(each) * 1000:.0f} ms"
-        for name, each in times.items()
+        f"{name} {rows[name]} rows in {processors[name]:.3f} s, {len(each)} parts of at most"
+        f" {max(each) * 1000:.0f} ms by the clock"
+        for name, each in walls.items()
     )
     return (
-        f"{wall:.3f} s in {stretches} stretches, processor {used[0]:.3f} s here and {used[1]:.3f} s in the"
-        f" database: {100 * busy / SHARE:.0f} s at {SHARE} %. {stages}"
+        f"{wall:.3f} s by the clock in {stretches} stretches, processor {here:.3f} s here and {there:.3f} s"
+        f" in the database: {100 * (here + there) / SHARE:.0f} s at {SHARE} %. {stages}"
     )
 
 
@@ -108,14 +110,19 @@ def _rounds(db: Database) -> int:
     return look.progress.rounds if look else 0
 
 
-def _processor_s(db: Database) -> tuple[float, float]:
-    """Return the processor time of this process, and of the one that serves its connection, where known."""
-    if db.dialect != "postgresql":
-        return time.process_time(), 0.0
-    pid = db.read(lambda reader: reader.value(select(func.pg_backend_pid())))
-    # After the name, which may have spaces: the 14th and 15th fields of proc(5).
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return time.process_time(), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def _find_processor(db: Database) -> Callable[[], float]:
+    """Return what tells the processor time, in seconds, of the process or thread of our connection."""
+    if db.dialect == "sqlite":
+        return lambda: 0.0
+    if db.dialect == "postgresql":
+        pid = task = db.read(lambda reader: reader.value(select(func.pg_backend_pid())))
+    else:
+        own = text("SELECT tid FROM information_schema.processlist WHERE id = connection_id()")
+        task = db.read(lambda reader: reader.value(own.columns(column("tid"))))
+        pid = subprocess.check_output(["pidof", "mariadbd"], text=True).split()[0]
+    # Nanoseconds are the first of its numbers.
+    path = Path(f"/proc/{pid}/task/{task}/schedstat")
+    return lambda: int(path.read_text().split()[0]) / 1e9
 
 
 def _make_due(tx: Transaction) -> None:

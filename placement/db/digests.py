@@ -11,7 +11,7 @@ the generation with the own one. Computed in the database: no message and no sta
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -25,6 +25,7 @@ from sqlalchemy import (
     cast,
     func,
     literal,
+    literal_column,
     select,
     union_all,
 )
@@ -61,24 +62,58 @@ _amounts = [
     for name in InventoryRecord._fields
     for column in [_inventories.c[name]]
 ]
-_PARTS: tuple[tuple[Table, str, Column[Any], Sequence[ColumnElement[Any]]], ...] = (
-    (_inventories, "resource_class_id", models.resource_classes.c.name, _amounts),
-    (models.resource_provider_traits, "trait_id", models.traits.c.name, (literal("trait", Text),)),
-    (
-        *(models.resource_provider_aggregates, "aggregate_id", models.placement_aggregates.c.uuid),
-        (literal("aggregate", Text),),
+
+
+class _Part(NamedTuple):
+    """What a provider has in a table: ``key`` refers to the name, and ``more`` counts beside it."""
+
+    table: Table
+    key: Column[int]
+    name: Column[Any]
+    more: Sequence[ColumnElement[Any]]
+
+    @property
+    def provider(self) -> ColumnElement[int]:
+        return self.table.c.resource_provider_id
+
+    @property
+    def checksum(self) -> ColumnElement[int]:
+        return _checksum(func.coalesce(self.name, ""), *self.more)
+
+
+def _by_name(table: Table, key: str, name: Column[Any], what: str) -> _Part:
+    return _Part(table, table.c[key], name, (literal(what, Text),))
+
+
+_STOCK = _Part(_inventories, _inventories.c.resource_class_id, models.resource_classes.c.name, _amounts)
+_BY_NAME = (
+    _by_name(models.resource_provider_traits, "trait_id", models.traits.c.name, "trait"),
+    _by_name(
+        models.resource_provider_aggregates, "aggregate_id", models.placement_aggregates.c.uuid, "aggregate"
     ),
 )
-"""What providers have: the table, its column that refers to a name, the name, and what else counts."""
+
+_ALL: ColumnElement[int] = literal_column(str(2**62))
+"""More rows than any table has: a database computes a subquery with a limit by itself, once."""
 
 
-def _checksums(
-    part: tuple[Table, str, Column[Any], Sequence[ColumnElement[Any]]], *columns: ColumnElement[Any]
-) -> Select[Any]:
+def _checksums(part: _Part, *columns: ColumnElement[Any]) -> Select[Any]:
     """Return the checksum of each row of a table, after the columns."""
-    table, key, name, more = part
-    rows = select(*columns, _checksum(func.coalesce(name, ""), *more).label("checksum"))
-    return rows.select_from(table.outerjoin(name.table, name.table.c.id == table.c[key]))
+    rows = select(*columns, part.checksum.label("checksum"))
+    return rows.select_from(part.table.outerjoin(part.name.table, part.name.table.c.id == part.key))
+
+
+def _sums_by_name(part: _Part) -> Select[Any]:
+    """Return the sums of the same checksums as (provider, checksum), of which each is computed once.
+
+    A cloud has some hundred names, and each host some dozen of them. A checksum for each row took a quarter
+    of the time of a scrub's look at providers on PostgreSQL, and half of it on MariaDB.
+    """
+    names = select(part.name.table.c.id, part.checksum.label("checksum")).limit(_ALL).subquery()
+    # The name may be gone.
+    checksum = func.coalesce(names.c.checksum, _checksum(literal("", Text), *part.more))
+    sums = select(part.provider.label("provider"), func.sum(checksum).label("checksum"))
+    return sums.select_from(part.table.outerjoin(names, names.c.id == part.key)).group_by(part.provider)
 
 
 def select_sums(is_meant: Callable[[ColumnElement[int]], ColumnElement[bool]]) -> Subquery:
@@ -87,12 +122,8 @@ def select_sums(is_meant: Callable[[ColumnElement[int]], ColumnElement[bool]]) -
     :param is_meant: says of a column with the id of a provider which providers are asked for.
     """
     rows = union_all(
-        *(
-            _checksums(part, part[0].c.resource_provider_id.label("provider")).where(
-                is_meant(part[0].c.resource_provider_id)
-            )
-            for part in _PARTS
-        )
+        _checksums(_STOCK, _STOCK.provider.label("provider")).where(is_meant(_STOCK.provider)),
+        *(_sums_by_name(part).where(is_meant(part.provider)) for part in _BY_NAME),
     ).subquery()
     total = cast(func.sum(rows.c.checksum), BigInteger).label("parts")
     return select(rows.c.provider, total).group_by(rows.c.provider).subquery()
@@ -118,8 +149,8 @@ def of_provider(**written: ColumnElement[Any]) -> ColumnElement[int]:
     :param written: as :func:`of_row`.
     """
     digest = of_row(**written)
-    for part in _PARTS:
-        rows = _checksums(part).where(part[0].c.resource_provider_id == _providers.c.id)
+    for part in (_STOCK, *_BY_NAME):
+        rows = _checksums(part).where(part.provider == _providers.c.id)
         total = cast(func.coalesce(func.sum(rows.selected_columns.checksum), 0), BigInteger)
         sums = rows.with_only_columns(total, maintain_column_froms=True).correlate(_providers)
         digest += sums.scalar_subquery()

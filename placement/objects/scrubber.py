@@ -22,7 +22,7 @@ from placement.telemetry import Trace
 
 LOG = logging.getLogger(__name__)
 
-STRETCH_S = 0.02
+STRETCH_S = 0.05
 """A stretch begins no further part after this."""
 
 ROUND_S = 10.0
@@ -40,7 +40,7 @@ MOST_PATIENT_S = 30.0
 LONG_PART_S = 0.5
 """After a part that took longer the next one of its stage has half as many rows."""
 
-THOROUGH_EVERY = 10
+THOROUGH_EVERY = 12
 """In each so many-th round rows are looked for, too, that should not be there though all sums agree."""
 
 
@@ -124,14 +124,15 @@ class Scrubber:
 
     def _take_stretch(self, progress: ScrubProgress) -> ScrubProgress:
         """Compare part after part while there is time; return how far it came."""
-        names = [stage.name for stage in scrub.STAGES]
+        way = scrub.Way(thorough=progress.rounds % THOROUGH_EVERY == 0)
+        stages = [each for each in scrub.STAGES if way.thorough or progress.rounds % each.every == 0]
+        names = [stage.name for stage in stages]
         # Another release may have a stage that this one does not know: then the round begins anew.
         number = names.index(progress.stage) if progress.stage in names else 0
         after = progress.position if progress.stage in names else -scrub.BEYOND
-        way = scrub.Way(thorough=progress.rounds % THOROUGH_EVERY == 0)
         end_s = time.monotonic() + STRETCH_S
         while number < len(names):
-            stage, began_s = scrub.STAGES[number], time.monotonic()
+            stage, began_s = stages[number], time.monotonic()
             part = stage.go_on(self._db, after, self._sizes[stage.name], way)
             self._size(stage, time.monotonic() - began_s)
             self._note(stage, part)

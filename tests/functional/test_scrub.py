@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, select, text, update
+from sqlalchemy import delete, func, select, text, update
 
 from placement.db import digests, models, scrub, scrub_rows
-from placement.db.coexistence import takeover
+from placement.db.coexistence import state, takeover
+from placement.db.coexistence.adoption import is_quiet
 from placement.db.database import Database
 from placement.objects import scrubber
 from placement.objects.scrubber import Scrubber
@@ -159,6 +160,20 @@ def test_what_was_changed_by_hand_is_answered_as_by_a_fresh_service(
     assert scrub.WARNING in caplog.text
     assert scrub.scrub_all(scene.db) == ({}, []), "once is enough"
     assert healed in scrub.WHAT
+
+
+def test_hosts_are_compared_in_each_round_and_sums_of_owners_in_every_third(scene: Scene) -> None:
+    one = Scrubber(scene.db, 0.5)
+    sums = select(func.count()).select_from(models.owner_usages)
+    wrong_counters = select(func.count()).where(models.inventories.c.used == 7)
+    for number in range(4):
+        scene.db.write(lambda tx: tx.change(delete(models.owner_usages)))
+        scene.by_hand(text("UPDATE inventories SET used = 7 WHERE total = 8"))
+
+        go_round(scene.db, one)
+
+        assert scene.db.read(lambda reader: reader.value(wrong_counters)) == 0
+        assert bool(scene.db.read(lambda reader: reader.value(sums))) == (number % 3 == 0)
 
 
 def test_a_host_that_was_filled_by_hand_is_offered_no_more(scene: Scene) -> None:
@@ -354,24 +369,46 @@ def test_a_scrub_that_cannot_go_on_says_so_once_and_raises_nothing(
     assert not one.is_due()
 
 
-def test_in_the_shared_mode_contents_are_read_again_and_counters_left_alone(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def shared(scene: Scene) -> Iterator[Scene]:
+    """The scene while the OpenStack service may write too."""
     takeover.release(scene.db)
     try:
         scene.answers(scene.service)
-        scene.by_hand(text(BY_HAND["a trait"][1]))
-        scene.by_hand(text("UPDATE inventories SET used = 7 WHERE used = 2"))
-        caplog.clear()
-
-        go_round(scene.db, Scrubber(scene.db, 0.5))
-
-        assert caplog.text == "", "the other service may have done it"
-        assert scene.answers(scene.service) == scene.fresh()
-        kept = select(models.inventories.c.used).where(models.inventories.c.total == 8)
-        assert scene.db.read(lambda reader: reader.value(kept)) == 7
+        yield scene
     finally:
         takeover.finish(scene.db)
+
+
+@pytest.mark.parametrize(
+    "what", ["a trait", "an allocation changed", "allocations deleted", "a counter changed"]
+)
+def test_in_the_shared_mode_what_was_changed_is_read_again_and_nothing_said(
+    shared: Scene, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared.by_hand(text(BY_HAND[what][1]))
+    caplog.clear()
+
+    go_round(shared.db, Scrubber(shared.db, 0.5))
+
+    assert caplog.text == "", "the other service may have done it"
+    assert shared.answers(shared.service) == shared.fresh()
+    assert scrub.scrub_all(shared.db) == ({}, [])
+
+
+def test_in_the_shared_mode_a_counter_that_is_corrected_does_not_hide_a_write(shared: Scene) -> None:
+    """The time for which the other service was quiet begins anew: its deletion shows by the counter alone."""
+    found = shared.db.read(state.read_foreign_writes)
+    shared.db.write(lambda tx: state.note_state(tx, found.state))
+    assert shared.db.read(is_quiet)
+    shared.by_hand(text(BY_HAND["allocations deleted"][1]))
+    assert not shared.db.read(is_quiet)
+
+    go_round(shared.db, Scrubber(shared.db, 0.5))
+
+    after = shared.db.read(state.read_foreign_writes)
+    assert (after.surplus, after.noted) == (0, None)
+    assert not shared.db.read(is_quiet)
 
 
 def counted(service: Service) -> int:

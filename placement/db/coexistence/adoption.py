@@ -8,7 +8,7 @@ from functools import partial
 from sqlalchemy import exists, func, literal, or_, select, update
 
 from placement.db import allocation_rows, change_rows, counters, models, provider_rows
-from placement.db.coexistence.state import IS_FOREIGN, is_under_way
+from placement.db.coexistence.state import IS_FOREIGN, IS_NOTED, is_under_way
 from placement.db.database import Access, Database, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.provider_rows import LockedProvider
@@ -119,7 +119,10 @@ def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
 
 
 def is_quiet(access: Access) -> bool:
-    """Tell whether no provider was written by another service, and every counter is that of the ledger."""
+    """Tell whether no provider was written by another service, and every counter is that of the ledger.
+
+    And whether that was so for long: a scrub corrects counters, and lets the time begin anew.
+    """
     foreign_one = exists(select(literal(1)).select_from(_providers).where(IS_FOREIGN))
     # A deletion of allocations by the other service steps no generation of a provider.
     wrong = exists(
@@ -127,4 +130,4 @@ def is_quiet(access: Access) -> bool:
         .select_from(_inventories)
         .where(_inventories.c.used != counters.LEDGER_SUM)
     )
-    return not access.value(select(or_(foreign_one, wrong)))
+    return not access.value(select(or_(foreign_one, wrong, ~IS_NOTED)))

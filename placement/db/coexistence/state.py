@@ -33,7 +33,7 @@ from sqlalchemy import (
 
 from placement.db import change_rows, dialects, models
 from placement.db.database import Access, Database, Transaction
-from placement.db.statements import is_one_of
+from placement.db.statements import CompiledStatement, is_one_of
 
 _providers = models.resource_providers
 _coexistence = models.coexistence
@@ -53,6 +53,11 @@ IS_FOREIGN: ColumnElement[bool] = or_(
     _providers.c.own_generation.is_(None), _providers.c.own_generation != _providers.c.generation
 )
 """The provider was written by another service since this one wrote it."""
+
+IS_NOTED: ColumnElement[bool] = exists(
+    select(literal(1)).select_from(_coexistence).where(_coexistence.c.id > literal_column(str(BEGUN)))
+)
+"""It is known for how long the old service has been quiet."""
 
 UNSEEN = -1
 """The own generation of a provider that another service has made: its creation counts as one write."""
@@ -178,6 +183,14 @@ def take_the_end(tx: Transaction, state: int, quiet_s: int) -> bool:
     due = update(_coexistence).where(_coexistence.c.id == state, quiet_s <= _QUIET_S)
     # The new time keeps the other workers from it; if this one dies on the way, another begins after as long.
     return tx.change(due.values(since=_NOW)) == 1
+
+
+def forget_quiet(tx: Transaction) -> None:
+    """Let the time begin anew for which other services have been quiet. One statement."""
+    tx.change(_FORGET_QUIET)
+
+
+_FORGET_QUIET = CompiledStatement(delete(_coexistence).where(_is_state))
 
 
 def note_generations(db: Database, tell_progress: Callable[[str, int, int], object]) -> None:

@@ -317,6 +317,38 @@ def test_check_finds_and_repairs(command: Command, url: str, database: Database)
     assert len(rows["consumers"]) == clouds.CONSUMERS
 
 
+@AT_HEAD
+def test_scrub_mends_and_says_what(command: Command, url: str, database: Database) -> None:
+    """Rows that were loaded by SQL, of which nothing is counted; then one that only an operator can mend."""
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return command("placement-manage", "db", "scrub", *arguments, url=url)
+
+    clouds.load(database, clouds.complete())
+    lost = (
+        "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used)"
+        " VALUES (987654, 'nobody', 0, 5)"
+    )
+
+    found, again = run(), run()
+    wrong = violations(command("placement-manage", "db", "check", url=url))
+    execute(database, "UPDATE inventories SET total = total + 1 WHERE resource_provider_id = 3", lost)
+    as_json, left = run("--json"), run()
+
+    assert (found.returncode, again.returncode, as_json.returncode, left.returncode) == (1, 0, 1, 1)
+    assert re.search(r"^Mended: \d+ resource providers whose usage was not", found.stdout, re.MULTILINE)
+    assert re.search(r"^Mended: \d+ projects whose usage was not", found.stdout, re.MULTILINE)
+    assert found.stderr.count("Something other than this service writes to this database") > 1
+    assert (again.stdout, again.stderr) == ("Nothing was wrong.\n", "")
+    assert not [name for name, (result, _) in wrong.items() if result == "WRONG"]
+    told = json.loads(as_json.stdout)
+    assert told["mended"] == {"contents": 1}
+    lacking = "allocations have a provider with inventory of their class"
+    assert [(each["invariant"], each["violations"]) for each in told["left"]] == [(lacking, 1)]
+    assert "Mended" not in left.stdout
+    assert "Delete the allocations of these consumers" in left.stdout
+
+
 def test_check_reports_what_it_cannot_repair(command: Command, synced: str) -> None:
     load(synced, clouds.complete())
     execute_at(
@@ -607,6 +639,7 @@ def test_full_disk(command: Command, small_disk: Path) -> None:
         (["online_data_migrations"], " rows"),
         (["check"], f"/{len(invariants.INVARIANTS)} "),
         (["check", "--repair"], f"/{len(invariants.INVARIANTS)} "),
+        (["scrub"], " rows"),
     ],
     ids=" ".join,
 )

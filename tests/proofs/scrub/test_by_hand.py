@@ -162,15 +162,6 @@ WAYS: list[Way] = list(itertools.product(MODES, ROUNDS, AFTERWARDS))
 NO_NEWS = ("created_at", "updated_at", "-id")
 """Lines that end so are tried in the long mode alone, as no answer has them; and so is ``damage.TABLE``."""
 
-LEDGER = {
-    *("delete-allocations", "insert-allocations", "delete-all-allocations"),
-    *(f"change-allocations-{each}" for each in ("used", "resource_provider_id", "resource_class_id")),
-    *("delete-the-allocations-of-a-host", "move-what-is-on-a-host", "claim-all-that-a-host-has"),
-    *(f"nowhere-{each}-of-allocations" for each in ("resource_provider_id", "resource_class_id")),
-}
-"""Lines that are not tried while another service writes too: searches do not see them then (specification 06
-section 7.8)."""
-
 Line = ByHand | Damage
 TRIED: list[Line] = [
     line
@@ -186,8 +177,7 @@ TRIED: list[Line] = [
 
 def _choose_way(number: int, line: Line) -> Way:
     """Return one way in which a line is tried: successive ones differ in all that there is to choose."""
-    ways = [way for way in WAYS if not (way[0].endswith("shared") and str(line) in LEDGER)]
-    return ways[7 * number % len(ways)]
+    return WAYS[7 * number % len(WAYS)]
 
 
 CASES = [
@@ -195,7 +185,6 @@ CASES = [
     for number, line in enumerate(TRIED)
     for way in (WAYS if LONG else [_choose_way(number, line)])
     for mode, round_, then in [way]
-    if not (mode.endswith("shared") and str(line) in LEDGER)
 ]
 
 @pytest.fixture(scope="module", params=in_one_process("by hand", *MODES))
