@@ -1,0 +1,155 @@
+"""All writers at the same moment, through four servers, beside a scrub that goes round without a pause.
+
+PROMISE 7 and 13. Nobody but services writes: no write is refused for the scrub, and it has nothing to mend.
+"""
+
+import itertools
+import logging
+import random
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from placement.db import scrub, scrub_rows
+from placement.db.database import Database
+from placement.db.engine import make_engine
+from placement.objects import scrubber
+from placement.objects.scrubber import Scrubber
+from tests.support import bodies
+from tests.support.client import Client
+from tests.support.databases import KINDS
+from tests.support.effort import LONG, in_one_process
+from tests.support.racing import Arena, arena
+from tests.support.world import World, new_uuid
+
+SERVERS = 4
+WRITERS = 6
+SECONDS = 120 if LONG else 2
+OPTIONS = "[insight]\nenabled = true\n[placement_database]\nscrub_share = 50"
+
+ROOM = 1_000_000
+AGGREGATES = [new_uuid(), new_uuid()]
+
+
+@pytest.fixture(scope="module", params=in_one_process("scrub races", *KINDS))
+def place(request: pytest.FixtureRequest) -> Iterator[Arena]:
+    """Four servers that take stretches along."""
+    with arena(request.param, SERVERS, OPTIONS) as made:
+        yield made
+
+
+class Writer(World):
+    """Writes in each way that there is, on hosts of all and a tree of its own; a refusal is a fault."""
+
+    def __init__(self, client: Client, hosts: list[str], number: int) -> None:
+        super().__init__(client)
+        self.hosts, self.project = hosts, f"project-{number % 2}"
+        self.root = self.provider(inventory={"DISK_GB": ROOM})
+
+    def write_all(self) -> None:
+        """Claim, move, replace, reshape, release."""
+        self.write_the_ledger()
+        child = self.provider(parent=self.root, inventory={"SRIOV_NET_VF": 8})
+        self.write_a_provider(child)
+        held = self.claim({child: {"SRIOV_NET_VF": 2}, self.root: {"DISK_GB": 1}}, project_id=self.project)
+        self.reshape(child, held)
+        self.release(held)
+        self.call("DELETE", f"/resource_providers/{child}")
+
+    def write_the_ledger(self) -> None:
+        """With consumers of its own on hosts that all share, in either order."""
+        first, second = random.sample(self.hosts, 2)
+        one = self.claim({first: {"VCPU": 2}, second: {"VCPU": 1}}, project_id=self.project)
+        self.claim({second: {"VCPU": 5}}, one, 1, project_id=self.project, user_id="bob")
+        other = new_uuid()
+        both = {
+            one: bodies.entry({first: {"VCPU": 1}}, 2, project_id=self.project),
+            other: bodies.entry({second: {"VCPU": 3}}, None),
+        }
+        self.call("POST", "/allocations", both)
+        claims = [
+            {
+                "consumer_uuid": new_uuid(),
+                "consumer_generation": None,
+                **{"project_id": self.project, "user_id": "eve", "consumer_type": "VOLUME"},
+                "query": "resources=VCPU:1",
+            }
+            for _ in range(2)
+        ]
+        self.call("POST", "/-/claims", {"claims": claims})
+        for each in (one, other, *(claim["consumer_uuid"] for claim in claims)):
+            self.release(each)
+
+    def write_a_provider(self, key: str) -> None:
+        """Everything that searches read of it."""
+        path = f"/resource_providers/{key}"
+        self.set_traits(key, ["HW_CPU_X86_AVX", "HW_CPU_X86_VMX"])
+        self.replace(key, "aggregates", AGGREGATES)
+        self.set_inventory(key, {"SRIOV_NET_VF": 16, "VGPU": 1})
+        self.call("DELETE", f"{path}/inventories/VGPU")
+        self.call("DELETE", f"{path}/traits")
+        self.call("PUT", path, {"name": new_uuid(), "parent_provider_uuid": self.root})
+
+    def reshape(self, child: str, consumer: str) -> None:
+        """Move a class and what is held of it from the child to the root."""
+        inventories = {
+            child: bodies.stock(self.generation(child), {}),
+            self.root: bodies.stock(
+                self.generation(self.root), {"DISK_GB": ROOM, "SRIOV_NET_VF": 16}
+            ),
+        }
+        held = {self.root: {"SRIOV_NET_VF": 2, "DISK_GB": 1}}
+        moved = {consumer: bodies.entry(held, 1, project_id=self.project)}
+        self.call("POST", "/reshaper", {"inventories": inventories, "allocations": moved})
+
+
+def test_all_writers_beside_a_scrub_are_served_and_it_mends_nothing(
+    place: Arena, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(scrubber, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(scrubber, "ROUND_S", 0.0)
+    monkeypatch.setattr(scrubber, "THOROUGH_EVERY", 2)
+    world, end_s = World(place), time.monotonic() + SECONDS
+    hosts = [world.host(VCPU=ROOM) for _ in range(3)]
+    ended = threading.Event()
+
+    def write(client: Client, number: int) -> int:
+        writer, turns = Writer(client, hosts, number), 0
+        while time.monotonic() < end_s or not turns:
+            writer.write_all()
+            turns += 1
+        return turns
+
+    def go_round() -> None:
+        db = Database(make_engine(place.db.engine.url))
+        while not ended.wait(0.01):
+            Scrubber(db, 50).go_on()
+        db.dispose()
+
+    scrubbing = threading.Thread(target=go_round)
+    scrubbing.start()
+    try:
+        with caplog.at_level(logging.WARNING):
+            turns = place.race(
+                [lambda client, number=number: write(client, number) for number in range(WRITERS)],
+                SECONDS + 60,
+            )
+    finally:
+        ended.set()
+        scrubbing.join()
+
+    look = place.db.read(scrub_rows.look)
+    assert look is not None
+    assert look.progress.rounds > 2
+    print(f"{sum(turns)} turns of {WRITERS} writers beside {look.progress.rounds} rounds")
+    assert caplog.text == ""
+    for client in itertools.islice(place.clients(SERVERS), SERVERS):
+        lines = client.send("GET", "/-/metrics").text.splitlines()
+        healed = {line.split()[1] for line in lines if line.startswith("placement_healed_total{")}
+        assert healed == {"0.0"}
+    for process in place.processes:
+        assert "Not so" not in process.log.read_text()
+    assert scrub.scrub_all(place.db) == ({}, [])
+    place.assert_sound()
