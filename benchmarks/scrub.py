@@ -1,15 +1,24 @@
 """How long a scrub takes to go through a cloud, stretch by stretch, and so in which time at which share.
 
     python -m benchmarks.scrub postgresql --hosts 10000 --consumers 7
+    python -m benchmarks.scrub postgresql --beside 120
 
 A round with every stretch at once, as the scrubber takes it, so with its row of the database: wall time,
-processor time, and for each stage the rows, the time of its parts, and the largest part.
+processor time, and for each stage the rows, the time of its parts, and the largest part. Or requests to two
+applications in turns, one with the scrub and one without it: the processor time of a request with what
+follows its answer, and the time by the clock until the answer is there.
 """
 
 import argparse
+import io
+import itertools
+import json
+import os
+import statistics
 import subprocess
 import sys
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +28,9 @@ from typing import Any
 from sqlalchemy import column, create_engine, func, select, text
 
 from benchmarks import bulk, databases
-from benchmarks.clouds import Cloud, cloud_named
+from benchmarks.clients import percentile
+from benchmarks.clouds import Cloud, cloud_named, uuid_of
+from benchmarks.inside import application_on
 from placement.db import models, schema, scrub, scrub_rows, standard_names
 from placement.db.database import Database, Transaction
 from placement.db.engine import make_engine
@@ -35,6 +46,7 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=10_000)
     parser.add_argument("--consumers", type=int, default=7, help="of each host, with 3 allocations each")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--beside", type=float, metavar="SECONDS", help="of each kind of request")
     given = parser.parse_args()
     cloud = replace(
         cloud_named("flat-10k-busy"), name="scrub", hosts=given.hosts, consumers_per_host=given.consumers
@@ -47,6 +59,8 @@ def main() -> int:
             # The first one notes the digests, which a load by SQL leaves out.
             print(f"round {number}: {measure_round(db)}")
         db.dispose()
+        if given.beside:
+            compare_beside(url, cloud, given.beside)
     return 0
 
 
@@ -123,6 +137,110 @@ def _find_processor(db: Database) -> Callable[[], float]:
     # Nanoseconds are the first of its numbers.
     path = Path(f"/proc/{pid}/task/{task}/schedstat")
     return lambda: int(path.read_text().split()[0]) / 1e9
+
+
+class Player:
+    """An application in this process, with a share for the scrub, to which requests are sent."""
+
+    def __init__(self, url: str, cloud: Cloud, share: float) -> None:
+        os.environ["OS_PLACEMENT_DATABASE__SCRUB_SHARE"] = str(share)
+        self._application, _ = application_on(url)
+        # Not with the hosts that the other one writes.
+        self._hosts = itertools.cycle(
+            uuid_of(cloud.name, "host", number) for number in range(int(share > 0), cloud.hosts, 2)
+        )
+        self._pair = [(str(uuid.uuid4()), next(self._hosts)) for _ in range(2)]
+        for consumer, host in self._pair:
+            self._send("PUT", f"/allocations/{consumer}", _entry(host, None))
+        self._generation = 1
+
+    def _send(self, method: str, path: str, body: Any = None) -> tuple[float, float]:
+        """Return the processor time and the time until the answer, in milliseconds."""
+        began, used = time.perf_counter(), time.process_time()
+        content = json.dumps(body).encode()
+        environ = {
+            **{"REQUEST_METHOD": method, "SCRIPT_NAME": "", "SERVER_NAME": "inside", "SERVER_PORT": "80"},
+            **{"SERVER_PROTOCOL": "HTTP/1.1", "HTTP_HOST": "inside", "REMOTE_ADDR": "127.0.0.1"},
+            **{"PATH_INFO": path.partition("?")[0], "QUERY_STRING": path.partition("?")[2]},
+            **{"wsgi.url_scheme": "http", "wsgi.version": (1, 0), "wsgi.errors": sys.stderr},
+            **{"wsgi.multithread": True, "wsgi.multiprocess": True, "wsgi.run_once": False},
+            "wsgi.input": io.BytesIO(content if body else b""),
+            "CONTENT_LENGTH": str(len(content) if body else 0),
+            "CONTENT_TYPE": "application/json",
+            "HTTP_X_AUTH_TOKEN": "admin",
+            "HTTP_OPENSTACK_API_VERSION": "placement 1.39",
+        }
+        seen: list[str] = []
+        pieces = self._application(environ, lambda status, *_: seen.append(status))
+        for _ in pieces:
+            pass
+        answered = time.perf_counter() - began
+        getattr(pieces, "close", lambda: None)()
+        assert seen[0][:3] in ("200", "204"), seen
+        return 1e3 * (time.process_time() - used), 1e3 * answered
+
+    def claim(self) -> tuple[float, float]:
+        """Claim for a new consumer."""
+        return self._send("PUT", f"/allocations/{uuid.uuid4()}", _entry(next(self._hosts), None))
+
+    def swap(self) -> tuple[float, float]:
+        """Let two consumers change places."""
+        (one, first), (other, second) = self._pair
+        self._pair = [(one, second), (other, first)]
+        body = {consumer: _entry(host, self._generation) for consumer, host in self._pair}
+        self._generation += 1
+        return self._send("POST", "/allocations", body)
+
+    def search(self) -> tuple[float, float]:
+        """Search for ten candidates."""
+        return self._send("GET", f"/allocation_candidates?resources={ASKED}&limit=10")
+
+    def read(self) -> tuple[float, float]:
+        """Read the usage of a provider."""
+        return self._send("GET", f"/resource_providers/{next(self._hosts)}/usages")
+
+
+ASKED = "VCPU:1,MEMORY_MB:1"
+
+
+def _entry(host: str, generation: int | None) -> dict[str, Any]:
+    return {
+        "allocations": {host: {"resources": {"VCPU": 1, "MEMORY_MB": 1}}},
+        **{"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"},
+        "consumer_generation": generation,
+    }
+
+
+def compare_beside(url: str, cloud: Cloud, seconds: float) -> None:
+    """Send requests in turns, and say how the two applications differ."""
+    off, on = (Player(url, cloud, share) for share in (0.0, SHARE))
+    print(f"load {os.getloadavg()[0]:.1f}; the scrub on by off")
+    for name in ("claim", "swap", "search", "read"):
+        times: dict[Player, list[tuple[float, float]]] = {off: [], on: []}
+        end_s = time.monotonic() + seconds
+        for number in itertools.count():
+            if time.monotonic() > end_s:
+                break
+            for player in (off, on) if number % 2 else (on, off):
+                times[player].append(getattr(player, name)())
+        processor, clock = (
+            [[each[part] for each in times[player]] for player in (off, on)] for part in (0, 1)
+        )
+        print(
+            f"{name:<7} {len(times[on])} each; processor, mean {_ratio(processor, statistics.fmean)},"
+            f" median {_ratio(processor, statistics.median)};"
+            f" clock, median {_ratio(clock, statistics.median)}, 99 % {_ratio(clock, _tail)}",
+            flush=True,
+        )
+
+
+def _tail(times: list[float]) -> float:
+    return percentile(sorted(times), 0.99)
+
+
+def _ratio(sides: list[list[float]], figure: Callable[[list[float]], float]) -> str:
+    off, on = map(figure, sides)
+    return f"{off:.3f} to {on:.3f} ms ({on / off:.3f})"
 
 
 def _make_due(tx: Transaction) -> None:
