@@ -2,8 +2,9 @@
 
 The releases are copies of this package, each with a made-up revision more: the next one adds a column and a
 table and writes the column, the one after stops using it, the last one drops it. For each, ``db sync`` runs
-while the workers of the release before serve; then they are replaced, now and then back again. Behind a
-balancer clients claim, reshape, exchange and search all the time; a watcher looks at the ledger. ::
+while the workers of the release before serve; then they are replaced, now and then back again. Before them a
+worker serves that knows no digests. Behind a balancer clients claim, reshape, exchange and search all the
+time; a watcher looks at the ledger, and a scrub must find nothing that something else has written. ::
 
     python -m tests.proofs.races.rolling_upgrade --database mysql --seconds 3600 --seed 7
 """
@@ -28,7 +29,7 @@ from typing import Any
 from sqlalchemy import text
 
 import placement
-from placement.db import invariants, schema
+from placement.db import invariants, schema, scrub
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.proofs.faults.clients import CAPACITY, Exchanger, Reshaper, Seeker
@@ -65,6 +66,7 @@ auth_strategy = noauth2
 enabled = true
 [placement_database]
 connection = {url}
+scrub_share = 50
 """
 
 OWN_HEAD = schema.parts(schema.HEAD)[0]
@@ -117,6 +119,19 @@ CODE = (
     ),
 )
 """The release that uses the column writes 1."""
+NO_DIGESTS = (
+    ("db/change_rows.py", "    _providers.c.own_revision: _providers.c.own_revision + 1,\n", ""),
+    (
+        "db/change_rows.py",
+        "        _providers.c.own_revision: _providers.c.revision + 1,\n"
+        "        _providers.c.digest: digests.of_provider(**written),\n",
+        "",
+    ),
+    ("db/provider_rows.py", '            "own_revision": _given["revision"],\n', ""),
+    ("db/provider_rows.py", "        digest=digests.of_row(root_id=_providers.c.id),\n", ""),
+    ("objects/scrubber.py", "return bool(self._share) and ", "return False and "),
+)
+"""What the release before did not know: it moves revisions alone, and compares nothing."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +190,17 @@ def made_up() -> list[Release]:
             _replace(package / "db" / file, old, new)
         releases.append(Release(name, revision, folder / name))
     return releases
+
+
+@cache
+def without_digests() -> Release:
+    """Return the release before, on the schema of this one, written into a folder."""
+    folder = until_exit(public_folder("placement-release-before-"))
+    package = folder / "placement"
+    shutil.copytree(Path(placement.__file__).parent, package)
+    for file, old, new in NO_DIGESTS:
+        _replace(package / file, old, new)
+    return Release("before", schema.HEAD, folder)
 
 
 def _replace(file: Path, old: str, new: str) -> None:
@@ -370,6 +396,26 @@ class Upgrades:
         found: Sequence[int] = self.db.read(lambda tx: tx.connection.scalars(text(words)).all())
         return found
 
+    def follow(self, before: Release, after: Release) -> None:
+        """A worker of the release before serves beside one of this release, and is replaced.
+
+        What it writes is no change by hand.
+        """
+        self.go_on()
+        self.compare()
+        self.swap(self.workers.ports[0], after)
+        self.go_on()
+        self.swap(self.workers.ports[0], before)
+        self.go_on()
+        self.compare()
+        self.swap(self.workers.ports[0], after)
+
+    def compare(self) -> None:
+        """A scrub finds nothing to mend, whoever has written."""
+        healed, left = scrub.scrub_all(self.db)
+        if healed or left:
+            self.book.blame(f"the scrub has mended {dict(healed)} and found {left}")
+
     def refuse_leap(self) -> None:
         """A release that takes away what workers may need changes nothing: they are of this release."""
         done = self.releases[-1].command(self.folder, "manage", "db", "sync")
@@ -386,9 +432,10 @@ class Upgrades:
     def run(self, seconds: float) -> UpgradeReport:
         """Take all releases into use, one after the other."""
         begun_s = time.monotonic()
-        self.sync(self.releases[0])
-        for port in self.workers.ports:
-            self.start(port, self.releases[0])
+        this, before = self.releases[0], without_digests()
+        self.sync(this)
+        for port, release in zip(self.workers.ports, (before, this), strict=True):
+            self.start(port, release)
         actors = self.world()
         arena = Arena(self.workers.ports, self.db)
         with (
@@ -396,7 +443,7 @@ class Upgrades:
             acting(actors, ENDS_S * PATIENCE),
             suppress(Violation),
         ):
-            self.go_on()
+            self.follow(before, this)
             self.refuse_leap()
             for before, after in pairwise(self.releases):
                 self.upgrade(before, after, seconds / (len(self.releases) - 1))
@@ -404,6 +451,10 @@ class Upgrades:
         if not self.report.broken():
             for actor in actors:
                 actor.settle()
+        self.compare()
+        for log in self.folder.glob("worker-*.log"):
+            if scrub.WARNING in log.read_text():
+                self.book.blame(f"{log.name} says that something else writes")
         for found in invariants.violations(self.db):
             self.book.blame(f"{found.invariant.name}: {found.examples}")
         self.report.seconds = time.monotonic() - begun_s
