@@ -39,6 +39,11 @@ def draw(items: list[pytest.Item], of: int, seed: int) -> list[pytest.Item]:
     return [item for item in items if item in kept]
 
 
+def drawn_by_run() -> random.Random:
+    """Return what draws the same in all processes of a run."""
+    return random.Random(os.environ[DRAWN_BY])
+
+
 def in_one_process(what: str, *params: str) -> list[Any]:
     """Return the parameters of a fixture; one process of the tests runs all that use one of these."""
     return [pytest.param(each, marks=pytest.mark.xdist_group(f"{what} {each}")) for each in params]

@@ -2,7 +2,7 @@
 
 Four workers have looked at a cloud; then a line of ``by_hand.LINES`` is written into its tables, and one of
 ``AFTERWARDS`` happens. After a round what the workers answer is, byte for byte, what a service answers that
-has started anew after ``db check --repair``. The long mode tries each line in all ways; else most in one.
+has started anew after ``db check --repair``. The long mode tries each line in all ways; else some in one.
 """
 
 import itertools
@@ -21,12 +21,12 @@ from placement.db.coexistence import takeover
 from placement.objects import picture, scrubber
 from placement.objects.scrubber import Scrubber
 from tests.proofs.promise.stage import Stage, stage
-from tests.proofs.scrub.by_hand import LINES, SKIPPED, ByHand
+from tests.proofs.scrub.by_hand import LINES, PAGES, SKIPPED, ByHand
 from tests.support import bodies
 from tests.support.client import Answer
 from tests.support.damage import SOUND, STRUCK, TABLE, Damage, figures, questions
 from tests.support.databases import MAIN_ROUTES
-from tests.support.effort import LONG, in_one_process
+from tests.support.effort import LONG, drawn_by_run, in_one_process
 from tests.support.service import Service
 
 COUNTED = (*(f"placement_{figure.name}" for figure in telemetry.FIGURES), "placement_capacity_age_seconds")
@@ -160,32 +160,28 @@ Way = tuple[str, Callable[[Workers], None], Callable[[Service], None]]
 WAYS: list[Way] = list(itertools.product(MODES, ROUNDS, AFTERWARDS))
 
 NO_NEWS = ("created_at", "updated_at", "-id")
-"""Lines that end so are tried in the long mode alone, as no answer has them; and so is ``damage.TABLE``."""
+"""Lines that end so are tried in the long mode alone: no answer has what they change."""
 
 Line = ByHand | Damage
-TRIED: list[Line] = [
-    line
-    for number, line in enumerate((*LINES, *TABLE))
-    if LONG
-    or (
-        (number < len(LINES) and not str(line).endswith(NO_NEWS))
-        # Each third of the columns.
-        and (number % 3 == 0 or not str(line).startswith("change-"))
-    )
-]
+DRAWN = 16
+"""Lines that CI draws for each run, beside those of pages. None whose change no answer has."""
 
 
-def _choose_way(number: int, line: Line) -> Way:
-    """Return one way in which a line is tried: successive ones differ in all that there is to choose."""
-    return WAYS[7 * number % len(WAYS)]
+def _choose() -> list[tuple[Way, Line]]:
+    """Return the lines that are tried, with ways: in the long mode each in all of them, else each in one."""
+    if LONG:
+        return [(way, line) for line in (*LINES, *TABLE) for way in WAYS]
+    drawn = drawn_by_run()
+    pages = [line for line in LINES if line.name in PAGES]
+    others = [line for line in LINES if line not in pages and not str(line).endswith(NO_NEWS)]
+    return [(drawn.choice(WAYS), line) for line in (*pages, *drawn.sample([*others, *TABLE], DRAWN))]
 
 
 CASES = [
-    pytest.param(*way, line, id="-".join((mode, round_.__name__, then.__name__, str(line))))
-    for number, line in enumerate(TRIED)
-    for way in (WAYS if LONG else [_choose_way(number, line)])
-    for mode, round_, then in [way]
+    pytest.param(*way, line, id="-".join((way[0], way[1].__name__, way[2].__name__, str(line))))
+    for way, line in _choose()
 ]
+
 
 @pytest.fixture(scope="module", params=in_one_process("by hand", *MODES))
 def workers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
