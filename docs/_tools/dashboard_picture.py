@@ -250,7 +250,7 @@ def draw() -> None:
         axes = figure.add_axes(box)
         axes.set_title(panel["title"], loc="left", fontsize=8, pad=4)
         {"timeseries": lines, "stat": number, "bargauge": bars}[panel["type"]](
-            axes, recorded[panel["title"]], panel
+            axes, recorded.get(panel["title"], []), panel
         )
     figure.savefig(PICTURE)
     plt.close(figure)

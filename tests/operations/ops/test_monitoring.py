@@ -71,6 +71,7 @@ LATER = {
     "placement_pool_in_use",
     "placement_repeats_total",
     "placement_conflicts_total",
+    "placement_scrub_round_timestamp_seconds",
     "placement_audit_timestamp_seconds",
     "placement_audit_leaks",
     "placement_audit_misplaced",
