@@ -470,7 +470,7 @@ STAGES = (
     Stage("providers", _providers.c.id, 2_000, _compare_providers),
     # By consumers: a project may have one, or most of them. Less often: it takes as long as all else, and a
     # sum that is wrong bends a quota but gives no host out twice.
-    Stage("owners", _consumers.c.project_id, 100_000, _compare_owners, every=3),
+    Stage("owners", _consumers.c.project_id, 50_000, _compare_owners, every=3),
     # What is few: one part.
     Stage("others", models.provider_changes.c.slot, BEYOND, _compare_others),
 )

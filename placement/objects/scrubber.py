@@ -40,7 +40,7 @@ MOST_PATIENT_S = 30.0
 LONG_PART_S = 0.5
 """After a part that took longer the next one of its stage has half as many rows."""
 
-THOROUGH_EVERY = 12
+THOROUGH_EVERY = 24
 """In each so many-th round rows are looked for, too, that should not be there though all sums agree."""
 
 
