@@ -1,0 +1,136 @@
+"""What a plan is asked for, and what it is: the values of planning (specification 10). Pure.
+
+Trees are named by the provider indexes of their roots, consumers by their numbers in a list.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from placement.placing.members import AmountsByIndex
+from placement.placing.wishes import ChosenPlace
+from placement.search.request import CandidateRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """A consumer that stands in the way, or may.
+
+    ``held``: by root of a tree, what it has there: amounts by class, by provider index. ``may_move``: what it has in one
+    tree may go to another tree. ``may_remove``: it may give back all that it has.
+    """
+
+    uuid: str
+    held: Mapping[int, AmountsByIndex]
+    may_move: bool = True
+    may_remove: bool = False
+
+
+# -- goals ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A request fits so many times, all at once."""
+
+    request: CandidateRequest
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Of these domains, each the roots of some trees, ``count`` hold nothing, and take nothing."""
+
+    domains: Sequence[Sequence[int]]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The rules of the groups of these names hold."""
+
+    groups: Sequence[str]
+
+
+Goal = Fit | Empty | Keep
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a step costs. ``per_unit``: by class, what a move costs more for each unit that moves."""
+
+    move: float = 1.0
+    remove: float = 10.0
+    per_unit: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a plan must keep to.
+
+    ``most``: steps. ``all_at_once``: all destinations have room together, while nothing has left yet, so that they can
+    be held. ``closed``: roots of trees that nothing moves to.
+    """
+
+    most: float = inf
+    all_at_once: bool = False
+    closed: frozenset[int] = frozenset()
+
+
+# -- plans ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What an occupant has in the tree ``root`` goes to a place in another tree."""
+
+    occupant: int
+    root: int
+    place: ChosenPlace
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """An occupant gives back all that it has."""
+
+    occupant: int
+
+
+Step = Move | Removal
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps after which the goal holds, in an order that works.
+
+    ``lower_bound``: no plan costs less. ``complete``: false if the search for a cheaper plan ended for want of time.
+    ``placed``: of the goal :class:`Fit` where the request then fits; ``emptied``: of :class:`Empty` the numbers of the
+    domains.
+    """
+
+    steps: Sequence[Step]
+    cost: float
+    lower_bound: float
+    complete: bool
+    placed: Sequence[ChosenPlace] = ()
+    emptied: Sequence[int] = ()
+
+    @property
+    def minimal(self) -> bool:
+        """Whether no plan costs less for certain."""
+        # Costs are sums of floats, each made in an order of its own.
+        return self.cost <= self.lower_bound + 1e-9 * max(1.0, self.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlan:
+    """No plan was found. ``exact``: there is none.
+
+    ``timed_out``: the search ended for want of time. ``staying``: of the goal :class:`Empty`, numbers of occupants that
+    cannot leave. ``groups``: names of those whose rules were in the way.
+    """
+
+    exact: bool
+    timed_out: bool = False
+    staying: Sequence[int] = ()
+    groups: Sequence[str] = ()
