@@ -83,11 +83,7 @@ class Mover:
     """
 
     def __init__(self, cloud: Cloud, members: Members | None = None) -> None:
-        # A copy as if no provider shared.
-        none: Any = np.zeros(0, np.int32)
-        self.cloud = cloud.with_sharing(
-            Sharing(none, cloud.roots, cloud.aggregates.__getitem__, lambda _: none, cloud.keys)
-        )
+        self.cloud = without_sharing(cloud)
         self.members = members or Members()
         self._back: list[Callable[[], object]] = []
         self._closed: list[int] = []
@@ -180,8 +176,7 @@ class Mover:
     def _request(self, held: HeldInTree) -> CandidateRequest:
         """Return the request for what a consumer has in one tree, a group for each provider."""
         if held not in self._requests:
-            groups = tuple(Group(f"_{n}", dict(amounts)) for n, amounts in enumerate(held, 1))
-            self._requests[held] = CandidateRequest(groups, limit=1)
+            self._requests[held] = make_request(held)
         return self._requests[held]
 
     def _take(self, given: AmountsByIndex) -> None:
@@ -227,6 +222,20 @@ class Mover:
     def _set_members(self, members: Members) -> None:
         self._back.append(partial(setattr, self, "members", self.members))
         self.members = members
+
+
+def without_sharing(cloud: Cloud) -> Cloud:
+    """Return a copy of a cloud as if no provider shared."""
+    none: Any = np.zeros(0, np.int32)
+    return cloud.with_sharing(
+        Sharing(none, cloud.roots, cloud.aggregates.__getitem__, lambda _: none, cloud.keys)
+    )
+
+
+def make_request(held: HeldInTree) -> CandidateRequest:
+    """Return the request for what a consumer has in one tree, a group for each provider."""
+    groups = tuple(Group(f"_{n}", dict(amounts)) for n, amounts in enumerate(held, 1))
+    return CandidateRequest(groups, limit=1)
 
 
 def _rounds(leaving: Mapping[int, Leaving]) -> list[dict[int, Leaving]]:

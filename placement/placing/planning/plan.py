@@ -1,12 +1,65 @@
-"""Plans of a cloud: the one door of planning (specification 10). Pure."""
+"""Plans of a cloud: the one door of planning (specification 10). Pure.
 
-from collections.abc import Collection, Sequence
+The cheapest set that must leave is looked for first, and places for it; where its cost is the bound, that is the plan.
+Otherwise an integer programme chooses anew, with the places; where no order of its steps works, or none was needed to
+be left out, every sequence of steps is walked, as far as the work lasts.
+"""
 
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from math import inf
+
+import numpy as np
+
+from placement.inventory_record import InventoryRecord
 from placement.placing.members import Members
-from placement.placing.planning.values import Costs, Goal, Limits, NoPlan, Occupant, Plan
+from placement.placing.packing import free_columns
+from placement.placing.planning import programme
+from placement.placing.planning.goals import Aim, EmptyAim, Reached, open_aim
+from placement.placing.planning.programme import Programme, Solution
+from placement.placing.planning.scene import Scene, Share, State
+from placement.placing.planning.settle import Stuck, find_order, settle
+from placement.placing.planning.values import (
+    Costs,
+    Empty,
+    Fit,
+    Goal,
+    Limits,
+    NoPlan,
+    Occupant,
+    Plan,
+)
+from placement.placing.planning.walk import walk
 from placement.search.cloud import Cloud
+from placement.search.columns import LARGEST_AMOUNT
 from placement.search.request import NameSets
-from placement.search.work import Work
+from placement.search.search import search
+from placement.search.work import Work, WorkEnded
+
+MOST_ATTEMPTS = 20
+"""Sets that leave for which places are looked for before the programme chooses."""
+
+MOST_SOLUTIONS = 20
+"""Ends of the programme whose order is looked for."""
+
+MOST_SHARES = 400
+"""Shares that are in a programme which does not have all."""
+
+MOST_PLACES = 60
+"""Places of each kind of shares that are in a programme which does not have all."""
+
+MOST_PLACES_READ = 20_000
+"""Places of a request by which trees are put in order."""
+
+ROUNDING = 1e-6
+"""Costs are sums of floats, and the solver has a tolerance of its own."""
+
+WHOLE = 64
+"""So many shares are all in the programme."""
+
+WALKED = 24
+"""So many shares are walked."""
 
 
 def list_trees(cloud: Cloud, known: NameSets | None, goal: Goal, work: Work) -> Sequence[int]:
@@ -14,7 +67,12 @@ def list_trees(cloud: Cloud, known: NameSets | None, goal: Goal, work: Work) -> 
 
     :raises UnknownTraitName, UnknownClassName: as the search does.
     """
-    raise NotImplementedError
+    match goal:
+        case Empty():
+            return list(dict.fromkeys(root for roots in goal.domains for root in roots))
+        case Fit():
+            return _list_fitting(cloud, known, goal, work)
+    return []
 
 
 def make_plan(
@@ -35,4 +93,173 @@ def make_plan(
     :param unread: roots of trees whose occupants are not known: they stay.
     :raises UnknownTraitName, UnknownClassName: as the search does.
     """
-    raise NotImplementedError
+    scene = Scene(cloud, known, occupants, members, costs, limits)
+    aim = open_aim(scene, goal, frozenset(unread), work)
+    return _Planner(scene, aim, frozenset(unread), work).plan()
+
+
+def _list_fitting(cloud: Cloud, known: NameSets | None, goal: Fit, work: Work) -> list[int]:
+    """Return the trees in which a request would fit if nothing were used, those that lack least first."""
+    names = goal.request.names.classes
+    free = free_columns(cloud, names)
+    unused = cloud.snapshot()
+    for name in names & unused.classes.keys():
+        rooms = np.zeros(cloud.size, np.int64)
+        for index, held in enumerate(cloud.inventories):
+            for each, capacity, _, terms in held:
+                if each == name:
+                    rooms[index] = min(capacity, InventoryRecord._make(terms).max_unit, LARGEST_AMOUNT)
+        unused.set_rooms(name, np.arange(cloud.size), rooms)
+    found = search(unused, replace(goal.request, limit=MOST_PLACES_READ, maximum=-1, seed=None), known, work)
+    lacking: dict[int, float] = {}
+    for each in found:
+        place = each.allocations
+        root = int(cloud.roots[each.members[0]])
+        missing = sum(
+            max(0.0, 1.0 - float(free[name][index]) / amount)
+            for index, amounts in place.items()
+            for name, amount in amounts.items()
+        )
+        for mine in {root, *(int(cloud.roots[index]) for index in place)}:
+            lacking[mine] = min(missing, lacking.get(mine, inf))
+    return sorted(lacking, key=lambda root: (lacking[root], root))
+
+
+class _Planner:
+    """The best plan so far, and what no plan is cheaper than."""
+
+    def __init__(self, scene: Scene, aim: Aim, unread: frozenset[int], work: Work) -> None:
+        self._scene, self._aim, self._unread, self._work = scene, aim, unread, work
+        self._best: tuple[State, Reached] | None = None
+        self._bound = 0.0
+        self._stuck: list[Stuck] = []
+
+    def plan(self) -> Plan | NoPlan:
+        """Look for plans until one is the cheapest for certain, or all ways were tried."""
+        start = State(self._scene)
+        if self._take(start):
+            return self._answer()
+        # The goal does not hold, so there is a step.
+        self._bound = max(self._aim.bound(), self._cheapest_step())
+        if self._bound < inf:
+            for look in (self._try_sets, self._try_programme, self._try_walk):
+                look()
+                if self._is_done():
+                    break
+        return self._answer()
+
+    @property
+    def _cost(self) -> float:
+        return inf if self._best is None else self._best[0].cost
+
+    def _is_done(self) -> bool:
+        """Tell whether nothing cheaper can be found, or the time is over."""
+        return self._bound >= self._cost - ROUNDING or self._bound == inf or not self._work.look()
+
+    def _cheapest_step(self) -> float:
+        shares = filter(self._scene.may_leave, self._scene.shares)
+        return min(map(self._scene.cheapest, shares), default=0.0 if self._unread else inf)
+
+    def _take(self, state: State) -> bool:
+        """Take a state as the best one if the goal holds there and it is cheaper."""
+        if state.cost >= self._cost or len(state.steps) > self._scene.limits.most:
+            return False
+        reached = self._aim.test(state)
+        if reached is None:
+            return False
+        self._best = state, reached
+        return True
+
+    # -- ways to look --
+
+    def _try_sets(self) -> None:
+        """Let the cheapest sets leave for wherever they find room, all at once."""
+        for leaving in islice(self._aim.attempts(), MOST_ATTEMPTS):
+            # The sets come in the order of their costs.
+            if leaving.cost >= self._cost or self._work.timed_out:
+                return
+            try:
+                settled = settle(self._scene, leaving, self._work)
+            except WorkEnded:
+                return
+            if isinstance(settled, Stuck):
+                self._stuck.append(settled)
+            elif self._take(settled) and self._is_done():
+                return
+
+    def _try_programme(self) -> None:
+        """Let the programme choose what leaves and where it goes, until an order of its steps works."""
+        if not programme.is_available():
+            return
+        scene, aim = self._scene, self._aim
+        is_small = len(scene.shares) <= WHOLE
+        shares = scene.shares if is_small else aim.list_shares(MOST_SHARES)
+        chosen = Programme(scene, aim, shares, MOST_PLACES if not is_small else WHOLE * MOST_PLACES, self._work)
+        if chosen.size > programme.MOST_VARIABLES:
+            return
+        for number in range(MOST_SOLUTIONS):
+            with self._work.part(2) as part:
+                solution = chosen.solve(part)
+            # Later ends are those that were not left out.
+            if number == 0 and chosen.complete and not self._unread:
+                self._bound = max(self._bound, solution.bound)
+            if solution.leaving is None or solution.leaving.cost >= self._cost - ROUNDING:
+                return
+            self._order(solution)
+            if self._is_done():
+                return
+            chosen.forbid(solution.leaving)
+
+    def _order(self, solution: Solution) -> None:
+        """Look for an order of the steps of an end; a ring is broken by a third place."""
+        assert solution.leaving is not None
+        state = State(self._scene)
+        for number in solution.leaving.removed:
+            state.remove(number)
+        if not solution.stays_in_tree and find_order(state, solution.moves):
+            self._take(state)
+            return
+        gone = [share for n in solution.leaving.removed for share in self._scene.shares_of[n]]
+        shares = list({s.number: s for s in [*solution.leaving.moved, *gone]}.values())
+        if len(shares) <= WALKED:
+            with self._work.part(4) as part:
+                walked = walk(self._scene, self._aim, shares, self._cost, part)
+            if walked.state is not None:
+                self._take(walked.state)
+
+    def _try_walk(self) -> None:
+        """Walk every sequence of steps of a small cloud."""
+        if len(self._scene.shares) > WALKED or self._unread:
+            return
+        walked = walk(self._scene, self._aim, self._scene.shares, self._cost, self._work)
+        if walked.state is not None:
+            self._take(walked.state)
+        self._bound = max(self._bound, self._cost if walked.certain else walked.cost_so_far)
+
+    # -- the answer --
+
+    def _answer(self) -> Plan | NoPlan:
+        timed_out = self._work.timed_out
+        if self._best is None:
+            return NoPlan(
+                exact=self._bound == inf and self._aim.exact and not self._unread,
+                timed_out=timed_out and self._bound < inf,
+                staying=self._list_staying(),
+                groups=tuple(sorted({name for stuck in self._stuck for name in stuck.groups})),
+            )
+        state, reached = self._best
+        return Plan(
+            tuple(state.steps),
+            state.cost,
+            state.cost if self._bound >= state.cost - ROUNDING else self._bound,
+            not timed_out,
+            reached.placed,
+            reached.emptied,
+        )
+
+    def _list_staying(self) -> tuple[int, ...]:
+        found: Iterator[Share]
+        if not isinstance(self._aim, EmptyAim):
+            return ()
+        found = iter([*self._aim.staying, *(s.share for s in self._stuck if s.share is not None)])
+        return tuple(dict.fromkeys(share.occupant for share in found))

@@ -1,0 +1,406 @@
+"""What each goal asks of a cloud: whether it holds, what it costs at the least, what to let leave (10 section 3). Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import NamedTuple, Protocol
+
+from placement.placing.planning.leaving import (
+    Leaving,
+    bound_cost,
+    choose_leaving,
+    find_lacking,
+)
+from placement.placing.planning.scene import Scene, Share, State, count_excess, sum_slots
+from placement.placing.planning.values import Empty, Fit, Goal, Keep
+from placement.placing.wishes import ChosenPlace
+from placement.search.cloud import Cloud
+from placement.search.work import Work
+
+MOST_PLACES = 20_000
+"""Places that are looked at for one request."""
+
+MOST_PACKED = 2_000
+"""Ways to put several requests into places that are tried before it is not certain that they do not fit."""
+
+
+class Reached(NamedTuple):
+    """A goal holds: where its request is, or which domains are empty."""
+
+    placed: tuple[ChosenPlace, ...] = ()
+    emptied: tuple[int, ...] = ()
+
+
+class Aim(Protocol):
+    """A goal on a scene.
+
+    ``exact``: false once something was left out, so that "no" is not certain.
+    """
+
+    exact: bool
+
+    def test(self, state: State) -> Reached | None:
+        """Return how the goal holds now, None if it does not."""
+
+    def bound(self) -> float:
+        """Return what no plan is cheaper than; infinite if there is none."""
+
+    def attempts(self) -> Iterator[Leaving]:
+        """Yield what may leave so that the goal holds, the cheapest first as far as it is known."""
+
+    def list_shares(self, most: int) -> list[Share]:
+        """Return shares that matter, those first that matter most."""
+
+
+def open_aim(scene: Scene, goal: Goal, unread: frozenset[int], work: Work) -> "Aim":
+    """Return a goal on a scene.
+
+    :raises UnknownTraitName, UnknownClassName: as the search does.
+    """
+    match goal:
+        case Fit():
+            return FitAim(scene, goal, unread, work)
+        case Empty():
+            return EmptyAim(scene, goal)
+        case Keep():
+            return KeepAim(scene, goal)
+
+
+# -- a request fits ------------------------------------------------------------------------------
+
+
+class FitAim:
+    """A request fits so many times. ``floors``: by place what its room costs at the least."""
+
+    def __init__(self, scene: Scene, goal: Fit, unread: frozenset[int], work: Work) -> None:
+        self.scene, self.goal = scene, goal
+        self.places, self.exact = scene.list_goal_places(goal.request, MOST_PLACES, work)
+        start = State(scene)
+        cheapest = min(scene.costs.move, scene.costs.remove)
+        self.floors = []
+        for place in self.places:
+            floor = bound_cost(scene, find_lacking(start, place))
+            self.floors.append(floor)
+        # Room in a tree whose occupants are not known may cost no more than one step.
+        self._floor_of_unread = cheapest if unread else inf
+        self._start = start
+
+    def test(self, state: State) -> Reached | None:
+        packing = _Packing(state, self.places, self.goal.times)
+        placed = packing.pack()
+        self.exact &= not packing.cut_short
+        return None if placed is None else Reached(placed=placed)
+
+    def bound(self) -> float:
+        if self.goal.times > 1:
+            return self._bound_of_many()
+        for floor, _, _ in self._in_order():
+            return min(floor, self._floor_of_unread)
+        return self._floor_of_unread
+
+    def _bound_of_many(self) -> float:
+        """Return a bound for several: each tree takes some for nothing, and more for one share at the least."""
+        floors: dict[int, float] = {}
+        for place, floor in zip(self.places, self.floors, strict=True):
+            floors[place.root] = min(floor, floors.get(place.root, inf))
+        # A share of a provider that several trees reach would be counted once for each.
+        if any(self._is_away(place, index) for place in self.places for index in place.allocations):
+            return 0.0 if min(floors.values(), default=inf) < inf else self._floor_of_unread
+        parts = [(0.0, self.goal.times)] if self._floor_of_unread < inf else []
+        for root, floor in floors.items():
+            now, bare = self._count_most(root, self.scene.cloud), self._count_most(root, self.scene.bare)
+            if floor:
+                parts.append((floor / bare, bare))
+                continue
+            parts.append((0.0, now))
+            if bare > now:
+                shares = filter(self.scene.may_leave, self.scene.in_tree[root])
+                parts.append((min(map(self.scene.cheapest, shares)) / (bare - now), bare - now))
+        left, bound = self.goal.times, 0.0
+        for each, count in sorted(part for part in parts if part[0] < inf):
+            bound += each * min(left, count)
+            left -= min(left, count)
+        return bound if left == 0 else inf
+
+    def _count_most(self, root: int, cloud: Cloud) -> int:
+        """Return how often the request fits into a tree at the most: by sums, and at least once where it fits."""
+        free: Counter[str] = Counter()
+        for index in cloud.forest.tree(root).tolist():
+            for name, capacity, used, _ in cloud.inventories[index]:
+                free[name] += max(capacity - used, 0)
+        return max(1, min(free[name] // n for name, n in self.goal.request.amounts.items()))
+
+    def _is_away(self, place: ChosenPlace, index: int) -> bool:
+        return int(self.scene.cloud.roots[index]) != place.root
+
+    def _in_order(self) -> Iterator[tuple[float, int, Leaving | None]]:
+        """Yield places by what they cost, as sets that leave; None for what was not certain to the end."""
+        queue: list[tuple[float, int, bool]] = [
+            (floor, number, False) for number, floor in enumerate(self.floors) if floor < inf
+        ]
+        heapify(queue)
+        found: dict[int, Leaving] = {}
+        while queue:
+            floor, number, is_known = heappop(queue)
+            if is_known:
+                yield floor, number, found[number]
+                continue
+            place = self.places[number]
+            lacking = find_lacking(self._start, place)
+            leaving, is_certain = choose_leaving(self._start, lacking, inf)
+            if leaving is None:
+                continue
+            if not is_certain:
+                yield floor, number, None
+            found[number] = replace(leaving, placed=(place,))
+            heappush(queue, (leaving.cost, number, True))
+
+    def attempts(self) -> Iterator[Leaving]:
+        if self.goal.times == 1:
+            for _, _, leaving in self._in_order():
+                if leaving is not None:
+                    yield leaving
+            return
+        leaving = self._greedy()
+        if leaving is not None:
+            yield leaving
+
+    def _greedy(self) -> Leaving | None:
+        """Return room for all, one after the other, each where it then costs least."""
+        state = State(self.scene)
+        moved: list[Share] = []
+        removed: list[int] = []
+        placed: list[ChosenPlace] = []
+        queue = [(floor, number) for number, floor in enumerate(self.floors) if floor < inf]
+        heapify(queue)
+        while len(placed) < self.goal.times and queue:
+            _, number = heappop(queue)
+            place = self.places[number]
+            leaving, _ = choose_leaving(state, find_lacking(state, place), inf)
+            if leaving is None:
+                continue
+            # What it costs now: those before it may have taken its room.
+            if queue and leaving.cost > queue[0][0]:
+                heappush(queue, (leaving.cost, number))
+                continue
+            state.let_go(leaving.moved, leaving.removed)
+            state.reserve(place)
+            moved += leaving.moved
+            removed += leaving.removed
+            placed.append(place)
+            heappush(queue, (0.0, number))
+        if len(placed) < self.goal.times:
+            return None
+        gone = set(removed)
+        moved = [share for share in moved if share.occupant not in gone]
+        cost = sum(share.cost for share in moved) + self.scene.costs.remove * len(gone)
+        return Leaving(tuple(moved), tuple(sorted(gone)), cost, tuple(placed))
+
+    def list_shares(self, most: int) -> list[Share]:
+        ranked = sorted(zip(self.floors, range(len(self.places)), strict=True))
+        found: dict[int, Share] = {}
+        for floor, number in ranked:
+            if floor == inf or len(found) >= most:
+                break
+            for index, _ in sum_slots(self.places[number].allocations):
+                for share in self.scene.on_provider[index]:
+                    found[share.number] = share
+        return list(found.values())
+
+
+class _Packing:
+    """Puts a request into places so many times, all at once."""
+
+    def __init__(self, state: State, places: Sequence[ChosenPlace], times: int) -> None:
+        self._times, self.tried, self.cut_short = times, 0, False
+        self._places = []
+        self._free: dict[tuple[int, str], int] = {}
+        for place in places:
+            slots = sum_slots(place.allocations)
+            free = {slot: state.free(slot) for slot in slots}
+            if all(free[slot] >= amount for slot, amount in slots.items()):
+                self._places.append((place, slots))
+                self._free |= free
+                if times == 1:
+                    break
+
+    def pack(self) -> tuple[ChosenPlace, ...] | None:
+        return self._pack(0, [])
+
+    def _pack(self, number: int, placed: list[ChosenPlace]) -> tuple[ChosenPlace, ...] | None:
+        if len(placed) >= self._times:
+            return tuple(placed)
+        if number == len(self._places):
+            return None
+        self.tried += 1
+        if self.tried > MOST_PACKED:
+            self.cut_short = True
+            return None
+        place, slots = self._places[number]
+        fits = min(self._free[slot] // amount for slot, amount in slots.items())
+        fits = max(0, min(fits, self._times - len(placed)))
+        for count in range(fits, -1, -1):
+            for slot, amount in slots.items():
+                self._free[slot] -= amount * count
+            found = self._pack(number + 1, [*placed, *([place] * count)])
+            for slot, amount in slots.items():
+                self._free[slot] += amount * count
+            if found is not None:
+                return found
+        return None
+
+
+# -- trees are empty -----------------------------------------------------------------------------
+
+
+class EmptyAim:
+    """So many of some domains are empty."""
+
+    def __init__(self, scene: Scene, goal: Empty) -> None:
+        self.scene, self.goal, self.exact = scene, goal, True
+        self.shares = [
+            [share for root in roots for share in scene.in_tree[root]] for roots in goal.domains
+        ]
+        self.costs = [
+            inf if not all(map(scene.may_leave, mine)) else sum(map(scene.cheapest, mine))
+            for mine in self.shares
+        ]
+        self.staying = [
+            share for mine in self.shares for share in mine if not scene.may_leave(share)
+        ]
+
+    def test(self, state: State) -> Reached | None:
+        occupied: set[int] = set()
+        for share in state.scene.shares:
+            place = state.place_of(share)
+            if place is not None:
+                occupied.update(int(self.scene.cloud.roots[index]) for index in place.allocations)
+        emptied = [
+            number
+            for number, roots in enumerate(self.goal.domains)
+            if occupied.isdisjoint(roots)
+        ]
+        if len(emptied) < self.goal.count:
+            return None
+        return Reached(emptied=tuple(emptied[: self.goal.count]))
+
+    def bound(self) -> float:
+        if len(self.costs) < self.goal.count:
+            return inf
+        cheapest = sorted(self.costs)[: self.goal.count]
+        # A share in a tree of two domains leaves both at once.
+        if sum(map(len, self.goal.domains)) > len({r for roots in self.goal.domains for r in roots}):
+            return max(cheapest, default=0.0)
+        return sum(cheapest)
+
+    def attempts(self) -> Iterator[Leaving]:
+        order = sorted(
+            (number for number, cost in enumerate(self.costs) if cost < inf),
+            key=self.costs.__getitem__,
+        )
+        count = self.goal.count
+        if len(order) < count:
+            return
+        yield self._leave(order[:count])
+        # One of them may have no way out: each in turn is exchanged for the next.
+        for other in order[count:]:
+            for left_out in range(count - 1, -1, -1):
+                yield self._leave([*order[:left_out], *order[left_out + 1 : count], other])
+
+    def _leave(self, numbers: Sequence[int]) -> Leaving:
+        shares = {s.number: s for number in numbers for s in self.shares[number]}.values()
+        removed = set()
+        for share in shares:
+            occupant = self.scene.occupants[share.occupant]
+            mine = [each for each in shares if each.occupant == share.occupant]
+            by_moves = sum(each.cost for each in mine)
+            if not occupant.may_move or (
+                occupant.may_remove and self.scene.costs.remove < by_moves
+            ):
+                removed.add(share.occupant)
+        moved = tuple(share for share in shares if share.occupant not in removed)
+        cost = sum(share.cost for share in moved) + self.scene.costs.remove * len(removed)
+        return Leaving(moved, tuple(sorted(removed)), cost, emptied=tuple(numbers))
+
+    def list_shares(self, most: int) -> list[Share]:
+        order = sorted(range(len(self.costs)), key=self.costs.__getitem__)
+        found: list[Share] = []
+        for place, number in enumerate(order):
+            if self.costs[number] == inf or (len(found) >= most and place >= self.goal.count):
+                break
+            found += self.shares[number]
+        return found
+
+
+# -- rules of groups hold ------------------------------------------------------------------------
+
+
+class KeepAim:
+    """The rules of some groups hold."""
+
+    def __init__(self, scene: Scene, goal: Keep) -> None:
+        self.scene, self.goal, self.exact = scene, goal, True
+        self._start = State(scene)
+        number_of = {occupant.uuid: number for number, occupant in enumerate(scene.occupants)}
+        self._shares_of: Callable[[str], list[Share]] = (
+            lambda uuid: scene.shares_of[number_of[uuid]] if uuid in number_of else []
+        )
+
+    def test(self, state: State) -> Reached | None:
+        return Reached() if all(map(state.keeps, self.goal.groups)) else None
+
+    def bound(self) -> float:
+        """Return what one group costs at the least: a step takes one member out of its wrong place."""
+        most = 0.0
+        for name in self.goal.groups:
+            domains = self._start.domains(name)
+            excess = count_excess(self.scene.members.rules[name], domains.values())
+            # A member in several domains may be too many in each of them.
+            widest = max((len(each) for each in domains.values()), default=1)
+            costs = sorted(
+                min(map(self.scene.cheapest, mine))
+                for mine in map(self._shares_of, domains)
+                if any(map(self.scene.may_leave, mine))
+            )
+            count = -(-excess // widest)
+            most = max(most, inf if len(costs) < count else sum(costs[:count]))
+        return most
+
+    def attempts(self) -> Iterator[Leaving]:
+        moved: dict[int, Share] = {}
+        for name in self.goal.groups:
+            for uuid in self._choose_members(name):
+                for share in self._shares_of(uuid):
+                    moved[share.number] = share
+        cost = sum(share.cost for share in moved.values())
+        yield Leaving(tuple(moved.values()), (), cost)
+
+    def _choose_members(self, name: str) -> list[str]:
+        """Return the members that are too many where they are, those that cost least."""
+        rule, domains = self.scene.members.rules[name], self._start.domains(name)
+
+        def cost(uuid: str) -> float:
+            mine = self._shares_of(uuid)
+            may = bool(mine) and all(map(self.scene.may_move, mine))
+            return sum(share.cost for share in mine) if may else inf
+
+        counts = Counter(domain for each in domains.values() for domain in each)
+        if rule.rule == "together":
+            # The domain to meet in is the one that costs least to bring all to.
+            def cost_of(domain: str) -> float:
+                return sum(cost(uuid) for uuid, mine in domains.items() if domain not in mine)
+
+            best = min(counts, key=lambda domain: (cost_of(domain), domain), default=None)
+            return [uuid for uuid, mine in domains.items() if best not in mine]
+        chosen = []
+        for uuid in sorted(domains, key=lambda uuid: (cost(uuid), uuid)):
+            if cost(uuid) < inf and any(counts[domain] > rule.at_most for domain in domains[uuid]):
+                counts.subtract(domains[uuid])
+                chosen.append(uuid)
+        return chosen
+
+    def list_shares(self, most: int) -> list[Share]:
+        uuids = [uuid for name in self.goal.groups for uuid in self._start.domains(name)]
+        return [share for uuid in dict.fromkeys(uuids) for share in self._shares_of(uuid)][:most]

@@ -1,0 +1,406 @@
+"""The choice of what leaves, and where it goes, as an integer programme (specification 10 section 3). Pure.
+
+It knows the end of a plan and not its order: shares leave, places are taken, the goal holds, everything fits. So no
+plan is cheaper than its optimum, as long as nothing was left out of it. SciPy solves it; without SciPy there is none.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placement.placing.planning.goals import Aim, EmptyAim, FitAim, KeepAim
+from placement.placing.planning.leaving import Leaving
+from placement.placing.planning.scene import Scene, Share, Slot, State, count_excess, sum_slots
+from placement.placing.wishes import ChosenPlace
+from placement.search.work import Work
+
+MOST_VARIABLES = 20_000
+"""A programme of more would not be solved within a deadline."""
+
+
+class Solution(NamedTuple):
+    """What leaves with where it goes, None if there is nothing; ``bound``: no end is cheaper, infinite if there is none.
+
+    ``stays_in_tree``: some share must take another place in its own tree, which needs two steps.
+    """
+
+    leaving: Leaving | None
+    moves: Sequence[tuple[Share, ChosenPlace]]
+    bound: float
+    stays_in_tree: bool = False
+
+
+def is_available() -> bool:
+    """Tell whether SciPy is there. It is loaded with the first programme."""
+    try:
+        from scipy.optimize import milp  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Travel:
+    """A variable: so many shares of a list go to a place."""
+
+    column: int
+    place: ChosenPlace
+
+
+class Programme:
+    """The end of a plan as an integer programme, over some shares and for each the places that it may take.
+
+    Shares that ask for the same, and are in no group and no other tree, are one list with counts.
+    """
+
+    def __init__(
+        self, scene: Scene, aim: Aim, shares: Sequence[Share], most_places: int, work: Work
+    ) -> None:
+        self._scene, self._aim = scene, aim
+        self._costs: list[float] = []
+        self._upper: list[float] = []
+        self._rows: list[tuple[dict[int, float], float, float]] = []
+        self.complete = len(shares) == len(scene.shares) and aim.exact
+        self._loads: defaultdict[Slot, dict[int, float]] = defaultdict(dict)
+        self._shares = [share for share in shares if scene.may_leave(share)]
+        self._moves: dict[int, int] = {}
+        self._removals: dict[int, int] = {}
+        self._returns: dict[int, list[_Travel]] = {}
+        self._travels: list[tuple[list[Share], list[_Travel]]] = []
+        self._goal_places: list[tuple[int, ChosenPlace]] = []
+        self._emptied: dict[int, int] = {}
+        for share in self._shares:
+            self._add_share(share)
+        for alike in self._group_alike():
+            self._add_travels(alike, most_places, work)
+        if isfinite(scene.limits.most):
+            steps = dict.fromkeys([*self._moves.values(), *self._removals.values()], 1.0)
+            steps |= {t.column: 2.0 for travels in self._returns.values() for t in travels}
+            self._rows.append((steps, -inf, scene.limits.most))
+        self._add_goal()
+        self._add_groups()
+        self._add_room()
+
+    @property
+    def size(self) -> int:
+        """The number of variables."""
+        return len(self._costs)
+
+    def _column(self, cost: float, upper: float) -> int:
+        self._costs.append(cost)
+        self._upper.append(upper)
+        return len(self._costs) - 1
+
+    # -- what leaves --
+
+    def _add_share(self, share: Share) -> None:
+        scene, occupant = self._scene, self._scene.occupants[share.occupant]
+        alternatives: dict[int, float] = {}
+        if occupant.may_move:
+            column = self._moves[share.number] = self._column(share.cost, 1)
+            alternatives[column] = 1.0
+        if occupant.may_remove:
+            if share.occupant not in self._removals:
+                self._removals[share.occupant] = self._column(scene.costs.remove, 1)
+            alternatives[self._removals[share.occupant]] = 1.0
+        self._rows.append((alternatives, -inf, 1.0))
+        for slot, amount in share.slots.items():
+            for column in alternatives:
+                load = self._loads[slot]
+                load[column] = load.get(column, 0.0) - amount
+
+    def _group_alike(self) -> Iterable[list[Share]]:
+        alike: defaultdict[object, list[Share]] = defaultdict(list)
+        for share in self._shares:
+            if self._scene.may_move(share):
+                alike[self._likeness(share)].append(share)
+        return alike.values()
+
+    def _likeness(self, share: Share) -> object:
+        occupant = self._scene.occupants[share.occupant]
+        if len(occupant.held) > 1 or self._scene.members.of(occupant.uuid):
+            return share.number
+        return share.kind
+
+    def _add_travels(self, alike: list[Share], most_places: int, work: Work) -> None:
+        first = alike[0]
+        places, complete = self._scene.list_places(first, most_places, work)
+        self.complete &= complete
+        taken = set(self._scene.occupants[first.occupant].held) if len(alike) == 1 else set()
+        emptied = self._always_emptied()
+        travels: list[_Travel] = []
+        by_tree: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        for place in places:
+            if place.root in taken or place.root in emptied:
+                continue
+            travel = _Travel(self._column(0.0, len(alike)), place)
+            travels.append(travel)
+            by_tree[place.root][travel.column] = 1.0
+            self._load(travel.column, place)
+        self._travels.append((alike, travels))
+        row = {travel.column: 1.0 for travel in travels}
+        row |= {self._moves[share.number]: -1.0 for share in alike}
+        self._rows.append((row, 0.0, 0.0))
+        if len(alike) > 1:
+            sources = Counter(share.root for share in alike)
+            for root in sources.keys() & by_tree.keys():
+                # What arrives in a tree comes from elsewhere.
+                others = {self._moves[s.number]: -1.0 for s in alike if s.root != root}
+                self._rows.append((by_tree[root] | others, -inf, 0.0))
+        for share in alike:
+            self._add_returns(share, places)
+
+    def _add_returns(self, share: Share, places: Sequence[ChosenPlace]) -> None:
+        """Let a share take another place in its own tree: by a step out of it and a step back."""
+        mine = [
+            place
+            for place in places
+            if place.root == share.root and place.allocations != share.place.allocations
+        ]
+        if not mine:
+            return
+        travels = []
+        for place in mine:
+            travel = _Travel(self._column(2 * share.cost, 1), place)
+            travels.append(travel)
+            self._load(travel.column, place)
+            for slot, amount in share.slots.items():
+                load = self._loads[slot]
+                load[travel.column] = load.get(travel.column, 0.0) - amount
+        self._returns[share.number] = travels
+        row = {travel.column: 1.0 for travel in travels} | {self._moves[share.number]: 1.0}
+        if share.occupant in self._removals:
+            row[self._removals[share.occupant]] = 1.0
+        self._rows.append((row, -inf, 1.0))
+
+    def _load(self, column: int, place: ChosenPlace) -> None:
+        for slot, amount in sum_slots(place.allocations).items():
+            load = self._loads[slot]
+            load[column] = load.get(column, 0.0) + amount
+
+    # -- the goal --
+
+    def _always_emptied(self) -> set[int]:
+        aim = self._aim
+        if isinstance(aim, EmptyAim) and aim.goal.count == len(aim.goal.domains):
+            return {root for roots in aim.goal.domains for root in roots}
+        return set()
+
+    def _add_goal(self) -> None:
+        match self._aim:
+            case FitAim() as aim:
+                row: dict[int, float] = {}
+                for place, floor in zip(aim.places, aim.floors, strict=True):
+                    if floor == inf:
+                        continue
+                    column = self._column(0.0, aim.goal.times)
+                    self._goal_places.append((column, place))
+                    self._load(column, place)
+                    row[column] = 1.0
+                self._rows.append((row, float(aim.goal.times), float(aim.goal.times)))
+            case EmptyAim() as aim:
+                self._add_emptied(aim)
+
+    def _add_emptied(self, aim: EmptyAim) -> None:
+        known = {share.number for share in self._shares}
+        arrivals: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        for alike, travels in self._travels:
+            for travel in travels:
+                arrivals[travel.place.root][travel.column] = float(len(alike))
+        for number, roots in enumerate(aim.goal.domains):
+            can_be = all(share.number in known for share in aim.shares[number])
+            column = self._emptied[number] = self._column(0.0, 1.0 if can_be else 0.0)
+            for share in aim.shares[number]:
+                leaving = {column: -1.0}
+                if share.number in self._moves:
+                    leaving[self._moves[share.number]] = 1.0
+                if share.occupant in self._removals:
+                    leaving[self._removals[share.occupant]] = 1.0
+                self._rows.append((leaving, 0.0, inf))
+            for root in roots:
+                for arrival, most in arrivals[root].items():
+                    self._rows.append(({arrival: 1.0, column: most}, -inf, most))
+        self._rows.append((dict.fromkeys(self._emptied.values(), 1.0), float(aim.goal.count), inf))
+
+    # -- groups --
+
+    def _add_groups(self) -> None:
+        """Hold the rules of groups at the end, where all members have what they hold in one tree.
+
+        Others are left to the order: without them the programme is a bound all the same.
+        """
+        scene, aim = self._scene, self._aim
+        asked = set(aim.goal.groups) if isinstance(aim, KeepAim) else set()
+        start: dict[str, Mapping[str, frozenset[str]]] = {}
+        by_occupant = {id_: travels for alike, travels in self._travels for id_ in [alike[0].occupant] if len(alike) == 1}
+        number_of = {scene.occupants[share.occupant].uuid: share for share in self._shares}
+        state = State(scene)
+        for name in {name for uuid in number_of for name in scene.members.of(uuid)}:
+            start[name] = state.domains(name)
+            rule = scene.members.rules[name]
+            excess = count_excess(rule, start[name].values())
+            if excess and name not in asked:
+                continue
+            simple = {
+                uuid: number_of[uuid]
+                for uuid in start[name]
+                if uuid in number_of and len(scene.shares_of[number_of[uuid].occupant]) == 1
+            }
+            if any(uuid in number_of and uuid not in simple for uuid in start[name]):
+                continue
+            here: defaultdict[str, dict[int, float]] = defaultdict(dict)
+            counts = Counter(domain for each in start[name].values() for domain in each)
+            for uuid, share in simple.items():
+                for domain in start[name][uuid]:
+                    for column in self._leaving_columns(share):
+                        here[domain][column] = here[domain].get(column, 0.0) - 1.0
+                for travel in by_occupant.get(share.occupant, ()):
+                    trees = scene.trees_of([travel.place])
+                    for domain in rule.domains(trees, scene.aggregates):
+                        here[domain][travel.column] = here[domain].get(travel.column, 0.0) + 1.0
+            if rule.rule == "apart":
+                for domain, row in here.items():
+                    self._rows.append((row, -inf, float(rule.at_most - counts[domain])))
+                continue
+            removed = {
+                self._removals[share.occupant]: 1.0
+                for share in simple.values()
+                if share.occupant in self._removals
+            }
+            chosen = {}
+            for domain in {*here, *counts}:
+                # All members that are left are in it: 1 only where that is so.
+                column = self._column(0.0, 1.0)
+                chosen[column] = 1.0
+                total = float(len(start[name]))
+                row = {column: total}
+                for each, sign in here[domain].items():
+                    row[each] = row.get(each, 0.0) - sign
+                for each in removed:
+                    row[each] = row.get(each, 0.0) - 1.0
+                self._rows.append((row, -inf, float(counts[domain])))
+            self._rows.append((chosen, 1.0, inf))
+
+    def _leaving_columns(self, share: Share) -> list[int]:
+        columns = [self._moves[share.number]] if share.number in self._moves else []
+        if share.occupant in self._removals:
+            columns.append(self._removals[share.occupant])
+        return columns
+
+    # -- room --
+
+    def _add_room(self) -> None:
+        for slot, load in self._loads.items():
+            arriving = {column: amount for column, amount in load.items() if amount > 0}
+            if not arriving:
+                continue
+            free = self._scene.free(slot)
+            if free >= 0:
+                self._rows.append((load, -inf, float(free)))
+            else:
+                # More is used than there is: nobody may come, unless so much leaves.
+                used = self._column(0.0, 1.0)
+                self._rows.append((load | {used: float(-free)}, -inf, 0.0))
+                for column in arriving:
+                    most = max(self._upper[column], 1.0)
+                    self._rows.append(({column: 1.0, used: -most}, -inf, 0.0))
+            if self._scene.limits.all_at_once:
+                goal = {column for column, _ in self._goal_places}
+                taken: dict[int, float] = {}
+                for _, travels in self._travels:
+                    for travel in travels:
+                        amount = sum_slots(travel.place.allocations).get(slot)
+                        if amount:
+                            taken[travel.column] = float(amount)
+                if taken and not goal >= taken.keys():
+                    self._rows.append((taken, -inf, float(max(free, 0))))
+
+    # -- solving --
+
+    def forbid(self, leaving: Leaving) -> None:
+        """Leave out the one end in which exactly this leaves."""
+        chosen = {self._moves[share.number] for share in leaving.moved}
+        chosen |= {self._removals[number] for number in leaving.removed}
+        row = {
+            column: 1.0 if column in chosen else -1.0
+            for column in [*self._moves.values(), *self._removals.values()]
+        }
+        self._rows.append((row, -inf, float(len(chosen) - 1)))
+
+    def solve(self, work: Work) -> Solution:
+        """Return the cheapest end; its bound is what is proven when the time is over."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import csr_array
+
+        indptr, indices, data = [0], list[int](), list[float]()
+        for row, _, _ in self._rows:
+            indices += row.keys()
+            data += row.values()
+            indptr.append(len(indices))
+        shape = (len(self._rows), self.size)
+        matrix: Any = csr_array((data, indices, indptr), shape=shape)
+        lower = np.array([low for _, low, _ in self._rows])
+        upper = np.array([high for _, _, high in self._rows])
+        seconds = work.remaining_s() - work.reserve_s
+        options: dict[str, Any] = {"mip_rel_gap": 0.0}
+        if isfinite(seconds):
+            options["time_limit"] = max(seconds, 0.01)
+        found = milp(
+            np.array(self._costs),
+            integrality=np.ones(self.size),
+            bounds=Bounds(0, np.array(self._upper)),
+            constraints=LinearConstraint(matrix, lower, upper),
+            options=options,
+        )
+        work.look()
+        if found.status == 2:
+            return Solution(None, (), inf)
+        bound = found.mip_dual_bound
+        bound = 0.0 if bound is None or not isfinite(bound) else max(float(bound), 0.0)
+        if found.x is None:
+            return Solution(None, (), bound)
+        return self._read(np.rint(found.x).astype(np.int64), bound)
+
+    def _read(self, values: Any, bound: float) -> Solution:
+        moves: list[tuple[Share, ChosenPlace]] = []
+        for alike, travels in self._travels:
+            going = [share for share in alike if values[self._moves[share.number]]]
+            places = [t.place for t in travels for _ in range(values[t.column])]
+            moves += _assign(going, places)
+        returns = [
+            (self._scene.shares[number], travel.place)
+            for number, travels in self._returns.items()
+            for travel in travels
+            if values[travel.column]
+        ]
+        removed = tuple(sorted(n for n, column in self._removals.items() if values[column]))
+        placed = tuple(p for column, p in self._goal_places for _ in range(values[column]))
+        emptied = tuple(n for n, column in self._emptied.items() if values[column])
+        shares = tuple(share for share, _ in [*moves, *returns])
+        cost = sum(share.cost for share, _ in moves) + sum(2 * share.cost for share, _ in returns)
+        cost += self._scene.costs.remove * len(removed)
+        leaving = Leaving(shares, removed, cost, placed, emptied)
+        return Solution(leaving, moves, bound, bool(returns))
+
+
+def _assign(shares: Sequence[Share], places: Sequence[ChosenPlace]) -> list[tuple[Share, ChosenPlace]]:
+    """Give each share one of as many places in another tree; the programme sees to it that this can be done."""
+    taker: dict[int, int] = {}
+
+    def find(number: int, tried: set[int]) -> bool:
+        for index, place in enumerate(places):
+            if index in tried or place.root == shares[number].root:
+                continue
+            tried.add(index)
+            if index not in taker or find(taker[index], tried):
+                taker[index] = number
+                return True
+        return False
+
+    for number in range(len(shares)):
+        find(number, set())
+    return [(shares[number], places[index]) for index, number in taker.items()]

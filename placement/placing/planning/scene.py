@@ -1,0 +1,368 @@
+"""A cloud with its occupants as planning sees it, and how it changes step by step (specification 10). Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from placement.placing.members import AmountsByIndex, Members
+from placement.placing.mover import HeldInTree, make_request, without_sharing
+from placement.placing.planning.values import Costs, Limits, Move, Occupant, Removal, Step
+from placement.placing.wishes import ChosenPlace, GroupState
+from placement.search.cloud import SHARING_TRAIT, Cloud
+from placement.search.group_rules import Domains, GroupRule
+from placement.search.request import CandidateRequest, NameSets
+from placement.search.search import search
+from placement.search.work import Work
+
+Slot = tuple[int, str]
+"""A provider index and a class: where there is room, or not."""
+
+
+def sum_slots(allocations: AmountsByIndex) -> dict[Slot, int]:
+    """Return amounts by provider and class."""
+    return {
+        (index, name): n for index, amounts in allocations.items() for name, n in amounts.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Share:
+    """What an occupant has in one tree. ``cost``: of a move. ``kind``: equal for shares that ask for the same."""
+
+    number: int
+    occupant: int
+    root: int
+    place: ChosenPlace
+    slots: Mapping[Slot, int]
+    kind: HeldInTree
+    cost: float
+
+
+class Scene:
+    """The facts that stay: who has what where, what each step costs, and which rules there are.
+
+    ``bare``: the cloud without anything that may leave; ``closed``: without sharing, as moves see it.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        known: NameSets | None,
+        occupants: Sequence[Occupant],
+        members: Members,
+        costs: Costs,
+        limits: Limits,
+    ) -> None:
+        self.cloud, self.known, self.occupants = cloud, known, occupants
+        self.members, self.costs, self.limits = members, costs, limits
+        self.shares: list[Share] = []
+        self.shares_of: list[list[Share]] = []
+        self.in_tree: defaultdict[int, list[Share]] = defaultdict(list)
+        self.on_provider: defaultdict[int, list[Share]] = defaultdict(list)
+        for number, occupant in enumerate(occupants):
+            mine = [self._make_share(number, root, held) for root, held in occupant.held.items()]
+            self.shares_of.append(mine)
+        self._free: dict[int, dict[str, int]] = {}
+        self._places: dict[HeldInTree, tuple[list[ChosenPlace], bool]] = {}
+
+    def _make_share(self, occupant: int, root: int, held: AmountsByIndex) -> Share:
+        ordered = sorted(held.items())
+        kind = tuple(tuple(sorted(amounts.items())) for _, amounts in ordered)
+        mappings = {f"_{n}": (index,) for n, (index, _) in enumerate(ordered, 1)}
+        per_unit = self.costs.per_unit
+        more = sum(per_unit.get(name, 0.0) * n for a in held.values() for name, n in a.items()) if per_unit else 0.0
+        share = Share(
+            len(self.shares),
+            occupant,
+            root,
+            ChosenPlace(root, (root,), dict(ordered), mappings),
+            sum_slots(held),
+            kind,
+            self.costs.move + more,
+        )
+        self.shares.append(share)
+        self.in_tree[root].append(share)
+        for index in held:
+            self.on_provider[index].append(share)
+        return share
+
+    # -- who may leave --
+
+    def may_move(self, share: Share) -> bool:
+        """Tell whether a share may go to another tree."""
+        return self.occupants[share.occupant].may_move
+
+    def may_leave(self, share: Share) -> bool:
+        """Tell whether a share may go, or be given back."""
+        occupant = self.occupants[share.occupant]
+        return occupant.may_move or occupant.may_remove
+
+    def cheapest(self, share: Share) -> float:
+        """Return the least that it costs to be rid of a share; what a removal costs is shared by all of its consumer."""
+        occupant = self.occupants[share.occupant]
+        remove = self.costs.remove / len(self.shares_of[share.occupant])
+        if not occupant.may_remove:
+            return share.cost
+        return min(share.cost, remove) if occupant.may_move else remove
+
+    # -- room --
+
+    def free(self, slot: Slot) -> int:
+        """Return what is free of a class on a provider, less than nothing if more is used than there is."""
+        index, name = slot
+        if index not in self._free:
+            self._free[index] = {held[0]: held[1] - held[2] for held in self.cloud.inventories[index]}
+        return self._free[index].get(name, 0)
+
+    @cached_property
+    def bare(self) -> Cloud:
+        """The cloud without everything that may leave: what fits nowhere here fits nowhere."""
+        bare = self.cloud.snapshot()
+        freed: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        for share in self.shares:
+            if self.may_leave(share):
+                for (index, name), amount in share.slots.items():
+                    freed[index][name] += amount
+        for index, amounts in freed.items():
+            bare.use(index, {name: -amount for name, amount in amounts.items()})
+        return bare
+
+    # -- places --
+
+    def list_places(self, share: Share, most: int, work: Work) -> tuple[list[ChosenPlace], bool]:
+        """Return where a share might be, in any tree, and whether none is missing."""
+        if share.kind not in self._places:
+            request = replace(make_request(share.kind), limit=most)
+            found = search(without_sharing(self.bare), request, None, work)
+            places = [self._place(each.allocations, each.mappings) for each in found]
+            complete = found.complete and len(places) < most
+            places = [each for each in places if each.root not in self.limits.closed]
+            self._places[share.kind] = places, complete
+        return self._places[share.kind]
+
+    def _place(
+        self, allocations: AmountsByIndex, mappings: Mapping[str, tuple[int, ...]]
+    ) -> ChosenPlace:
+        root = int(self.cloud.roots[next(iter(allocations))])
+        return ChosenPlace(root, (root,), allocations, mappings)
+
+    def list_goal_places(
+        self, request: CandidateRequest, most: int, work: Work
+    ) -> tuple[list[ChosenPlace], bool]:
+        """Return where a request might fit if all left that may, and whether no such place is missing.
+
+        :raises UnknownTraitName, UnknownClassName: as the search does.
+        """
+        asked = replace(request, limit=most, maximum=-1, seed=None)
+        found = search(self.bare, asked, self.known, work)
+        places = [
+            ChosenPlace.of(self.cloud, int(self.cloud.roots[each.members[0]]), each) for each in found
+        ]
+        return places, found.complete and len(places) < most
+
+    # -- rules of groups --
+
+    @cached_property
+    def aggregates(self) -> dict[str, Domains]:
+        """By uuid of the root, the aggregates of rules that a tree is in."""
+        named = {uuid for rule in self.members.rules.values() for uuid in rule.of}
+        found: dict[str, set[str]] = {}
+        for uuid in named:
+            for root in {int(r) for r in self.cloud.roots[self.cloud.in_aggregate(uuid)]}:
+                found.setdefault(str(self.cloud.uuids[root]), set()).add(uuid)
+        return {root: frozenset(mine) for root, mine in found.items()}
+
+    def trees_of(self, places: Iterable[ChosenPlace]) -> frozenset[str]:
+        """Return the uuids of the roots that count for the groups of a consumer that is at these places."""
+        own, all_ = set(), set()
+        for place in places:
+            for index in place.allocations:
+                root = str(self.cloud.uuids[self.cloud.roots[index]])
+                all_.add(root)
+                if SHARING_TRAIT not in self.cloud.traits[index]:
+                    own.add(root)
+        return frozenset(own or all_)
+
+
+def count_excess(rule: GroupRule, domains: Iterable[Domains]) -> int:
+    """Return by how many members a rule is broken, 0 if it holds (specification 10 section 3)."""
+    members = list(domains)
+    counts = Counter(domain for each in members for domain in each)
+    if rule.rule == "apart":
+        return sum(max(0, count - rule.at_most) for count in counts.values())
+    return len(members) - max(counts.values(), default=0)
+
+
+class State:
+    """A scene after some steps: where each share is now, and what is free.
+
+    ``taken``: what all steps have taken as destinations, for plans whose destinations are held from the beginning.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.at: dict[int, ChosenPlace | None] = {}
+        self.steps: list[Step] = []
+        self.cost = 0.0
+        self._change: Counter[Slot] = Counter()
+        self.taken: Counter[Slot] = Counter()
+        self._undo: list[tuple[Step, list[tuple[int, ChosenPlace | None]]]] = []
+        self._trees: dict[str, dict[str, frozenset[str]]] = {}
+
+    def place_of(self, share: Share) -> ChosenPlace | None:
+        """Return where a share is now, None if it was given back."""
+        return self.at.get(share.number, share.place)
+
+    def free(self, slot: Slot) -> int:
+        """Return what is free now."""
+        return self.scene.free(slot) - self._change[slot]
+
+    def has_room(self, place: ChosenPlace) -> bool:
+        """Tell whether a place has room, while nothing leaves for it."""
+        slots = sum_slots(place.allocations)
+        if any(self.free(slot) < amount for slot, amount in slots.items()):
+            return False
+        if not self.scene.limits.all_at_once:
+            return True
+        return all(
+            self.scene.free(slot) - self.taken[slot] >= amount for slot, amount in slots.items()
+        )
+
+    def may_go(self, share: Share, place: ChosenPlace) -> bool:
+        """Tell whether a step may take a share to a place now: there is room, and no rule is broken further."""
+        here = self.place_of(share)
+        others = [
+            self.place_of(each)
+            for each in self.scene.shares_of[share.occupant]
+            if each is not share
+        ]
+        if here is None or place.root == here.root or place.root in self.scene.limits.closed:
+            return False
+        if any(other is not None and other.root == place.root for other in others):
+            return False
+        return self.has_room(place) and self._keeps_rules(share, place)
+
+    def _keeps_rules(self, share: Share, place: ChosenPlace) -> bool:
+        uuid = self.scene.occupants[share.occupant].uuid
+        names = self.scene.members.of(uuid)
+        if not names:
+            return True
+        after = [
+            place if each is share else self.place_of(each)
+            for each in self.scene.shares_of[share.occupant]
+        ]
+        trees = self.scene.trees_of(each for each in after if each is not None)
+        for name in names:
+            rule = self.scene.members.rules[name]
+            now = self.domains(name)
+            then = {**now, uuid: rule.domains(trees, self.scene.aggregates)}
+            if count_excess(rule, then.values()) > count_excess(rule, now.values()):
+                return False
+        return True
+
+    def domains(self, name: str) -> dict[str, Domains]:
+        """Return the domains of the members of a group now, by uuid."""
+        rule = self.scene.members.rules[name]
+        trees = self._members(name)
+        return {uuid: rule.domains(mine, self.scene.aggregates) for uuid, mine in trees.items()}
+
+    def _members(self, name: str) -> dict[str, frozenset[str]]:
+        """Return the trees of the members of a group by uuid, which steps keep."""
+        if name not in self._trees:
+            own: defaultdict[str, set[str]] = defaultdict(set)
+            all_: defaultdict[str, set[str]] = defaultdict(set)
+            for row in self.scene.members.rows[name]:
+                all_[row.consumer_uuid].add(row.root_uuid)
+                if not row.shares:
+                    own[row.consumer_uuid].add(row.root_uuid)
+            self._trees[name] = {uuid: frozenset(own[uuid] or trees) for uuid, trees in all_.items()}
+            for number in {self.scene.shares[each].occupant for each in self.at}:
+                self._note_trees(number)
+        return self._trees[name]
+
+    def keeps(self, name: str) -> bool:
+        """Tell whether the rule of a group holds now."""
+        return not count_excess(self.scene.members.rules[name], self.domains(name).values())
+
+    # -- steps --
+
+    def go(self, share: Share, place: ChosenPlace) -> None:
+        """Take a share to a place."""
+        here = self.place_of(share)
+        assert here is not None
+        step = Move(share.occupant, here.root, place)
+        self._undo.append((step, [(share.number, here)]))
+        self.steps.append(step)
+        self.cost += share.cost
+        self._change.subtract(sum_slots(here.allocations))
+        self._change.update(sum_slots(place.allocations))
+        self.taken.update(sum_slots(place.allocations))
+        self.at[share.number] = place
+        self._note_trees(share.occupant)
+
+    def remove(self, occupant: int) -> None:
+        """Let an occupant give back all that it has."""
+        step, were = Removal(occupant), []
+        for share in self.scene.shares_of[occupant]:
+            here = self.place_of(share)
+            assert here is not None
+            were.append((share.number, here))
+            self._change.subtract(sum_slots(here.allocations))
+            self.at[share.number] = None
+        self._undo.append((step, were))
+        self.steps.append(step)
+        self.cost += self.scene.costs.remove
+        self._note_trees(occupant)
+
+    def let_go(self, moved: Iterable[Share], removed: Iterable[int]) -> None:
+        """Let shares leave for where nobody asks; this is no step."""
+        for share in [*moved, *(share for number in removed for share in self.scene.shares_of[number])]:
+            here = self.place_of(share)
+            if here is not None:
+                self._change.subtract(sum_slots(here.allocations))
+                self.at[share.number] = None
+
+    def reserve(self, place: ChosenPlace) -> None:
+        """Let something be at a place; this is no step."""
+        self._change.update(sum_slots(place.allocations))
+
+    def take_back(self) -> None:
+        """Undo the last step."""
+        step, were = self._undo.pop()
+        self.steps.pop()
+        for number, here in were:
+            assert here is not None
+            now, share = self.at[number], self.scene.shares[number]
+            if now is not None:
+                self._change.subtract(sum_slots(now.allocations))
+                self.taken.subtract(sum_slots(now.allocations))
+                self.cost -= share.cost
+            self._change.update(sum_slots(here.allocations))
+            self.at[number] = here
+        if isinstance(step, Removal):
+            self.cost -= self.scene.costs.remove
+        self._note_trees(step.occupant)
+
+    def _note_trees(self, occupant: int) -> None:
+        uuid = self.scene.occupants[occupant].uuid
+        for name in self.scene.members.of(uuid):
+            if name not in self._trees:
+                continue
+            places = [self.place_of(share) for share in self.scene.shares_of[occupant]]
+            trees = self.scene.trees_of(place for place in places if place is not None)
+            mine = self._trees[name]
+            if trees:
+                mine[uuid] = trees
+            else:
+                mine.pop(uuid, None)
+
+    # -- rules for those who choose places for all at once --
+
+    def group_states(self, moving: Sequence[Share]) -> Iterator[tuple[str, GroupState]]:
+        """Yield the groups of shares that move, without those whose shares they are."""
+        gone = {self.scene.occupants[share.occupant].uuid for share in moving}
+        for name in sorted({name for uuid in gone for name in self.scene.members.of(uuid)}):
+            rule = self.scene.members.rules[name]
+            stay = [domains for uuid, domains in self.domains(name).items() if uuid not in gone]
+            yield name, GroupState(rule, stay, self.scene.aggregates)

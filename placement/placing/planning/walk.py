@@ -1,0 +1,142 @@
+"""Every sequence of steps, the cheapest first: the last word on small clouds (specification 10 section 3). Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+
+from placement.placing.planning.goals import Aim, Reached
+from placement.placing.planning.scene import Scene, Share, State
+from placement.placing.planning.values import Move, Step
+from placement.placing.wishes import ChosenPlace
+from placement.search.work import Work
+
+MOST_STATES = 60_000
+"""States that one walk looks at."""
+
+MOST_PLACES = 200
+"""Places of one share, beyond which not all of its moves are tried."""
+
+
+@dataclass(slots=True)
+class Walked:
+    """How a walk ended: at a state in which the goal holds, or not.
+
+    ``cost_so_far``: no plan that was not found costs less. ``certain``: all states were seen, or enough of them.
+    """
+
+    state: State | None
+    reached: Reached | None
+    cost_so_far: float
+    certain: bool
+
+
+def walk(scene: Scene, aim: Aim, shares: Sequence[Share], most: float, work: Work) -> Walked:
+    """Return the cheapest plan that moves or removes nothing but these shares, if it costs less than ``most``."""
+    return _Walk(scene, aim, shares, most, work).walk()
+
+
+class _Walk:
+    def __init__(self, scene: Scene, aim: Aim, shares: Sequence[Share], most: float, work: Work) -> None:
+        self._scene, self._aim, self._most, self._work = scene, aim, most, work
+        self._shares = [share for share in shares if scene.may_leave(share)]
+        self._is_whole = len(self._shares) == sum(map(scene.may_leave, scene.shares))
+        self._ids: dict[object, int] = {}
+        self._places: dict[int, list[ChosenPlace]] = {}
+        for share in self._shares:
+            if scene.may_move(share):
+                places, complete = scene.list_places(share, MOST_PLACES, work)
+                self._is_whole &= complete
+                self._places[share.number] = places
+        self._alike = self._find_alike()
+
+    def _find_alike(self) -> list[list[int]]:
+        """Return the numbers of shares that may stand for each other: only where they are counts."""
+        alike: dict[object, list[int]] = {}
+        for share in self._shares:
+            occupant = self._scene.occupants[share.occupant]
+            key: object = (share.kind, occupant.may_move, occupant.may_remove)
+            if len(occupant.held) > 1 or self._scene.members.of(occupant.uuid):
+                key = share.number
+            alike.setdefault(key, []).append(share.number)
+        return list(alike.values())
+
+    def walk(self) -> Walked:
+        ticket = count()
+        queue: list[tuple[float, int, int, tuple[Step, ...]]] = [(0.0, 0, next(ticket), ())]
+        seen: set[object] = set()
+        cost, looked = 0.0, 0
+        while queue:
+            cost, length, _, steps = heappop(queue)
+            if cost >= self._most:
+                return Walked(None, None, self._most, self._is_whole)
+            state = self._replay(steps)
+            key = self._key(state)
+            if key in seen:
+                continue
+            seen.add(key)
+            looked += 1
+            reached = self._aim.test(state)
+            if reached is not None:
+                return Walked(state, reached, cost, self._is_whole and self._aim.exact)
+            if looked >= MOST_STATES or (looked % 16 == 0 and not self._work.look()):
+                return Walked(None, None, cost if self._is_whole else 0.0, False)
+            if length < self._scene.limits.most:
+                for share, place in self._list_steps(state):
+                    step = self._make(state, share, place)
+                    price = cost + (self._scene.costs.remove if place is None else share.cost)
+                    if self._key(state) not in seen and price < self._most:
+                        heappush(queue, (price, length + 1, next(ticket), (*steps, step)))
+                    state.take_back()
+        return Walked(None, None, self._most, self._is_whole and self._aim.exact)
+
+    def _replay(self, steps: Sequence[Step]) -> State:
+        state = State(self._scene)
+        for step in steps:
+            if isinstance(step, Move):
+                share = next(
+                    each
+                    for each in self._scene.shares_of[step.occupant]
+                    if (place := state.place_of(each)) is not None and place.root == step.root
+                )
+                state.go(share, step.place)
+            else:
+                state.remove(step.occupant)
+        return state
+
+    def _list_steps(self, state: State) -> list[tuple[Share, ChosenPlace | None]]:
+        found: list[tuple[Share, ChosenPlace | None]] = []
+        removable: set[int] = set()
+        for share in self._shares:
+            if state.place_of(share) is None:
+                continue
+            if self._scene.occupants[share.occupant].may_remove and share.occupant not in removable:
+                removable.add(share.occupant)
+                found.append((share, None))
+            for place in self._places.get(share.number, ()):
+                if state.may_go(share, place):
+                    found.append((share, place))
+        return found
+
+    def _make(self, state: State, share: Share, place: ChosenPlace | None) -> Step:
+        if place is None:
+            state.remove(share.occupant)
+        else:
+            state.go(share, place)
+        return state.steps[-1]
+
+    def _key(self, state: State) -> object:
+        where = []
+        for numbers in self._alike:
+            places = [self._id(state.place_of(self._scene.shares[number])) for number in numbers]
+            where.append(tuple(sorted(places)))
+        # Steps are counted where they are bounded, and what they took where that stays taken.
+        taken = tuple(sorted((s, n) for s, n in state.taken.items() if n)) if self._scene.limits.all_at_once else ()
+        bounded = len(state.steps) if self._scene.limits.most < float("inf") else 0
+        return tuple(where), taken, bounded
+
+    def _id(self, place: ChosenPlace | None) -> int:
+        if place is None:
+            return -1
+        key = tuple(sorted((index, tuple(sorted(a.items()))) for index, a in place.allocations.items()))
+        return self._ids.setdefault(key, len(self._ids))

@@ -1,0 +1,407 @@
+"""Small clouds with consumers, and every sequence of steps on them (specification 10 section 3).
+
+It knows nothing of the code that plans: hosts are numbers, and what a consumer has is where it is.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count, product
+from math import inf
+from random import Random
+from typing import NamedTuple
+
+from placement.inventory_record import InventoryRecord
+from placement.placing.members import Members
+from placement.placing.planning.values import Costs, Empty, Fit, Goal, Keep, Limits, Occupant
+from placement.search.cloud import SHARING_TRAIT, Cloud
+from placement.search.group_rules import GroupRule
+from placement.search.records import ProviderRecord, UsedInventory
+from placement.search.request import CandidateRequest, Group
+
+VCPU, VGPU, DISK = "VCPU", "VGPU", "DISK_GB"
+RACKS = ("aa", "bb")
+GIVEN_BACK = -1
+MOST_STATES = 20_000
+
+
+class Node(NamedTuple):
+    """A provider: its tree, and what it has."""
+
+    tree: int
+    has: Mapping[str, int]
+    max_unit: int = 1000
+
+
+class Consumer(NamedTuple):
+    """What it has: for each of its trees amounts by provider. What may become of it; its groups."""
+
+    held: tuple[tuple[tuple[int, tuple[tuple[str, int], ...]], ...], ...]
+    may_move: bool
+    may_remove: bool
+    groups: tuple[str, ...]
+
+
+class Asked(NamedTuple):
+    """What a request asks of a host."""
+
+    vcpu: int
+    vgpu: int
+    disk: int
+
+
+@dataclass
+class World:
+    """Providers, of which some trees are racks and one shares; consumers; a goal and what it may cost."""
+
+    nodes: list[Node]
+    trees: int
+    racks: list[str]
+    pool: int | None
+    reached: frozenset[int]
+    consumers: list[Consumer]
+    rules: dict[str, GroupRule]
+    goal: tuple[object, ...]
+    costs: Costs = field(default_factory=Costs)
+    limits: Limits = field(default_factory=Limits)
+
+
+def draw_world(draw: Random) -> World:
+    """Return a world of up to five hosts and eight consumers."""
+    kind = draw.choice(["flat", "flat", "devices", "shared"])
+    hosts = draw.randint(2, 5)
+    nodes: list[Node] = []
+    for host in range(hosts):
+        root = {VCPU: draw.randint(2, 6)}
+        if kind == "flat" and draw.random() < 0.3:
+            root[DISK] = draw.randint(2, 6)
+        if kind == "shared" and draw.random() < 0.4:
+            root[DISK] = draw.randint(2, 5)
+        nodes.append(Node(host, root, draw.choice([1000, 1000, 4])))
+        if kind == "devices":
+            for _ in range(draw.randint(0, 2)):
+                nodes.append(Node(host, {VGPU: draw.randint(1, 3)}))
+    pool, trees = None, hosts
+    if kind == "shared":
+        pool, trees = len(nodes), hosts + 1
+        nodes.append(Node(hosts, {DISK: draw.randint(3, 12)}))
+    reached = frozenset(h for h in range(hosts) if pool is not None and draw.random() < 0.8)
+    racks = [draw.choice(RACKS) for _ in range(trees)]
+    rules: dict[str, GroupRule] = {}
+    if draw.random() < 0.35:
+        of = draw.choice([(), (), RACKS])
+        rules["g"] = GroupRule(draw.choice(["apart", "apart", "together"]), 1, of)
+        if rules["g"].rule == "apart":
+            rules["g"] = GroupRule("apart", draw.choice([1, 1, 2]), of)
+    world = World(nodes, trees, racks, pool, reached, [], rules, ())
+    free = Counter({(n, name): total for n, node in enumerate(nodes) for name, total in node.has.items()})
+    for _ in range(draw.randint(1, draw.choice([4, 6, 8]))):
+        consumer = _draw_consumer(draw, world, free)
+        if consumer is not None:
+            world.consumers.append(consumer)
+    world.goal = _draw_goal(draw, world, hosts)
+    world.costs = Costs(
+        draw.choice([1.0, 1.0, 2.0]),
+        draw.choice([10.0, 10.0, 1.5, 0.5]),
+        draw.choice([{}, {}, {VCPU: 0.25}]),
+    )
+    world.limits = Limits(
+        draw.choice([inf, inf, inf, 2, 3]),
+        draw.random() < 0.25,
+        frozenset([draw.randrange(hosts)]) if draw.random() < 0.1 else frozenset(),
+    )
+    return world
+
+
+def _draw_consumer(draw: Random, world: World, free: Counter[tuple[int, str]]) -> Consumer | None:
+    roots = [n for n, node in enumerate(world.nodes) if VCPU in node.has]
+    root = draw.choice(roots)
+    mine: dict[int, dict[str, int]] = {root: {VCPU: draw.randint(1, 3)}}
+    children = [n for n, node in enumerate(world.nodes) if VGPU in node.has and node.tree == world.nodes[root].tree]
+    if children and draw.random() < 0.6:
+        mine[draw.choice(children)] = {VGPU: draw.randint(1, 2)}
+    if DISK in world.nodes[root].has and draw.random() < 0.6:
+        mine[root][DISK] = draw.randint(1, 2)
+    elif world.pool is not None and draw.random() < 0.5:
+        mine[world.pool] = {DISK: draw.randint(1, 3)}
+    slots = {(n, name): amount for n, a in mine.items() for name, amount in a.items()}
+    if any(free[slot] < amount or amount > world.nodes[slot[0]].max_unit for slot, amount in slots.items()):
+        return None
+    free.subtract(slots)
+    held: dict[int, list[tuple[int, tuple[tuple[str, int], ...]]]] = {}
+    for n, amounts in mine.items():
+        held.setdefault(world.nodes[n].tree, []).append((n, tuple(sorted(amounts.items()))))
+    groups = ("g",) if world.rules and draw.random() < 0.5 else ()
+    return Consumer(
+        tuple(tuple(each) for each in held.values()),
+        draw.random() < 0.9,
+        draw.random() < 0.25,
+        groups,
+    )
+
+
+def _draw_goal(draw: Random, world: World, hosts: int) -> tuple[object, ...]:
+    kind = draw.choice(["fit", "fit", "empty", "any", "keep"] if world.rules else ["fit", "fit", "empty", "any"])
+    if kind == "fit":
+        vgpu = draw.randint(0, 3) if any(VGPU in node.has for node in world.nodes) else 0
+        disk = draw.randint(0, 3) if any(DISK in node.has for node in world.nodes) else 0
+        return "fit", Asked(draw.randint(1, 6), vgpu, disk), draw.choice([1, 1, 1, 2, 3])
+    if kind == "keep":
+        return ("keep",)
+    domains = [(tree,) for tree in range(hosts)]
+    if draw.random() < 0.3:
+        domains = [tuple(t for t in range(hosts) if world.racks[t] == rack) for rack in RACKS]
+        domains = [each for each in domains if each]
+    if kind == "empty":
+        chosen = draw.sample(domains, min(draw.randint(1, 2), len(domains)))
+        return "empty", chosen, len(chosen)
+    chosen = draw.sample(domains, draw.randint(1, len(domains)))
+    return "empty", chosen, draw.randint(1, len(chosen))
+
+
+# -- as planning takes it ------------------------------------------------------------------------
+
+
+def uuid_of(node: int) -> str:
+    return f"node-{node}"
+
+
+class Given(NamedTuple):
+    """The arguments of ``make_plan``."""
+
+    cloud: Cloud
+    occupants: list[Occupant]
+    members: Members
+    goal: Goal
+    limits: Limits
+
+
+class _Row(NamedTuple):
+    consumer_uuid: str
+    root_uuid: str
+    shares: bool
+
+
+def give(world: World) -> Given:
+    """Return a world as planning takes it."""
+    roots: dict[int, int] = {}
+    for number, node in enumerate(world.nodes):
+        roots.setdefault(node.tree, number)
+    used: Counter[tuple[int, str]] = Counter()
+    for consumer in world.consumers:
+        for tree in consumer.held:
+            for node_number, amounts in tree:
+                for name, amount in amounts:
+                    used[node_number, name] += amount
+    cloud = Cloud()
+    records = []
+    for number, node in enumerate(world.nodes):
+        root = roots[node.tree]
+        aggregates = {world.racks[node.tree]}
+        if number == world.pool or (node.tree in world.reached and number == root):
+            aggregates.add("pool")
+        records.append(
+            ProviderRecord(
+                provider_id=number + 1,
+                uuid=uuid_of(number),
+                revision=1,
+                parent_id=None if number == root else root + 1,
+                root_id=root + 1,
+                inventories={
+                    name: UsedInventory(InventoryRecord(total, 0, 1, min(total, node.max_unit), 1, 1.0), used[number, name])
+                    for name, total in node.has.items()
+                },
+                traits=frozenset([SHARING_TRAIT]) if number == world.pool else frozenset(),
+                aggregates=frozenset(aggregates),
+            )
+        )
+    cloud.replace(records)
+    index = {number: cloud.index_of[number + 1] for number in range(len(world.nodes))}
+    tree_root = {tree: index[root] for tree, root in roots.items()}
+    occupants, rows = [], []
+    groups_of = {}
+    for number, consumer in enumerate(world.consumers):
+        uuid = f"consumer-{number}"
+        held = {
+            tree_root[world.nodes[tree[0][0]].tree]: {index[n]: dict(amounts) for n, amounts in tree}
+            for tree in consumer.held
+        }
+        occupants.append(Occupant(uuid, held, consumer.may_move, consumer.may_remove))
+        if consumer.groups:
+            groups_of[uuid] = consumer.groups
+            for tree in consumer.held:
+                node_number = tree[0][0]
+                root = uuid_of(roots[world.nodes[node_number].tree])
+                rows.append(_Row(uuid, root, node_number == world.pool))
+    members = Members(world.rules, {name: rows for name in world.rules}, groups_of)
+    goal: Goal
+    match world.goal:
+        case ("fit", Asked(vcpu, vgpu, disk), int(times)):
+            amounts = {VCPU: vcpu} | ({DISK: disk} if disk else {})
+            groups = [Group("", amounts)] + ([Group("_1", {VGPU: vgpu})] if vgpu else [])
+            goal = Fit(CandidateRequest(tuple(groups)), times)
+        case ("empty", list(domains), int(number)):
+            goal = Empty([[tree_root[tree] for tree in domain] for domain in domains], number)
+        case _:
+            goal = Keep(tuple(world.rules))
+    limits = Limits(
+        world.limits.most,
+        world.limits.all_at_once,
+        frozenset(tree_root[tree] for tree in world.limits.closed),
+    )
+    return Given(cloud, occupants, members, goal, limits)
+
+
+# -- every sequence of steps ---------------------------------------------------------------------
+
+Where = tuple[tuple[int, ...], ...]
+"""Of each consumer for each of its trees the providers that it is on, in the order of what it holds; () once given back."""
+
+
+class TooMany(Exception):
+    """There are more states than are looked at."""
+
+
+def find_cheapest(world: World) -> float:
+    """Return what the cheapest plan costs, infinite if there is none."""
+    start: Where = tuple(tuple(n for tree in c.held for n, _ in tree) for c in world.consumers)
+    taken0: tuple[tuple[tuple[int, str], int], ...] = ()
+    queue: list[tuple[float, int, int, Where, tuple[tuple[tuple[int, str], int], ...]]] = []
+    ticket = count()
+    heappush(queue, (0.0, 0, next(ticket), start, taken0))
+    seen: set[object] = set()
+    free_at_start = free_in(world, start)
+    while queue:
+        cost, steps, _, where, taken = heappop(queue)
+        key = where, taken, steps if world.limits.most < inf else 0
+        if key in seen:
+            continue
+        seen.add(key)
+        if len(seen) > MOST_STATES:
+            raise TooMany
+        if holds(world, where):
+            return cost
+        if steps >= world.limits.most:
+            continue
+        for price, then, needs in list_steps(world, where):
+            more = taken
+            if world.limits.all_at_once and needs:
+                sums = Counter(dict(taken))
+                sums.update(needs)
+                if any(free_at_start[slot] < amount for slot, amount in sums.items()):
+                    continue
+                more = tuple(sorted(sums.items()))
+            heappush(queue, (cost + price, steps + 1, next(ticket), then, more))
+    return inf
+
+
+def free_in(world: World, where: Where) -> Counter[tuple[int, str]]:
+    """Return what is free."""
+    free = Counter({(n, name): total for n, node in enumerate(world.nodes) for name, total in node.has.items()})
+    for consumer, nodes in zip(world.consumers, where, strict=True):
+        for node, amounts in zip(nodes, parts_of(consumer), strict=False):
+            for name, amount in amounts:
+                free[node, name] -= amount
+    return free
+
+
+def parts_of(consumer: Consumer) -> list[tuple[tuple[str, int], ...]]:
+    return [amounts for tree in consumer.held for _, amounts in tree]
+
+
+def list_steps(world: World, where: Where) -> Iterator[tuple[float, Where, Counter[tuple[int, str]]]]:
+    """Yield what each step costs, what is where after it, and what it takes."""
+    free = free_in(world, where)
+    excess = excess_of(world, where)
+    for number, consumer in enumerate(world.consumers):
+        if not where[number]:
+            continue
+        if consumer.may_remove:
+            yield world.costs.remove, (*where[:number], (), *where[number + 1 :]), Counter()
+        if not consumer.may_move:
+            continue
+        begin = 0
+        for tree in consumer.held:
+            end = begin + len(tree)
+            here = world.nodes[where[number][begin]].tree
+            mine = {world.nodes[n].tree for n in where[number]}
+            for target in range(world.trees):
+                if target in mine or target in world.limits.closed or target == here:
+                    continue
+                nodes = [n for n, node in enumerate(world.nodes) if node.tree == target]
+                for chosen in product(nodes, repeat=len(tree)):
+                    needs: Counter[tuple[int, str]] = Counter()
+                    for node, (_, amounts) in zip(chosen, tree, strict=True):
+                        for name, amount in amounts:
+                            needs[node, name] += amount
+                    if any(
+                        free[slot] < amount or amount > world.nodes[slot[0]].max_unit
+                        for slot, amount in needs.items()
+                    ):
+                        continue
+                    mine_then = (*where[number][:begin], *chosen, *where[number][end:])
+                    then = (*where[:number], mine_then, *where[number + 1 :])
+                    if consumer.groups and excess_of(world, then) > excess:
+                        continue
+                    price = world.costs.move + sum(
+                        world.costs.per_unit.get(name, 0.0) * amount
+                        for _, amounts in tree
+                        for name, amount in amounts
+                    )
+                    yield price, then, needs
+            begin = end
+
+
+def excess_of(world: World, where: Where) -> int:
+    """Return by how many members the group is broken."""
+    if not world.rules:
+        return 0
+    rule = world.rules["g"]
+    domains = []
+    for consumer, nodes in zip(world.consumers, where, strict=True):
+        if not consumer.groups or not nodes:
+            continue
+        trees = {world.nodes[n].tree for n in nodes if n != world.pool} or {world.nodes[n].tree for n in nodes}
+        domains.append({world.racks[tree] if rule.of else tree for tree in trees})
+    counts: Counter[object] = Counter(domain for each in domains for domain in each)
+    if rule.rule == "apart":
+        return sum(max(0, n - rule.at_most) for n in counts.values())
+    return len(domains) - max(counts.values(), default=0)
+
+
+def holds(world: World, where: Where) -> bool:
+    """Tell whether the goal holds."""
+    match world.goal:
+        case ("fit", Asked() as asked, int(times)):
+            return _fits(world, free_in(world, where), asked, times)
+        case ("empty", list(domains), int(number)):
+            occupied = {world.nodes[n].tree for nodes in where for n in nodes}
+            return sum(occupied.isdisjoint(domain) for domain in domains) >= number
+    return excess_of(world, where) == 0
+
+
+def _fits(world: World, free: Counter[tuple[int, str]], asked: Asked, times: int) -> bool:
+    if times == 0:
+        return True
+    for host in range(world.trees):
+        nodes = [n for n, node in enumerate(world.nodes) if node.tree == host]
+        roots = [n for n in nodes if VCPU in world.nodes[n].has]
+        gpus: Sequence[int | None] = [n for n in nodes if VGPU in world.nodes[n].has] if asked.vgpu else [None]
+        disks: list[int | None] = [None]
+        if asked.disk:
+            disks = [n for n in nodes if DISK in world.nodes[n].has]
+            if world.pool is not None and host in world.reached:
+                disks.append(world.pool)
+        for root, gpu, disk in product(roots, gpus, disks):
+            needs = {(root, VCPU): asked.vcpu}
+            if gpu is not None:
+                needs[gpu, VGPU] = asked.vgpu
+            if disk is not None:
+                needs[disk, DISK] = asked.disk
+            if all(free[s] >= a and a <= world.nodes[s[0]].max_unit for s, a in needs.items()):
+                left = free.copy()
+                left.subtract(needs)
+                if _fits(world, left, asked, times - 1):
+                    return True
+    return False

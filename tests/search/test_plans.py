@@ -1,0 +1,107 @@
+"""Plans against every sequence of steps there is, on small clouds (specification 10 section 3)."""
+
+from math import inf
+from random import Random
+
+import pytest
+
+from placement.placing.planning import programme
+from placement.placing.planning.plan import make_plan
+from placement.placing.planning.values import Move, NoPlan, Plan
+from placement.search.work import Work
+from tests.search.plan_worlds import (
+    TooMany,
+    World,
+    draw_world,
+    excess_of,
+    find_cheapest,
+    free_in,
+    give,
+    holds,
+    parts_of,
+)
+from tests.search.worlds import seeds
+
+
+def plan_of(world: World, work: Work | None = None) -> Plan | NoPlan:
+    given = give(world)
+    return make_plan(
+        given.cloud, None, given.occupants, given.members, given.goal, world.costs, given.limits, (), work or Work()
+    )
+
+
+@seeds(300)
+def test_plans_are_as_cheap_as_can_be(draw: Random) -> None:
+    check(draw_world(draw))
+
+
+@seeds(100)
+def test_without_a_solver_they_are_too_where_the_cloud_is_small(draw: Random) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programme, "is_available", lambda: False)
+        check(draw_world(draw))
+
+
+def check(world: World) -> None:
+    """Hold the plan of a world against every sequence of steps."""
+    try:
+        cheapest = find_cheapest(world)
+    except TooMany:
+        return
+    found, about = plan_of(world), str(world)
+    if isinstance(found, NoPlan):
+        assert found.exact and not found.timed_out, about
+        assert cheapest == inf, about
+        return
+    carry_out(world, found, about)
+    assert found.lower_bound <= cheapest + 1e-6, (found, cheapest, about)
+    assert found.minimal, (found, cheapest, about)
+    assert found.cost == pytest.approx(cheapest), (found, about)
+
+
+def carry_out(world: World, plan: Plan, about: str) -> None:
+    """Carry out the steps, and check each of them by the rules of section 3."""
+    given = give(world)
+    node_of = {given.cloud.index_of[n + 1]: n for n in range(len(world.nodes))}
+    where = tuple(tuple(n for tree in c.held for n, _ in tree) for c in world.consumers)
+    at_start, cost, taken = free_in(world, where), 0.0, {}
+    assert len(plan.steps) <= world.limits.most, about
+    for step in plan.steps:
+        consumer, before = world.consumers[step.occupant], where
+        mine = list(where[step.occupant])
+        if not isinstance(step, Move):
+            assert consumer.may_remove and mine, about
+            where = (*where[: step.occupant], (), *where[step.occupant + 1 :])
+            cost += world.costs.remove
+            continue
+        assert consumer.may_move, about
+        source = world.nodes[node_of[step.root]].tree
+        target = world.nodes[node_of[step.place.root]].tree
+        assert target not in {world.nodes[n].tree for n in mine}, about
+        assert target not in world.limits.closed, about
+        free = free_in(world, where)
+        parts = parts_of(consumer)
+        leaving = [n for n, node in enumerate(mine) if world.nodes[node].tree == source]
+        assert leaving, about
+        amounts = [dict(parts[n]) for n in leaving]
+        arriving = {node_of[i]: dict(a) for i, a in step.place.allocations.items()}
+        for node, held in arriving.items():
+            assert world.nodes[node].tree == target, about
+            for name, amount in held.items():
+                assert free[node, name] >= amount and amount <= world.nodes[node].max_unit, about
+                taken[node, name] = taken.get((node, name), 0) + amount
+                cost += world.costs.per_unit.get(name, 0.0) * amount
+        by_group = [step.place.mappings[f"_{n}"][0] for n in range(1, len(leaving) + 1)]
+        order = sorted(range(len(leaving)), key=lambda n: given.cloud.index_of[mine[leaving[n]] + 1])
+        for group, n in zip(by_group, order, strict=True):
+            mine[leaving[n]] = node_of[group]
+        assert sum(a.total() if hasattr(a, "total") else sum(a.values()) for a in amounts) == sum(
+            sum(a.values()) for a in arriving.values()
+        ), about
+        cost += world.costs.move
+        where = (*where[: step.occupant], tuple(mine), *where[step.occupant + 1 :])
+        assert excess_of(world, where) <= excess_of(world, before), about
+    if world.limits.all_at_once:
+        assert all(at_start[slot] >= amount for slot, amount in taken.items()), about
+    assert holds(world, where), about
+    assert cost == pytest.approx(plan.cost), about
