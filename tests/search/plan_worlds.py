@@ -68,7 +68,17 @@ class World:
 
 
 def draw_world(draw: Random) -> World:
-    """Return a world of up to five hosts and eight consumers."""
+    """Return a world of up to five hosts and eight consumers; mostly one whose goal does not hold yet."""
+    world = _draw_world(draw)
+    for _ in range(4):
+        start = tuple(tuple(n for tree in c.held for n, _ in tree) for c in world.consumers)
+        if not holds(world, start):
+            break
+        world = _draw_world(draw)
+    return world
+
+
+def _draw_world(draw: Random) -> World:
     kind = draw.choice(["flat", "flat", "devices", "shared"])
     hosts = draw.randint(2, 5)
     nodes: list[Node] = []
@@ -87,7 +97,7 @@ def draw_world(draw: Random) -> World:
         pool, trees = len(nodes), hosts + 1
         nodes.append(Node(hosts, {DISK: draw.randint(3, 12)}))
     reached = frozenset(h for h in range(hosts) if pool is not None and draw.random() < 0.8)
-    racks = [draw.choice(RACKS) for _ in range(trees)]
+    racks = [draw.choice(RACKS) if tree < hosts else "none" for tree in range(trees)]
     rules: dict[str, GroupRule] = {}
     if draw.random() < 0.35:
         of = draw.choice([(), (), RACKS])
@@ -198,8 +208,9 @@ def give(world: World) -> Given:
     records = []
     for number, node in enumerate(world.nodes):
         root = roots[node.tree]
-        aggregates = {world.racks[node.tree]}
-        if number == world.pool or (node.tree in world.reached and number == root):
+        # The pool is in no rack: it would share with all hosts there.
+        aggregates = {"pool"} if number == world.pool else {world.racks[node.tree]}
+        if node.tree in world.reached and number == root:
             aggregates.add("pool")
         records.append(
             ProviderRecord(
