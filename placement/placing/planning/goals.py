@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple, Protocol
@@ -72,20 +73,19 @@ def open_aim(scene: Scene, goal: Goal, unread: frozenset[int], work: Work) -> "A
 
 
 class FitAim:
-    """A request fits so many times. ``floors``: by place what its room costs at the least."""
+    """A request fits so many times."""
 
     def __init__(self, scene: Scene, goal: Fit, unread: frozenset[int], work: Work) -> None:
         self.scene, self.goal = scene, goal
         self.places, self.exact = scene.list_goal_places(goal.request, MOST_PLACES, work)
-        start = State(scene)
-        cheapest = min(scene.costs.move, scene.costs.remove)
-        self.floors = []
-        for place in self.places:
-            floor = bound_cost(scene, find_lacking(start, place))
-            self.floors.append(floor)
         # Room in a tree whose occupants are not known may cost no more than one step.
-        self._floor_of_unread = cheapest if unread else inf
-        self._start = start
+        self._floor_of_unread = scene.cheapest_step if unread else inf
+        self._start = State(scene)
+
+    @cached_property
+    def floors(self) -> list[float]:
+        """By place, what its room costs at the least."""
+        return [bound_cost(self.scene, find_lacking(self._start, each)) for each in self.places]
 
     def test(self, state: State) -> Reached | None:
         packing = _Packing(state, self.places, self.goal.times)
@@ -116,8 +116,7 @@ class FitAim:
                 continue
             parts.append((0.0, now))
             if bare > now:
-                shares = filter(self.scene.may_leave, self.scene.in_tree[root])
-                parts.append((min(map(self.scene.cheapest, shares)) / (bare - now), bare - now))
+                parts.append((self.scene.cheapest_step / (bare - now), bare - now))
         left, bound = self.goal.times, 0.0
         for each, count in sorted(part for part in parts if part[0] < inf):
             bound += each * min(left, count)
@@ -136,26 +135,39 @@ class FitAim:
         return int(self.scene.cloud.roots[index]) != place.root
 
     def _in_order(self) -> Iterator[tuple[float, int, Leaving | None]]:
-        """Yield places by what they cost, as sets that leave; None for what was not certain to the end."""
-        queue: list[tuple[float, int, bool]] = [
-            (floor, number, False) for number, floor in enumerate(self.floors) if floor < inf
+        """Yield places by what they cost, as sets that leave; None for what was not certain to the end.
+
+        What a place costs is found in three steps, each for those that come first: it costs one step at the least;
+        as many as it takes of the largest; exactly.
+        """
+        queue = [
+            (self.scene.cheapest_step, part, 0, number)
+            for number, part in enumerate(map(self._find_part, self.places))
         ]
         heapify(queue)
         found: dict[int, Leaving] = {}
         while queue:
-            floor, number, is_known = heappop(queue)
-            if is_known:
+            floor, part, known, number = heappop(queue)
+            if known == 2:
                 yield floor, number, found[number]
                 continue
-            place = self.places[number]
-            lacking = find_lacking(self._start, place)
-            leaving, is_certain = choose_leaving(self._start, lacking, inf)
-            if leaving is None:
+            lacking = find_lacking(self._start, self.places[number])
+            if known == 0:
+                floor = max(floor, bound_cost(self.scene, lacking))
+                if floor < inf:
+                    heappush(queue, (floor, part, 1, number))
                 continue
+            leaving, is_certain = choose_leaving(self._start, lacking, inf)
             if not is_certain:
                 yield floor, number, None
-            found[number] = replace(leaving, placed=(place,))
-            heappush(queue, (leaving.cost, number, True))
+            if leaving is not None:
+                found[number] = replace(leaving, placed=(self.places[number],))
+                heappush(queue, (leaving.cost, part, 2, number))
+
+    def _find_part(self, place: ChosenPlace) -> float:
+        """Return which part of the request a place lacks: the less, the sooner it is looked at."""
+        slots = sum_slots(place.allocations)
+        return sum(n / slots[slot] for slot, n in find_lacking(self._start, place).items())
 
     def attempts(self) -> Iterator[Leaving]:
         if self.goal.times == 1:
@@ -205,7 +217,7 @@ class FitAim:
             if floor == inf or len(found) >= most:
                 break
             for index, _ in sum_slots(self.places[number].allocations):
-                for share in self.scene.on_provider[index]:
+                for share in self.scene.on_provider(index):
                     found[share.number] = share
         return list(found.values())
 
@@ -260,31 +272,37 @@ class EmptyAim:
 
     def __init__(self, scene: Scene, goal: Empty) -> None:
         self.scene, self.goal, self.exact = scene, goal, True
-        self.shares = [
-            [share for root in roots for share in scene.in_tree[root]] for roots in goal.domains
-        ]
-        self.costs = [
-            inf if not all(map(scene.may_leave, mine)) else sum(map(scene.cheapest, mine))
-            for mine in self.shares
-        ]
-        self.staying = [
-            share for mine in self.shares for share in mine if not scene.may_leave(share)
-        ]
+        self.costs = [sum(map(scene.cost_to_empty, roots)) for roots in goal.domains]
+
+    def shares_in(self, number: int) -> list[Share]:
+        """Return what occupants have in a domain."""
+        return [share for root in self.goal.domains[number] for share in self.scene.in_tree(root)]
+
+    def list_staying(self) -> list[Share]:
+        """Return what cannot leave the domains."""
+        blocked = [number for number, cost in enumerate(self.costs) if cost == inf]
+        shares = [share for number in blocked for share in self.shares_in(number)]
+        return [share for share in shares if not self.scene.may_leave(share)]
 
     def test(self, state: State) -> Reached | None:
-        occupied: set[int] = set()
-        for share in state.scene.shares:
-            place = state.place_of(share)
-            if place is not None:
-                occupied.update(int(self.scene.cloud.roots[index]) for index in place.allocations)
-        emptied = [
-            number
-            for number, roots in enumerate(self.goal.domains)
-            if occupied.isdisjoint(roots)
-        ]
+        places = [place for place in state.at.values() if place is not None]
+        arrived = {int(self.scene.cloud.roots[i]) for place in places for i in place.allocations}
+        emptied: list[int] = []
+        for number, roots in enumerate(self.goal.domains):
+            if arrived.isdisjoint(roots) and all(self._is_left(state, root) for root in roots):
+                emptied.append(number)
+                if len(emptied) == self.goal.count:
+                    break
         if len(emptied) < self.goal.count:
             return None
-        return Reached(emptied=tuple(emptied[: self.goal.count]))
+        return Reached(emptied=tuple(emptied))
+
+    def _is_left(self, state: State, root: int) -> bool:
+        """Tell whether all that was in a tree has left."""
+        count = self.scene.count_shares(root)
+        if count > len(state.at):
+            return False
+        return not count or all(share.number in state.at for share in self.scene.in_tree(root))
 
     def bound(self) -> float:
         if len(self.costs) < self.goal.count:
@@ -310,7 +328,7 @@ class EmptyAim:
                 yield self._leave([*order[:left_out], *order[left_out + 1 : count], other])
 
     def _leave(self, numbers: Sequence[int]) -> Leaving:
-        shares = {s.number: s for number in numbers for s in self.shares[number]}.values()
+        shares = {s.number: s for number in numbers for s in self.shares_in(number)}.values()
         removed = set()
         for share in shares:
             occupant = self.scene.occupants[share.occupant]
@@ -330,7 +348,7 @@ class EmptyAim:
         for place, number in enumerate(order):
             if self.costs[number] == inf or (len(found) >= most and place >= self.goal.count):
                 break
-            found += self.shares[number]
+            found += self.shares_in(number)
         return found
 
 
@@ -345,7 +363,7 @@ class KeepAim:
         self._start = State(scene)
         number_of = {occupant.uuid: number for number, occupant in enumerate(scene.occupants)}
         self._shares_of: Callable[[str], list[Share]] = (
-            lambda uuid: scene.shares_of[number_of[uuid]] if uuid in number_of else []
+            lambda uuid: scene.shares_of(number_of[uuid]) if uuid in number_of else []
         )
 
     def test(self, state: State) -> Reached | None:

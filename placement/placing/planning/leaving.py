@@ -52,12 +52,12 @@ def bound_cost(scene: Scene, lacking: Mapping[Slot, int]) -> float:
     """
     most = 0.0
     for slot, missing in lacking.items():
-        here = [s for s in scene.on_provider[slot[0]] if slot in s.slots and scene.may_leave(s)]
-        amounts = sorted((share.slots[slot] for share in here), reverse=True)
+        here = scene.list_amounts(slot)
+        amounts = sorted((amount for amount, _ in here), reverse=True)
         count = _count_needed(list(accumulate(amounts)), missing)
         if count is None:
             return float("inf")
-        costs = sorted(map(scene.cheapest, here))
+        costs = sorted(cost for _, cost in here)
         most = max(most, sum(costs[:count]))
     return most
 
@@ -92,7 +92,7 @@ def _list_options(state: State, lacking: Mapping[Slot, int]) -> list[_Option]:
     scene = state.scene
     shares: dict[int, Share] = {}
     for index, _ in lacking:
-        for share in scene.on_provider[index]:
+        for share in scene.on_provider(index):
             if state.place_of(share) is share.place and not lacking.keys().isdisjoint(share.slots):
                 shares[share.number] = share
     options = []
@@ -103,7 +103,7 @@ def _list_options(state: State, lacking: Mapping[Slot, int]) -> list[_Option]:
             options.append(_Option(share.cost, _freed([share], lacking), share, False))
         if occupant.may_remove and share.occupant not in removable:
             removable.add(share.occupant)
-            mine = scene.shares_of[share.occupant]
+            mine = scene.shares_of(share.occupant)
             if not occupant.may_move or scene.costs.remove < share.cost or len(mine) > 1:
                 freed = _freed(mine, lacking)
                 options.append(_Option(scene.costs.remove, freed, share, True))

@@ -140,7 +140,7 @@ class _Planner:
         if self._take(start):
             return self._answer()
         # The goal does not hold, so there is a step.
-        self._bound = max(self._aim.bound(), self._cheapest_step())
+        self._bound = max(self._aim.bound(), 0.0 if self._unread else self._scene.cheapest_step)
         if self._bound < inf:
             for look in (self._try_sets, self._try_programme, self._try_walk):
                 look()
@@ -155,10 +155,6 @@ class _Planner:
     def _is_done(self) -> bool:
         """Tell whether nothing cheaper can be found, or the time is over."""
         return self._bound >= self._cost - ROUNDING or self._bound == inf or not self._work.look()
-
-    def _cheapest_step(self) -> float:
-        shares = filter(self._scene.may_leave, self._scene.shares)
-        return min(map(self._scene.cheapest, shares), default=0.0 if self._unread else inf)
 
     def _take(self, state: State) -> bool:
         """Take a state as the best one if the goal holds there and it is cheaper."""
@@ -192,7 +188,7 @@ class _Planner:
         if not programme.is_available():
             return
         scene, aim = self._scene, self._aim
-        is_small = len(scene.shares) <= WHOLE
+        is_small = scene.share_count <= WHOLE
         shares = scene.shares if is_small else aim.list_shares(MOST_SHARES)
         chosen = Programme(scene, aim, shares, MOST_PLACES if not is_small else WHOLE * MOST_PLACES, self._work)
         if chosen.size > programme.MOST_VARIABLES:
@@ -219,7 +215,7 @@ class _Planner:
         if not solution.stays_in_tree and find_order(state, solution.moves):
             self._take(state)
             return
-        gone = [share for n in solution.leaving.removed for share in self._scene.shares_of[n]]
+        gone = [share for n in solution.leaving.removed for share in self._scene.shares_of(n)]
         shares = list({s.number: s for s in [*solution.leaving.moved, *gone]}.values())
         if len(shares) <= WALKED:
             with self._work.part(4) as part:
@@ -229,7 +225,7 @@ class _Planner:
 
     def _try_walk(self) -> None:
         """Walk every sequence of steps of a small cloud."""
-        if len(self._scene.shares) > WALKED or self._unread:
+        if self._scene.share_count > WALKED or self._unread:
             return
         walked = walk(self._scene, self._aim, self._scene.shares, self._cost, self._work)
         if walked.state is not None:
@@ -261,5 +257,5 @@ class _Planner:
         found: Iterator[Share]
         if not isinstance(self._aim, EmptyAim):
             return ()
-        found = iter([*self._aim.staying, *(s.share for s in self._stuck if s.share is not None)])
+        found = iter([*self._aim.list_staying(), *(s.share for s in self._stuck if s.share is not None)])
         return tuple(dict.fromkeys(share.occupant for share in found))

@@ -64,7 +64,7 @@ class Programme:
         self._costs: list[float] = []
         self._upper: list[float] = []
         self._rows: list[tuple[dict[int, float], float, float]] = []
-        self.complete = len(shares) == len(scene.shares) and aim.exact
+        self.complete = len(shares) == scene.share_count and aim.exact
         self._loads: defaultdict[Slot, dict[int, float]] = defaultdict(dict)
         self._shares = [share for share in shares if scene.may_leave(share)]
         self._moves: dict[int, int] = {}
@@ -212,9 +212,9 @@ class Programme:
             for travel in travels:
                 arrivals[travel.place.root][travel.column] = float(len(alike))
         for number, roots in enumerate(aim.goal.domains):
-            can_be = all(share.number in known for share in aim.shares[number])
+            can_be = all(share.number in known for share in aim.shares_in(number))
             column = self._emptied[number] = self._column(0.0, 1.0 if can_be else 0.0)
-            for share in aim.shares[number]:
+            for share in aim.shares_in(number):
                 leaving = {column: -1.0}
                 if share.number in self._moves:
                     leaving[self._moves[share.number]] = 1.0
@@ -248,7 +248,7 @@ class Programme:
             simple = {
                 uuid: number_of[uuid]
                 for uuid in start[name]
-                if uuid in number_of and len(scene.shares_of[number_of[uuid].occupant]) == 1
+                if uuid in number_of and len(scene.shares_of(number_of[uuid].occupant)) == 1
             }
             if any(uuid in number_of and uuid not in simple for uuid in start[name]):
                 continue
@@ -372,7 +372,7 @@ class Programme:
             places = [t.place for t in travels for _ in range(values[t.column])]
             moves += _assign(going, places)
         returns = [
-            (self._scene.shares[number], travel.place)
+            (self._scene.share(number), travel.place)
             for number, travels in self._returns.items()
             for travel in travels
             if values[travel.column]

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 from placement.placing.members import AmountsByIndex, Members
 from placement.placing.mover import HeldInTree, make_request, without_sharing
@@ -42,7 +43,7 @@ class Share:
 class Scene:
     """The facts that stay: who has what where, what each step costs, and which rules there are.
 
-    ``bare``: the cloud without anything that may leave; ``closed``: without sharing, as moves see it.
+    Shares are made where they are asked for: of 60,000 occupants a plan looks at some hundred.
     """
 
     def __init__(
@@ -56,35 +57,77 @@ class Scene:
     ) -> None:
         self.cloud, self.known, self.occupants = cloud, known, occupants
         self.members, self.costs, self.limits = members, costs, limits
-        self.shares: list[Share] = []
-        self.shares_of: list[list[Share]] = []
-        self.in_tree: defaultdict[int, list[Share]] = defaultdict(list)
-        self.on_provider: defaultdict[int, list[Share]] = defaultdict(list)
+        self.share_count = sum(len(occupant.held) for occupant in occupants)
+        self._occupants_in: defaultdict[int, list[int]] = defaultdict(list)
         for number, occupant in enumerate(occupants):
-            mine = [self._make_share(number, root, held) for root, held in occupant.held.items()]
-            self.shares_of.append(mine)
+            for root in occupant.held:
+                self._occupants_in[root].append(number)
+        self._made: dict[int, Share] = {}
+        self._shares_of: dict[int, list[Share]] = {}
+        self._on_provider: dict[int, dict[int, list[Share]]] = {}
         self._free: dict[int, dict[str, int]] = {}
         self._places: dict[HeldInTree, tuple[list[ChosenPlace], bool]] = {}
+
+    # -- shares --
+
+    def share(self, number: int) -> Share:
+        """Return a share that was made."""
+        return self._made[number]
+
+    def shares_of(self, occupant: int) -> list[Share]:
+        """Return what an occupant has, a share for each tree."""
+        found = self._shares_of.get(occupant)
+        if found is None:
+            held = self.occupants[occupant].held
+            found = [self._make_share(occupant, root, mine) for root, mine in held.items()]
+            self._shares_of[occupant] = found
+        return found
+
+    def in_tree(self, root: int) -> list[Share]:
+        """Return what occupants have in a tree."""
+        numbers = self._occupants_in.get(root, ())
+        return [s for number in numbers for s in self.shares_of(number) if s.root == root]
+
+    def count_shares(self, root: int) -> int:
+        """Return how many occupants have something in a tree."""
+        return len(self._occupants_in.get(root, ()))
+
+    def on_provider(self, index: int) -> list[Share]:
+        """Return what occupants have on a provider, with what they have beside it in its tree."""
+        root = int(self.cloud.roots[index])
+        if root not in self._on_provider:
+            by_index: defaultdict[int, list[Share]] = defaultdict(list)
+            for share in self.in_tree(root):
+                for each in share.place.allocations:
+                    by_index[each].append(share)
+            self._on_provider[root] = by_index
+        return self._on_provider[root].get(index, [])
+
+    def list_amounts(self, slot: Slot) -> list[tuple[int, float]]:
+        """Return what each occupant that may leave has of a class on a provider, and the least that its leaving costs."""
+        index, name = slot
+        root = int(self.cloud.roots[index])
+        found = []
+        for number in self._occupants_in.get(root, ()):
+            occupant = self.occupants[number]
+            amount = occupant.held[root].get(index, {}).get(name)
+            if amount and (occupant.may_move or occupant.may_remove):
+                found.append((amount, self._cheapest(occupant, root)))
+        return found
+
+    @cached_property
+    def shares(self) -> list[Share]:
+        """All shares."""
+        return [share for number in range(len(self.occupants)) for share in self.shares_of(number)]
 
     def _make_share(self, occupant: int, root: int, held: AmountsByIndex) -> Share:
         ordered = sorted(held.items())
         kind = tuple(tuple(sorted(amounts.items())) for _, amounts in ordered)
         mappings = {f"_{n}": (index,) for n, (index, _) in enumerate(ordered, 1)}
-        per_unit = self.costs.per_unit
-        more = sum(per_unit.get(name, 0.0) * n for a in held.values() for name, n in a.items()) if per_unit else 0.0
-        share = Share(
-            len(self.shares),
-            occupant,
-            root,
-            ChosenPlace(root, (root,), dict(ordered), mappings),
-            sum_slots(held),
-            kind,
-            self.costs.move + more,
-        )
-        self.shares.append(share)
-        self.in_tree[root].append(share)
-        for index in held:
-            self.on_provider[index].append(share)
+        place = ChosenPlace(root, (root,), dict(ordered), mappings)
+        cost = self._cost_move(held)
+        share = Share(len(self._made), occupant, root, place, sum_slots(held), kind, cost)
+        self._made[share.number] = share
         return share
 
     # -- who may leave --
@@ -100,11 +143,43 @@ class Scene:
 
     def cheapest(self, share: Share) -> float:
         """Return the least that it costs to be rid of a share; what a removal costs is shared by all of its consumer."""
-        occupant = self.occupants[share.occupant]
-        remove = self.costs.remove / len(self.shares_of[share.occupant])
-        if not occupant.may_remove:
-            return share.cost
-        return min(share.cost, remove) if occupant.may_move else remove
+        return self._cheapest(self.occupants[share.occupant], share.root)
+
+    def cost_to_empty(self, root: int) -> float:
+        """Return the least that it costs to be rid of all in a tree; infinite if something stays."""
+        cost = 0.0
+        for number in self._occupants_in.get(root, ()):
+            occupant = self.occupants[number]
+            if not (occupant.may_move or occupant.may_remove):
+                return inf
+            cost += self._cheapest(occupant, root)
+        return cost
+
+    def _cheapest(self, occupant: Occupant, root: int) -> float:
+        remove = self.costs.remove / len(occupant.held)
+        if not occupant.may_move:
+            return remove
+        move = self._cost_move(occupant.held[root])
+        return min(move, remove) if occupant.may_remove else move
+
+    def _cost_move(self, held: AmountsByIndex) -> float:
+        per_unit = self.costs.per_unit
+        if not per_unit:
+            return self.costs.move
+        return self.costs.move + sum(
+            per_unit.get(name, 0.0) * n for amounts in held.values() for name, n in amounts.items()
+        )
+
+    @cached_property
+    def cheapest_step(self) -> float:
+        """What no step costs less than; infinite if there is none."""
+        steps = set[float]()
+        for occupant in self.occupants:
+            if occupant.may_move:
+                steps.add(self.costs.move)
+            if occupant.may_remove:
+                steps.add(self.costs.remove)
+        return min(steps, default=inf)
 
     # -- room --
 
@@ -118,14 +193,17 @@ class Scene:
     @cached_property
     def bare(self) -> Cloud:
         """The cloud without everything that may leave: what fits nowhere here fits nowhere."""
+        freed: dict[int, dict[str, int]] = {}
+        for occupant in self.occupants:
+            if occupant.may_move or occupant.may_remove:
+                for held in occupant.held.values():
+                    for index, amounts in held.items():
+                        mine = freed.setdefault(index, {})
+                        for name, amount in amounts.items():
+                            mine[name] = mine.get(name, 0) - amount
         bare = self.cloud.snapshot()
-        freed: defaultdict[int, Counter[str]] = defaultdict(Counter)
-        for share in self.shares:
-            if self.may_leave(share):
-                for (index, name), amount in share.slots.items():
-                    freed[index][name] += amount
         for index, amounts in freed.items():
-            bare.use(index, {name: -amount for name, amount in amounts.items()})
+            bare.use(index, amounts)
         return bare
 
     # -- places --
@@ -234,7 +312,7 @@ class State:
         here = self.place_of(share)
         others = [
             self.place_of(each)
-            for each in self.scene.shares_of[share.occupant]
+            for each in self.scene.shares_of(share.occupant)
             if each is not share
         ]
         if here is None or place.root == here.root or place.root in self.scene.limits.closed:
@@ -250,7 +328,7 @@ class State:
             return True
         after = [
             place if each is share else self.place_of(each)
-            for each in self.scene.shares_of[share.occupant]
+            for each in self.scene.shares_of(share.occupant)
         ]
         trees = self.scene.trees_of(each for each in after if each is not None)
         for name in names:
@@ -277,7 +355,7 @@ class State:
                 if not row.shares:
                     own[row.consumer_uuid].add(row.root_uuid)
             self._trees[name] = {uuid: frozenset(own[uuid] or trees) for uuid, trees in all_.items()}
-            for number in {self.scene.shares[each].occupant for each in self.at}:
+            for number in {self.scene.share(each).occupant for each in self.at}:
                 self._note_trees(number)
         return self._trees[name]
 
@@ -304,7 +382,7 @@ class State:
     def remove(self, occupant: int) -> None:
         """Let an occupant give back all that it has."""
         step, were = Removal(occupant), []
-        for share in self.scene.shares_of[occupant]:
+        for share in self.scene.shares_of(occupant):
             here = self.place_of(share)
             assert here is not None
             were.append((share.number, here))
@@ -317,7 +395,7 @@ class State:
 
     def let_go(self, moved: Iterable[Share], removed: Iterable[int]) -> None:
         """Let shares leave for where nobody asks; this is no step."""
-        for share in [*moved, *(share for number in removed for share in self.scene.shares_of[number])]:
+        for share in [*moved, *(share for number in removed for share in self.scene.shares_of(number))]:
             here = self.place_of(share)
             if here is not None:
                 self._change.subtract(sum_slots(here.allocations))
@@ -333,7 +411,7 @@ class State:
         self.steps.pop()
         for number, here in were:
             assert here is not None
-            now, share = self.at[number], self.scene.shares[number]
+            now, share = self.at[number], self.scene.share(number)
             if now is not None:
                 self._change.subtract(sum_slots(now.allocations))
                 self.taken.subtract(sum_slots(now.allocations))
@@ -349,7 +427,7 @@ class State:
         for name in self.scene.members.of(uuid):
             if name not in self._trees:
                 continue
-            places = [self.place_of(share) for share in self.scene.shares_of[occupant]]
+            places = [self.place_of(share) for share in self.scene.shares_of(occupant)]
             trees = self.scene.trees_of(place for place in places if place is not None)
             mine = self._trees[name]
             if trees:

@@ -62,7 +62,7 @@ def _uuid(share: Share, scene: Scene) -> str:
 
 def _stays(share: Share, leaving: Leaving, scene: Scene) -> tuple[int, ...]:
     gone = {each.number for each in leaving.moved}
-    mine = scene.shares_of[share.occupant]
+    mine = scene.shares_of(share.occupant)
     return tuple(each.root for each in mine if each.number not in gone)
 
 
@@ -71,7 +71,7 @@ def _open_destinations(scene: Scene, leaving: Leaving) -> Cloud:
     cloud = without_sharing(scene.cloud)
     if not scene.limits.all_at_once:
         for number in leaving.removed:
-            for share in scene.shares_of[number]:
+            for share in scene.shares_of(number):
                 _use(cloud, share.place, -1)
     for place in leaving.placed:
         _use(cloud, place, 1)

@@ -40,7 +40,7 @@ class _Walk:
     def __init__(self, scene: Scene, aim: Aim, shares: Sequence[Share], most: float, work: Work) -> None:
         self._scene, self._aim, self._most, self._work = scene, aim, most, work
         self._shares = [share for share in shares if scene.may_leave(share)]
-        self._is_whole = len(self._shares) == sum(map(scene.may_leave, scene.shares))
+        self._is_whole = len(shares) == scene.share_count
         self._ids: dict[object, int] = {}
         self._places: dict[int, list[ChosenPlace]] = {}
         for share in self._shares:
@@ -96,7 +96,7 @@ class _Walk:
             if isinstance(step, Move):
                 share = next(
                     each
-                    for each in self._scene.shares_of[step.occupant]
+                    for each in self._scene.shares_of(step.occupant)
                     if (place := state.place_of(each)) is not None and place.root == step.root
                 )
                 state.go(share, step.place)
@@ -128,7 +128,7 @@ class _Walk:
     def _key(self, state: State) -> object:
         where = []
         for numbers in self._alike:
-            places = [self._id(state.place_of(self._scene.shares[number])) for number in numbers]
+            places = [self._id(state.place_of(self._scene.share(number))) for number in numbers]
             where.append(tuple(sorted(places)))
         # Steps are counted where they are bounded, and what they took where that stays taken.
         taken = tuple(sorted((s, n) for s, n in state.taken.items() if n)) if self._scene.limits.all_at_once else ()
