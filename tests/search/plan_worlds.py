@@ -51,6 +51,27 @@ class Asked(NamedTuple):
     disk: int
 
 
+class Room(NamedTuple):
+    """So many requests fit."""
+
+    asked: Asked
+    times: int
+
+
+class Emptied(NamedTuple):
+    """So many of these domains, each some trees, are empty."""
+
+    domains: list[tuple[int, ...]]
+    enough: int
+
+
+class Kept(NamedTuple):
+    """The rules of all groups hold."""
+
+
+Wanted = Room | Emptied | Kept
+
+
 @dataclass
 class World:
     """Providers, of which some trees are racks and one shares; consumers; a goal and what it may cost."""
@@ -62,7 +83,7 @@ class World:
     reached: frozenset[int]
     consumers: list[Consumer]
     rules: dict[str, GroupRule]
-    goal: tuple[object, ...]
+    goal: Wanted
     costs: Costs = field(default_factory=Costs)
     limits: Limits = field(default_factory=Limits)
 
@@ -71,8 +92,7 @@ def draw_world(draw: Random) -> World:
     """Return a world of up to five hosts and eight consumers; mostly one whose goal does not hold yet."""
     world = _draw_world(draw)
     for _ in range(4):
-        start = tuple(tuple(n for tree in c.held for n, _ in tree) for c in world.consumers)
-        if not holds(world, start):
+        if not holds(world, start_of(world)):
             break
         world = _draw_world(draw)
     return world
@@ -104,8 +124,10 @@ def _draw_world(draw: Random) -> World:
         rules["g"] = GroupRule(draw.choice(["apart", "apart", "together"]), 1, of)
         if rules["g"].rule == "apart":
             rules["g"] = GroupRule("apart", draw.choice([1, 1, 2]), of)
-    world = World(nodes, trees, racks, pool, reached, [], rules, ())
-    free = Counter({(n, name): total for n, node in enumerate(nodes) for name, total in node.has.items()})
+    world = World(nodes, trees, racks, pool, reached, [], rules, Kept())
+    free = Counter(
+        {(n, name): total for n, node in enumerate(nodes) for name, total in node.has.items()}
+    )
     for _ in range(draw.randint(1, draw.choice([4, 6, 8]))):
         consumer = _draw_consumer(draw, world, free)
         if consumer is not None:
@@ -128,7 +150,11 @@ def _draw_consumer(draw: Random, world: World, free: Counter[tuple[int, str]]) -
     roots = [n for n, node in enumerate(world.nodes) if VCPU in node.has]
     root = draw.choice(roots)
     mine: dict[int, dict[str, int]] = {root: {VCPU: draw.randint(1, 3)}}
-    children = [n for n, node in enumerate(world.nodes) if VGPU in node.has and node.tree == world.nodes[root].tree]
+    children = [
+        n
+        for n, node in enumerate(world.nodes)
+        if VGPU in node.has and node.tree == world.nodes[root].tree
+    ]
     if children and draw.random() < 0.6:
         mine[draw.choice(children)] = {VGPU: draw.randint(1, 2)}
     if DISK in world.nodes[root].has and draw.random() < 0.6:
@@ -136,7 +162,10 @@ def _draw_consumer(draw: Random, world: World, free: Counter[tuple[int, str]]) -
     elif world.pool is not None and draw.random() < 0.5:
         mine[world.pool] = {DISK: draw.randint(1, 3)}
     slots = {(n, name): amount for n, a in mine.items() for name, amount in a.items()}
-    if any(free[slot] < amount or amount > world.nodes[slot[0]].max_unit for slot, amount in slots.items()):
+    if any(
+        free[slot] < amount or amount > world.nodes[slot[0]].max_unit
+        for slot, amount in slots.items()
+    ):
         return None
     free.subtract(slots)
     held: dict[int, list[tuple[int, tuple[tuple[str, int], ...]]]] = {}
@@ -151,23 +180,24 @@ def _draw_consumer(draw: Random, world: World, free: Counter[tuple[int, str]]) -
     )
 
 
-def _draw_goal(draw: Random, world: World, hosts: int) -> tuple[object, ...]:
-    kind = draw.choice(["fit", "fit", "empty", "any", "keep"] if world.rules else ["fit", "fit", "empty", "any"])
+def _draw_goal(draw: Random, world: World, hosts: int) -> Wanted:
+    kinds = ["fit", "fit", "empty", "any"] + (["keep"] if world.rules else [])
+    kind = draw.choice(kinds)
     if kind == "fit":
         vgpu = draw.randint(0, 3) if any(VGPU in node.has for node in world.nodes) else 0
         disk = draw.randint(0, 3) if any(DISK in node.has for node in world.nodes) else 0
-        return "fit", Asked(draw.randint(1, 6), vgpu, disk), draw.choice([1, 1, 1, 2, 3])
+        return Room(Asked(draw.randint(1, 6), vgpu, disk), draw.choice([1, 1, 1, 2, 3]))
     if kind == "keep":
-        return ("keep",)
-    domains = [(tree,) for tree in range(hosts)]
+        return Kept()
+    domains: list[tuple[int, ...]] = [(tree,) for tree in range(hosts)]
     if draw.random() < 0.3:
         domains = [tuple(t for t in range(hosts) if world.racks[t] == rack) for rack in RACKS]
         domains = [each for each in domains if each]
     if kind == "empty":
         chosen = draw.sample(domains, min(draw.randint(1, 2), len(domains)))
-        return "empty", chosen, len(chosen)
+        return Emptied(chosen, len(chosen))
     chosen = draw.sample(domains, draw.randint(1, len(domains)))
-    return "empty", chosen, draw.randint(1, len(chosen))
+    return Emptied(chosen, draw.randint(1, len(chosen)))
 
 
 # -- as planning takes it ------------------------------------------------------------------------
@@ -198,36 +228,8 @@ def give(world: World) -> Given:
     roots: dict[int, int] = {}
     for number, node in enumerate(world.nodes):
         roots.setdefault(node.tree, number)
-    used: Counter[tuple[int, str]] = Counter()
-    for consumer in world.consumers:
-        for tree in consumer.held:
-            for node_number, amounts in tree:
-                for name, amount in amounts:
-                    used[node_number, name] += amount
     cloud = Cloud()
-    records = []
-    for number, node in enumerate(world.nodes):
-        root = roots[node.tree]
-        # The pool is in no rack: it would share with all hosts there.
-        aggregates = {"pool"} if number == world.pool else {world.racks[node.tree]}
-        if node.tree in world.reached and number == root:
-            aggregates.add("pool")
-        records.append(
-            ProviderRecord(
-                provider_id=number + 1,
-                uuid=uuid_of(number),
-                revision=1,
-                parent_id=None if number == root else root + 1,
-                root_id=root + 1,
-                inventories={
-                    name: UsedInventory(InventoryRecord(total, 0, 1, min(total, node.max_unit), 1, 1.0), used[number, name])
-                    for name, total in node.has.items()
-                },
-                traits=frozenset([SHARING_TRAIT]) if number == world.pool else frozenset(),
-                aggregates=frozenset(aggregates),
-            )
-        )
-    cloud.replace(records)
+    cloud.replace(_records(world, roots))
     index = {number: cloud.index_of[number + 1] for number in range(len(world.nodes))}
     tree_root = {tree: index[root] for tree, root in roots.items()}
     occupants, rows = [], []
@@ -235,39 +237,79 @@ def give(world: World) -> Given:
     for number, consumer in enumerate(world.consumers):
         uuid = f"consumer-{number}"
         held = {
-            tree_root[world.nodes[tree[0][0]].tree]: {index[n]: dict(amounts) for n, amounts in tree}
-            for tree in consumer.held
+            tree_root[world.nodes[part[0][0]].tree]: {
+                index[n]: dict(amounts) for n, amounts in part
+            }
+            for part in consumer.held
         }
         occupants.append(Occupant(uuid, held, consumer.may_move, consumer.may_remove))
         if consumer.groups:
             groups_of[uuid] = consumer.groups
-            for tree in consumer.held:
-                node_number = tree[0][0]
+            for (node_number, _), *_ in consumer.held:
                 root = uuid_of(roots[world.nodes[node_number].tree])
                 rows.append(_Row(uuid, root, node_number == world.pool))
-    members = Members(world.rules, {name: rows for name in world.rules}, groups_of)
-    goal: Goal
-    match world.goal:
-        case ("fit", Asked(vcpu, vgpu, disk), int(times)):
-            amounts = {VCPU: vcpu} | ({DISK: disk} if disk else {})
-            groups = [Group("", amounts)] + ([Group("_1", {VGPU: vgpu})] if vgpu else [])
-            goal = Fit(CandidateRequest(tuple(groups)), times)
-        case ("empty", list(domains), int(number)):
-            goal = Empty([[tree_root[tree] for tree in domain] for domain in domains], number)
-        case _:
-            goal = Keep(tuple(world.rules))
+    members = Members(world.rules, dict.fromkeys(world.rules, rows), groups_of)
     limits = Limits(
         world.limits.most,
         world.limits.all_at_once,
         frozenset(tree_root[tree] for tree in world.limits.closed),
     )
-    return Given(cloud, occupants, members, goal, limits)
+    return Given(cloud, occupants, members, _goal(world, tree_root), limits)
+
+
+def _records(world: World, roots: Mapping[int, int]) -> list[ProviderRecord]:
+    free = free_in(world, start_of(world))
+    records = []
+    for number, node in enumerate(world.nodes):
+        root = roots[node.tree]
+        # The pool is in no rack: it would share with all hosts there.
+        aggregates = {"pool"} if number == world.pool else {world.racks[node.tree]}
+        if node.tree in world.reached and number == root:
+            aggregates.add("pool")
+        inventories = {
+            name: UsedInventory(
+                InventoryRecord(total, 0, 1, min(total, node.max_unit), 1, 1.0),
+                total - free[number, name],
+            )
+            for name, total in node.has.items()
+        }
+        records.append(
+            ProviderRecord(
+                provider_id=number + 1,
+                uuid=uuid_of(number),
+                revision=1,
+                parent_id=None if number == root else root + 1,
+                root_id=root + 1,
+                inventories=inventories,
+                traits=frozenset([SHARING_TRAIT]) if number == world.pool else frozenset(),
+                aggregates=frozenset(aggregates),
+            )
+        )
+    return records
+
+
+def _goal(world: World, tree_root: Mapping[int, int]) -> Goal:
+    match world.goal:
+        case Room(asked, times):
+            amounts = {VCPU: asked.vcpu} | ({DISK: asked.disk} if asked.disk else {})
+            groups = [Group("", amounts)] + (
+                [Group("_1", {VGPU: asked.vgpu})] if asked.vgpu else []
+            )
+            return Fit(CandidateRequest(tuple(groups)), times)
+        case Emptied(domains, number):
+            return Empty([[tree_root[tree] for tree in domain] for domain in domains], number)
+        case Kept():
+            return Keep(tuple(world.rules))
 
 
 # -- every sequence of steps ---------------------------------------------------------------------
 
 Where = tuple[tuple[int, ...], ...]
-"""Of each consumer for each of its trees the providers that it is on, in the order of what it holds; () once given back."""
+"""Of each consumer the providers that it is on, in the order of what it holds; () once all is given back."""
+
+
+Taken = tuple[tuple[tuple[int, str], int], ...]
+"""What all steps have taken, by provider and class."""
 
 
 class TooMany(Exception):
@@ -276,11 +318,8 @@ class TooMany(Exception):
 
 def find_cheapest(world: World) -> float:
     """Return what the cheapest plan costs, infinite if there is none."""
-    start: Where = tuple(tuple(n for tree in c.held for n, _ in tree) for c in world.consumers)
-    taken0: tuple[tuple[tuple[int, str], int], ...] = ()
-    queue: list[tuple[float, int, int, Where, tuple[tuple[tuple[int, str], int], ...]]] = []
-    ticket = count()
-    heappush(queue, (0.0, 0, next(ticket), start, taken0))
+    start, ticket = start_of(world), count()
+    queue: list[tuple[float, int, int, Where, Taken]] = [(0.0, 0, next(ticket), start, ())]
     seen: set[object] = set()
     free_at_start = free_in(world, start)
     while queue:
@@ -307,9 +346,14 @@ def find_cheapest(world: World) -> float:
     return inf
 
 
+def start_of(world: World) -> Where:
+    """Return where everything is at the beginning."""
+    return tuple(tuple(n for tree in c.held for n, _ in tree) for c in world.consumers)
+
+
 def free_in(world: World, where: Where) -> Counter[tuple[int, str]]:
     """Return what is free."""
-    free = Counter({(n, name): total for n, node in enumerate(world.nodes) for name, total in node.has.items()})
+    free = list_totals(world)
     for consumer, nodes in zip(world.consumers, where, strict=True):
         for node, amounts in zip(nodes, parts_of(consumer), strict=False):
             for name, amount in amounts:
@@ -317,11 +361,19 @@ def free_in(world: World, where: Where) -> Counter[tuple[int, str]]:
     return free
 
 
+def list_totals(world: World) -> Counter[tuple[int, str]]:
+    """Return what there is, by provider and class."""
+    nodes = enumerate(world.nodes)
+    return Counter({(n, name): total for n, node in nodes for name, total in node.has.items()})
+
+
 def parts_of(consumer: Consumer) -> list[tuple[tuple[str, int], ...]]:
     return [amounts for tree in consumer.held for _, amounts in tree]
 
 
-def list_steps(world: World, where: Where) -> Iterator[tuple[float, Where, Counter[tuple[int, str]]]]:
+def list_steps(
+    world: World, where: Where
+) -> Iterator[tuple[float, Where, Counter[tuple[int, str]]]]:
     """Yield what each step costs, what is where after it, and what it takes."""
     free = free_in(world, where)
     excess = excess_of(world, where)
@@ -373,7 +425,9 @@ def excess_of(world: World, where: Where) -> int:
     for consumer, nodes in zip(world.consumers, where, strict=True):
         if not consumer.groups or not nodes:
             continue
-        trees = {world.nodes[n].tree for n in nodes if n != world.pool} or {world.nodes[n].tree for n in nodes}
+        trees = {world.nodes[n].tree for n in nodes if n != world.pool} or {
+            world.nodes[n].tree for n in nodes
+        }
         domains.append({world.racks[tree] if rule.of else tree for tree in trees})
     counts: Counter[object] = Counter(domain for each in domains for domain in each)
     if rule.rule == "apart":
@@ -384,9 +438,9 @@ def excess_of(world: World, where: Where) -> int:
 def holds(world: World, where: Where) -> bool:
     """Tell whether the goal holds."""
     match world.goal:
-        case ("fit", Asked() as asked, int(times)):
+        case Room(asked, times):
             return _fits(world, free_in(world, where), asked, times)
-        case ("empty", list(domains), int(number)):
+        case Emptied(domains, number):
             occupied = {world.nodes[n].tree for nodes in where for n in nodes}
             return sum(occupied.isdisjoint(domain) for domain in domains) >= number
     return excess_of(world, where) == 0
@@ -398,7 +452,9 @@ def _fits(world: World, free: Counter[tuple[int, str]], asked: Asked, times: int
     for host in range(world.trees):
         nodes = [n for n, node in enumerate(world.nodes) if node.tree == host]
         roots = [n for n in nodes if VCPU in world.nodes[n].has]
-        gpus: Sequence[int | None] = [n for n in nodes if VGPU in world.nodes[n].has] if asked.vgpu else [None]
+        gpus: Sequence[int | None] = (
+            [n for n in nodes if VGPU in world.nodes[n].has] if asked.vgpu else [None]
+        )
         disks: list[int | None] = [None]
         if asked.disk:
             disks = [n for n in nodes if DISK in world.nodes[n].has]

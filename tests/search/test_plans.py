@@ -1,5 +1,6 @@
 """Plans against every sequence of steps there is, on small clouds (specification 10 section 3)."""
 
+from collections import Counter
 from math import inf
 from random import Random
 
@@ -19,6 +20,7 @@ from tests.search.plan_worlds import (
     give,
     holds,
     parts_of,
+    start_of,
 )
 from tests.search.worlds import seeds
 
@@ -26,7 +28,15 @@ from tests.search.worlds import seeds
 def plan_of(world: World, work: Work | None = None) -> Plan | NoPlan:
     given = give(world)
     return make_plan(
-        given.cloud, None, given.occupants, given.members, given.goal, world.costs, given.limits, (), work or Work()
+        given.cloud,
+        None,
+        given.occupants,
+        given.members,
+        given.goal,
+        world.costs,
+        given.limits,
+        (),
+        work or Work(),
     )
 
 
@@ -63,8 +73,8 @@ def carry_out(world: World, plan: Plan, about: str) -> None:
     """Carry out the steps, and check each of them by the rules of section 3."""
     given = give(world)
     node_of = {given.cloud.index_of[n + 1]: n for n in range(len(world.nodes))}
-    where = tuple(tuple(n for tree in c.held for n, _ in tree) for c in world.consumers)
-    at_start, cost, taken = free_in(world, where), 0.0, {}
+    where = start_of(world)
+    at_start, cost, taken = free_in(world, where), 0.0, Counter[tuple[int, str]]()
     assert len(plan.steps) <= world.limits.most, about
     for step in plan.steps:
         consumer, before = world.consumers[step.occupant], where
@@ -89,14 +99,16 @@ def carry_out(world: World, plan: Plan, about: str) -> None:
             assert world.nodes[node].tree == target, about
             for name, amount in held.items():
                 assert free[node, name] >= amount and amount <= world.nodes[node].max_unit, about
-                taken[node, name] = taken.get((node, name), 0) + amount
+                taken[node, name] += amount
                 cost += world.costs.per_unit.get(name, 0.0) * amount
         by_group = [step.place.mappings[f"_{n}"][0] for n in range(1, len(leaving) + 1)]
-        order = sorted(range(len(leaving)), key=lambda n: given.cloud.index_of[mine[leaving[n]] + 1])
+        order = sorted(
+            range(len(leaving)), key=lambda n: given.cloud.index_of[mine[leaving[n]] + 1]
+        )
         for group, n in zip(by_group, order, strict=True):
             mine[leaving[n]] = node_of[group]
-        assert sum(a.total() if hasattr(a, "total") else sum(a.values()) for a in amounts) == sum(
-            sum(a.values()) for a in arriving.values()
+        assert sum(map(Counter, amounts), Counter()) == sum(
+            map(Counter, arriving.values()), Counter()
         ), about
         cost += world.costs.move
         where = (*where[: step.occupant], tuple(mine), *where[step.occupant + 1 :])

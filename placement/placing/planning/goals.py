@@ -1,7 +1,7 @@
-"""What each goal asks of a cloud: whether it holds, what it costs at the least, what to let leave (10 section 3). Pure."""
+"""What a goal asks of a cloud: whether it holds, what it costs, what may leave (10 section 3). Pure."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -15,7 +15,7 @@ from placement.placing.planning.leaving import (
     find_lacking,
 )
 from placement.placing.planning.scene import Scene, Share, State, count_excess, sum_slots
-from placement.placing.planning.values import Empty, Fit, Goal, Keep
+from placement.placing.planning.values import Empty, Fit, Goal, Keep, Occupant
 from placement.placing.wishes import ChosenPlace
 from placement.search.cloud import Cloud
 from placement.search.work import Work
@@ -34,6 +34,10 @@ class Reached(NamedTuple):
     emptied: tuple[int, ...] = ()
 
 
+Attempts = Generator[Leaving, Share | None, None]
+"""What may leave; it is told which share found no place."""
+
+
 class Aim(Protocol):
     """A goal on a scene.
 
@@ -48,7 +52,7 @@ class Aim(Protocol):
     def bound(self) -> float:
         """Return what no plan is cheaper than; infinite if there is none."""
 
-    def attempts(self) -> Iterator[Leaving]:
+    def attempts(self) -> Attempts:
         """Yield what may leave so that the goal holds, the cheapest first as far as it is known."""
 
     def list_shares(self, most: int) -> list[Share]:
@@ -88,12 +92,14 @@ class FitAim:
         return [bound_cost(self.scene, find_lacking(self._start, each)) for each in self.places]
 
     def test(self, state: State) -> Reached | None:
+        """Return where the request fits now, all times at once."""
         packing = _Packing(state, self.places, self.goal.times)
         placed = packing.pack()
         self.exact &= not packing.cut_short
         return None if placed is None else Reached(placed=placed)
 
     def bound(self) -> float:
+        """Return what the cheapest place costs; of several places a sum of what trees cost at the least."""
         if self.goal.times > 1:
             return self._bound_of_many()
         for floor, _, _ in self._in_order():
@@ -101,7 +107,7 @@ class FitAim:
         return self._floor_of_unread
 
     def _bound_of_many(self) -> float:
-        """Return a bound for several: each tree takes some for nothing, and more for one share at the least."""
+        """Return a bound for several: a tree takes some for nothing, and more for one share at the least."""
         floors: dict[int, float] = {}
         for place, floor in zip(self.places, self.floors, strict=True):
             floors[place.root] = min(floor, floors.get(place.root, inf))
@@ -110,7 +116,10 @@ class FitAim:
             return 0.0 if min(floors.values(), default=inf) < inf else self._floor_of_unread
         parts = [(0.0, self.goal.times)] if self._floor_of_unread < inf else []
         for root, floor in floors.items():
-            now, bare = self._count_most(root, self.scene.cloud), self._count_most(root, self.scene.bare)
+            now, bare = (
+                self._count_most(root, self.scene.cloud),
+                self._count_most(root, self.scene.bare),
+            )
             if floor:
                 parts.append((floor / bare, bare))
                 continue
@@ -124,7 +133,7 @@ class FitAim:
         return bound if left == 0 else inf
 
     def _count_most(self, root: int, cloud: Cloud) -> int:
-        """Return how often the request fits into a tree at the most: by sums, and at least once where it fits."""
+        """Return how often the request fits into a tree at the most, by sums; at least once."""
         free: Counter[str] = Counter()
         for index in cloud.forest.tree(root).tolist():
             for name, capacity, used, _ in cloud.inventories[index]:
@@ -137,8 +146,8 @@ class FitAim:
     def _in_order(self) -> Iterator[tuple[float, int, Leaving | None]]:
         """Yield places by what they cost, as sets that leave; None for what was not certain to the end.
 
-        What a place costs is found in three steps, each for those that come first: it costs one step at the least;
-        as many as it takes of the largest; exactly.
+        What a place costs is found in three steps, each for those that come first: one step at the least; as
+        many as it takes of the largest shares; exactly.
         """
         queue = [
             (self.scene.cheapest_step, part, 0, number)
@@ -169,7 +178,8 @@ class FitAim:
         slots = sum_slots(place.allocations)
         return sum(n / slots[slot] for slot, n in find_lacking(self._start, place).items())
 
-    def attempts(self) -> Iterator[Leaving]:
+    def attempts(self) -> Attempts:
+        """Yield for each place the cheapest set that makes room; for several places one set."""
         if self.goal.times == 1:
             for _, _, leaving in self._in_order():
                 if leaving is not None:
@@ -211,6 +221,7 @@ class FitAim:
         return Leaving(tuple(moved), tuple(sorted(gone)), cost, tuple(placed))
 
     def list_shares(self, most: int) -> list[Share]:
+        """Return the shares on the providers of the places that cost least."""
         ranked = sorted(zip(self.floors, range(len(self.places)), strict=True))
         found: dict[int, Share] = {}
         for floor, number in ranked:
@@ -285,6 +296,7 @@ class EmptyAim:
         return [share for share in shares if not self.scene.may_leave(share)]
 
     def test(self, state: State) -> Reached | None:
+        """Return which domains are empty, the first that are enough."""
         places = [place for place in state.at.values() if place is not None]
         arrived = {int(self.scene.cloud.roots[i]) for place in places for i in place.allocations}
         emptied: list[int] = []
@@ -305,44 +317,53 @@ class EmptyAim:
         return not count or all(share.number in state.at for share in self.scene.in_tree(root))
 
     def bound(self) -> float:
+        """Return what it costs to be rid of all in the cheapest domains, wherever it goes."""
         if len(self.costs) < self.goal.count:
             return inf
         cheapest = sorted(self.costs)[: self.goal.count]
         # A share in a tree of two domains leaves both at once.
-        if sum(map(len, self.goal.domains)) > len({r for roots in self.goal.domains for r in roots}):
+        if sum(map(len, self.goal.domains)) > len(
+            {r for roots in self.goal.domains for r in roots}
+        ):
             return max(cheapest, default=0.0)
         return sum(cheapest)
 
-    def attempts(self) -> Iterator[Leaving]:
+    def attempts(self) -> Attempts:
+        """Yield all that is in the cheapest domains, and exchange those that something cannot leave."""
         order = sorted(
             (number for number, cost in enumerate(self.costs) if cost < inf),
             key=self.costs.__getitem__,
         )
         count = self.goal.count
-        if len(order) < count:
-            return
-        yield self._leave(order[:count])
-        # One of them may have no way out: each in turn is exchanged for the next.
-        for other in order[count:]:
-            for left_out in range(count - 1, -1, -1):
-                yield self._leave([*order[:left_out], *order[left_out + 1 : count], other])
+        while len(order) >= count:
+            stuck = yield self._leave(order[:count])
+            # The domain of what found no place is passed over, or the dearest one.
+            passed_over = [n for n in order[:count] if stuck and stuck.root in self.goal.domains[n]]
+            for number in passed_over or order[count - 1 : count]:
+                order.remove(number)
 
     def _leave(self, numbers: Sequence[int]) -> Leaving:
         shares = {s.number: s for number in numbers for s in self.shares_in(number)}.values()
-        removed = set()
+        by_moves: defaultdict[int, float] = defaultdict(float)
         for share in shares:
-            occupant = self.scene.occupants[share.occupant]
-            mine = [each for each in shares if each.occupant == share.occupant]
-            by_moves = sum(each.cost for each in mine)
-            if not occupant.may_move or (
-                occupant.may_remove and self.scene.costs.remove < by_moves
-            ):
-                removed.add(share.occupant)
+            by_moves[share.occupant] += share.cost
+        removed = {
+            number
+            for number, cost in by_moves.items()
+            if self._is_removed(self.scene.occupants[number], cost)
+        }
         moved = tuple(share for share in shares if share.occupant not in removed)
         cost = sum(share.cost for share in moved) + self.scene.costs.remove * len(removed)
-        return Leaving(moved, tuple(sorted(removed)), cost, emptied=tuple(numbers))
+        roots = frozenset(root for number in numbers for root in self.goal.domains[number])
+        return Leaving(moved, tuple(sorted(removed)), cost, emptied=roots)
+
+    def _is_removed(self, occupant: Occupant, by_moves: float) -> bool:
+        """Tell whether an occupant is removed, since that is cheaper or it may not move."""
+        is_cheaper = occupant.may_remove and self.scene.costs.remove < by_moves
+        return is_cheaper or not occupant.may_move
 
     def list_shares(self, most: int) -> list[Share]:
+        """Return the shares in the cheapest domains."""
         order = sorted(range(len(self.costs)), key=self.costs.__getitem__)
         found: list[Share] = []
         for place, number in enumerate(order):
@@ -362,11 +383,12 @@ class KeepAim:
         self.scene, self.goal, self.exact = scene, goal, True
         self._start = State(scene)
         number_of = {occupant.uuid: number for number, occupant in enumerate(scene.occupants)}
-        self._shares_of: Callable[[str], list[Share]] = (
-            lambda uuid: scene.shares_of(number_of[uuid]) if uuid in number_of else []
+        self._shares_of: Callable[[str], list[Share]] = lambda uuid: (
+            scene.shares_of(number_of[uuid]) if uuid in number_of else []
         )
 
     def test(self, state: State) -> Reached | None:
+        """Return that the rules of all groups hold."""
         return Reached() if all(map(state.keeps, self.goal.groups)) else None
 
     def bound(self) -> float:
@@ -386,7 +408,8 @@ class KeepAim:
             most = max(most, inf if len(costs) < count else sum(costs[:count]))
         return most
 
-    def attempts(self) -> Iterator[Leaving]:
+    def attempts(self) -> Attempts:
+        """Yield the members that are too many where they are, those that cost least."""
         moved: dict[int, Share] = {}
         for name in self.goal.groups:
             for uuid in self._choose_members(name):
@@ -420,5 +443,6 @@ class KeepAim:
         return chosen
 
     def list_shares(self, most: int) -> list[Share]:
+        """Return the shares of the members."""
         uuids = [uuid for name in self.goal.groups for uuid in self._start.domains(name)]
         return [share for uuid in dict.fromkeys(uuids) for share in self._shares_of(uuid)][:most]

@@ -15,14 +15,14 @@ MOST_TRIED = 5_000
 class Leaving:
     """What leaves: shares that move, numbers of occupants that are removed; ``cost`` of both.
 
-    ``placed``: where the request of the goal then is. ``emptied``: numbers of domains that take nothing any more.
+    ``placed``: where the request of the goal then is. ``emptied``: roots of trees that take nothing any more.
     """
 
     moved: tuple[Share, ...] = ()
     removed: tuple[int, ...] = ()
     cost: float = 0.0
     placed: tuple[ChosenPlace, ...] = ()
-    emptied: tuple[int, ...] = ()
+    emptied: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _count_needed(sums: Sequence[int], missing: int) -> int | None:
 def choose_leaving(
     state: State, lacking: Mapping[Slot, int], most: float
 ) -> tuple[Leaving | None, bool]:
-    """Return the cheapest shares and removals that free so much, for less than ``most``; and whether that is certain."""
+    """Return the cheapest set that frees so much, for less than ``most``, and whether that is certain."""
     if not lacking:
         return Leaving(), True
     options = _list_options(state, lacking)
@@ -108,7 +108,9 @@ def _list_options(state: State, lacking: Mapping[Slot, int]) -> list[_Option]:
                 freed = _freed(mine, lacking)
                 options.append(_Option(scene.costs.remove, freed, share, True))
     # What frees much for little comes first: a good plan is then met early, and bounds the rest.
-    return sorted(options, key=lambda each: (each.cost / sum(each.freed.values()), each.share.number))
+    return sorted(
+        options, key=lambda each: (each.cost / sum(each.freed.values()), each.share.number)
+    )
 
 
 def _freed(shares: Iterable[Share], lacking: Mapping[Slot, int]) -> dict[Slot, int]:
@@ -128,7 +130,9 @@ def _is_of_one(option: _Option, other: _Option) -> bool:
 class _Search:
     """Takes options or leaves them, one after the other, as long as it may become cheaper than the best."""
 
-    def __init__(self, options: Sequence[_Option], lacking: Mapping[Slot, int], most: float) -> None:
+    def __init__(
+        self, options: Sequence[_Option], lacking: Mapping[Slot, int], most: float
+    ) -> None:
         self._options, self._most = options, most
         self.best: list[_Option] | None = None
         self.tried = 0
@@ -144,7 +148,9 @@ class _Search:
             self._left.append({slot: n + option.freed.get(slot, 0) for slot, n in last.items()})
         self._left.reverse()
 
-    def walk(self, number: int, lacking: Mapping[Slot, int], cost: float, chosen: list[_Option]) -> None:
+    def walk(
+        self, number: int, lacking: Mapping[Slot, int], cost: float, chosen: list[_Option]
+    ) -> None:
         if not lacking:
             if cost < self._most:
                 self.best, self._most = list(chosen), cost

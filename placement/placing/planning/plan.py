@@ -1,13 +1,12 @@
 """Plans of a cloud: the one door of planning (specification 10). Pure.
 
-The cheapest set that must leave is looked for first, and places for it; where its cost is the bound, that is the plan.
-Otherwise an integer programme chooses anew, with the places; where no order of its steps works, or none was needed to
-be left out, every sequence of steps is walked, as far as the work lasts.
+The cheapest set that must leave is looked for first, and places for it. Where its cost is the bound, that is
+the plan. Otherwise an integer programme chooses what leaves together with its places, and an order of its
+steps is looked for. On a small cloud every sequence of steps has the last word.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from math import inf
 
 import numpy as np
@@ -63,7 +62,7 @@ WALKED = 24
 
 
 def list_trees(cloud: Cloud, known: NameSets | None, goal: Goal, work: Work) -> Sequence[int]:
-    """Return the roots of the trees whose occupants matter most to a goal, those first that should be read first.
+    """Return the roots of the trees whose occupants matter to a goal, those first that should be read first.
 
     :raises UnknownTraitName, UnknownClassName: as the search does.
     """
@@ -108,13 +107,17 @@ def _list_fitting(cloud: Cloud, known: NameSets | None, goal: Fit, work: Work) -
         for index, held in enumerate(cloud.inventories):
             for each, capacity, _, terms in held:
                 if each == name:
-                    rooms[index] = min(capacity, InventoryRecord._make(terms).max_unit, LARGEST_AMOUNT)
+                    rooms[index] = min(
+                        capacity, InventoryRecord._make(terms).max_unit, LARGEST_AMOUNT
+                    )
         unused.set_rooms(name, np.arange(cloud.size), rooms)
-    found = search(unused, replace(goal.request, limit=MOST_PLACES_READ, maximum=-1, seed=None), known, work)
+    found = search(
+        unused, replace(goal.request, limit=MOST_PLACES_READ, maximum=-1, seed=None), known, work
+    )
     lacking: dict[int, float] = {}
-    for each in found:
-        place = each.allocations
-        root = int(cloud.roots[each.members[0]])
+    for candidate in found:
+        place = candidate.allocations
+        root = int(cloud.roots[candidate.members[0]])
         missing = sum(
             max(0.0, 1.0 - float(free[name][index]) / amount)
             for index, amounts in place.items()
@@ -170,17 +173,25 @@ class _Planner:
 
     def _try_sets(self) -> None:
         """Let the cheapest sets leave for wherever they find room, all at once."""
-        for leaving in islice(self._aim.attempts(), MOST_ATTEMPTS):
+        attempts = self._aim.attempts()
+        leaving = next(attempts, None)
+        for _ in range(MOST_ATTEMPTS):
             # The sets come in the order of their costs.
-            if leaving.cost >= self._cost or self._work.timed_out:
+            if leaving is None or leaving.cost >= self._cost or self._work.timed_out:
                 return
             try:
                 settled = settle(self._scene, leaving, self._work)
             except WorkEnded:
                 return
+            without_place = None
             if isinstance(settled, Stuck):
                 self._stuck.append(settled)
+                without_place = settled.share
             elif self._take(settled) and self._is_done():
+                return
+            try:
+                leaving = attempts.send(without_place)
+            except StopIteration:
                 return
 
     def _try_programme(self) -> None:
@@ -188,9 +199,10 @@ class _Planner:
         if not programme.is_available():
             return
         scene, aim = self._scene, self._aim
-        is_small = scene.share_count <= WHOLE
-        shares = scene.shares if is_small else aim.list_shares(MOST_SHARES)
-        chosen = Programme(scene, aim, shares, MOST_PLACES if not is_small else WHOLE * MOST_PLACES, self._work)
+        shares, most_places = scene.shares, WHOLE * MOST_PLACES
+        if scene.share_count > WHOLE:
+            shares, most_places = aim.list_shares(MOST_SHARES), MOST_PLACES
+        chosen = Programme(scene, aim, shares, most_places, self._work)
         if chosen.size > programme.MOST_VARIABLES:
             return
         for number in range(MOST_SOLUTIONS):
@@ -257,5 +269,7 @@ class _Planner:
         found: Iterator[Share]
         if not isinstance(self._aim, EmptyAim):
             return ()
-        found = iter([*self._aim.list_staying(), *(s.share for s in self._stuck if s.share is not None)])
+        found = iter(
+            [*self._aim.list_staying(), *(s.share for s in self._stuck if s.share is not None)]
+        )
         return tuple(dict.fromkeys(share.occupant for share in found))

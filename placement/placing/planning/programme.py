@@ -1,7 +1,7 @@
 """The choice of what leaves, and where it goes, as an integer programme (specification 10 section 3). Pure.
 
-It knows the end of a plan and not its order: shares leave, places are taken, the goal holds, everything fits. So no
-plan is cheaper than its optimum, as long as nothing was left out of it. SciPy solves it; without SciPy there is none.
+It knows the end of a plan and not its order: shares leave, places are taken, the goal holds, everything fits.
+So no plan is cheaper than its optimum, as long as nothing was left out. SciPy solves it.
 """
 
 from collections import Counter, defaultdict
@@ -16,6 +16,7 @@ from placement.placing.planning.goals import Aim, EmptyAim, FitAim, KeepAim
 from placement.placing.planning.leaving import Leaving
 from placement.placing.planning.scene import Scene, Share, Slot, State, count_excess, sum_slots
 from placement.placing.wishes import ChosenPlace
+from placement.search.group_rules import Domains, GroupRule
 from placement.search.work import Work
 
 MOST_VARIABLES = 20_000
@@ -23,7 +24,9 @@ MOST_VARIABLES = 20_000
 
 
 class Solution(NamedTuple):
-    """What leaves with where it goes, None if there is nothing; ``bound``: no end is cheaper, infinite if there is none.
+    """What leaves, and where it goes; None if no end was found.
+
+    ``bound``: no end is cheaper, infinite if there is none.
 
     ``stays_in_tree``: some share must take another place in its own tree, which needs two steps.
     """
@@ -235,55 +238,64 @@ class Programme:
         """
         scene, aim = self._scene, self._aim
         asked = set(aim.goal.groups) if isinstance(aim, KeepAim) else set()
-        start: dict[str, Mapping[str, frozenset[str]]] = {}
-        by_occupant = {id_: travels for alike, travels in self._travels for id_ in [alike[0].occupant] if len(alike) == 1}
-        number_of = {scene.occupants[share.occupant].uuid: share for share in self._shares}
+        share_of = {scene.occupants[share.occupant].uuid: share for share in self._shares}
         state = State(scene)
-        for name in {name for uuid in number_of for name in scene.members.of(uuid)}:
-            start[name] = state.domains(name)
-            rule = scene.members.rules[name]
-            excess = count_excess(rule, start[name].values())
-            if excess and name not in asked:
+        for name in sorted({name for uuid in share_of for name in scene.members.of(uuid)}):
+            rule, domains = scene.members.rules[name], state.domains(name)
+            if name not in asked and count_excess(rule, domains.values()):
                 continue
-            simple = {
-                uuid: number_of[uuid]
-                for uuid in start[name]
-                if uuid in number_of and len(scene.shares_of(number_of[uuid].occupant)) == 1
-            }
-            if any(uuid in number_of and uuid not in simple for uuid in start[name]):
+            mine = {uuid: share_of[uuid] for uuid in domains if uuid in share_of}
+            if any(len(scene.occupants[share.occupant].held) > 1 for share in mine.values()):
                 continue
-            here: defaultdict[str, dict[int, float]] = defaultdict(dict)
-            counts = Counter(domain for each in start[name].values() for domain in each)
-            for uuid, share in simple.items():
-                for domain in start[name][uuid]:
-                    for column in self._leaving_columns(share):
-                        here[domain][column] = here[domain].get(column, 0.0) - 1.0
-                for travel in by_occupant.get(share.occupant, ()):
-                    trees = scene.trees_of([travel.place])
-                    for domain in rule.domains(trees, scene.aggregates):
-                        here[domain][travel.column] = here[domain].get(travel.column, 0.0) + 1.0
+            changes = self._count_changes(rule, domains, mine)
+            counts = Counter(domain for each in domains.values() for domain in each)
             if rule.rule == "apart":
-                for domain, row in here.items():
+                for domain, row in changes.items():
                     self._rows.append((row, -inf, float(rule.at_most - counts[domain])))
-                continue
-            removed = {
-                self._removals[share.occupant]: 1.0
-                for share in simple.values()
-                if share.occupant in self._removals
-            }
-            chosen = {}
-            for domain in {*here, *counts}:
-                # All members that are left are in it: 1 only where that is so.
-                column = self._column(0.0, 1.0)
-                chosen[column] = 1.0
-                total = float(len(start[name]))
-                row = {column: total}
-                for each, sign in here[domain].items():
-                    row[each] = row.get(each, 0.0) - sign
-                for each in removed:
-                    row[each] = row.get(each, 0.0) - 1.0
-                self._rows.append((row, -inf, float(counts[domain])))
-            self._rows.append((chosen, 1.0, inf))
+            else:
+                self._add_together(changes, counts, len(domains), mine.values())
+
+    def _count_changes(
+        self, rule: GroupRule, domains: Mapping[str, Domains], mine: Mapping[str, Share]
+    ) -> dict[str, dict[int, float]]:
+        """Return by domain how each variable changes the number of its members."""
+        travels_of = {
+            alike[0].number: travels for alike, travels in self._travels if len(alike) == 1
+        }
+        changes: defaultdict[str, dict[int, float]] = defaultdict(dict)
+
+        def count(domain: str, column: int, change: float) -> None:
+            changes[domain][column] = changes[domain].get(column, 0.0) + change
+
+        for uuid, share in mine.items():
+            for domain in domains[uuid]:
+                for column in self._leaving_columns(share):
+                    count(domain, column, -1.0)
+            for travel in travels_of.get(share.number, ()):
+                trees = self._scene.trees_of([travel.place])
+                for domain in rule.domains(trees, self._scene.aggregates):
+                    count(domain, travel.column, 1.0)
+        return changes
+
+    def _add_together(
+        self,
+        changes: Mapping[str, Mapping[int, float]],
+        counts: Mapping[str, int],
+        members: int,
+        shares: Iterable[Share],
+    ) -> None:
+        """Let one domain have all members that are left: each domain has a variable that says so."""
+        removals = {self._removals.get(share.occupant, -1) for share in shares} - {-1}
+        chosen: dict[int, float] = {}
+        for domain in sorted({*changes, *counts}):
+            column = self._column(0.0, 1.0)
+            chosen[column] = 1.0
+            row = {each: -change for each, change in changes.get(domain, {}).items()}
+            for each in removals:
+                row[each] = row.get(each, 0.0) - 1.0
+            row[column] = float(members)
+            self._rows.append((row, -inf, float(counts.get(domain, 0))))
+        self._rows.append((chosen, 1.0, inf))
 
     def _leaving_columns(self, share: Share) -> list[int]:
         columns = [self._moves[share.number]] if share.number in self._moves else []
@@ -379,16 +391,17 @@ class Programme:
         ]
         removed = tuple(sorted(n for n, column in self._removals.items() if values[column]))
         placed = tuple(p for column, p in self._goal_places for _ in range(values[column]))
-        emptied = tuple(n for n, column in self._emptied.items() if values[column])
         shares = tuple(share for share, _ in [*moves, *returns])
         cost = sum(share.cost for share, _ in moves) + sum(2 * share.cost for share, _ in returns)
         cost += self._scene.costs.remove * len(removed)
-        leaving = Leaving(shares, removed, cost, placed, emptied)
+        leaving = Leaving(shares, removed, cost, placed)
         return Solution(leaving, moves, bound, bool(returns))
 
 
-def _assign(shares: Sequence[Share], places: Sequence[ChosenPlace]) -> list[tuple[Share, ChosenPlace]]:
-    """Give each share one of as many places in another tree; the programme sees to it that this can be done."""
+def _assign(
+    shares: Sequence[Share], places: Sequence[ChosenPlace]
+) -> list[tuple[Share, ChosenPlace]]:
+    """Give each share one of as many places, in another tree; the programme sees to it that this can be."""
     taker: dict[int, int] = {}
 
     def find(number: int, tried: set[int]) -> bool:

@@ -1,4 +1,4 @@
-"""A cloud with its occupants as planning sees it, and how it changes step by step (specification 10). Pure."""
+"""A cloud with its occupants, and how it changes step by step (specification 10 section 3). Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ def sum_slots(allocations: AmountsByIndex) -> dict[Slot, int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Share:
-    """What an occupant has in one tree. ``cost``: of a move. ``kind``: equal for shares that ask for the same."""
+    """What an occupant has in one tree. ``cost``: of a move. ``kind``: equal where the same is asked for."""
 
     number: int
     occupant: int
@@ -104,7 +104,7 @@ class Scene:
         return self._on_provider[root].get(index, [])
 
     def list_amounts(self, slot: Slot) -> list[tuple[int, float]]:
-        """Return what each occupant that may leave has of a class on a provider, and the least that its leaving costs."""
+        """Return what each occupant that may leave has of a class on a provider, and the cost of that."""
         index, name = slot
         root = int(self.cloud.roots[index])
         found = []
@@ -142,7 +142,7 @@ class Scene:
         return occupant.may_move or occupant.may_remove
 
     def cheapest(self, share: Share) -> float:
-        """Return the least that it costs to be rid of a share; what a removal costs is shared by all of its consumer."""
+        """Return the least that it costs to be rid of a share; its consumer's shares divide a removal."""
         return self._cheapest(self.occupants[share.occupant], share.root)
 
     def cost_to_empty(self, root: int) -> float:
@@ -187,7 +187,9 @@ class Scene:
         """Return what is free of a class on a provider, less than nothing if more is used than there is."""
         index, name = slot
         if index not in self._free:
-            self._free[index] = {held[0]: held[1] - held[2] for held in self.cloud.inventories[index]}
+            self._free[index] = {
+                held[0]: held[1] - held[2] for held in self.cloud.inventories[index]
+            }
         return self._free[index].get(name, 0)
 
     @cached_property
@@ -235,7 +237,8 @@ class Scene:
         asked = replace(request, limit=most, maximum=-1, seed=None)
         found = search(self.bare, asked, self.known, work)
         places = [
-            ChosenPlace.of(self.cloud, int(self.cloud.roots[each.members[0]]), each) for each in found
+            ChosenPlace.of(self.cloud, int(self.cloud.roots[each.members[0]]), each)
+            for each in found
         ]
         return places, found.complete and len(places) < most
 
@@ -275,7 +278,7 @@ def count_excess(rule: GroupRule, domains: Iterable[Domains]) -> int:
 class State:
     """A scene after some steps: where each share is now, and what is free.
 
-    ``taken``: what all steps have taken as destinations, for plans whose destinations are held from the beginning.
+    ``taken``: what all steps have taken, for plans whose destinations are held from the beginning.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -308,7 +311,7 @@ class State:
         )
 
     def may_go(self, share: Share, place: ChosenPlace) -> bool:
-        """Tell whether a step may take a share to a place now: there is room, and no rule is broken further."""
+        """Tell whether a step may take a share to a place: there is room, and no rule is broken further."""
         here = self.place_of(share)
         others = [
             self.place_of(each)
@@ -354,7 +357,9 @@ class State:
                 all_[row.consumer_uuid].add(row.root_uuid)
                 if not row.shares:
                     own[row.consumer_uuid].add(row.root_uuid)
-            self._trees[name] = {uuid: frozenset(own[uuid] or trees) for uuid, trees in all_.items()}
+            self._trees[name] = {
+                uuid: frozenset(own[uuid] or trees) for uuid, trees in all_.items()
+            }
             for number in {self.scene.share(each).occupant for each in self.at}:
                 self._note_trees(number)
         return self._trees[name]
@@ -381,7 +386,7 @@ class State:
 
     def remove(self, occupant: int) -> None:
         """Let an occupant give back all that it has."""
-        step, were = Removal(occupant), []
+        step, were = Removal(occupant), list[tuple[int, ChosenPlace | None]]()
         for share in self.scene.shares_of(occupant):
             here = self.place_of(share)
             assert here is not None
@@ -395,7 +400,10 @@ class State:
 
     def let_go(self, moved: Iterable[Share], removed: Iterable[int]) -> None:
         """Let shares leave for where nobody asks; this is no step."""
-        for share in [*moved, *(share for number in removed for share in self.scene.shares_of(number))]:
+        for share in [
+            *moved,
+            *(share for number in removed for share in self.scene.shares_of(number)),
+        ]:
             here = self.place_of(share)
             if here is not None:
                 self._change.subtract(sum_slots(here.allocations))

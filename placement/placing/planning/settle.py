@@ -1,5 +1,6 @@
 """Where what leaves goes, and in which order (specification 10 section 3). Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -30,17 +31,22 @@ def settle(scene: Scene, leaving: Leaving, work: Work) -> State | Stuck:
     All destinations have room at once, and still have it when the goal's request is there.
     """
     occupants = [share.occupant for share in leaving.moved]
-    if len(set(occupants)) < len(occupants):
-        # In one choice an occupant would be two members of its group.
-        if any(scene.members.of(scene.occupants[number].uuid) for number in occupants):
-            return Stuck()
+    # In one choice an occupant that leaves two trees would be two members of its group.
+    twice = [number for number, times in Counter(occupants).items() if times > 1]
+    if any(scene.members.of(scene.occupants[number].uuid) for number in twice):
+        return Stuck()
     state = State(scene)
     for number in leaving.removed:
         state.remove(number)
     cloud = _open_destinations(scene, leaving)
     requests = {share.kind: make_request(share.kind) for share in leaving.moved}
+    gone = {share.number for share in leaving.moved}
     wishes = [
-        Wish(requests[share.kind], tuple(scene.members.of(_uuid(share, scene))), _stays(share, leaving, scene))
+        Wish(
+            requests[share.kind],
+            tuple(scene.members.of(scene.occupants[share.occupant].uuid)),
+            tuple(s.root for s in scene.shares_of(share.occupant) if s.number not in gone),
+        )
         for share in leaving.moved
     ]
     if wishes:
@@ -56,16 +62,6 @@ def settle(scene: Scene, leaving: Leaving, work: Work) -> State | Stuck:
     return state
 
 
-def _uuid(share: Share, scene: Scene) -> str:
-    return scene.occupants[share.occupant].uuid
-
-
-def _stays(share: Share, leaving: Leaving, scene: Scene) -> tuple[int, ...]:
-    gone = {each.number for each in leaving.moved}
-    mine = scene.shares_of(share.occupant)
-    return tuple(each.root for each in mine if each.number not in gone)
-
-
 def _open_destinations(scene: Scene, leaving: Leaving) -> Cloud:
     """Return a cloud that has room only where shares may go, now and at the end."""
     cloud = without_sharing(scene.cloud)
@@ -75,7 +71,8 @@ def _open_destinations(scene: Scene, leaving: Leaving) -> Cloud:
                 _use(cloud, share.place, -1)
     for place in leaving.placed:
         _use(cloud, place, 1)
-    close(cloud, {share.root for share in leaving.moved} | scene.limits.closed)
+    sources = {share.root for share in leaving.moved}
+    close(cloud, sources | leaving.emptied | scene.limits.closed)
     return cloud
 
 

@@ -16,8 +16,8 @@ from placement.search.request import CandidateRequest
 class Occupant:
     """A consumer that stands in the way, or may.
 
-    ``held``: by root of a tree, what it has there: amounts by class, by provider index. ``may_move``: what it has in one
-    tree may go to another tree. ``may_remove``: it may give back all that it has.
+    ``held``: by root of a tree, what it has there: amounts by class, by provider index. ``may_move``: what it
+    has in one tree may go to another tree. ``may_remove``: it may give back all that it has.
     """
 
     uuid: str
@@ -68,8 +68,8 @@ class Costs:
 class Limits:
     """What a plan must keep to.
 
-    ``most``: steps. ``all_at_once``: all destinations have room together, while nothing has left yet, so that they can
-    be held. ``closed``: roots of trees that nothing moves to.
+    ``most``: steps. ``all_at_once``: all destinations have room together while nothing has left yet, so that
+    they can be held. ``closed``: roots of trees that nothing moves to.
     """
 
     most: float = inf
@@ -103,9 +103,9 @@ Step = Move | Removal
 class Plan:
     """Steps after which the goal holds, in an order that works.
 
-    ``lower_bound``: no plan costs less. ``complete``: false if the search for a cheaper plan ended for want of time.
-    ``placed``: of the goal :class:`Fit` where the request then fits; ``emptied``: of :class:`Empty` the numbers of the
-    domains.
+    ``lower_bound``: no plan costs less. ``complete``: false if the search for a cheaper one ended for want of
+    time. ``placed``: of the goal :class:`Fit` where the request then fits; ``emptied``: of :class:`Empty` the
+    numbers of the domains.
     """
 
     steps: Sequence[Step]
@@ -126,8 +126,8 @@ class Plan:
 class NoPlan:
     """No plan was found. ``exact``: there is none.
 
-    ``timed_out``: the search ended for want of time. ``staying``: of the goal :class:`Empty`, numbers of occupants that
-    cannot leave. ``groups``: names of those whose rules were in the way.
+    ``timed_out``: the search ended for want of time. ``staying``: of the goal :class:`Empty`, numbers of
+    occupants that cannot leave. ``groups``: names of those whose rules were in the way.
     """
 
     exact: bool

@@ -1,9 +1,10 @@
-"""Every sequence of steps, the cheapest first: the last word on small clouds (specification 10 section 3). Pure."""
+"""Every sequence of steps, the cheapest first: the last word on small clouds (10 section 3). Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 
 from placement.placing.planning.goals import Aim, Reached
 from placement.placing.planning.scene import Scene, Share, State
@@ -22,7 +23,7 @@ MOST_PLACES = 200
 class Walked:
     """How a walk ended: at a state in which the goal holds, or not.
 
-    ``cost_so_far``: no plan that was not found costs less. ``certain``: all states were seen, or enough of them.
+    ``cost_so_far``: no other plan costs less. ``certain``: all states were seen, or enough of them.
     """
 
     state: State | None
@@ -32,12 +33,14 @@ class Walked:
 
 
 def walk(scene: Scene, aim: Aim, shares: Sequence[Share], most: float, work: Work) -> Walked:
-    """Return the cheapest plan that moves or removes nothing but these shares, if it costs less than ``most``."""
+    """Return the cheapest plan that takes steps of these shares alone, if it costs less than ``most``."""
     return _Walk(scene, aim, shares, most, work).walk()
 
 
 class _Walk:
-    def __init__(self, scene: Scene, aim: Aim, shares: Sequence[Share], most: float, work: Work) -> None:
+    def __init__(
+        self, scene: Scene, aim: Aim, shares: Sequence[Share], most: float, work: Work
+    ) -> None:
         self._scene, self._aim, self._most, self._work = scene, aim, most, work
         self._shares = [share for share in shares if scene.may_leave(share)]
         self._is_whole = len(shares) == scene.share_count
@@ -131,12 +134,15 @@ class _Walk:
             places = [self._id(state.place_of(self._scene.share(number))) for number in numbers]
             where.append(tuple(sorted(places)))
         # Steps are counted where they are bounded, and what they took where that stays taken.
-        taken = tuple(sorted((s, n) for s, n in state.taken.items() if n)) if self._scene.limits.all_at_once else ()
-        bounded = len(state.steps) if self._scene.limits.most < float("inf") else 0
-        return tuple(where), taken, bounded
+        limits = self._scene.limits
+        taken = sorted((s, n) for s, n in state.taken.items() if n) if limits.all_at_once else ()
+        bounded = len(state.steps) if limits.most < inf else 0
+        return tuple(where), tuple(taken), bounded
 
     def _id(self, place: ChosenPlace | None) -> int:
         if place is None:
             return -1
-        key = tuple(sorted((index, tuple(sorted(a.items()))) for index, a in place.allocations.items()))
+        key = tuple(
+            sorted((index, tuple(sorted(a.items()))) for index, a in place.allocations.items())
+        )
         return self._ids.setdefault(key, len(self._ids))
