@@ -82,8 +82,9 @@ class FitAim:
     def __init__(self, scene: Scene, goal: Fit, unread: frozenset[int], work: Work) -> None:
         self.scene, self.goal = scene, goal
         self.places, self.exact = scene.list_goal_places(goal.request, MOST_PLACES, work)
-        # Room in a tree whose occupants are not known may cost no more than one step.
-        self._floor_of_unread = scene.cheapest_step if unread else inf
+        # What is not known, occupants or places, may cost no more than one step.
+        is_missing = bool(unread) or not self.exact
+        self._floor_of_unread = scene.cheapest_step if is_missing else inf
         self._start = State(scene)
 
     @cached_property

@@ -249,9 +249,10 @@ class _Planner:
     def _answer(self) -> Plan | NoPlan:
         timed_out = self._work.timed_out
         if self._best is None:
+            exact = self._bound == inf and self._aim.exact and not self._unread
             return NoPlan(
-                exact=self._bound == inf and self._aim.exact and not self._unread,
-                timed_out=timed_out and self._bound < inf,
+                exact,
+                timed_out=timed_out and not exact,
                 staying=self._list_staying(),
                 groups=tuple(sorted({name for stuck in self._stuck for name in stuck.groups})),
             )
