@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
-from math import inf
 
 from placement.placing.planning.goals import Aim, Reached
 from placement.placing.planning.scene import Scene, Share, State
@@ -67,7 +66,8 @@ class _Walk:
     def walk(self) -> Walked:
         ticket = count()
         queue: list[tuple[float, int, int, tuple[Step, ...]]] = [(0.0, 0, next(ticket), ())]
-        seen: set[object] = set()
+        # By state the fewest steps to it. What costs more leads further only with fewer.
+        fewest: dict[object, int] = {}
         cost, looked = 0.0, 0
         while queue:
             cost, length, _, steps = heappop(queue)
@@ -75,9 +75,9 @@ class _Walk:
                 return Walked(None, None, self._most, self._is_whole)
             state = self._replay(steps)
             key = self._key(state)
-            if key in seen:
+            if fewest.get(key, length + 1) <= length:
                 continue
-            seen.add(key)
+            fewest[key] = length
             looked += 1
             reached = self._aim.test(state)
             if reached is not None:
@@ -88,7 +88,8 @@ class _Walk:
                 for share, place in self._list_steps(state):
                     step = self._make(state, share, place)
                     price = cost + (self._scene.costs.remove if place is None else share.cost)
-                    if self._key(state) not in seen and price < self._most:
+                    is_new = fewest.get(self._key(state), length + 2) > length + 1
+                    if is_new and price < self._most:
                         heappush(queue, (price, length + 1, next(ticket), (*steps, step)))
                     state.take_back()
         return Walked(None, None, self._most, self._is_whole and self._aim.exact)
@@ -133,11 +134,9 @@ class _Walk:
         for numbers in self._alike:
             places = [self._id(state.place_of(self._scene.share(number))) for number in numbers]
             where.append(tuple(sorted(places)))
-        # Steps are counted where they are bounded, and what they took where that stays taken.
-        limits = self._scene.limits
-        taken = sorted((s, n) for s, n in state.taken.items() if n) if limits.all_at_once else ()
-        bounded = len(state.steps) if limits.most < inf else 0
-        return tuple(where), tuple(taken), bounded
+        if not self._scene.limits.all_at_once:
+            return tuple(where)
+        return tuple(where), tuple(sorted((slot, n) for slot, n in state.taken.items() if n))
 
     def _id(self, place: ChosenPlace | None) -> int:
         if place is None:
