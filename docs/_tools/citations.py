@@ -19,7 +19,7 @@ from sphinx.transforms import SphinxTransform
 FOLDER = Path(__file__).parents[1] / "specification"
 NUMBER = r"(?:\d+(?:\.\d+)*|[ABC]\d*|E\d+(?:\.\d+)?)(?!\w)"
 NUMBERS = rf"{NUMBER}(?:(?:,\s+|,?\s+and\s+|\s+to\s+){NUMBER})*"
-CHAPTER = r"(?:specification|chapter)\s+(?P<chapter>0\d)\b"
+CHAPTER = r"(?:specification|chapter)\s+(?P<chapter>\d\d)\b"
 SECTIONS = rf"(?:sections\s+(?P<many>{NUMBERS})|(?:section|part)\s+(?P<one>{NUMBER}))"
 CITATION = re.compile(rf"\b{CHAPTER}(?:,?\s+{SECTIONS})?", re.IGNORECASE)
 SECTION = re.compile(rf"\b{SECTIONS}", re.IGNORECASE)
@@ -33,7 +33,7 @@ Cited = tuple[str, str | None]
 
 def pages() -> list[tuple[str, Path]]:
     """Return the pages of the chapters, each with the number of its chapter."""
-    return [(path.name[:2], path) for path in sorted(FOLDER.glob("0*.md"))]
+    return [(path.name[:2], path) for path in sorted(FOLDER.glob("[0-9][0-9]-*.md"))]
 
 
 def headings(text: str) -> Iterator[re.Match[str]]:
@@ -106,7 +106,7 @@ def with_targets(_app: Sphinx, document: str, source: list[str]) -> None:
 
 def chapter_of(document: str) -> str | None:
     """Return the number of the chapter that a document is a page of; None for other pages."""
-    found = re.fullmatch(r"specification/(0\d)-.*", document)
+    found = re.fullmatch(r"specification/(\d\d)-.*", document)
     return found and found[1]
 
 
