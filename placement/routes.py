@@ -16,6 +16,7 @@ from placement.handlers import (
     trait,
 )
 from placement.insight.door import handlers as insight
+from placement.plans import handlers as plans
 from placement.web.dispatch import Actions, acts, shows, takes
 
 PROVIDER = "/resource_providers/{uuid}"
@@ -117,12 +118,13 @@ INSIGHT: dict[str, dict[str, Actions]] = {
     "/-/explain": {"GET": shows(insight.explain, "insight:explain", since=10)},
     "/-/history": {"GET": shows(insight.list_history, "insight:history")},
     "/-/metrics": {"GET": acts(insight.show_metrics, "insight:metrics", public="metrics")},
+    "/-/plans": {"POST": takes(plans.make_plan, "insight:plans")},
     "/-/survival": {"GET": shows(insight.survival, "insight:survival")},
     "/-/trees": {"GET": shows(insight.list_trees, "insight:trees")},
     "/-/trees/{uuid}": {"GET": shows(insight.show_tree, "insight:trees")},
     "/-/what-if": {"POST": takes(insight.try_out, "insight:what_if", since=10)},
 }
-"""What operators ask beside the compatible API (specification 07), there if ``[insight]/enabled``."""
+"""What operators ask beside the compatible API (specifications 07 and 10), there if ``[insight]/enabled``."""
 
 CLAIMS: dict[str, dict[str, Actions]] = {
     "/-/claims": {"POST": takes(claims.place, "claims:create")},

@@ -170,6 +170,18 @@ HOLDS = Counter(
     label="outcome",
     at_zero=("held", "confirmed", "expired"),
 )
+PLANS = Counter(
+    name="plans",
+    text="Plans that were asked for, by outcome.",
+    label="outcome",
+    at_zero=("minimal", "bounded", "refused", "given_up"),
+)
+PLAN_STEPS = Counter(
+    name="plan_steps",
+    text="Steps of the plans that were answered, by kind.",
+    label="kind",
+    at_zero=("move", "remove"),
+)
 CHANGES = Counter(
     name="changes",
     text="Answers to those who follow the changes, by outcome.",

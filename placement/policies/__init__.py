@@ -129,6 +129,7 @@ GUARDED = {
     "insight:changes": ("Ask which trees have changed.", "GET /-/changes"),
     "insight:history": ("Ask who wrote what, and what was there before.", "GET /-/history"),
     "insight:what_if": ("Ask what a change would do.", "POST /-/what-if"),
+    "insight:plans": ("Ask what must move or go, and in which order.", "POST /-/plans"),
     "insight:survival": (
         "Ask whether the consumers of any one host would fit elsewhere.",
         "GET /-/survival",
@@ -142,7 +143,11 @@ GUARDED = {
         "GET /-/trees",
         "GET /-/trees/{uuid}",
     ),
-    "claims:create": ("Let the service choose places and claim them.", "POST /-/claims"),
+    "claims:create": (
+        "Let the service choose places and claim them, or hold the destinations of a plan.",
+        "POST /-/claims",
+        "POST /-/plans",
+    ),
     "claims:confirm": (
         "Keep what is held.",
         "POST /-/claims/confirm",

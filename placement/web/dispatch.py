@@ -111,6 +111,7 @@ class Dispatcher:
         if action.rule is not None and action.public not in self._public:
             target = action.target(request) if action.target else None
             self._authorizer.check(action.rule, request.context, target)
+        request.authorize = partial(self._authorizer.check, context=request.context, target=None)
         if not request.db.keeps_history:
             return _serve(action.handler, request)
         with authorship.acting(_name_author(request)):

@@ -64,6 +64,8 @@ class Request(webob.BaseRequest):
     """Waits for some seconds until another state than the one given is seen, or the client has hung up."""
     route: str
     """The template of the path, as the URL page has it."""
+    authorize: Callable[[str], None]
+    """Refuses a caller whom one more rule, named without ``placement:``, does not admit (403)."""
     path_args: dict[str, str]
     _body: bytes | None = None
 

@@ -1,0 +1,183 @@
+"""Who has what, read in one snapshot for a plan, the trees that matter first (specification 10 section 4.2)."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from placement.db import group_rows, hold_rows, tree_rows
+from placement.db.database import Database, Snapshot
+from placement.db.statements import MOST
+from placement.db.tree_rows import HeldBy
+from placement.insight.affected import read_members
+from placement.objects.groups import GroupNotFound
+from placement.placing.members import Members
+from placement.plans.wanted import Owner
+from placement.search.cloud import Cloud
+from placement.search.work import Work, WorkEnded
+
+MOST_READ = 300_000
+"""Allocations that are read: no more trees after so many. Some 350 bytes each."""
+
+
+@dataclass(slots=True)
+class Holder:
+    """A consumer with amounts by class, by provider index: in all trees, also in those that were not read.
+
+    ``is_fixed``: no step may touch it.
+    """
+
+    uuid: str
+    generation: int
+    owner: Owner
+    held: dict[int, dict[str, int]] = field(default_factory=dict)
+    is_fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What was read. ``unread``: roots of the trees that were not."""
+
+    holders: Sequence[Holder]
+    members: Members
+    unread: Collection[int]
+
+
+def read_ledger(
+    db: Database, cloud: Cloud, first: Sequence[int], groups: Sequence[str], work: Work
+) -> Ledger:
+    """Read who has what, and let the cloud's usage be that of the same snapshot, where it was read.
+
+    :param first: roots of trees to be read before the others; those with members of ``groups`` before them.
+    :raises GroupNotFound: 404, one of the groups has no members.
+    :raises WorkEnded: what the groups depend on could not be read.
+    """
+    return db.snapshot(lambda tx: _read(tx, cloud, first, groups, work))
+
+
+def _read(
+    tx: Snapshot, cloud: Cloud, first: Sequence[int], groups: Sequence[str], work: Work
+) -> Ledger:
+    members_first = [cloud.index_of_uuid.get(uuid, -1) for uuid in _find_roots(tx, groups)]
+    # By age: the order in memory is another in each process.
+    others = sorted(cloud.forest.roots.tolist(), key=cloud.ids.__getitem__)
+    wanted = dict.fromkeys(root for root in (*members_first, *first, *others) if root >= 0)
+    rows: list[HeldBy] = []
+    read: set[int] = set()
+    for batch in _batches(cloud, wanted):
+        # At least one: without that nothing could be said.
+        if read and (len(rows) >= MOST_READ or not work.look()):
+            break
+        rows += tree_rows.allocations(tx, _ids_of(cloud, batch))
+        read.update(batch)
+    _align(cloud, read, rows)
+    members = read_members(tx, rows)
+    if not members.rules.keys() >= set(groups):
+        raise WorkEnded
+    holders = _list_holders(cloud, rows)
+    elsewhere = _find_elsewhere(rows)
+    # What they have elsewhere is part of each write.
+    for row in tree_rows.allocations_of_all(tx, elsewhere) if elsewhere else ():
+        index = cloud.index_of.get(row.provider_id)
+        holder = holders[row.consumer_uuid]
+        if index is None:
+            # A provider that is newer than the cloud: nobody can say what such a step would do.
+            holder.is_fixed = True
+        else:
+            holder.held.setdefault(index, {})[row.class_name] = row.used
+    if any(row.claims_are_used for row in rows):
+        # A step would end the hold, and what was held would stay for good.
+        for uuid in hold_rows.of(tx, sorted(holders)):
+            holders[uuid].is_fixed = True
+    return Ledger([*holders.values()], members, wanted.keys() - read)
+
+
+def _find_roots(tx: Snapshot, groups: Sequence[str]) -> list[str]:
+    """Return the roots of the trees in which groups have members."""
+    if not groups:
+        return []
+    stored = group_rows.of(tx, groups)
+    rows = group_rows.read_members(tx, [row.id for row in stored.values()])
+    alive = {row.group_id for row in rows}
+    for name in groups:
+        if name not in stored or stored[name].id not in alive:
+            raise GroupNotFound(name=name)
+    return [row.root_uuid for row in rows]
+
+
+def _batches(cloud: Cloud, roots: Iterable[int]) -> Iterator[list[int]]:
+    """Yield trees of which one statement reads the allocations; more if it is one large tree."""
+    batch: list[int] = []
+    providers = 0
+    for root in roots:
+        count = len(cloud.forest.tree(root)) if cloud.forest.nested else 1
+        if batch and providers + count > MOST:
+            yield batch
+            batch, providers = [], 0
+        batch.append(root)
+        providers += count
+    if batch:
+        yield batch
+
+
+def _ids_of(cloud: Cloud, roots: Sequence[int]) -> list[int]:
+    ids: list[int] = cloud.ids[cloud.forest.trees(np.array(roots))[0]].tolist()
+    return ids
+
+
+def _align(cloud: Cloud, roots: Collection[int], rows: Iterable[HeldBy]) -> None:
+    """Let the usage of trees be that of their allocations, which may be newer than the cloud.
+
+    Otherwise a consumer that came between the two would leave room behind that was never counted as taken.
+    """
+    used: dict[int, dict[str, int]] = {}
+    for row in rows:
+        mine = used.setdefault(cloud.index_of[row.provider_id], {})
+        mine[row.class_name] = mine.get(row.class_name, 0) + row.used
+    for index in cloud.forest.trees(np.array(sorted(roots)))[0].tolist() if roots else ():
+        mine = used.get(index, {})
+        off = {
+            name: mine.get(name, 0) - counted
+            for name, _, counted, _ in cloud.inventories[index]
+            if mine.get(name, 0) != counted
+        }
+        if off:
+            cloud.use(index, off)
+
+
+def _list_holders(cloud: Cloud, rows: Iterable[HeldBy]) -> dict[str, Holder]:
+    """Return the consumers in the order of their first allocations, as the rows came."""
+    holders: dict[str, Holder] = {}
+    for row in rows:
+        holder = holders.get(row.consumer_uuid)
+        if holder is None:
+            holder = Holder(
+                row.consumer_uuid,
+                row.generation or 0,
+                Owner(row.project or "", row.user or "", row.type),
+                # Allocations without a record of their consumer: no write may leave it anything.
+                is_fixed=row.generation is None or row.project is None,
+            )
+            holders[row.consumer_uuid] = holder
+        holder.held.setdefault(cloud.index_of[row.provider_id], {})[row.class_name] = row.used
+    return holders
+
+
+def _find_elsewhere(rows: Iterable[HeldBy]) -> list[str]:
+    """Return the consumers of which not all allocations are among these."""
+    left: dict[str, int] = {}
+    for row in rows:
+        left[row.consumer_uuid] = left.get(row.consumer_uuid, row.in_all) - 1
+    return [uuid for uuid, number in left.items() if number]
+
+
+def hold_by_root(
+    cloud: Cloud, held: Mapping[int, Mapping[str, int]], unread: Collection[int]
+) -> dict[int, dict[int, Mapping[str, int]]]:
+    """Return amounts by class, by provider index, by root: those in trees that were read."""
+    found: dict[int, dict[int, Mapping[str, int]]] = {}
+    for index, amounts in held.items():
+        root = int(cloud.roots[index])
+        if root not in unread:
+            found.setdefault(root, {})[index] = amounts
+    return found

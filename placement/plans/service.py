@@ -1,0 +1,275 @@
+"""Plans: read who is where, plan on a copy of the picture, hold the destinations (specification 10).
+
+What is planned may be out of date when it is held. The transaction checks under its locks what the
+destinations depend on, as for claims; if something does not hold, it is planned again, until the deadline.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from placement import errors, telemetry
+from placement.claims.orders import LookAgain
+from placement.claims.service import LONGEST_PAUSE_S, PAUSE_S, ClaimsGivenUp
+from placement.db.change_rows import Log
+from placement.db.database import Database
+from placement.objects.allocation_candidate import refuse_unknown_names
+from placement.objects.picture import NO_NAMES, Picture
+from placement.objects.resource_provider import ProviderNotFound
+from placement.placing.explain import explain_on
+from placement.placing.packing import roots_by_aggregate
+from placement.placing.planning.plan import list_trees, make_plan
+from placement.placing.planning.values import (
+    Empty,
+    Fit,
+    Goal,
+    Keep,
+    Limits,
+    Move,
+    NoPlan,
+    Occupant,
+    Plan,
+)
+from placement.plans.holding import hold_places, name_holders
+from placement.plans.ledger import Holder, Ledger, hold_by_root, read_ledger
+from placement.plans.steps import show_held, show_place, show_steps
+from placement.plans.wanted import (
+    EmptyWanted,
+    FitWanted,
+    KeepWanted,
+    MoveShown,
+    PlanShown,
+    Refusal,
+    Stuck,
+    Wanted,
+)
+from placement.search.cloud import Cloud
+from placement.search.request import NameSets
+from placement.search.work import Work, WorkEnded
+
+DRAW = random.SystemRandom()
+
+MOST_STUCK = 100
+"""The most consumers that cannot leave that are named."""
+
+
+class AggregateNotFound(errors.NotFound):
+    """No provider is in an aggregate that is to be empty."""
+
+    text = "No resource provider found in the aggregate {uuid}"
+    uuid: str
+
+
+class CountTooLarge(errors.BadRequest):
+    """More domains are to be empty than are named."""
+
+    reason = "invalid_goal"
+    about = "field"
+    text = "goal.empty.count is {count}, and goal.empty.of names {domains} different domains."
+    count: int
+    domains: int
+    field = "/goal/empty/count"
+
+
+class PlanCutShort(errors.Unavailable):
+    """The deadline came before a plan was found, or it was clear that there is none."""
+
+    code = "placement.search_given_up"
+    reason = "search_given_up"
+    text = (
+        "The search for a plan took too long and was given up; whether there is one is not known. Nothing "
+        "was written. Fewer domains to choose from, or fewer consumers that may move, make it easier."
+    )
+
+
+def make(
+    db: Database, picture: Picture, wanted: Wanted, work_factor: int, most_held: int, work: Work
+) -> PlanShown | Refusal:
+    """Return a plan, held if that is wanted, or say what is in the way.
+
+    :param most_held: the most steps of a plan that is held.
+    :raises ProviderNotFound, AggregateNotFound, GroupNotFound: 404
+    :raises CountTooLarge, UnknownNameInQuery: 400
+    :raises ClaimsGivenUp, PlanCutShort: 503
+    """
+    retries = 0
+    while True:
+        try:
+            answer = _make_once(db, picture, wanted, work_factor, most_held, work)
+        except WorkEnded:
+            telemetry.PLANS.count("given_up")
+            # There was a plan at first: then others took its destinations, and the time has ended.
+            raise (ClaimsGivenUp if retries else PlanCutShort) from None
+        if not isinstance(answer, LookAgain):
+            return answer
+        retries += 1
+        if not work.look():
+            telemetry.PLANS.count("given_up")
+            raise ClaimsGivenUp
+        time.sleep(DRAW.uniform(0, min(retries * PAUSE_S, LONGEST_PAUSE_S)))
+
+
+def _make_once(
+    db: Database, picture: Picture, wanted: Wanted, work_factor: int, most_held: int, work: Work
+) -> PlanShown | Refusal | LookAgain:
+    names = wanted.goal.asked.request.names if isinstance(wanted.goal, FitWanted) else NO_NAMES
+    with picture.look(names) as look:
+        scene = _Scene(look.cloud.snapshot(), look.known, look.log, wanted, work)
+    domains = scene.find_domains()
+    goal = _aim(wanted, [roots for _, roots in domains])
+    if goal is None:
+        return _refuse(scene, NoPlan(exact=True), [], [], work_factor)
+    ledger = scene.read(db, goal)
+    most = wanted.permission.most
+    limits = Limits(
+        most if wanted.hold_s is None else min(most, most_held), wanted.hold_s is not None
+    )
+    with refuse_unknown_names(), work.part(2 if wanted.hold_s else 1) as part:
+        plan = make_plan(
+            scene.cloud,
+            scene.known,
+            [_occupy(scene.cloud, wanted, ledger, holder) for holder in ledger.holders],
+            ledger.members,
+            goal,
+            wanted.costs,
+            limits,
+            ledger.unread,
+            part,
+        )
+    if isinstance(plan, NoPlan):
+        if plan.timed_out:
+            # Nothing is known, so there is nothing to explain.
+            raise WorkEnded
+        roots = [root for _, roots in domains for root in roots]
+        return _refuse(scene, plan, ledger.holders, roots, work_factor)
+    return _show(db, scene, ledger, plan, [uuid for uuid, _ in domains])
+
+
+@dataclass(slots=True)
+class _Scene:
+    """A copy of the picture on which is planned; ``log``: as it was when the cloud was so."""
+
+    cloud: Cloud
+    known: NameSets
+    log: Log
+    wanted: Wanted
+    work: Work
+
+    def find_domains(self) -> list[tuple[str, list[int]]]:
+        """Return the domains of which some are to be empty, with the roots of their trees.
+
+        Other goals have none.
+
+        :raises ProviderNotFound, AggregateNotFound:
+        """
+        goal, cloud = self.wanted.goal, self.cloud
+        if not isinstance(goal, EmptyWanted):
+            return []
+        age = cloud.ids.__getitem__
+        if goal.level == "aggregate":
+            roots_of = roots_by_aggregate(cloud)
+            for uuid in goal.uuids or ():
+                if uuid not in roots_of:
+                    raise AggregateNotFound(uuid=uuid)
+            chosen = sorted(roots_of) if goal.uuids is None else goal.uuids
+            return [(uuid, sorted(roots_of[uuid], key=age)) for uuid in chosen]
+        roots = sorted(cloud.forest.roots.tolist(), key=age)
+        if goal.uuids is not None:
+            for uuid in goal.uuids:
+                if uuid not in cloud.index_of_uuid:
+                    raise ProviderNotFound(uuid=uuid)
+            # Two providers may name one tree.
+            indexes = [cloud.index_of_uuid[uuid] for uuid in goal.uuids]
+            roots = list(dict.fromkeys(int(cloud.roots[index]) for index in indexes))
+        return [(str(cloud.uuids[root]), [root]) for root in roots]
+
+    def read(self, db: Database, goal: Goal) -> Ledger:
+        """Read who has what, the trees that matter first."""
+        with refuse_unknown_names(), self.work.part(3) as part:
+            first = list_trees(self.cloud, self.known, goal, part)
+            groups = goal.groups if isinstance(goal, Keep) else ()
+            return read_ledger(db, self.cloud, first, groups, part)
+
+
+def _aim(wanted: Wanted, domains: list[list[int]]) -> Goal | None:
+    """Return the goal on the cloud; None if there are fewer domains than are to be empty.
+
+    :raises CountTooLarge:
+    """
+    match wanted.goal:
+        case FitWanted(asked, times):
+            return Fit(asked.request, times)
+        case KeepWanted(groups):
+            return Keep(groups)
+        case EmptyWanted(_, uuids, count):
+            if count is not None and count > len(domains):
+                if uuids is not None:
+                    raise CountTooLarge(count=count, domains=len(domains))
+                return None
+            return Empty(domains, len(domains) if count is None else count)
+
+
+def _occupy(cloud: Cloud, wanted: Wanted, ledger: Ledger, holder: Holder) -> Occupant:
+    """Return a consumer with what a plan may do to it."""
+    permission, owner = wanted.permission, holder.owner
+    is_free = not holder.is_fixed and holder.uuid not in permission.untouched
+    return Occupant(
+        holder.uuid,
+        hold_by_root(cloud, holder.held, ledger.unread),
+        may_move=is_free and permission.lets_move(owner.type),
+        may_remove=is_free and permission.lets_remove(owner.type, owner.project),
+    )
+
+
+# -- what comes of it ----------------------------------------------------------------------------
+
+
+def _show(
+    db: Database, scene: _Scene, ledger: Ledger, plan: Plan, domains: list[str]
+) -> PlanShown | LookAgain:
+    """Hold the destinations of a plan, if that is wanted, and return it by uuids."""
+    cloud, wanted = scene.cloud, scene.wanted
+    steps, expires_at = show_steps(cloud, ledger.holders, plan.steps), None
+    moves = [step for step in steps if isinstance(step, MoveShown)]
+    if wanted.hold_s is not None and moves:
+        places = [step.place for step in plan.steps if isinstance(step, Move)]
+        granted = hold_places(db, cloud, scene.log, moves, places, wanted.hold_s)
+        if isinstance(granted, LookAgain):
+            return granted
+        steps, expires_at = name_holders(steps, granted), granted.expires_at
+    telemetry.PLANS.count("minimal" if plan.minimal else "bounded")
+    telemetry.PLAN_STEPS.count("move", number=len(moves))
+    telemetry.PLAN_STEPS.count("remove", number=len(steps) - len(moves))
+    is_fit, is_empty = isinstance(wanted.goal, FitWanted), isinstance(wanted.goal, EmptyWanted)
+    return PlanShown(
+        steps,
+        plan.cost,
+        plan.lower_bound,
+        plan.minimal,
+        plan.complete,
+        [show_place(cloud, place) for place in plan.placed] if is_fit else None,
+        [domains[number] for number in plan.emptied] if is_empty else None,
+        expires_at,
+    )
+
+
+def _refuse(
+    scene: _Scene, plan: NoPlan, holders: Sequence[Holder], roots: list[int], work_factor: int
+) -> Refusal:
+    """Say what is in the way of a plan.
+
+    :param roots: of the trees that are to be empty, or some of which are.
+    """
+    telemetry.PLANS.count("refused")
+    cloud, goal, stuck, explanation = scene.cloud, scene.wanted.goal, None, None
+    if isinstance(goal, EmptyWanted):
+        leaving, stuck = set(roots), []
+        for number in list(plan.staying)[:MOST_STUCK]:
+            holder = holders[number]
+            there = {i: held for i, held in holder.held.items() if int(cloud.roots[i]) in leaving}
+            stuck.append(Stuck(holder.uuid, holder.owner, show_held(cloud, there)))
+    if isinstance(goal, FitWanted):
+        why = explain_on(cloud, scene.known, goal.asked, work_factor, scene.work)
+        explanation = goal.asked, why
+    return Refusal(plan.exact, plan.groups, stuck, explanation)
