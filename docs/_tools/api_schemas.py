@@ -11,6 +11,7 @@ from placement import deploy, errors
 from placement.claims import schemas as claims
 from placement.handlers.explanation import KEPT_OUT
 from placement.insight import schemas as insight
+from placement.plans import schemas as plans
 from placement.routes import CLAIMS, INSIGHT, ROUTES
 from placement.schemas import allocation, allocation_candidate, resource_provider
 from placement.schemas.questions import NOTHING
@@ -46,6 +47,7 @@ BODIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
     ("/allocations", "POST"): allocation.POST,
     ("/allocations/{consumer_uuid}", "PUT"): allocation.PUT,
     ("/reshaper", "POST"): allocation.RESHAPE,
+    ("/-/plans", "POST"): plans.PLAN,
     ("/-/what-if", "POST"): insight.WHAT_IF,
     ("/-/claims", "POST"): claims.CLAIMS,
     ("/-/claims/confirm", "POST"): claims.CONFIRM,
@@ -155,6 +157,20 @@ REMEDIES: Json = {
 }
 
 
+NUMBER: Json = {"type": "number"}
+HELD = _map_of(_object({"resources": AMOUNTS}))
+PLACE: Json = {
+    "allocations": HELD,
+    "mappings": {"type": "object", "additionalProperties": _list_of(STRING)},
+    "root_provider_uuid": STRING,
+}
+STEP: Json = {
+    "consumer_generation": INTEGER,
+    "project_id": STRING,
+    "user_id": STRING,
+    "consumer_type": STRING,
+    "from": HELD,
+}
 HOW_MANY: Json = {"count": INTEGER, "exact": BOOLEAN, "complete": BOOLEAN}
 PLACES: Json = _list_of(_object({"uuid": STRING, "name": NULLABLE, "count": INTEGER}))
 
@@ -234,6 +250,7 @@ SCHEMAS: dict[str, Json] = {
                     groups=_list_of(STRING),
                     explanation=reference_to("Explanation"),
                     alternatives=_list_of(reference_to("Explanation")),
+                    homeless=_list_of(_object(AFFECTED)),
                 ),
             }
         }
@@ -499,6 +516,23 @@ SCHEMAS: dict[str, Json] = {
         at_most=INTEGER,
         of=_list_of(STRING),
     ),
+    "Plan": _object(
+        {
+            "steps": _list_of({"anyOf": [reference_to("Move"), reference_to("Removal")]}),
+            "cost": NUMBER,
+            "lower_bound": NUMBER,
+            "minimal": BOOLEAN,
+            "complete": BOOLEAN,
+        },
+        placed=_list_of(_object(PLACE)),
+        emptied=_list_of(STRING),
+        hold=_object({"expires_at": MOMENT}),
+    ),
+    "Move": _object(
+        {"consumer_uuid": STRING, **STEP, **PLACE},
+        held_by=_object({"consumer_uuid": STRING, "consumer_generation": INTEGER}),
+    ),
+    "Removal": _object({"remove": STRING, **STEP}),
     "Changes": _object(
         {
             "next": STRING,
@@ -602,6 +636,7 @@ ANSWERS: dict[str, dict[int, str | None]] = {
     "list_history": {200: "History"},
     "try_out": {200: "Outcome"},
     "survival": {200: "Survival"},
+    "make_plan": {200: "Plan"},
     "show_metrics": {200: PLAIN_TEXT},
     "list_trees": {200: "Trees", 304: None},
     "show_tree": {200: "Trees", 304: None},

@@ -80,7 +80,7 @@ class NoPlanFound(errors.Conflict):
 
 # The names of handlers are the operations of the OpenAPI document: clients are generated from them.
 def make_plan(request: Request) -> Response:
-    """POST /-/plans"""
+    """Say what must move or go, and in which order; hold the destinations if asked to."""
     request.read_query(NOTHING)
     body = request.read_json(schemas.PLAN)
     if "hold_s" in body:
