@@ -166,9 +166,9 @@ class ClaimsClient:
             body["hold_s"] = hold_s
         for _ in range(ATTEMPTS - 1):
             response = self._api.send("post", "/-/claims", context, body)
-            if not _wrote_nothing(response):
+            if not wrote_nothing(response):
                 break
-            self._wait(_choose_pause(response))
+            self._wait(choose_pause(response))
         else:
             response = self._api.send("post", "/-/claims", context, body)
         answer = _read_document(response)
@@ -226,13 +226,14 @@ class ClaimsClient:
             query["marker"] = answer["next"]
 
 
-def _wrote_nothing(response: Any) -> bool:
+def wrote_nothing(response: Any) -> bool:
     """Tell whether this is a 503 of the service, not of a proxy, after which a claim may be sent again."""
     reason = problem_of(response).reason if response.status_code == 503 else ""
     return bool(reason) and reason != OUTCOME_UNKNOWN
 
 
-def _choose_pause(response: Any) -> float:
+def choose_pause(response: Any) -> float:
+    """Return for how many seconds to wait before a request is sent again."""
     try:
         return float(response.headers["retry-after"])
     except (KeyError, ValueError):

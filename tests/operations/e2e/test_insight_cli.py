@@ -7,10 +7,12 @@ import pytest
 from tests.operations.e2e.openstack_cli import Shell, admin_token_environment
 from tests.support import deployment
 from tests.support.processes import public_folder
+from tests.support.world import new_uuid
 
 pytestmark = pytest.mark.deploy
 
 HOST, NODE, OTHER = (f"5b8784cc-000{n}-4ed4-ba61-1ee63950767e" for n in (1, 2, 3))
+SMALL = "7c34be36-0002-44d1-8a7c-39b7a1e6f7c5"
 SERVER = "7c34be36-0001-44d1-8a7c-39b7a1e6f7c5"
 TRAIT = "HW_GPU_API_VULKAN"
 
@@ -52,6 +54,7 @@ def test_what_operators_ask(shell: Shell) -> None:
     check_trees(shell)
     check_drains(shell)
     check_survival(shell)
+    check_plans(shell)
     check_claims(shell)
     check_history(shell)
 
@@ -170,3 +173,38 @@ def check_survival(shell: Shell) -> None:
     assert "NO_CAPACITY VCPU" in text
     told = shell.ask("openstack placement survival --level aggregate")
     assert told == {"places": 0, "tried": 0, "survivable": 0, "complete": True, "lost": []}
+
+
+def check_plans(shell: Shell) -> None:
+    """A small server moves and a large one goes: as a table, as JSON, and as commands for Nova."""
+    shell.run(
+        f"openstack resource provider allocation set {SMALL} --project-id p --user-id u "
+        f"--allocation rp={HOST},VCPU=1 --consumer-type SMALL"
+    )
+    create = "openstack placement plan create"
+    empty = f"{create} --empty host-1 --move-type SMALL --remove-type INSTANCE --remove-cost 2"
+    rows = {row["consumer"]: row for row in shell.ask(empty)}
+    assert rows.keys() == {SMALL, SERVER}
+    assert (rows[SMALL]["from"], rows[SMALL]["to"]) == ("host-1", "host-2")
+    assert (rows[SERVER]["from"], rows[SERVER]["to"]) == ("host-1", "(removed)")
+    assert rows[SMALL]["allocations"] == {OTHER: {"resources": {"VCPU": 1}}}
+    shown = printed(shell, f"{empty} --except {new_uuid()} --most 9 --move-cost 0.5")
+    assert SMALL in shown
+    commands = set(shell.run(f"{empty} --commands").splitlines())
+    migrate = "server migrate --live-migration --host host-2 --wait"
+    assert commands == {
+        f"openstack server delete --wait {SERVER}",
+        f"openstack --os-compute-api-version 2.30 {migrate} {SMALL}",
+    }
+
+    assert shell.ask(f"{create} --place resources=VCPU:2 --times 2 --hold 60") == []
+    assert shell.ask(f"{create} --empty-any 1 --level tree --of host-2 --of host-1") == []
+    assert "CAPACITY VCPU" in shell.fail(f"{create} --place resources=VCPU:99 --remove-project p")
+    assert f"Cannot leave:\n{SERVER}" in shell.fail(f"{create} --empty host-1")
+    for line in ("--keep web --times 2", "--empty host-1 --of host-2", "--keep web --empty host-1"):
+        assert "--" in shell.fail(f"{create} {line}")
+    shell.run(f"openstack resource provider allocation delete {SMALL}")
+    claim = "openstack placement claim create --project-id p --user-id u --resource VCPU=1"
+    (claimed,) = shell.ask(f"{claim} --apart kept")
+    assert shell.ask(f"{create} --keep kept") == []
+    shell.run(f"openstack resource provider allocation delete {claimed['consumer']}")

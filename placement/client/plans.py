@@ -1,0 +1,248 @@
+"""Plans: what must move or go so that a goal holds, and how it is carried out (specification 10).
+
+The service must have ``[insight]/enabled``. ::
+
+    plans = PlansClient(adapter)
+    plan = plans.make({"empty": {"trees": [host]}}, hold_s=600)
+    try:
+        plans.carry_out(plan)
+    except CarryOutStopped as stopped:
+        plans.release(stopped.left)
+
+Where Nova moves the servers, it claims by itself: use the steps, without ``hold_s``, and not ``carry_out``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from placement.client import exceptions as exc
+from placement.client.api import PlacementAPI, problem_of
+from placement.client.claims import ATTEMPTS, choose_pause, wrote_nothing
+
+Step = Mapping[str, Any]
+"""As in the answer: a move has ``consumer_uuid``, a removal ``remove``."""
+
+
+class PlanFailed(exc.PlacementClientError):
+    """No plan was made, and nothing was written."""
+
+    summary = "Plan failed"
+
+
+class NoPlan(PlanFailed):
+    """There is no plan, or none was found.
+
+    ``exact``: there is none, for certain. ``groups``: whose rules were in the way. ``homeless``: consumers
+    that cannot leave, where trees are to be empty. ``explanation``: the document of ``/-/explain``, where a
+    request is to fit.
+    """
+
+    summary = "No plan"
+
+    def __init__(self, error: object = "", **subject: Any) -> None:
+        self.exact: bool = subject.pop("exact")
+        self.groups: list[str] = subject.pop("groups")
+        self.homeless: list[dict[str, Any]] = subject.pop("homeless")
+        self.explanation: dict[str, Any] | None = subject.pop("explanation")
+        super().__init__(error, **subject)
+
+
+class CarryOutStopped(exc.PlacementClientError):
+    """A step was refused, and left everything as it was.
+
+    ``done``: the steps that were carried out; ``left``: the refused one and those after it, whose
+    destinations are still held if the plan was held and its hold is not over.
+    """
+
+    summary = "Stopped at the step of consumer"
+
+    def __init__(self, error: object = "", **subject: Any) -> None:
+        self.done: Sequence[Step] = subject.pop("done")
+        self.left: Sequence[Step] = subject.pop("left")
+        super().__init__(error, **subject)
+
+    @property
+    def held_by(self) -> list[str]:
+        """The consumers that hold destinations of steps that are left."""
+        return _list_holders(self.left)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in an order that works.
+
+    ``minimal``: no plan costs less, for certain; none costs less than ``lower_bound``. ``complete``: the
+    search for a cheaper one came to its end. ``placed``: where the request fits afterwards. ``emptied``: the
+    uuids of the trees or aggregates that are empty then. ``expires_at``: until when the destinations are
+    held, ISO 8601 in UTC; None if they are not.
+    """
+
+    steps: Sequence[Step]
+    cost: float
+    lower_bound: float
+    minimal: bool
+    complete: bool
+    placed: Sequence[Mapping[str, Any]] = ()
+    emptied: Sequence[str] = ()
+    expires_at: str | None = None
+
+
+class PlansClient:
+    """Plans of a service behind a keystoneauth1 adapter, or anything that acts like one.
+
+    :param wait: pauses for some seconds.
+    """
+
+    def __init__(self, adapter: Any, wait: Callable[[float], object] = time.sleep) -> None:
+        self._api = PlacementAPI(adapter)
+        self._wait = wait
+
+    def make(
+        self,
+        goal: Mapping[str, Any],
+        *,
+        may: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+        hold_s: int | None = None,
+        context: Any = None,
+    ) -> Plan:
+        """Ask what must move or go; hold the destinations for ``hold_s`` seconds if it is given.
+
+        The arguments are the members of the body of ``POST /-/plans``.
+
+        :raises NoPlan: there is none, or none was found
+        """
+        given = {"goal": goal, "may": may, "cost": cost, "hold_s": hold_s}
+        body = {name: value for name, value in given.items() if value is not None}
+        told = self._send("post", "/-/plans", context, body)
+        if told.status_code >= 300:
+            raise _read_failure(told)
+        answer = told.json()
+        return Plan(
+            answer["steps"],
+            answer["cost"],
+            answer["lower_bound"],
+            answer["minimal"],
+            answer["complete"],
+            answer.get("placed", ()),
+            answer.get("emptied", ()),
+            answer.get("hold", {}).get("expires_at"),
+        )
+
+    def carry_out(
+        self,
+        plan: Plan,
+        progress: Callable[[int], object] = lambda done: None,
+        context: Any = None,
+    ) -> None:
+        """Carry out the steps one after the other.
+
+        Called again with the same plan, also by another process, it goes on where it stopped.
+
+        :param progress: called with the number of steps that are done, after each.
+        :raises CarryOutStopped: a step was refused; those before it are done
+        """
+        for number, step in enumerate(plan.steps):
+            answer = self._send("post", "/allocations", context, _make_body(step))
+            # A refused step may have been carried out before: by an earlier call, or by this one, whose
+            # answer was lost.
+            if answer.status_code >= 300 and not self._is_done(step, plan.steps, context):
+                raise problem_of(answer).as_failure(
+                    CarryOutStopped,
+                    consumer_uuid=_consumer_of(step),
+                    done=plan.steps[:number],
+                    left=plan.steps[number:],
+                )
+            progress(number + 1)
+
+    def release(self, steps: Sequence[Step], context: Any = None) -> None:
+        """Give back the destinations that are still held for steps that will not be carried out.
+
+        :raises PlanFailed: one is still held
+        """
+        for uuid in _list_holders(steps):
+            answer = self._send("delete", f"/allocations/{quote(uuid)}", context)
+            if answer.status_code not in (204, 404):
+                raise problem_of(answer).as_failure(PlanFailed, consumer_uuid=uuid)
+
+    def _send(self, method: str, url: str, context: Any, body: Any = None) -> Any:
+        """Send a request, again if the service was not available and says that nothing was written."""
+        for _ in range(ATTEMPTS - 1):
+            response = self._api.send(method, url, context, body)
+            if not wrote_nothing(response):
+                return response
+            self._wait(choose_pause(response))
+        return self._api.send(method, url, context, body)
+
+    def _is_done(self, step: Step, steps: Sequence[Step], context: Any) -> bool:
+        """Tell whether a consumer is as the step has left it, or a later step of the same consumer."""
+        uuid = _consumer_of(step)
+        answer = self._api.send("get", f"/allocations/{quote(uuid)}", context)
+        if answer.status_code >= 300:
+            return False
+        now = answer.json()
+        if not now["allocations"]:
+            return "remove" in step
+        # Each step is one generation.
+        last = now["consumer_generation"] - 1
+        return last >= step["consumer_generation"] and any(
+            _consumer_of(each) == uuid
+            and each["consumer_generation"] == last
+            and _amounts(each.get("allocations", {})) == _amounts(now["allocations"])
+            for each in steps
+        )
+
+
+def _make_body(step: Step) -> dict[str, Any]:
+    """Return the body of ``POST /allocations`` that carries out a step.
+
+    It is sent at a version that takes no consumer type: those of the consumers stay as they are.
+    """
+    owner = {"project_id": step["project_id"], "user_id": step["user_id"]}
+    body = {
+        _consumer_of(step): {
+            **owner,
+            "consumer_generation": step["consumer_generation"],
+            "allocations": step.get("allocations", {}),
+        }
+    }
+    if "held_by" in step:
+        body[step["held_by"]["consumer_uuid"]] = {
+            **owner,
+            "consumer_generation": step["held_by"]["consumer_generation"],
+            "allocations": {},
+        }
+    return body
+
+
+def _consumer_of(step: Step) -> str:
+    uuid: str = step["remove"] if "remove" in step else step["consumer_uuid"]
+    return uuid
+
+
+def _list_holders(steps: Sequence[Step]) -> list[str]:
+    return [step["held_by"]["consumer_uuid"] for step in steps if "held_by" in step]
+
+
+def _amounts(allocations: Mapping[str, Any]) -> dict[str, Any]:
+    """Return them without the generations of providers, which ``GET`` shows too."""
+    return {uuid: each["resources"] for uuid, each in allocations.items()}
+
+
+def _read_failure(response: Any) -> PlanFailed:
+    problem = problem_of(response)
+    if problem.code != "placement.no_plan":
+        return problem.as_failure(PlanFailed)
+    error = response.json()["errors"][0]
+    return problem.as_failure(
+        NoPlan,
+        exact=error["exact"],
+        groups=error["groups"],
+        homeless=error.get("homeless", []),
+        explanation=error.get("explanation"),
+    )
