@@ -36,6 +36,7 @@ BY_HAND = {
     "legacy-cgi": "PSF-2.0",
     "mysqlclient": "GPL-2.0-or-later",
     "netaddr": "BSD-3-Clause",
+    "scipy": "BSD-3-Clause",
     "uwsgi": "GPL-2.0-or-later WITH linking exception",
 }
 """Of packages that do not say exactly, or that are not installed everywhere: read in the package itself."""
@@ -43,6 +44,7 @@ BY_HAND = {
 NOTES = {
     "mysqlclient": "only where an operator installs it",
     "psycopg2-binary": "used as a library, unchanged",
+    "scipy": "its wheel has OpenBLAS and GCC's libraries in it",
     "uwsgi": "a program of its own; with the Debian package",
 }
 

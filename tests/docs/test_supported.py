@@ -166,7 +166,7 @@ def test_the_packages_that_openstack_pins_are_marked(release: str) -> None:
         assert said == ("yes" if normalised(name) in pinned else "none"), name
 
 
-OPTIONAL = ("mysqlclient", "osprofiler", "psycopg2-binary", "pymysql")
+OPTIONAL = ("mysqlclient", "osprofiler", "psycopg2-binary", "pymysql", "scipy")
 """What Debian might bring of the extras."""
 
 

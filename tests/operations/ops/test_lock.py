@@ -11,7 +11,7 @@ def test_the_lock_satisfies_the_requirements() -> None:
     lock = (ROOT / "requirements.lock").read_text()
     locked = dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", lock, re.M))
 
-    for requirement in required("postgresql", "mysql"):
+    for requirement in required("postgresql", "mysql", "plans"):
         version = locked[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(version), (requirement, version, "run tools/lock")
     assert "://" not in lock
