@@ -1,8 +1,8 @@
 """The destinations of a plan, held by consumers that are claimed for it (specification 10 section 5)."""
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from uuid import uuid4
 
 from placement.claims.choices import Chosen
 from placement.claims.orders import Claim, Granted, LookAgain, Order
@@ -34,19 +34,16 @@ def hold_places(
     :raises OutcomeUnknown: 503
     """
     claims = [
-        Claim(
-            str(uuid.uuid4()),
-            None,
-            move.owner.project,
-            move.owner.user,
-            MIGRATION,
-            "",
-            _NOTHING_ASKED,
-        )
-        for move in moves
+        Claim(uuid, None, move.owner.project, move.owner.user, MIGRATION, "", _NOTHING_ASKED)
+        for uuid, move in zip(draw_uuids(len(moves)), moves, strict=True)
     ]
     order = Order(claims, {}, "any", hold_s)
     return write(db, order, Chosen.of(order, NO_PREMISES, places, cloud, log))
+
+
+def draw_uuids(count: int) -> list[str]:
+    """Return uuids of new consumers."""
+    return [str(uuid4()) for _ in range(count)]
 
 
 def name_holders(steps: Sequence[StepShown], granted: Granted) -> list[StepShown]:

@@ -167,6 +167,14 @@ def ask_all(stage: Stage, service: Service) -> None:
     places = [{"place": STRUCK.query, "times": 2}]
     for changes in (drains[:1], drains[1:], places):
         service.send("POST", "/-/what-if", {"changes": changes, "query": SOUND.query})
+    trees = [half.uuid("root") for half in (SOUND, STRUCK)]
+    for goal in (
+        {"place": SOUND.query, "times": 1000},
+        {"empty": {"trees": trees}},
+        {"empty": {"count": 2, "level": "aggregate"}},
+        {"keep": [STRUCK.name]},
+    ):
+        service.send("POST", "/-/plans", {"goal": goal})
     assert_sound(stage, service, questions(SOUND))
 
 
@@ -328,6 +336,7 @@ def write_names(service: Recorded) -> None:
         ("POST", "/-/claims/confirm", {"consumers": [held_one]}),
         ("POST", f"/-/claims/{STRUCK.uuid('held')}/confirm", None),
         ("POST", "/-/claims", {"claims": [STRUCK.claim("new", groups=[STRUCK.name])]}),
+        ("POST", "/-/plans", {"goal": {"empty": {"trees": [STRUCK.uuid("root")]}}, "hold_s": 9}),
         ("DELETE", f"/resource_classes/{STRUCK.custom}", None),
         ("DELETE", f"/traits/{STRUCK.custom}", None),
         ("POST", "/resource_classes", {"name": f"{STRUCK.custom}_2"}),

@@ -51,6 +51,9 @@ def check(service: Service, environ: dict[str, Any], status: int) -> None:
     body = {"changes": [{"place": "resources=VCPU:1"}], "query": "resources=VCPU:1"}
     answer = service.request("POST", "/-/what-if", version="1.39", json=body, environ=environ)
     assert answer.status_int == status, answer.text
+    goal = {"goal": {"empty": {"count": 1}}}
+    answer = service.request("POST", "/-/plans", version="1.39", json=goal, environ=environ)
+    assert answer.status_int == status, answer.text
 
 
 def gone(client: socket.socket, server: socket.socket) -> None:

@@ -123,6 +123,30 @@ def test_who_follows_the_changes_is_counted_by_outcome(place: Service) -> None:
     assert [seen[ways, each] - before.get((ways, each), 0) for each in outcomes] == [1, 1, 1]
 
 
+def test_plans_are_counted_by_outcome_and_their_steps_by_kind(place: Service) -> None:
+    world = World(place)
+    full = world.host(VCPU=2)
+    world.claim({full: {"VCPU": 2}})
+    goal = {"empty": {"trees": [full]}}
+    go = {"move": {"consumer_types": []}, "remove": {"consumer_types": ["INSTANCE"]}}
+    before = read(place)
+    for body in (
+        {"goal": goal},
+        {"goal": goal, "may": go},
+        {"goal": {"place": "resources=VCPU:99"}},
+    ):
+        place.send("POST", "/-/plans", body)
+
+    seen = read(place)
+
+    def counted(name: str, *labels: str) -> list[float]:
+        return [seen[name, each] - before[name, each] for each in labels]
+
+    outcomes = counted("placement_plans_total", "minimal", "bounded", "refused", "given_up")
+    assert outcomes == [2, 0, 1, 0]
+    assert counted("placement_plan_steps_total", "move", "remove") == [1, 1]
+
+
 def test_claims_and_holds_are_counted_by_outcome(place: Service) -> None:
     """Consumers, not requests."""
     kept, over = gangs.claim(1), gangs.claim(1)

@@ -88,6 +88,8 @@ def asked() -> list[tuple[str, str, Any]]:
         ("PUT", f"/resource_providers/{HOSTS[3]}/inventories", {**new, "inventories": stock}),
         ("POST", "/-/what-if", {"changes": [{"traits": {HOSTS[1]: unknown}}], "query": QUERY}),
         ("POST", "/-/what-if", {"changes": [{"inventories": {HOSTS[1]: stock}}], "query": QUERY}),
+        ("POST", "/-/plans", {"goal": {"place": "resources=VCPU:8"}}),
+        ("POST", "/-/plans", {"goal": {"empty": {"count": 2}}}),
     ]
 
 

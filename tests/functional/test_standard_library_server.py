@@ -126,6 +126,7 @@ STORY = [
     Asked("GET", "/-/history", 404),
     Asked("GET", "/-/links", 200),
     Asked("GET", "/-/metrics", 200),
+    Asked("POST", "/-/plans", 200, body={"goal": {"place": QUERY[1:]}}),
     Asked("GET", "/-/survival", 200),
     Asked("GET", "/-/trees", 200),
     Asked("GET", "/-/trees/{uuid}", 200),

@@ -100,6 +100,12 @@ TESTS = {
         "tests/property/test_claims_model.py",
         "tests/proofs/promise/test_interleavings.py",
     ),
+    "placement/plans": (
+        "tests/functional/test_plans.py",
+        "tests/functional/test_gabbi.py",
+        "tests/client/test_plans.py",
+        "tests/proofs/plans/test_carried_out.py",
+    ),
     "placement/search": (
         "tests/search/test_choose.py",
         "tests/search/test_packing.py",

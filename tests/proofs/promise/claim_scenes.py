@@ -84,6 +84,7 @@ EITHER = (HERE, THERE)
 APIECE = {ANN: HERE, BOB: THERE}
 TWO_FREE = (*FREE, provider(OTHER), stock(OTHER, 0, VCPU=4))
 FIRST_FULL = (*TWO_FREE, claim(HOLDER, VCPU=4))
+IN_THE_WAY = (*TWO_FREE, claim(HOLDER, VCPU=2), claim(BOB, VCPU=1))
 MEMBER = (*TWO_FREE, gang(HOLDER, query=HERE, g="apart"))
 ENDED = (*FREE, gang(HOLDER, query=TWO, old="apart"), release(HOLDER))
 ALL_HELD = (*FREE, gang(HOLDER, query="resources=VCPU:4", hold_s=900))
@@ -99,6 +100,11 @@ BELOW = (
 )
 
 
+def plan(hold_s: int) -> Order:
+    """Hold the destinations of what must move so that the first host is empty."""
+    return Order("POST", "/-/plans", {"goal": {"empty": {"trees": [HOST]}}, "hold_s": hold_s})
+
+
 WHAT_IF = Order("POST", "/-/what-if", {"query": TWO, "changes": [{"drain": HOST}]})
 LOOKS = {
     "a search": ask(f"/allocation_candidates?{TWO}"),
@@ -109,6 +115,7 @@ LOOKS = {
     "a list of trees": ask(f"/-/trees?{TWO}"),
     "changes": ask("/-/changes"),
     "what-if": WHAT_IF,
+    "a plan": Order("POST", "/-/plans", {"goal": {"place": TWO}}),
 }
 """Questions about room: holds that are over go first."""
 
@@ -122,7 +129,11 @@ REQUESTS_OF_CLAIMS = (
             ("claim by a second query", FIRST_FULL, gang(ANN, query=EITHER)),
             ("gang below a trait", BELOW, gang(ANN, BOB, query=f"{TWO}&root_required=CUSTOM_A")),
             ("gang too large", FREE, gang(ANN, BOB, NEW, query=TWO)),
-            ("gang that begins groups", TWO_FREE, gang(ANN, BOB, query=APIECE, g="apart", h="apart")),
+            (
+                "gang that begins groups",
+                TWO_FREE,
+                gang(ANN, BOB, query=APIECE, g="apart", h="apart"),
+            ),
             ("gang after the end of a group", ENDED, gang(ANN, query=TWO, g="apart")),
             ("gang that begins a group again", ENDED, gang(ANN, query=TWO, old="together")),
             ("join a group", MEMBER, gang(ANN, query=TWO, g="apart")),
@@ -132,6 +143,7 @@ REQUESTS_OF_CLAIMS = (
             ("change groups", MEMBER, gang(HOLDER, query=THERE, generation=1, h="apart")),
             ("hold", FREE, gang(ANN, BOB, query=TWO, hold_s=900)),
             ("hold in a group", MEMBER, gang(ANN, query=TWO, hold_s=900, g="apart")),
+            ("held plan", IN_THE_WAY, plan(900)),
             ("replace by a claim", HELD, gang(HOLDER, query="resources=VCPU:4", generation=1)),
             ("replace by a claim too late", HELD, gang(HOLDER, query=TWO, generation=7)),
             ("claim what exists as new", HELD, gang(HOLDER, query=TWO)),
@@ -167,6 +179,11 @@ REQUESTS_OF_CLAIMS = (
             ("delete provider past a hold", ALL_HELD, delete(HOST)),
             ("reshape past a hold", (*ALL_HELD, provider(CHILD, HOST)), reshape(2, 0)),
             ("join a group past a hold", HELD_IN_GROUP, gang(ANN, BOB, query=APIECE, g="apart")),
+            (
+                "held plan past a hold",
+                (*BOTH_HELD, *TWO_FREE[len(FREE) :], confirm(BOB)),
+                plan(900),
+            ),
             *((f"{name} past a hold", ALL_HELD, order) for name, order in LOOKS.items()),
         )
     ),
@@ -187,7 +204,12 @@ REQUESTS_OF_CLAIMS = (
                 (claim(HOLDER, VCPU=3), stock(OTHER, 0, VCPU=4)),
                 gang(ANN, BOB, query=TWO),
             ),
-            ("claim refused on an old picture", FREE, (claim(HOLDER, VCPU=4),), gang(ANN, query=TWO)),
+            (
+                "claim refused on an old picture",
+                FREE,
+                (claim(HOLDER, VCPU=4),),
+                gang(ANN, query=TWO),
+            ),
         )
     ),
     Scene("claim for a bare record", HELD, (gang(ANN, query=TWO),), bare=ANN),
@@ -219,6 +241,9 @@ PAIRS_OF_CLAIMS = (
     Scene("either-either", TWO_FREE, (gang(ANN, BOB, query=EITHER), gang(NEW, query=EITHER)), 2),
     # What is released is room for the query that is liked best.
     Scene("either-release", FIRST_FULL, (gang(ANN, query=EITHER), release(HOLDER)), 2),
+    # Both want the other host: for what is there already, and for what is new.
+    Scene("plan-gang", IN_THE_WAY, (plan(900), gang(ANN, query=f"{TWO}&in_tree={OTHER}")), 1),
+    Scene("plan-shrink", IN_THE_WAY, (plan(900), stock(OTHER, 1, VCPU=2)), 1),
     Scene("gang-same", FREE, (gang(ANN, query=TWO), gang(ANN, query=TWO)), 1),
     Scene(
         "gang-trait",
@@ -246,7 +271,9 @@ PAIRS_OF_CLAIMS = (
         (gang(ANN, query=f"{TWO}&member_of={RED}"), aggregates(2)),
         1,
     ),
-    Scene("apart-apart", FREE, (gang(ANN, query=TWO, g="apart"), gang(BOB, query=TWO, g="apart")), 1),
+    Scene(
+        "apart-apart", FREE, (gang(ANN, query=TWO, g="apart"), gang(BOB, query=TWO, g="apart")), 1
+    ),
     Scene(
         "apart-apart-old",
         (*FREE, gang(HOLDER, query=TWO, g="apart"), provider(OTHER), stock(OTHER, 0, VCPU=4)),
@@ -254,7 +281,9 @@ PAIRS_OF_CLAIMS = (
         1,
     ),
     Scene(
-        "apart-together", FREE, (gang(ANN, query=TWO, g="apart"), gang(BOB, query=TWO, g="together"))
+        "apart-together",
+        FREE,
+        (gang(ANN, query=TWO, g="apart"), gang(BOB, query=TWO, g="together")),
     ),
     Scene(
         "two-groups",
@@ -313,7 +342,9 @@ PAIRS_OF_CLAIMS = (
         (gang(HOLDER, query="resources=VCPU:4", generation=1), gang(ANN, query=TWO)),
         1,
     ),
-    Scene("confirm-one-gang-over", ALL_HELD, (confirm_one(HOLDER), gang(ANN, query=TWO)), 1, over=True),
+    Scene(
+        "confirm-one-gang-over", ALL_HELD, (confirm_one(HOLDER), gang(ANN, query=TWO)), 1, over=True
+    ),
     Scene("search-search-over", ALL_HELD, (LOOKS["a search"], LOOKS["a search"]), 2, over=True),
     Scene("search-gang-over", ALL_HELD, (LOOKS["a search"], gang(ANN, query=TWO)), 2, over=True),
     Scene("search-confirm-over", ALL_HELD, (LOOKS["a search"], confirm(HOLDER)), 1, over=True),
@@ -348,4 +379,3 @@ TRIPLES_OF_CLAIMS = (
         ),
     ),
 )
-

@@ -14,6 +14,8 @@ import webob
 from placement.claims import service, shortcuts, together
 from placement.db import models
 from placement.objects import groups, holds, picture
+from placement.plans import holding
+from placement.plans import service as plans_service
 from tests.proofs.promise.scenes import Scene
 from tests.proofs.promise.stage import Order, Rows, Stage
 from tests.support.meetings import waiting
@@ -27,6 +29,9 @@ TICK_S = 0.25
 
 GENERATION = 3
 """Of a record of a consumer that another service has left."""
+
+HELD_FOR_MOVES = tuple(f"dddddddd-000{number}-4ddd-8ddd-dddddddddddd" for number in range(4))
+"""The consumers that hold the destinations of a plan."""
 
 LOOK = Order("GET", "/allocation_candidates?resources=VCPU:1")
 """What lets the picture of a process be that of the database."""
@@ -63,6 +68,8 @@ def pin(patched: pytest.MonkeyPatch, scene: Scene) -> None:
     """Take out of the service what may be otherwise each time: draws, and what depends on the clock."""
     patched.setattr(groups, "DRAW", AlwaysFirst())
     patched.setattr(service, "PAUSE_S", 0.0)
+    patched.setattr(plans_service, "PAUSE_S", 0.0)
+    patched.setattr(holding, "draw_uuids", lambda count: list(HELD_FOR_MOVES[:count]))
     patched.setattr(shortcuts, "AGE_S", 0.0 if scene.unseen is None else math.inf)
     patched.setattr(shortcuts, "CALM_S", -math.inf)
     patched.setattr(together, "PATIENCE_S", HANGS_S)
@@ -80,7 +87,9 @@ class Solo:
 
     def __init__(self, place: Stage, scene: Scene) -> None:
         self._place, self._scene = place, scene
-        self.looks = any(order.path.startswith("/-/") or order.method == "GET" for order in scene.orders)
+        self.looks = any(
+            order.path.startswith("/-/") or order.method == "GET" for order in scene.orders
+        )
         self._seen = prepared(place, replace(scene, over=False))
         self._rows = self._seen
         if scene.unseen:

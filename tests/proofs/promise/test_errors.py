@@ -160,7 +160,7 @@ def tried(place: Stage) -> set[Any]:
 def expected(injection: Injection, clean: Clean, *, is_claim: bool) -> set[Outcome]:
     """Return the statuses that are right, with their states: one, but for a claim that is refused anyway.
 
-    :param is_claim: places are chosen again after each conflict.
+    :param is_claim: places are chosen again after each conflict, those of a plan that is held too.
     """
     fault, texts = injection.fault, injection.texts
     number = clean.messages.index(texts) if injection.always else injection.number
@@ -329,7 +329,7 @@ def test_each_message_fails_with_each_error(
     clean = undisturbed(place, scene, solo)
     assert (place.route in TOGETHER) == any(len(texts) > 1 for texts in clean.messages)
     count, state = 0, clean.after
-    is_short, is_claim = scene in REQUESTS, scene.orders[0].path == "/-/claims"
+    is_short, is_claim = scene in REQUESTS, scene.orders[0].path in ("/-/claims", "/-/plans")
     for injection in injections(place, clean.messages, clean.parts, tried, is_short=is_short):
         if state != clean.before or solo.looks:
             solo.begin()

@@ -27,6 +27,7 @@ from sqlalchemy import or_, select, update
 from placement.claims import shortcuts
 from placement.db import models, provider_rows
 from placement.objects import groups
+from placement.plans import holding
 from tests.proofs.promise.claim_scenes import PAIRS_OF_CLAIMS, TRIPLES_OF_CLAIMS
 from tests.proofs.promise.scenes import ANN, FREE, HOST, PAIRS, TRIPLES, Scene, claim, take_turns
 from tests.proofs.promise.scheduler import (
@@ -39,7 +40,7 @@ from tests.proofs.promise.scheduler import (
     by_chance,
     interleavings,
 )
-from tests.proofs.promise.solo import AlwaysFirst, prepared
+from tests.proofs.promise.solo import HELD_FOR_MOVES, AlwaysFirst, prepared
 from tests.proofs.promise.stage import Stage, stage
 from tests.support.databases import MAIN_ROUTES, MAIN_SERVERS, ROUTES
 from tests.support.effort import LONG, ONLY_IN_LONG_MODE, examples
@@ -74,6 +75,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Stage]:
 def fresh_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a picture is young enough to choose on must not depend on the clock: it never is."""
     monkeypatch.setattr(shortcuts, "AGE_S", 0.0)
+    monkeypatch.setattr(holding, "draw_uuids", lambda count: list(HELD_FOR_MOVES[:count]))
 
 
 class Theatre:
