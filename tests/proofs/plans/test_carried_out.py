@@ -28,7 +28,7 @@ from tests.support.service import running
 from tests.support.world import World, new_uuid
 
 CLOUDS = int(os.environ.get("PLACEMENT_PLANS", 200 if LONG else 6))
-RACES = int(os.environ.get("PLACEMENT_PLANS", 40 if LONG else 2))
+RACES = int(os.environ.get("PLACEMENT_PLANS", 40 if LONG else 1))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,22 +115,21 @@ def test_every_step_of_a_held_plan_is_granted_beside_claims(place: Arena, turn: 
         "goal": {"empty": {"trees": hosts[:1]}},
         "may": {"move": {"consumer_types": ["INSTANCE"]}},
     }
-    ended, told = list[bool](), list[Any]()
+    ended = list[bool]()
 
     def work(client: Client) -> int:
         try:
-            answer = client.send("POST", "/-/plans", {**goal, "hold_s": 600})
-            # The racers were faster, or hold something on the host themselves.
-            assert answer.status == 200 or answer.code.endswith(("no_plan", "given_up")), answer
-            if answer.status != 200:
-                return 0
-            plan = answer.json
-            told.append(plan)
-            for step in plan["steps"]:
+            while (
+                answer := client.send("POST", "/-/plans", {**goal, "hold_s": 600})
+            ).status != 200:
+                # The racers have all that is free: they will give some of it back.
+                assert answer.code.endswith(("no_plan", "given_up")), answer
+            steps = answer.json["steps"]
+            for step in steps:
                 time.sleep(0.01)
                 granted = carry_out_held(client, step)
                 assert granted.status == 204, granted
-            return len(plan["steps"])
+            return len(steps)
         finally:
             ended.append(True)
 
@@ -138,22 +137,23 @@ def test_every_step_of_a_held_plan_is_granted_beside_claims(place: Arena, turn: 
     carried, *_ = place.race([work, *racers])
 
     world = World(place)
-    if told:
-        assert carried == len(servers)
-        assert not [each for each in servers if hosts[0] in world.used(each)]
-        assert not place.send("GET", "/-/holds").json["holds"]
+    assert carried == len(servers)
+    assert not [each for each in servers if hosts[0] in world.used(each)]
+    assert not place.send("GET", "/-/holds").json["holds"]
     place.assert_sound()
 
 
 @pytest.mark.parametrize("turn", range(RACES))
-def test_a_refused_step_leaves_everything_as_it_was(place: Arena, turn: int) -> None:
+@pytest.mark.parametrize("hold", [{}, {"hold_s": 600}], ids=["advice", "over"])
+def test_a_refused_step_leaves_everything_as_it_was(
+    place: Arena, turn: int, hold: dict[str, int]
+) -> None:
     """Without a hold, and with one that is over: racers may take the room; what was moved stays moved."""
     hosts, servers = fill(place, 3, 4)
     goal = {
         "goal": {"empty": {"trees": hosts[:1]}},
         "may": {"move": {"consumer_types": ["INSTANCE"]}},
     }
-    hold = {"hold_s": 600} if turn % 2 else {}
     plan = place.send("POST", "/-/plans", {**goal, **hold}).json
     if hold:
         let_holds_end(place.db)
