@@ -1,4 +1,4 @@
-"""Who has what, read in one snapshot for a plan, the trees that matter first (specification 10 section 4.2)."""
+"""Who has what, read in one snapshot for a plan, the trees that matter first (10 section 4.2)."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
