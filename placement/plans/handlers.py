@@ -1,6 +1,7 @@
 """The handler of plans: parse, ask once, render (specification 10)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from webob import Response
@@ -120,6 +121,8 @@ def _read_wanted(request: Request, body: Mapping[str, Any]) -> Wanted:
         if remove is None
         else Removable(_read_names(remove, "consumer_types"), _read_names(remove, "projects")),
     )
+    if "avoid" in move:
+        permission = replace(permission, avoided=frozenset(move["avoid"]))
     default = Costs()
     costs = Costs(
         cost.get("move", default.move), cost.get("remove", default.remove), cost.get("per_unit", {})

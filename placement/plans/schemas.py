@@ -12,6 +12,7 @@ MOST_GROUPS = 100
 MOST_UNTOUCHED = 10_000
 MOST_STEPS = 10_000
 MOST_TYPES = 100
+MOST_AVOIDED = 100
 MOST_PROJECTS = 1000
 LARGEST_COST = 1_000_000
 
@@ -35,11 +36,13 @@ _GOAL = allow_only(
     }
 )
 _TYPES = {"type": "array", "items": TYPE, "maxItems": MOST_TYPES}
+_TRAIT = {"type": "string", "minLength": 1, "maxLength": 255}
 _MOVE = allow_only(
     {
         "consumer_types": _TYPES,
         "except": {"type": "array", "items": _UUID, "maxItems": MOST_UNTOUCHED},
         "most": {"type": "integer", "minimum": 1, "maximum": MOST_STEPS},
+        "avoid": {"type": "array", "items": _TRAIT, "maxItems": MOST_AVOIDED},
     }
 )
 _REMOVE = allow_only(

@@ -123,7 +123,9 @@ def _make_once(
     ledger = scene.read(db, goal)
     most = wanted.permission.most
     limits = Limits(
-        most if wanted.hold_s is None else min(most, most_held), wanted.hold_s is not None
+        most if wanted.hold_s is None else min(most, most_held),
+        wanted.hold_s is not None,
+        scene.find_avoided(),
     )
     with refuse_unknown_names(), work.part(2 if wanted.hold_s else 1) as part:
         plan = make_plan(
@@ -183,6 +185,11 @@ class _Scene:
             indexes = [cloud.index_of_uuid[uuid] for uuid in goal.uuids]
             roots = list(dict.fromkeys(int(cloud.roots[index]) for index in indexes))
         return [(str(cloud.uuids[root]), [root]) for root in roots]
+
+    def find_avoided(self) -> frozenset[int]:
+        """Return the roots of the trees to which nothing moves. A trait that nobody has avoids nothing."""
+        having = [self.cloud.with_trait(name) for name in self.wanted.permission.avoided]
+        return frozenset(int(root) for mask in having for root in self.cloud.roots[mask])
 
     def read(self, db: Database, goal: Goal) -> Ledger:
         """Read who has what, the trees that matter first."""

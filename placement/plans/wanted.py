@@ -55,13 +55,14 @@ class Permission:
     """Which consumers a plan may touch.
 
     ``move_types``: None for all but ``MIGRATION``. ``untouched``: consumers that stay as they are. ``most``:
-    steps. ``removable``: None for no consumer.
+    steps. ``removable``: None for no consumer. ``avoided``: traits; nothing moves to a tree that has one.
     """
 
     move_types: frozenset[str] | None = None
     untouched: frozenset[str] = frozenset()
     most: float = inf
     removable: Removable | None = None
+    avoided: frozenset[str] = frozenset({"COMPUTE_STATUS_DISABLED"})
 
     def lets_move(self, type_: str | None) -> bool:
         """Tell whether consumers of a type may be moved."""

@@ -184,6 +184,27 @@ def test_who_may_move_and_who_may_go(service: Service) -> None:
     assert stuck() == {migrating}
 
 
+def test_nothing_moves_to_hosts_out_of_service(service: Service) -> None:
+    """Nor to those that have another trait which is named instead."""
+    world = World(service)
+    host = world.provider(inventory={"VCPU": 4})
+    disabled = world.provider(inventory={"VCPU": 4}, traits=["COMPUTE_STATUS_DISABLED"])
+    reserved = world.provider(inventory={"VCPU": 4}, traits=["HW_CPU_X86_AVX2"])
+    world.claim({host: {"VCPU": 2}})
+    goal = {"empty": {"trees": [host]}}
+
+    def target(*avoided: str) -> str:
+        (step,) = make(service, goal, may={"move": {"avoid": list(avoided)}})["steps"]
+        return str(step["root_provider_uuid"])
+
+    assert make(service, goal)["steps"][0]["root_provider_uuid"] == reserved
+    assert target("HW_CPU_X86_AVX2", "CUSTOM_UNKNOWN") == disabled
+    error = refuse(
+        service, goal, 409, may={"move": {"avoid": ["HW_CPU_X86_AVX2", "COMPUTE_STATUS_DISABLED"]}}
+    )
+    assert error["exact"] is True
+
+
 def test_a_removal_is_a_write_of_nothing(service: Service) -> None:
     world = World(service)
     host = world.host(VCPU=4)

@@ -121,11 +121,15 @@ def _add_permission_options(parser: argparse.ArgumentParser) -> None:
         ("--remove-type", "Consumers of this type may be removed. Default: none."),
         ("--remove-project", "Consumers of this project may be removed. Default: none."),
         ("--except", "This consumer stays as it is."),
+        (
+            "--avoid",
+            "Nothing moves to a tree that has this trait. Default: COMPUTE_STATUS_DISABLED.",
+        ),
     ):
-        what = option.rpartition("-")[2]
+        what = {"--except": "consumer", "--avoid": "trait"}.get(option, option.rpartition("-")[2])
         parser.add_argument(
             option,
-            metavar=f"<{'consumer' if what == 'except' else what}>",
+            metavar=f"<{what}>",
             dest=option.strip("-").replace("-", "_") + "s",
             action="append",
             help=f"{words} May be repeated.",
@@ -145,6 +149,7 @@ def _make_body(app: Any, parsed_args: argparse.Namespace) -> dict[str, Any]:
         "consumer_types": parsed_args.move_types,
         "except": parsed_args.excepts,
         "most": parsed_args.most,
+        "avoid": parsed_args.avoids,
     }
     remove = {
         "consumer_types": parsed_args.remove_types,
