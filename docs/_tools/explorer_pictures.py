@@ -31,6 +31,7 @@ PICTURES = {
     "explorer-dark": ("#/cloud?class=VGPU", "dark", (1280, 900)),
     "explorer-search": (f"#/search?{TWO_GPUS}", "light", (1280, 900)),
     "explorer-none": (f"#/search?{TWO_GPUS}&root_required=HW_CPU_X86_AVX2", "light", (1280, 900)),
+    "explorer-plan": ("#/plan?empty=d-gpu-02", "light", (1280, 900)),
     "explorer-capacity": (
         "#/capacity?resources=VCPU:8,MEMORY_MB:16384,DISK_GB:80",
         "light",

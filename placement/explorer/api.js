@@ -11,11 +11,18 @@ export class Refusal extends Error {
   /**
    * @param {number} status 0 without an answer
    * @param {string} detail
+   * @param {any} [error] the error of the document, with what it has beside its text
    */
-  constructor(status, detail) {
+  constructor(status, detail, error = {}) {
     super(detail || `Status ${status}`);
     this.status = status;
     this.detail = detail;
+    this.error = error;
+  }
+
+  /** What went wrong, as a name that does not change. @returns {string} */
+  get code() {
+    return this.error.code ?? "";
   }
 
   /** Whether there was no answer, or the service cannot serve now. */
@@ -107,10 +114,11 @@ async function json(response) {
 async function refusal(response) {
   const text = await response.text().catch(() => "");
   try {
-    const detail = String(JSON.parse(text).errors?.[0]?.detail ?? "");
+    const error = JSON.parse(text).errors?.[0] ?? {};
+    const detail = String(error.detail ?? "");
     // The service puts a general sentence first, and what it is about after an empty line.
     const parts = detail.split("\n\n");
-    return new Refusal(response.status, (parts[parts.length - 1] || detail).trim());
+    return new Refusal(response.status, (parts[parts.length - 1] || detail).trim(), error);
   } catch {
     return new Refusal(response.status, "");
   }

@@ -52,6 +52,23 @@ function kept(children) {
 }
 
 /**
+ * Make an element of a drawing.
+ *
+ * @param {string} kind as of `h`
+ * @param {Record<string, string | number>} [attributes]
+ * @param {...(Child | Child[])} children
+ * @returns {SVGElement}
+ */
+export function svg(kind, attributes = {}, ...children) {
+  const [tag, ...classes] = kind.split(".");
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  if (classes.length) element.setAttribute("class", classes.join(" "));
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...kept(children));
+  return element;
+}
+
+/**
  * Replace what an element holds. The focus and open details with a `data-key` survive.
  *
  * @param {Element} container

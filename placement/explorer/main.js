@@ -19,12 +19,13 @@ import { CapacityView } from "./views/capacity.js";
 import { CloudView } from "./views/cloud.js";
 import { OutlookView } from "./views/outlook.js";
 import { OwnersView } from "./views/owners.js";
+import { PlanView } from "./views/plan.js";
 import { SearchView } from "./views/search.js";
 import { TreeView } from "./views/tree.js";
 
 /** @typedef {import("./views/view.js").View} View */
 
-const TITLES = { cloud: "Cloud", tree: "Tree", search: "Search", capacity: "Capacity", outlook: "Outlook", owners: "Owners" };
+const TITLES = { cloud: "Cloud", tree: "Tree", search: "Search", capacity: "Capacity", plan: "Plan", outlook: "Outlook", owners: "Owners" };
 const REFRESH_MS = 10_000;
 /** So long the service may let a question wait; less than REFRESH_MS, so that a silent one is noticed. */
 const WAIT_S = 8;
@@ -38,6 +39,7 @@ customElements.define("cloud-view", CloudView);
 customElements.define("tree-view", TreeView);
 customElements.define("search-view", SearchView);
 customElements.define("capacity-view", CapacityView);
+customElements.define("plan-view", PlanView);
 customElements.define("outlook-view", OutlookView);
 customElements.define("owners-view", OwnersView);
 

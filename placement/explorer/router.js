@@ -1,6 +1,6 @@
 /** The address of a view: #/VIEW/ARGUMENT?PARAMETERS. Sharing the address shares the view. */
 
-export const VIEWS = /** @type {const} */ (["cloud", "tree", "search", "capacity", "outlook", "owners"]);
+export const VIEWS = /** @type {const} */ (["cloud", "tree", "search", "capacity", "plan", "outlook", "owners"]);
 /** @typedef {typeof VIEWS[number]} ViewName */
 /** @typedef {{view: ViewName, argument: string, params: URLSearchParams}} Place */
 

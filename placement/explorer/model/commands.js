@@ -97,3 +97,22 @@ function groupOptions(group, missing) {
 export function quoted(word) {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
+
+/**
+ * Commands that ask for the plan of the page, and for the commands that let Nova carry it out.
+ *
+ * @param {string} target
+ * @param {string} microversion
+ * @param {{place: string} | {empty: {trees: string[]}}} goal
+ */
+export function planCommands(target, microversion, goal) {
+  const [option, value] = "place" in goal ? ["--place", goal.place] : ["--empty", goal.empty.trees[0]];
+  const words = ["openstack", "--os-placement-api-version", microversion, "placement", "plan", "create", option, value];
+  const command = words.map(quoted).join(" ");
+  const body = `-H 'Content-Type: application/json' -d ${quoted(JSON.stringify({ goal }))}`;
+  return [
+    { title: "curl", text: curl(target, microversion).replace(/^curl -s/, `curl -s ${body}`) },
+    { title: "openstack", text: command },
+    { title: "openstack, Nova", text: `${command} --commands`, note: "Prints the commands of openstack server that carry it out." },
+  ];
+}

@@ -175,6 +175,28 @@
  * @property {boolean} complete
  * @property {Lost[]} lost the worst
  *
+ * @typedef {object} Move a step of a plan
+ * @property {string} consumer_uuid
+ * @property {string} project_id
+ * @property {string} consumer_type
+ * @property {Record<string, {resources: Record<string, number>}>} from by provider of one tree
+ * @property {string} root_provider_uuid to which it moves
+ *
+ * @typedef {object} Plan
+ * @property {Move[]} steps
+ * @property {number} cost
+ * @property {number} lower_bound
+ * @property {boolean} minimal
+ * @property {boolean} complete
+ * @property {{root_provider_uuid: string}[]} [placed]
+ * @property {string[]} [emptied]
+ *
+ * @typedef {object} NoPlan
+ * @property {boolean} exact
+ * @property {string[]} groups
+ * @property {Homeless[]} [homeless]
+ * @property {Explanation} [explanation]
+ *
  * @typedef {object} CandidateRequest
  * @property {Record<string, {resources: Record<string, number>}>} allocations
  * @property {Record<string, string[]>} mappings

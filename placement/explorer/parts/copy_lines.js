@@ -6,8 +6,9 @@ import { copyText, h } from "../dom.js";
  * @param {{title: string, text: string, note?: string}[]} lines
  */
 export function copyLines(lines) {
+  const ways = new Set(lines.map(({ title }) => title.split(",")[0]));
   return h("details.copy-lines", { "data-key": "copy lines" },
-    h("summary", {}, "Ask this elsewhere: URL, curl, openstack"),
+    h("summary", {}, `Ask this elsewhere: ${[...ways].join(", ")}`),
     lines.map(({ title, text, note }) => {
       const button = h("button.small", { type: "button", "aria-label": `Copy the ${title}` }, "Copy");
       button.addEventListener("click", async () => {

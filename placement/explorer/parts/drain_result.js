@@ -25,15 +25,23 @@ export function drainResult({ uuid, name }, { before, after, homeless, complete 
       : complete ? "All its consumers would find a place elsewhere." : "No consumer without a place was found.",
     complete ? "" : " Not all were tried: the time or the bound of work was over."),
     h("p", {}, "Of this request ", howMany(after), " would still fit, ", howMany(before), " do now."),
-    homeless.length > 0 && h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Homeless" }, h("table", {},
-      h("thead", {}, h("tr", {}, ["Consumer", "Type", "Project", "Holds", "Kept out by"].map(
-        (title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, homeless.slice(0, 200).map((it) => h("tr", {},
-        h("th", { scope: "row" }, h("a.uuid", { href: address("owners", "", { consumer: it.uuid }) }, it.uuid),
-          outLink("consumer", it.uuid)),
-        h("td", {}, it.type),
-        h("td", {}, it.project, outLink("project", it.project)),
-        h("td", {}, amounts(total(it.allocations))),
-        h("td", {}, it.groups?.join(", ") ?? ""))))))
-  );
+    homeless.length > 0 && homelessTable(homeless));
+}
+
+/**
+ * The consumers without another place.
+ *
+ * @param {import("../model/types.js").Homeless[]} homeless
+ */
+export function homelessTable(homeless) {
+  return h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Homeless" }, h("table", {},
+    h("thead", {}, h("tr", {}, ["Consumer", "Type", "Project", "Holds", "Kept out by"].map(
+      (title) => h("th", { scope: "col" }, title)))),
+    h("tbody", {}, homeless.slice(0, 200).map((it) => h("tr", {},
+      h("th", { scope: "row" }, h("a.uuid", { href: address("owners", "", { consumer: it.uuid }) }, it.uuid),
+        outLink("consumer", it.uuid)),
+      h("td", {}, it.type),
+      h("td", {}, it.project, outLink("project", it.project)),
+      h("td", {}, amounts(total(it.allocations))),
+      h("td", {}, it.groups?.join(", ") ?? ""))))));
 }

@@ -52,6 +52,7 @@ function open(provider, button) {
     h("a", { href: address("tree", provider.uuid) }, "Look at its tree"),
     h("a", { href: about(provider, "search", "about") }, "Why not this host?"),
     h("a", { href: about(provider, "capacity", "drain") }, "What if it were drained?"),
+    h("a", { href: address("plan", "", { empty: provider.uuid }) }, "Empty this host"),
     copy,
   ].map((item) => h("li", {}, item)));
   menu.addEventListener("toggle", (event) => {

@@ -5,6 +5,7 @@ import { h, refill } from "../dom.js";
 import { curl, openstack, url } from "../model/commands.js";
 import { rememberQuery } from "../model/last_query.js";
 import { asksSomething, parseQuery, toParams } from "../model/query.js";
+import { findHost } from "../model/trees.js";
 import { amount, count, counted, label, sortClasses } from "../model/units.js";
 import { vocabulary } from "../model/vocabulary.js";
 import { copyLines } from "../parts/copy_lines.js";
@@ -76,7 +77,7 @@ export class CapacityView extends View {
     const drain = this.params.get("drain");
     const counting = new URLSearchParams(params);
     if (by !== "trees") counting.set("by", by);
-    const drained = drain ? await resolve(drain, signal) : null;
+    const drained = drain ? await findHost(drain, signal) : null;
     const [capacity, outcome] = await Promise.all([
       read(`-/capacity?${counting}`, { signal }).then(({ body }) => /** @type {Capacity} */ (body)),
       drained && ask("-/what-if",
@@ -168,21 +169,4 @@ function elsewhere(params, query) {
   const { command, notes } = openstack(query, MICROVERSION, "capacity");
   return copyLines([{ title: "URL", text: target }, { title: "curl", text: curl(target, MICROVERSION) },
     { title: "openstack", text: command, note: notes.join(" ") }]);
-}
-
-/**
- * The root of the tree of a provider, which is named or given by its UUID.
- *
- * @param {string} wanted
- * @param {AbortSignal} signal
- * @returns {Promise<{uuid: string, name: string}>}
- */
-async function resolve(wanted, signal) {
-  const isUuid = /^[\da-f]{8}(-?[\da-f]{4}){3}-?[\da-f]{12}$/i.test(wanted);
-  const path = isUuid ? `-/trees/${wanted}` : `-/trees?${new URLSearchParams({ name: wanted })}`;
-  const { body } = await read(path, { signal });
-  /** @type {import("../model/types.js").Tree | undefined} */
-  const tree = body.trees[0];
-  if (!tree) throw new Refusal(404, `No provider has the name ${wanted}.`);
-  return tree.providers[0];
 }

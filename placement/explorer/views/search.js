@@ -5,6 +5,7 @@ import { h, refill } from "../dom.js";
 import { curl, openstack, url } from "../model/commands.js";
 import { rememberQuery } from "../model/last_query.js";
 import { asksSomething, inParts, parseQuery, toParams, withAmount, without } from "../model/query.js";
+import { treesOf } from "../model/trees.js";
 import { count, counted, timeOfDay } from "../model/units.js";
 import { vocabulary } from "../model/vocabulary.js";
 import { candidateCard, places } from "../parts/candidate_list.js";
@@ -115,6 +116,8 @@ export class SearchView extends View {
       h("p.calm", {}, `As of ${timeOfDay(Date.now())}. `,
         h("button.small", { type: "button", onclick: () => { this.#last = ""; this.retry(); } }, "Ask again")),
       none && this.#remedies(query, explanation, gains),
+      none && h("p", {}, "Or move others out of the way: ",
+        h("a", { href: address("plan", "", toParams({ ...query, limit: "" })) }, "What must move?")),
       none ? funnel(explanation.steps, ended) : this.#candidates(answer, trees),
       !none && h("details.how", { "data-key": "how" }, h("summary", {}, "How the search narrowed"),
         funnel(explanation.steps, ended)),
@@ -268,17 +271,4 @@ function elsewhere(query) {
     { title: "openstack", text: command, note: notes.join(" ") },
     { title: "openstack, why", text: openstack(query, MICROVERSION, "explain").command },
   ]);
-}
-
-/**
- * @param {string[]} roots
- * @param {AbortSignal} [signal]
- * @returns {Promise<Map<string, Tree>>}
- */
-async function treesOf(roots, signal) {
-  const params = new URLSearchParams([...new Set(roots)].map((uuid) => ["uuid", uuid]));
-  if (!params.size) return new Map();
-  /** @type {Tree[]} */
-  const trees = (await read(`-/trees?${params}`, { signal })).body.trees;
-  return new Map(trees.map((tree) => [tree.root, tree]));
 }

@@ -71,7 +71,9 @@ export class TreeView extends View {
         h("p.calm", {}, "Through a common aggregate these give resources to this tree."),
         h("div.shared", {}, this.#sharing.map((provider) => providerBox(provider)))),
       h("section", {}, h("h2", {}, "Consumers"), consumers.length
-        ? consumerTable(consumers) : h("p.calm", {}, "No consumer holds anything of this tree.")),
+        ? [h("p", {}, h("a", { href: address("plan", "", { empty: root.uuid }) }, "Empty this host"),
+          ": what must move, and where to."), consumerTable(consumers)]
+        : h("p.calm", {}, "No consumer holds anything of this tree.")),
       activity({ provider: this.argument }));
     if (again) return;
     window.scrollTo(0, 0);
