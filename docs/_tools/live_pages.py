@@ -28,6 +28,7 @@ SWITCH = ("howto/switch-over.rst",)
 OUTLOOK = ("tutorial/drain.rst", "../README.rst", "howto/capacity.rst")
 HOLD = ("tutorial/hold.rst",)
 HISTORY = ("howto/who-took-it.rst",)
+ROOM = ("howto/make-room.rst",)
 STORIES = (
     ("tutorial/five-minute-tour.rst",),
     (
@@ -41,6 +42,7 @@ STORIES = (
     ("provider-trees.rst",),
     HOLD,
     ("howto/claim-eight-or-none.rst",),
+    ROOM,
     ("howto/conflicts.rst", "howto/over-capacity.rst", "howto/health.rst"),
     ("howto/large-cloud.rst",),
     HISTORY,
