@@ -34,7 +34,7 @@ class PlanFailed(exc.PlacementClientError):
     summary = "Plan failed"
 
 
-class NoPlan(PlanFailed):
+class NoPlanFound(PlanFailed):
     """There is no plan, or none was found.
 
     ``exact``: there is none, for certain. ``groups``: whose rules were in the way. ``homeless``: consumers
@@ -73,7 +73,7 @@ class CarryOutStopped(exc.PlacementClientError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class MadePlan:
     """Steps in an order that works.
 
     ``minimal``: no plan costs less, for certain; none costs less than ``lower_bound``. ``complete``: the
@@ -110,12 +110,12 @@ class PlansClient:
         cost: Mapping[str, Any] | None = None,
         hold_s: int | None = None,
         context: Any = None,
-    ) -> Plan:
+    ) -> MadePlan:
         """Ask what must move or go; hold the destinations for ``hold_s`` seconds if it is given.
 
         The arguments are the members of the body of ``POST /-/plans``.
 
-        :raises NoPlan: there is none, or none was found
+        :raises NoPlanFound: there is none, or none was found
         """
         given = {"goal": goal, "may": may, "cost": cost, "hold_s": hold_s}
         body = {name: value for name, value in given.items() if value is not None}
@@ -123,7 +123,7 @@ class PlansClient:
         if told.status_code >= 300:
             raise _read_failure(told)
         answer = told.json()
-        return Plan(
+        return MadePlan(
             answer["steps"],
             answer["cost"],
             answer["lower_bound"],
@@ -136,7 +136,7 @@ class PlansClient:
 
     def carry_out(
         self,
-        plan: Plan,
+        plan: MadePlan,
         progress: Callable[[int], object] = lambda done: None,
         context: Any = None,
     ) -> None:
@@ -240,7 +240,7 @@ def _read_failure(response: Any) -> PlanFailed:
         return problem.as_failure(PlanFailed)
     error = response.json()["errors"][0]
     return problem.as_failure(
-        NoPlan,
+        NoPlanFound,
         exact=error["exact"],
         groups=error["groups"],
         homeless=error.get("homeless", []),

@@ -22,10 +22,10 @@ from placement.plans.wanted import (
     Held,
     KeepWanted,
     MoveShown,
+    NoPlanShown,
     Permission,
     PlaceShown,
     PlanShown,
-    Refusal,
     Removable,
     RemovalShown,
     StepShown,
@@ -102,7 +102,7 @@ def make_plan(request: Request) -> Response:
             )
     except UnknownNameInQuery as refused:
         raise _name_query(refused) from None
-    if isinstance(answer, Refusal):
+    if isinstance(answer, NoPlanShown):
         raise NoPlanFound(certainty=CERTAINTY[answer.exact], document=_render_refusal(answer))
     return json_response(request, _render_plan(answer))
 
@@ -235,7 +235,7 @@ def _render_held(held: Held) -> dict[str, Any]:
     return {uuid: {"resources": amounts} for uuid, amounts in held.items()}
 
 
-def _render_refusal(refusal: Refusal) -> dict[str, Any]:
+def _render_refusal(refusal: NoPlanShown) -> dict[str, Any]:
     document: dict[str, Any] = {"exact": refusal.exact, "groups": sorted(refusal.groups)}
     if refusal.stuck is not None:
         document["homeless"] = [

@@ -12,7 +12,7 @@ from placement.db.tree_rows import HeldBy
 from placement.insight.affected import read_members
 from placement.objects.groups import GroupNotFound
 from placement.placing.members import Members
-from placement.plans.wanted import Owner
+from placement.plans.wanted import Ownership
 from placement.search.cloud import Cloud
 from placement.search.work import Work, WorkEnded
 
@@ -21,7 +21,7 @@ MOST_READ = 300_000
 
 
 @dataclass(slots=True)
-class Holder:
+class Resident:
     """A consumer with amounts by class, by provider index: in all trees, also in those that were not read.
 
     ``is_fixed``: no step may touch it.
@@ -29,7 +29,7 @@ class Holder:
 
     uuid: str
     generation: int
-    owner: Owner
+    owner: Ownership
     held: dict[int, dict[str, int]] = field(default_factory=dict)
     is_fixed: bool = False
 
@@ -38,7 +38,7 @@ class Holder:
 class Ledger:
     """What was read. ``unread``: roots of the trees that were not."""
 
-    holders: Sequence[Holder]
+    holders: Sequence[Resident]
     members: Members
     unread: Collection[int]
 
@@ -87,8 +87,9 @@ def _read(
             holder.held.setdefault(index, {})[row.class_name] = row.used
     if any(row.claims_are_used for row in rows):
         # A step would end the hold, and what was held would stay for good.
-        for uuid in hold_rows.of(tx, sorted(holders)):
-            holders[uuid].is_fixed = True
+        for hold in hold_rows.list_valid(tx, MOST_READ, project=None, group=None, after=None):
+            if hold.consumer_uuid in holders:
+                holders[hold.consumer_uuid].is_fixed = True
     return Ledger([*holders.values()], members, wanted.keys() - read)
 
 
@@ -145,16 +146,16 @@ def _align(cloud: Cloud, roots: Collection[int], rows: Iterable[HeldBy]) -> None
             cloud.use(index, off)
 
 
-def _list_holders(cloud: Cloud, rows: Iterable[HeldBy]) -> dict[str, Holder]:
+def _list_holders(cloud: Cloud, rows: Iterable[HeldBy]) -> dict[str, Resident]:
     """Return the consumers in the order of their first allocations, as the rows came."""
-    holders: dict[str, Holder] = {}
+    holders: dict[str, Resident] = {}
     for row in rows:
         holder = holders.get(row.consumer_uuid)
         if holder is None:
-            holder = Holder(
+            holder = Resident(
                 row.consumer_uuid,
                 row.generation or 0,
-                Owner(row.project or "", row.user or "", row.type),
+                Ownership(row.project or "", row.user or "", row.type),
                 # Allocations without a record of their consumer: no write may leave it anything.
                 is_fixed=row.generation is None or row.project is None,
             )

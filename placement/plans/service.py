@@ -32,16 +32,16 @@ from placement.placing.planning.values import (
     Plan,
 )
 from placement.plans.holding import hold_places, name_holders
-from placement.plans.ledger import Holder, Ledger, hold_by_root, read_ledger
+from placement.plans.ledger import Ledger, Resident, hold_by_root, read_ledger
 from placement.plans.steps import show_held, show_place, show_steps
 from placement.plans.wanted import (
     EmptyWanted,
     FitWanted,
     KeepWanted,
     MoveShown,
+    NoPlanShown,
     PlanShown,
-    Refusal,
-    Stuck,
+    StayingShown,
     Wanted,
 )
 from placement.search.cloud import Cloud
@@ -85,7 +85,7 @@ class PlanCutShort(errors.Unavailable):
 
 def make(
     db: Database, picture: Picture, wanted: Wanted, work_factor: int, most_held: int, work: Work
-) -> PlanShown | Refusal:
+) -> PlanShown | NoPlanShown:
     """Return a plan, held if that is wanted, or say what is in the way.
 
     :param most_held: the most steps of a plan that is held.
@@ -112,7 +112,7 @@ def make(
 
 def _make_once(
     db: Database, picture: Picture, wanted: Wanted, work_factor: int, most_held: int, work: Work
-) -> PlanShown | Refusal | LookAgain:
+) -> PlanShown | NoPlanShown | LookAgain:
     names = wanted.goal.asked.request.names if isinstance(wanted.goal, FitWanted) else NO_NAMES
     with picture.look(names) as look:
         scene = _Scene(look.cloud.snapshot(), look.known, look.log, wanted, work)
@@ -217,7 +217,7 @@ def _aim(wanted: Wanted, domains: list[list[int]]) -> Goal | None:
             return Empty(domains, len(domains) if count is None else count)
 
 
-def _occupy(cloud: Cloud, wanted: Wanted, ledger: Ledger, holder: Holder) -> Occupant:
+def _occupy(cloud: Cloud, wanted: Wanted, ledger: Ledger, holder: Resident) -> Occupant:
     """Return a consumer with what a plan may do to it."""
     permission, owner = wanted.permission, holder.owner
     is_free = not holder.is_fixed and holder.uuid not in permission.untouched
@@ -262,8 +262,8 @@ def _show(
 
 
 def _refuse(
-    scene: _Scene, plan: NoPlan, holders: Sequence[Holder], roots: list[int], work_factor: int
-) -> Refusal:
+    scene: _Scene, plan: NoPlan, holders: Sequence[Resident], roots: list[int], work_factor: int
+) -> NoPlanShown:
     """Say what is in the way of a plan.
 
     :param roots: of the trees that are to be empty, or some of which are.
@@ -275,8 +275,8 @@ def _refuse(
         for number in list(plan.staying)[:MOST_STUCK]:
             holder = holders[number]
             there = {i: held for i, held in holder.held.items() if int(cloud.roots[i]) in leaving}
-            stuck.append(Stuck(holder.uuid, holder.owner, show_held(cloud, there)))
+            stuck.append(StayingShown(holder.uuid, holder.owner, show_held(cloud, there)))
     if isinstance(goal, FitWanted):
         why = explain_on(cloud, scene.known, goal.asked, work_factor, scene.work)
         explanation = goal.asked, why
-    return Refusal(plan.exact, plan.groups, stuck, explanation)
+    return NoPlanShown(plan.exact, plan.groups, stuck, explanation)

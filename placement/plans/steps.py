@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from placement.placing.planning.values import Move, Step
 from placement.placing.wishes import ChosenPlace
-from placement.plans.ledger import Holder
+from placement.plans.ledger import Resident
 from placement.plans.wanted import (
     ConsumerNow,
     Held,
@@ -17,7 +17,7 @@ from placement.plans.wanted import (
 from placement.search.cloud import Cloud
 
 
-def show_steps(cloud: Cloud, holders: Sequence[Holder], steps: Sequence[Step]) -> list[StepShown]:
+def show_steps(cloud: Cloud, holders: Sequence[Resident], steps: Sequence[Step]) -> list[StepShown]:
     """Return the steps in their order.
 
     :param holders: by the numbers of the steps, as they were read.
@@ -45,7 +45,7 @@ class _State:
     """What consumers hold, and how many of their steps were taken, by number; of others as they were read."""
 
     cloud: Cloud
-    holders: Sequence[Holder]
+    holders: Sequence[Resident]
     held: dict[int, dict[int, Mapping[str, int]]]
     taken: dict[int, int]
 

@@ -100,7 +100,7 @@ Held = Mapping[str, Mapping[str, int]]
 """Amounts by class, by uuid of the provider."""
 
 
-class Owner(NamedTuple):
+class Ownership(NamedTuple):
     """What a write of a consumer has beside its allocations. ``type``: None if it has none."""
 
     project: str
@@ -133,7 +133,7 @@ class MoveShown:
     """
 
     consumer: ConsumerNow
-    owner: Owner
+    owner: Ownership
     left: Held
     after: Held
     place: PlaceShown
@@ -145,7 +145,7 @@ class RemovalShown:
     """A consumer gives back all that it has, ``left``."""
 
     consumer: ConsumerNow
-    owner: Owner
+    owner: Ownership
     left: Held
 
 
@@ -170,19 +170,19 @@ class PlanShown:
     expires_at: int | None = None
 
 
-class Stuck(NamedTuple):
+class StayingShown(NamedTuple):
     """A consumer that cannot leave, with what it has in the trees that are to be empty."""
 
     uuid: str
-    owner: Owner
+    owner: Ownership
     held: Held
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class NoPlanShown:
     """No plan was found. ``stuck``: of trees to be empty. ``explanation``: of a request that is to fit."""
 
     exact: bool
     groups: Sequence[str]
-    stuck: Sequence[Stuck] | None = None
+    stuck: Sequence[StayingShown] | None = None
     explanation: tuple[RelaxableRequest, Explanation] | None = None

@@ -6,7 +6,7 @@ import pytest
 from keystoneauth1 import adapter
 
 from placement.client import plans as module
-from placement.client.plans import CarryOutStopped, NoPlan, Plan, PlansClient
+from placement.client.plans import CarryOutStopped, MadePlan, NoPlanFound, PlansClient
 from tests.client.world import World
 from tests.support.world import new_uuid
 
@@ -128,9 +128,9 @@ def test_a_consumer_that_moves_twice_is_resumed_between(client: PlansClient, rac
         }
         for generation, (source, target) in enumerate(((first, second), (second, third)), 1)
     ]
-    both = Plan(steps, 2, 2, True, True)
+    both = MadePlan(steps, 2, 2, True, True)
 
-    client.carry_out(Plan(steps[:1], 1, 1, True, True))
+    client.carry_out(MadePlan(steps[:1], 1, 1, True, True))
     client.carry_out(both)
     client.carry_out(both)
 
@@ -155,13 +155,13 @@ def test_removals_are_carried_out(client: PlansClient, rack: Rack) -> None:
 
 def test_what_is_in_the_way_is_told(client: PlansClient, rack: Rack) -> None:
     kept = {"move": {"except": rack.servers}}
-    with pytest.raises(NoPlan) as none:
+    with pytest.raises(NoPlanFound) as none:
         client.make(rack.goal, may=kept)
     assert [each["uuid"] for each in none.value.homeless] == rack.servers
     assert (none.value.exact, none.value.groups, none.value.explanation) == (True, [], None)
 
     query = f"resources={rack.resource_class}:5"
-    with pytest.raises(NoPlan) as none:
+    with pytest.raises(NoPlanFound) as none:
         client.make({"place": query})
     assert none.value.explanation is not None
     assert none.value.explanation["candidates"]["count"] == 0

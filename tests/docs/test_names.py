@@ -13,7 +13,7 @@ TWICE = {
     "GroupRuleDiffers",
     "HoldExpired",
     "InventoryInUse",
-    "NoCandidate",
+    "NoCandidate", "NoPlanFound",
     # The fixture has the name that the tests of other projects know (specification 06 section 10).
     "Database",
 }

@@ -56,7 +56,7 @@ class CreatePlan(command.Lister):
         except exceptions.Conflict as refused:
             raise exceptions.CommandError("\n".join(_explain_refusal(refused))) from refused
         print(_word_plan(told), file=sys.stderr)
-        names = _Names(self.app)
+        names = _ProviderNames(self.app)
         if parsed_args.commands:
             return ("command",), [(_word_command(names, step),) for step in told["steps"]]
         columns: tuple[str, ...] = ("consumer", "from", "to")
@@ -190,7 +190,7 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class _Names:
+class _ProviderNames:
     """Names of providers, each asked for once."""
 
     def __init__(self, app: Any) -> None:
@@ -211,7 +211,7 @@ class _Names:
         return self._shown[uuid]
 
 
-def _word_command(names: _Names, step: Mapping[str, Any]) -> str:
+def _word_command(names: _ProviderNames, step: Mapping[str, Any]) -> str:
     """Return what lets Nova carry out a step, and waits until it has: the next may need that."""
     if "remove" in step:
         return f"openstack server delete --wait {step['remove']}"

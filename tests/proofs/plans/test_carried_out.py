@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from keystoneauth1 import adapter, session
 
-from placement.client.plans import Plan, PlansClient
+from placement.client.plans import MadePlan, PlansClient
 from placement.db import invariants
 from tests.proofs.plans.clouds import RandomCloud, carry_out_held
 from tests.search import worlds
@@ -198,7 +198,7 @@ def make_client(port: int) -> PlansClient:
     )
 
 
-def carry_out(port: int, plan: Plan, told: Any) -> None:
+def carry_out(port: int, plan: MadePlan, told: Any) -> None:
     make_client(port).carry_out(plan, told.send)
 
 
