@@ -11,9 +11,11 @@ import threading
 import psycopg2
 import pytest
 
+from placement.db import scrub
 from tests.proofs.faults.failovers import SHORT, fail_over, promote
 from tests.proofs.faults.standby import Member, pair, url_of
 from tests.support import deployment
+from tests.support.databases import opened
 from tests.support.deployment import Site
 from tests.support.ledger import RECOVERS_S, Ledger, some_hosts
 from tests.support.processes import PATIENCE, wait_until
@@ -57,7 +59,11 @@ def check_who_wakes_up(frozen: Member) -> None:
 def test_a_standby_is_promoted_under_load() -> None:
     seed = random.randrange(10**9)
     print(f"seed {seed}")
-    with pair() as (one, two), deployment.several([url_of(one, two, more=SHORT)] * 2) as served:
+    scrubbing = {"OS_PLACEMENT_DATABASE__SCRUB_SHARE": "50"}
+    with (
+        pair() as (one, two),
+        deployment.several([url_of(one, two, more=SHORT)] * 2, **scrubbing) as served,
+    ):
         with Ledger(served, some_hosts(served[0]), seed) as ledger:
             ledger.wait_for_progress()
             # What is acknowledged from here on never leaves the primary.
@@ -82,5 +88,8 @@ def test_a_standby_is_promoted_under_load() -> None:
             refused_s = promote(ledger, one)
         check_who_wakes_up(two)
         ledger.check(url_of(one))
+        # What was lost was lost whole: nothing is left of it that only a scrub would see.
+        with opened(url_of(one)) as db:
+            assert scrub.scrub_all(db) == ({}, [])
         print(f"synchronous: 0 of {sum(ledger.acknowledged)} lost, refused {refused_s:.1f} s")
         assert refused_s < RECOVERS_S * PATIENCE
