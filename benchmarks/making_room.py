@@ -1,6 +1,6 @@
 """How many moves until large servers fit again: plans beside two ways without them.
 
-    python -m benchmarks.making_room --picture docs/images/making-room
+    python -m benchmarks.making_room --deadline 30 --picture docs/images/making-room
 
 A simulated day: servers of 0, 1, 2, 4 and 8 GPUs come and go at random, each on a host drawn from those
 that have room, as the service draws; some four fifths of the GPUs are in use. Every few hours each way
@@ -225,7 +225,7 @@ def main() -> int:
         "--deadline", type=float, default=5.0, help="seconds for a plan, by the clock"
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--picture", type=Path, help="write it as SVG; needs matplotlib")
+    parser.add_argument("--picture", type=Path, help="write it as SVG")
     given = parser.parse_args()
     draw = Random(given.seed)
     rooms = live(given.hosts, given.load, given.hours, given.every, draw)
@@ -251,7 +251,9 @@ def main() -> int:
             ):
                 moves[way].append(float("nan") if count is None else count)
         for way in WAYS:
-            medians[way].append(statistics.median(moves[way]))
+            # Of those that were found: how many, the line says.
+            known = [each for each in moves[way] if each == each]
+            medians[way].append(statistics.median(known) if known else float("nan"))
         found, took = [plan for plan, _ in plans if plan is not None], [seconds for _, seconds in plans]
         off = max((plan.cost - plan.lower_bound for plan in found), default=float("nan"))
         print(
@@ -267,29 +269,45 @@ def main() -> int:
 
 
 def draw_picture(base: Path, more: list[int], medians: dict[str, list[float]]) -> None:
-    """Write moves against servers, a line for each way."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    """Write moves against servers as SVG, a line for each way."""
     labels = {
         "fewest": "drain the host with the fewest servers",
-        "what-if": "drain what what-if says is cheapest",
-        "plan": "the plan",
+        "what-if": "drain what what-if says is the cheapest",
+        "plan": "a plan",
     }
-    figure, axes = pyplot.subplots(figsize=(8, 4.5))
-    for way, marker in zip(WAYS, "s^o", strict=True):
-        axes.plot(more, medians[way], marker=marker, label=labels[way])
-    axes.set(
-        xlabel="servers of 8 GPUs that are to fit besides",
-        ylabel="moves, median",
-        ylim=(0, None),
-        xlim=(0, None),
-    )
-    axes.grid(True, alpha=0.3)
-    axes.legend()
-    figure.savefig(base.with_suffix(".svg"), bbox_inches="tight")
+    colours = {"fewest": "#c2410c", "what-if": "#8a6d00", "plan": "#235a97"}
+    most = max(each for values in medians.values() for each in values if each == each)
+    (left, top, width, height), step = (60, 20, 460, 240), _round_step(most / 5)
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return left + width * x / max(more), top + height * (1 - y / most)
+
+    parts = []
+    for number in range(int(most // step) + 1):
+        x, y = at(0, number * step)
+        parts.append(f'<path d="M {x} {y:.1f} h {width}" stroke="#e1e6eb"/>')
+        parts.append(f'<text x="{x - 8}" y="{y + 4:.1f}" text-anchor="end">{number * step}</text>')
+    for each in more:
+        x, y = at(each, 0)
+        parts.append(f'<text x="{x:.1f}" y="{y + 18}" text-anchor="middle">{each}</text>')
+    parts.append(f'<text x="{left}" y="{top + height + 40}">servers of 8 GPUs that are to fit besides</text>')
+    parts.append(f'<text x="{left}" y="{top - 6}">moves, median</text>')
+    for way in WAYS:
+        found = [(x, y) for x, y in zip(more, medians[way], strict=True) if y == y]
+        points = [at(x, y) for x, y in found]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colours[way]}" stroke-width="2"/>')
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colours[way]}"/>' for x, y in points]
+        x, y = points[-1]
+        parts.append(f'<text x="{x + 8:.1f}" y="{y + 4:.1f}" fill="{colours[way]}">{labels[way]}</text>')
+    shape = 'viewBox="0 0 840 310" font-family="sans-serif" font-size="13"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {shape}>'
+    white = '<rect width="840" height="310" fill="#ffffff"/>'
+    base.with_suffix(".svg").write_text("\n".join([head, white, *parts, "</svg>"]) + "\n")
+
+
+def _round_step(least: float) -> int:
+    return next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if step >= least)
 
 
 if __name__ == "__main__":
