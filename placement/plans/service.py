@@ -26,7 +26,7 @@ from placement.placing.planning.values import (
     Goal,
     Keep,
     Limits,
-    Move,
+    MoveStep,
     NoPlan,
     Occupant,
     Plan,
@@ -240,7 +240,7 @@ def _show(
     steps, expires_at = show_steps(cloud, ledger.holders, plan.steps), None
     moves = [step for step in steps if isinstance(step, MoveShown)]
     if wanted.hold_s is not None and moves:
-        places = [step.place for step in plan.steps if isinstance(step, Move)]
+        places = [step.place for step in plan.steps if isinstance(step, MoveStep)]
         granted = hold_places(db, cloud, scene.log, moves, places, wanted.hold_s)
         if isinstance(granted, LookAgain):
             return granted

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from placement.placing.planning.values import Move, Step
+from placement.placing.planning.values import MoveStep, Step
 from placement.placing.wishes import ChosenPlace
 from placement.plans.ledger import Resident
 from placement.plans.wanted import (
@@ -57,7 +57,7 @@ class _State:
         # Each write of a consumer steps its generation.
         consumer = ConsumerNow(holder.uuid, holder.generation + self.taken.get(number, 0))
         self.taken[number] = self.taken.get(number, 0) + 1
-        if not isinstance(step, Move):
+        if not isinstance(step, MoveStep):
             self.held[number] = {}
             return RemovalShown(consumer, holder.owner, show_held(self.cloud, before))
         leaves = {i: held for i, held in before.items() if int(self.cloud.roots[i]) == step.root}

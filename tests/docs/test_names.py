@@ -13,7 +13,8 @@ TWICE = {
     "GroupRuleDiffers",
     "HoldExpired",
     "InventoryInUse",
-    "NoCandidate", "NoPlanFound",
+    "NoCandidate",
+    "NoPlanFound",
     # The fixture has the name that the tests of other projects know (specification 06 section 10).
     "Database",
 }

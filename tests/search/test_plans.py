@@ -8,7 +8,7 @@ import pytest
 
 from placement.placing.planning import programme
 from placement.placing.planning.plan import make_plan
-from placement.placing.planning.values import Move, NoPlan, Plan
+from placement.placing.planning.values import MoveStep, NoPlan, Plan
 from placement.search.work import Work
 from tests.search.plan_worlds import (
     TooMany,
@@ -79,7 +79,7 @@ def carry_out(world: World, plan: Plan, about: str) -> None:
     for step in plan.steps:
         consumer, before = world.consumers[step.occupant], where
         mine = list(where[step.occupant])
-        if not isinstance(step, Move):
+        if not isinstance(step, MoveStep):
             assert consumer.may_remove and mine, about
             where = (*where[: step.occupant], (), *where[step.occupant + 1 :])
             cost += world.costs.remove

@@ -8,10 +8,10 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple, Protocol
 
-from placement.placing.planning.leaving import (
-    Leaving,
+from placement.placing.planning.departures import (
+    Departures,
     bound_cost,
-    choose_leaving,
+    choose_departures,
     find_lacking,
 )
 from placement.placing.planning.scene import Scene, Share, State, count_excess, sum_slots
@@ -34,7 +34,7 @@ class Reached(NamedTuple):
     emptied: tuple[int, ...] = ()
 
 
-Attempts = Generator[Leaving, Share | None, None]
+Attempts = Generator[Departures, Share | None, None]
 """What may leave; it is told which share found no place."""
 
 
@@ -144,7 +144,7 @@ class FitAim:
     def _is_away(self, place: ChosenPlace, index: int) -> bool:
         return int(self.scene.cloud.roots[index]) != place.root
 
-    def _in_order(self) -> Iterator[tuple[float, int, Leaving | None]]:
+    def _in_order(self) -> Iterator[tuple[float, int, Departures | None]]:
         """Yield places by what they cost, as sets that leave; None for what was not certain to the end.
 
         What a place costs is found in three steps, each for those that come first: one step at the least; as
@@ -155,7 +155,7 @@ class FitAim:
             for number, part in enumerate(map(self._find_part, self.places))
         ]
         heapify(queue)
-        found: dict[int, Leaving] = {}
+        found: dict[int, Departures] = {}
         while queue:
             floor, part, known, number = heappop(queue)
             if known == 2:
@@ -167,7 +167,7 @@ class FitAim:
                 if floor < inf:
                     heappush(queue, (floor, part, 1, number))
                 continue
-            leaving, is_certain = choose_leaving(self._start, lacking, inf)
+            leaving, is_certain = choose_departures(self._start, lacking, inf)
             if not is_certain:
                 yield floor, number, None
             if leaving is not None:
@@ -190,7 +190,7 @@ class FitAim:
         if leaving is not None:
             yield leaving
 
-    def _greedy(self) -> Leaving | None:
+    def _greedy(self) -> Departures | None:
         """Return room for all, one after the other, each where it then costs least."""
         state = State(self.scene)
         moved: list[Share] = []
@@ -201,7 +201,7 @@ class FitAim:
         while len(placed) < self.goal.times and queue:
             _, number = heappop(queue)
             place = self.places[number]
-            leaving, _ = choose_leaving(state, find_lacking(state, place), inf)
+            leaving, _ = choose_departures(state, find_lacking(state, place), inf)
             if leaving is None:
                 continue
             # What it costs now: those before it may have taken its room.
@@ -219,7 +219,7 @@ class FitAim:
         gone = set(removed)
         moved = [share for share in moved if share.occupant not in gone]
         cost = sum(share.cost for share in moved) + self.scene.costs.remove * len(gone)
-        return Leaving(tuple(moved), tuple(sorted(gone)), cost, tuple(placed))
+        return Departures(tuple(moved), tuple(sorted(gone)), cost, tuple(placed))
 
     def list_shares(self, most: int) -> list[Share]:
         """Return the shares on the providers of the places that cost least."""
@@ -343,7 +343,7 @@ class EmptyAim:
             for number in passed_over or order[count - 1 : count]:
                 order.remove(number)
 
-    def _leave(self, numbers: Sequence[int]) -> Leaving:
+    def _leave(self, numbers: Sequence[int]) -> Departures:
         shares = {s.number: s for number in numbers for s in self.shares_in(number)}.values()
         by_moves: defaultdict[int, float] = defaultdict(float)
         for share in shares:
@@ -356,7 +356,7 @@ class EmptyAim:
         moved = tuple(share for share in shares if share.occupant not in removed)
         cost = sum(share.cost for share in moved) + self.scene.costs.remove * len(removed)
         roots = frozenset(root for number in numbers for root in self.goal.domains[number])
-        return Leaving(moved, tuple(sorted(removed)), cost, emptied=roots)
+        return Departures(moved, tuple(sorted(removed)), cost, emptied=roots)
 
     def _is_removed(self, occupant: Occupant, by_moves: float) -> bool:
         """Tell whether an occupant is removed, since that is cheaper or it may not move."""
@@ -417,7 +417,7 @@ class KeepAim:
                 for share in self._shares_of(uuid):
                     moved[share.number] = share
         cost = sum(share.cost for share in moved.values())
-        yield Leaving(tuple(moved.values()), (), cost)
+        yield Departures(tuple(moved.values()), (), cost)
 
     def _choose_members(self, name: str) -> list[str]:
         """Return the members that are too many where they are, those that cost least."""

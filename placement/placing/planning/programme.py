@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from placement.placing.planning.departures import Departures
 from placement.placing.planning.goals import Aim, EmptyAim, FitAim, KeepAim
-from placement.placing.planning.leaving import Leaving
 from placement.placing.planning.scene import Scene, Share, Slot, State, count_excess, sum_slots
 from placement.placing.wishes import ChosenPlace
 from placement.search.group_rules import Domains, GroupRule
@@ -32,7 +32,7 @@ class Solution(NamedTuple):
     ``stays_in_tree``: some share must take another place in its own tree, which needs two steps.
     """
 
-    leaving: Leaving | None
+    leaving: Departures | None
     moves: Sequence[tuple[Share, ChosenPlace]]
     bound: float
     stays_in_tree: bool = False
@@ -330,7 +330,7 @@ class Programme:
 
     # -- solving --
 
-    def forbid(self, leaving: Leaving) -> None:
+    def forbid(self, leaving: Departures) -> None:
         """Leave out the one end in which exactly this leaves."""
         chosen = {self._moves[share.number] for share in leaving.moved}
         chosen |= {self._removals[number] for number in leaving.removed}
@@ -391,7 +391,7 @@ class Programme:
         shares = tuple(share for share, _ in [*moves, *returns])
         cost = sum(share.cost for share, _ in moves) + sum(2 * share.cost for share, _ in returns)
         cost += self._scene.costs.remove * len(removed)
-        leaving = Leaving(shares, removed, cost, placed)
+        leaving = Departures(shares, removed, cost, placed)
         return Solution(leaving, moves, bound, bool(returns))
 
 

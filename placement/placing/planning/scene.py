@@ -8,7 +8,7 @@ from math import inf
 
 from placement.placing.members import AmountsByIndex, Members
 from placement.placing.mover import HeldInTree, make_request, without_sharing
-from placement.placing.planning.values import Costs, Limits, Move, Occupant, Removal, Step
+from placement.placing.planning.values import Costs, Limits, MoveStep, Occupant, RemovalStep, Step
 from placement.placing.wishes import ChosenPlace, GroupState
 from placement.search.cloud import SHARING_TRAIT, Cloud
 from placement.search.group_rules import Domains, GroupRule
@@ -374,7 +374,7 @@ class State:
         """Take a share to a place."""
         here = self.place_of(share)
         assert here is not None
-        step = Move(share.occupant, here.root, place)
+        step = MoveStep(share.occupant, here.root, place)
         self._undo.append((step, [(share.number, here)]))
         self.steps.append(step)
         self.cost += share.cost
@@ -386,7 +386,7 @@ class State:
 
     def remove(self, occupant: int) -> None:
         """Let an occupant give back all that it has."""
-        step, were = Removal(occupant), list[tuple[int, ChosenPlace | None]]()
+        step, were = RemovalStep(occupant), list[tuple[int, ChosenPlace | None]]()
         for share in self.scene.shares_of(occupant):
             here = self.place_of(share)
             assert here is not None
@@ -426,7 +426,7 @@ class State:
                 self.cost -= share.cost
             self._change.update(sum_slots(here.allocations))
             self.at[number] = here
-        if isinstance(step, Removal):
+        if isinstance(step, RemovalStep):
             self.cost -= self.scene.costs.remove
         self._note_trees(step.occupant)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from placement.placing.choose import choose
 from placement.placing.mover import SHARE, WAYS, make_request, without_sharing
-from placement.placing.planning.leaving import Leaving
+from placement.placing.planning.departures import Departures
 from placement.placing.planning.scene import Scene, Share, State
 from placement.placing.wishes import ChosenPlace, NoPlace, Wish
 from placement.search.cloud import Cloud
@@ -25,7 +25,7 @@ class Stuck(NamedTuple):
     groups: tuple[str, ...] = ()
 
 
-def settle(scene: Scene, leaving: Leaving, work: Work) -> State | Stuck:
+def settle(scene: Scene, leaving: Departures, work: Work) -> State | Stuck:
     """Return the state after what leaves has gone elsewhere, or what was in the way.
 
     All destinations have room at once, and still have it when the goal's request is there.
@@ -62,7 +62,7 @@ def settle(scene: Scene, leaving: Leaving, work: Work) -> State | Stuck:
     return state
 
 
-def _open_destinations(scene: Scene, leaving: Leaving) -> Cloud:
+def _open_destinations(scene: Scene, leaving: Departures) -> Cloud:
     """Return a cloud that has room only where shares may go, now and at the end."""
     cloud = without_sharing(scene.cloud)
     if not scene.limits.all_at_once:

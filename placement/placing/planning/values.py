@@ -81,7 +81,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class MoveStep:
     """What an occupant has in the tree ``root`` goes to a place in another tree."""
 
     occupant: int
@@ -90,13 +90,13 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class RemovalStep:
     """An occupant gives back all that it has."""
 
     occupant: int
 
 
-Step = Move | Removal
+Step = MoveStep | RemovalStep
 
 
 @dataclass(frozen=True, slots=True)

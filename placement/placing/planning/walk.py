@@ -7,7 +7,7 @@ from itertools import count
 
 from placement.placing.planning.goals import Aim, Reached
 from placement.placing.planning.scene import Scene, Share, State
-from placement.placing.planning.values import Move, Step
+from placement.placing.planning.values import MoveStep, Step
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
 
@@ -97,7 +97,7 @@ class _Walk:
     def _replay(self, steps: Sequence[Step]) -> State:
         state = State(self._scene)
         for step in steps:
-            if isinstance(step, Move):
+            if isinstance(step, MoveStep):
                 share = next(
                     each
                     for each in self._scene.shares_of(step.occupant)

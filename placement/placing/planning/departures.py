@@ -12,7 +12,7 @@ MOST_TRIED = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class Departures:
     """What leaves: shares that move, numbers of occupants that are removed; ``cost`` of both.
 
     ``placed``: where the request of the goal then is. ``emptied``: roots of trees that take nothing any more.
@@ -66,12 +66,12 @@ def _count_needed(sums: Sequence[int], missing: int) -> int | None:
     return next((n for n, total in enumerate(sums, 1) if total >= missing), None)
 
 
-def choose_leaving(
+def choose_departures(
     state: State, lacking: Mapping[Slot, int], most: float
-) -> tuple[Leaving | None, bool]:
+) -> tuple[Departures | None, bool]:
     """Return the cheapest set that frees so much, for less than ``most``, and whether that is certain."""
     if not lacking:
-        return Leaving(), True
+        return Departures(), True
     options = _list_options(state, lacking)
     if not options:
         return None, True
@@ -80,7 +80,7 @@ def choose_leaving(
     if search.best is None:
         return None, search.tried < MOST_TRIED
     chosen = search.best
-    leaving = Leaving(
+    leaving = Departures(
         tuple(option.share for option in chosen if not option.is_removal),
         tuple(option.share.occupant for option in chosen if option.is_removal),
         sum(option.cost for option in chosen),
@@ -100,12 +100,12 @@ def _list_options(state: State, lacking: Mapping[Slot, int]) -> list[_Option]:
     for share in shares.values():
         occupant = scene.occupants[share.occupant]
         if occupant.may_move:
-            options.append(_Option(share.cost, _freed([share], lacking), share, False))
+            options.append(_Option(share.cost, _sum_freed([share], lacking), share, False))
         if occupant.may_remove and share.occupant not in removable:
             removable.add(share.occupant)
             mine = scene.shares_of(share.occupant)
             if not occupant.may_move or scene.costs.remove < share.cost or len(mine) > 1:
-                freed = _freed(mine, lacking)
+                freed = _sum_freed(mine, lacking)
                 options.append(_Option(scene.costs.remove, freed, share, True))
     # What frees much for little comes first: a good plan is then met early, and bounds the rest.
     return sorted(
@@ -113,7 +113,7 @@ def _list_options(state: State, lacking: Mapping[Slot, int]) -> list[_Option]:
     )
 
 
-def _freed(shares: Iterable[Share], lacking: Mapping[Slot, int]) -> dict[Slot, int]:
+def _sum_freed(shares: Iterable[Share], lacking: Mapping[Slot, int]) -> dict[Slot, int]:
     freed: dict[Slot, int] = {}
     for share in shares:
         for slot in lacking.keys() & share.slots.keys():
