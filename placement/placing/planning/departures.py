@@ -11,6 +11,10 @@ MOST_TRIED = 5_000
 """Sets that are tried for one place before the cheapest one found stands."""
 
 
+MOST_OPTIONS = 300
+"""Shares and removals of one place that are looked at: a pool may serve thousands of consumers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Departures:
     """What leaves: shares that move, numbers of occupants that are removed; ``cost`` of both.
@@ -75,17 +79,17 @@ def choose_departures(
     options = _list_options(state, lacking)
     if not options:
         return None, True
-    search = _Search(options, lacking, most)
+    search = _Search(options[:MOST_OPTIONS], lacking, most)
     search.walk(0, dict(lacking), 0.0, [])
     if search.best is None:
-        return None, search.tried < MOST_TRIED
+        return None, search.tried < MOST_TRIED and len(options) <= MOST_OPTIONS
     chosen = search.best
     leaving = Departures(
         tuple(option.share for option in chosen if not option.is_removal),
         tuple(option.share.occupant for option in chosen if option.is_removal),
         sum(option.cost for option in chosen),
     )
-    return leaving, search.tried < MOST_TRIED
+    return leaving, search.tried < MOST_TRIED and len(options) <= MOST_OPTIONS
 
 
 def _list_options(state: State, lacking: Mapping[Slot, int]) -> list[_Option]:

@@ -27,6 +27,10 @@ MOST_PACKED = 2_000
 """Ways to put several requests into places that are tried before it is not certain that they do not fit."""
 
 
+MOST_OVERLAPPING = 300
+"""Places with room of which some take from one another, up to which other ways are tried."""
+
+
 class Reached(NamedTuple):
     """A goal holds: where its request is, or which domains are empty."""
 
@@ -196,9 +200,29 @@ class FitAim:
         moved: list[Share] = []
         removed: list[int] = []
         placed: list[ChosenPlace] = []
+        for leaving in self.list_pieces(state):
+            state.let_go(leaving.moved, leaving.removed)
+            state.reserve(leaving.placed[0])
+            moved += leaving.moved
+            removed += leaving.removed
+            placed += leaving.placed
+            if len(placed) == self.goal.times:
+                break
+        else:
+            return None
+        gone = set(removed)
+        moved = [share for share in moved if share.occupant not in gone]
+        cost = sum(share.cost for share in moved) + self.scene.costs.remove * len(gone)
+        return Departures(tuple(moved), tuple(sorted(gone)), cost, tuple(placed))
+
+    def list_pieces(self, state: State) -> Iterator[Departures]:
+        """Yield what may leave so that the request fits once more, where that costs least in the state then.
+
+        A place that the caller does not use is not given again.
+        """
         queue = [(floor, number) for number, floor in enumerate(self.floors) if floor < inf]
         heapify(queue)
-        while len(placed) < self.goal.times and queue:
+        while queue:
             _, number = heappop(queue)
             place = self.places[number]
             leaving, _ = choose_departures(state, find_lacking(state, place), inf)
@@ -208,18 +232,10 @@ class FitAim:
             if queue and leaving.cost > queue[0][0]:
                 heappush(queue, (leaving.cost, number))
                 continue
-            state.let_go(leaving.moved, leaving.removed)
-            state.reserve(place)
-            moved += leaving.moved
-            removed += leaving.removed
-            placed.append(place)
-            heappush(queue, (0.0, number))
-        if len(placed) < self.goal.times:
-            return None
-        gone = set(removed)
-        moved = [share for share in moved if share.occupant not in gone]
-        cost = sum(share.cost for share in moved) + self.scene.costs.remove * len(gone)
-        return Departures(tuple(moved), tuple(sorted(gone)), cost, tuple(placed))
+            before = state.reserved
+            yield replace(leaving, placed=(place,))
+            if state.reserved > before:
+                heappush(queue, (0.0, number))
 
     def list_shares(self, most: int) -> list[Share]:
         """Return the shares on the providers of the places that cost least."""
@@ -251,7 +267,30 @@ class _Packing:
                     break
 
     def pack(self) -> tuple[ChosenPlace, ...] | None:
+        """Return the places; each takes as many as fit, and other ways are tried if that is not enough."""
+        placed = self._fill()
+        if placed is not None:
+            return placed
+        slots = [slot for _, needed in self._places for slot in needed]
+        if len(slots) == len(set(slots)):
+            # No place takes anything from another one.
+            return None
+        if len(self._places) > MOST_OVERLAPPING:
+            self.cut_short = True
+            return None
         return self._pack(0, [])
+
+    def _fill(self) -> tuple[ChosenPlace, ...] | None:
+        placed: list[ChosenPlace] = []
+        free = dict(self._free)
+        for place, slots in self._places:
+            fits = min(free[slot] // amount for slot, amount in slots.items())
+            for slot, amount in slots.items():
+                free[slot] -= amount * max(fits, 0)
+            placed += [place] * min(fits, self._times - len(placed))
+            if len(placed) == self._times:
+                return tuple(placed)
+        return None
 
     def _pack(self, number: int, placed: list[ChosenPlace]) -> tuple[ChosenPlace, ...] | None:
         if len(placed) >= self._times:

@@ -15,7 +15,7 @@ from placement.inventory_record import InventoryRecord
 from placement.placing.members import Members
 from placement.placing.packing import free_columns
 from placement.placing.planning import programme
-from placement.placing.planning.goals import Aim, EmptyAim, Reached, open_aim
+from placement.placing.planning.goals import Aim, EmptyAim, FitAim, Reached, open_aim
 from placement.placing.planning.programme import Programme, Solution
 from placement.placing.planning.scene import Scene, Share, State
 from placement.placing.planning.settle import Stuck, find_order, settle
@@ -38,6 +38,9 @@ from placement.search.work import Work, WorkEnded
 
 MOST_ATTEMPTS = 20
 """Sets that leave for which places are looked for before the programme chooses."""
+
+MOST_STUCK = 200
+"""Places for a further request that are passed over since something that must leave found no place."""
 
 MOST_SOLUTIONS = 20
 """Ends of the programme whose order is looked for."""
@@ -145,7 +148,7 @@ class _Planner:
         # The goal does not hold, so there is a step.
         self._bound = max(self._aim.bound(), 0.0 if self._unread else self._scene.cheapest_step)
         if self._bound < inf:
-            for look in (self._try_sets, self._try_programme, self._try_walk):
+            for look in (self._try_sets, self._try_pieces, self._try_programme, self._try_walk):
                 look()
                 if self._is_done():
                     break
@@ -179,20 +182,40 @@ class _Planner:
             # The sets come in the order of their costs.
             if leaving is None or leaving.cost >= self._cost or self._work.timed_out:
                 return
+            state = State(self._scene)
             try:
-                settled = settle(self._scene, leaving, self._work)
+                stuck = settle(state, leaving, self._work)
             except WorkEnded:
                 return
-            without_place = None
-            if isinstance(settled, Stuck):
-                self._stuck.append(settled)
-                without_place = settled.share
-            elif self._take(settled) and self._is_done():
+            state.forget_reserved()
+            if stuck is not None:
+                self._stuck.append(stuck)
+            elif self._take(state) and self._is_done():
                 return
             try:
-                leaving = attempts.send(without_place)
+                leaving = attempts.send(None if stuck is None else stuck.share)
             except StopIteration:
                 return
+
+    def _try_pieces(self) -> None:
+        """Make room once, and once more, until a request fits so often: moves may make room for the next."""
+        aim = self._aim
+        if not isinstance(aim, FitAim) or aim.goal.times == 1 or self._best is not None:
+            return
+        state = State(self._scene)
+        tried = 0
+        for leaving in aim.list_pieces(state):
+            try:
+                stuck = settle(state, leaving, self._work)
+            except WorkEnded:
+                return
+            if stuck is not None:
+                self._stuck.append(stuck)
+                tried += 1
+            if state.reserved == aim.goal.times or tried == MOST_STUCK or self._work.timed_out:
+                break
+        state.forget_reserved()
+        self._take(state)
 
     def _try_programme(self) -> None:
         """Let the programme choose what leaves and where it goes, until an order of its steps works."""

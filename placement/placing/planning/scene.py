@@ -278,7 +278,8 @@ def count_excess(rule: GroupRule, domains: Iterable[Domains]) -> int:
 class State:
     """A scene after some steps: where each share is now, and what is free.
 
-    ``taken``: what all steps have taken, for plans whose destinations are held from the beginning.
+    ``taken``: what all steps have taken, where destinations are held from the beginning. ``reserved``: how
+    many places are kept for the goal's request.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -287,6 +288,8 @@ class State:
         self.steps: list[Step] = []
         self.cost = 0.0
         self._change: Counter[Slot] = Counter()
+        self._reserved: Counter[Slot] = Counter()
+        self.reserved = 0
         self.taken: Counter[Slot] = Counter()
         self._undo: list[tuple[Step, list[tuple[int, ChosenPlace | None]]]] = []
         self._trees: dict[str, dict[str, frozenset[str]]] = {}
@@ -297,7 +300,7 @@ class State:
 
     def free(self, slot: Slot) -> int:
         """Return what is free now."""
-        return self.scene.free(slot) - self._change[slot]
+        return self.scene.free(slot) - self._change[slot] - self._reserved[slot]
 
     def has_room(self, place: ChosenPlace) -> bool:
         """Tell whether a place has room, while nothing leaves for it."""
@@ -410,8 +413,21 @@ class State:
                 self.at[share.number] = None
 
     def reserve(self, place: ChosenPlace) -> None:
-        """Let something be at a place; this is no step."""
-        self._change.update(sum_slots(place.allocations))
+        """Keep a place for what the goal asks for; this is no step."""
+        self._reserved.update(sum_slots(place.allocations))
+        self.reserved += 1
+
+    def forget_reserved(self) -> None:
+        """Let all places that are kept be free again."""
+        self._reserved.clear()
+        self.reserved = 0
+
+    def list_used(self) -> Iterator[tuple[Slot, int]]:
+        """Yield by how much more of each slot is used than at the beginning, for what moves next."""
+        # What has left leaves no room to destinations that are all taken at the beginning.
+        moved = self.taken if self.scene.limits.all_at_once else self._change
+        for slot in moved.keys() | self._reserved.keys():
+            yield slot, moved[slot] + self._reserved[slot]
 
     def take_back(self) -> None:
         """Undo the last step."""

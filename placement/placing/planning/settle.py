@@ -1,7 +1,7 @@
 """Where what leaves goes, and in which order (specification 10 section 3). Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,13 +9,17 @@ import numpy as np
 from placement.placing.choose import choose
 from placement.placing.mover import SHARE, WAYS, make_request, without_sharing
 from placement.placing.planning.departures import Departures
-from placement.placing.planning.scene import Scene, Share, State
+from placement.placing.planning.scene import Share, State
 from placement.placing.wishes import ChosenPlace, NoPlace, Wish
 from placement.search.cloud import Cloud
 from placement.search.work import Work
 
 MOST_ORDERS = 2_000
 """Steps that are tried to find an order."""
+
+
+MOST_ORDERED = 100
+"""Moves of which several orders are tried."""
 
 
 class Stuck(NamedTuple):
@@ -25,60 +29,71 @@ class Stuck(NamedTuple):
     groups: tuple[str, ...] = ()
 
 
-def settle(scene: Scene, leaving: Departures, work: Work) -> State | Stuck:
-    """Return the state after what leaves has gone elsewhere, or what was in the way.
+def settle(state: State, leaving: Departures, work: Work) -> Stuck | None:
+    """Let what leaves go elsewhere; return what was in the way, and then the state is as it was.
 
-    All destinations have room at once, and still have it when the goal's request is there.
+    All destinations have room at once, and still have it with the request of the goal, whose places are kept.
     """
+    scene, begun = state.scene, len(state.steps)
     occupants = [share.occupant for share in leaving.moved]
     # In one choice an occupant that leaves two trees would be two members of its group.
     twice = [number for number, times in Counter(occupants).items() if times > 1]
     if any(scene.members.of(scene.occupants[number].uuid) for number in twice):
         return Stuck()
-    state = State(scene)
     for number in leaving.removed:
         state.remove(number)
-    cloud = _open_destinations(scene, leaving)
+    stuck = _move_all(state, leaving, work)
+    if stuck is not None:
+        while len(state.steps) > begun:
+            state.take_back()
+        return stuck
+    for place in leaving.placed:
+        state.reserve(place)
+    return None
+
+
+def _move_all(state: State, leaving: Departures, work: Work) -> Stuck | None:
+    if not leaving.moved:
+        return None
+    scene = state.scene
     requests = {share.kind: make_request(share.kind) for share in leaving.moved}
     gone = {share.number for share in leaving.moved}
     wishes = [
         Wish(
             requests[share.kind],
             tuple(scene.members.of(scene.occupants[share.occupant].uuid)),
-            tuple(s.root for s in scene.shares_of(share.occupant) if s.number not in gone),
+            tuple(_stay(state, share, gone)),
         )
         for share in leaving.moved
     ]
-    if wishes:
-        groups = dict(state.group_states(leaving.moved))
-        with work.part(SHARE) as part:
-            chosen = choose(cloud, None, wishes, groups, "any", part, None, WAYS)
-        if isinstance(chosen, NoPlace):
-            return Stuck(leaving.moved[chosen.number], chosen.kept_out)
-        # By what moves hold: amounts of several groups on one provider are one.
-        moves = list(zip(leaving.moved, chosen, strict=True))
-        if not find_order(state, moves):
-            return Stuck()
-    return state
+    cloud, groups = _open_destinations(state, leaving), dict(state.group_states(leaving.moved))
+    with work.part(SHARE) as part:
+        chosen = choose(cloud, None, wishes, groups, "any", part, None, WAYS)
+    if isinstance(chosen, NoPlace):
+        return Stuck(leaving.moved[chosen.number], chosen.kept_out)
+    is_ordered = find_order(state, list(zip(leaving.moved, chosen, strict=True)))
+    return None if is_ordered else Stuck()
 
 
-def _open_destinations(scene: Scene, leaving: Departures) -> Cloud:
+def _stay(state: State, share: Share, gone: Collection[int]) -> Iterator[int]:
+    """Yield the roots of the trees in which the occupant of a share stays."""
+    for each in state.scene.shares_of(share.occupant):
+        place = state.place_of(each)
+        if each.number not in gone and place is not None:
+            yield place.root
+
+
+def _open_destinations(state: State, leaving: Departures) -> Cloud:
     """Return a cloud that has room only where shares may go, now and at the end."""
-    cloud = without_sharing(scene.cloud)
-    if not scene.limits.all_at_once:
-        for number in leaving.removed:
-            for share in scene.shares_of(number):
-                _use(cloud, share.place, -1)
+    cloud = without_sharing(state.scene.cloud)
+    for (index, name), amount in state.list_used():
+        cloud.use(index, {name: amount})
     for place in leaving.placed:
-        _use(cloud, place, 1)
+        for index, amounts in place.allocations.items():
+            cloud.use(index, amounts)
     sources = {share.root for share in leaving.moved}
-    close(cloud, sources | leaving.emptied | scene.limits.closed)
+    close(cloud, sources | leaving.emptied | state.scene.limits.closed)
     return cloud
-
-
-def _use(cloud: Cloud, place: ChosenPlace, times: int) -> None:
-    for index, amounts in place.allocations.items():
-        cloud.use(index, {name: times * amount for name, amount in amounts.items()})
 
 
 def close(cloud: Cloud, roots: Iterable[int]) -> None:
@@ -93,24 +108,43 @@ def close(cloud: Cloud, roots: Iterable[int]) -> None:
 
 def find_order(state: State, moves: Sequence[tuple[Share, ChosenPlace]]) -> bool:
     """Make all moves in an order that works; return False, and make none, if no such order was found."""
-    waiting = list(moves)
-    tried = 0
+    begun, waiting = len(state.steps), list(moves)
+    while waiting:
+        left = [move for move in waiting if not _take_step(state, *move)]
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    if not waiting:
+        return True
+    while len(state.steps) > begun:
+        state.take_back()
+    return len(moves) <= MOST_ORDERED and _Orders(state).make(list(moves))
 
-    def walk() -> bool:
-        nonlocal tried
+
+def _take_step(state: State, share: Share, place: ChosenPlace) -> bool:
+    """Take a step if it may be taken now."""
+    if not state.may_go(share, place):
+        return False
+    state.go(share, place)
+    return True
+
+
+class _Orders:
+    """Tries orders of moves, one after the other."""
+
+    def __init__(self, state: State) -> None:
+        self._state, self._tried = state, 0
+
+    def make(self, waiting: list[tuple[Share, ChosenPlace]]) -> bool:
+        """Make all moves, or none."""
         if not waiting:
             return True
-        for number, (share, place) in enumerate(waiting):
-            if tried >= MOST_ORDERS:
+        for number, move in enumerate(waiting):
+            if self._tried >= MOST_ORDERS:
                 return False
-            if state.may_go(share, place):
-                tried += 1
-                state.go(share, place)
-                del waiting[number]
-                if walk():
+            if _take_step(self._state, *move):
+                self._tried += 1
+                if self.make([*waiting[:number], *waiting[number + 1 :]]):
                     return True
-                waiting.insert(number, (share, place))
-                state.take_back()
+                self._state.take_back()
         return False
-
-    return walk()
