@@ -49,6 +49,12 @@ def find_lacking(state: State, place: ChosenPlace) -> dict[Slot, int]:
     return lacking
 
 
+def find_part_lacking(state: State, place: ChosenPlace) -> float:
+    """Return which part of what a place takes it lacks now, summed over classes."""
+    slots = sum_slots(place.allocations)
+    return sum(missing / slots[slot] for slot, missing in find_lacking(state, place).items())
+
+
 def bound_cost(scene: Scene, lacking: Mapping[Slot, int]) -> float:
     """Return what it costs at the least to free so much; infinite if that cannot be.
 

@@ -13,6 +13,7 @@ from placement.placing.planning.departures import (
     bound_cost,
     choose_departures,
     find_lacking,
+    find_part_lacking,
 )
 from placement.placing.planning.scene import Scene, Share, State, count_excess, sum_slots
 from placement.placing.planning.values import Empty, Fit, Goal, Keep, Occupant
@@ -156,7 +157,9 @@ class FitAim:
         """
         queue = [
             (self.scene.cheapest_step, part, 0, number)
-            for number, part in enumerate(map(self._find_part, self.places))
+            for number, part in enumerate(
+                find_part_lacking(self._start, each) for each in self.places
+            )
         ]
         heapify(queue)
         found: dict[int, Departures] = {}
@@ -177,11 +180,6 @@ class FitAim:
             if leaving is not None:
                 found[number] = replace(leaving, placed=(self.places[number],))
                 heappush(queue, (leaving.cost, part, 2, number))
-
-    def _find_part(self, place: ChosenPlace) -> float:
-        """Return which part of the request a place lacks: the less, the sooner it is looked at."""
-        slots = sum_slots(place.allocations)
-        return sum(n / slots[slot] for slot, n in find_lacking(self._start, place).items())
 
     def attempts(self) -> Attempts:
         """Yield for each place the cheapest set that makes room; for several places one set."""

@@ -5,7 +5,7 @@ the plan. Otherwise an integer programme chooses what leaves together with its p
 steps is looked for. On a small cloud every sequence of steps has the last word.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -13,8 +13,10 @@ import numpy as np
 
 from placement.inventory_record import InventoryRecord
 from placement.placing.members import Members
+from placement.placing.mover import HeldInTree
 from placement.placing.packing import free_columns
 from placement.placing.planning import programme
+from placement.placing.planning.departures import find_part_lacking
 from placement.placing.planning.goals import Aim, EmptyAim, FitAim, Reached, open_aim
 from placement.placing.planning.programme import Programme, Solution
 from placement.placing.planning.scene import Scene, Share, State
@@ -30,6 +32,7 @@ from placement.placing.planning.values import (
     Plan,
 )
 from placement.placing.planning.walk import walk
+from placement.placing.wishes import ChosenPlace
 from placement.search.cloud import Cloud
 from placement.search.columns import LARGEST_AMOUNT
 from placement.search.request import NameSets
@@ -49,7 +52,13 @@ MOST_SHARES = 400
 """Shares that are in a programme which does not have all."""
 
 MOST_PLACES = 60
-"""Places of each kind of shares that are in a programme which does not have all."""
+"""Places with room for each kind of shares that are in a programme which does not have all."""
+
+MOST_KINDS, MOST_NEAREST = 3, 15
+"""Kinds of shares that found no place, and places of each that others may leave for them."""
+
+MOST_OF_WHOLE = 4_000
+"""Places of each kind that are in a programme which has all shares."""
 
 MOST_PLACES_READ = 20_000
 """Places of a request by which trees are put in order."""
@@ -221,11 +230,24 @@ class _Planner:
         """Let the programme choose what leaves and where it goes, until an order of its steps works."""
         if not programme.is_available():
             return
-        scene, aim = self._scene, self._aim
-        shares, most_places = scene.shares, WHOLE * MOST_PLACES
-        if scene.share_count > WHOLE:
-            shares, most_places = aim.list_shares(MOST_SHARES), MOST_PLACES
-        chosen = Programme(scene, aim, shares, most_places, self._work)
+        scene, aim, work = self._scene, self._aim, self._work
+        if scene.share_count <= WHOLE:
+            shares = scene.shares
+            chosen = Programme(
+                scene, aim, shares, lambda s: scene.list_places(s, MOST_OF_WHOLE, work)
+            )
+        else:
+            nearest = self._find_nearest()
+            shares = self._list_shares(nearest)
+            chosen = Programme(
+                scene,
+                aim,
+                shares,
+                lambda s: (
+                    [*scene.list_open_places(s, MOST_PLACES, work), *nearest.get(s.kind, ())],
+                    False,
+                ),
+            )
         if chosen.size > programme.MOST_VARIABLES:
             return
         for number in range(MOST_SOLUTIONS):
@@ -240,6 +262,25 @@ class _Planner:
             if self._is_done():
                 return
             chosen.forbid(solution.leaving)
+
+    def _find_nearest(self) -> dict[HeldInTree, list[ChosenPlace]]:
+        """Return the places that lack least for what found none, by kind: others may make room there."""
+        start, found = State(self._scene), dict[HeldInTree, list[ChosenPlace]]()
+        for share in [stuck.share for stuck in self._stuck if stuck.share is not None]:
+            if share.kind in found or len(found) == MOST_KINDS:
+                continue
+            places, _ = self._scene.list_places(share, MOST_PLACES_READ, self._work)
+            lacking = [(find_part_lacking(start, place), n) for n, place in enumerate(places)]
+            found[share.kind] = [places[n] for part, n in sorted(lacking)[:MOST_NEAREST] if part]
+        return found
+
+    def _list_shares(self, nearest: Mapping[HeldInTree, Sequence[ChosenPlace]]) -> list[Share]:
+        """Return the shares that matter to the goal, and those that could make room at such places."""
+        shares = {share.number: share for share in self._aim.list_shares(MOST_SHARES)}
+        for places in nearest.values():
+            for index in {index for place in places for index in place.allocations}:
+                shares |= {share.number: share for share in self._scene.on_provider(index)}
+        return list(shares.values())
 
     def _order(self, solution: Solution) -> None:
         """Look for an order of the steps of an end; a ring is broken by a third place."""

@@ -5,7 +5,7 @@ So no plan is cheaper than its optimum, as long as nothing was left out. SciPy s
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import inf, isfinite
@@ -54,11 +54,16 @@ class _Travel:
 class Programme:
     """The end of a plan as an integer programme, over some shares and for each the places that it may take.
 
-    Shares that ask for the same, and are in no group and no other tree, are one list with counts.
+    ``list_places`` returns these, and whether none is missing. Shares that ask for the same, and are in no
+    group and no other tree, are one list with counts.
     """
 
     def __init__(
-        self, scene: Scene, aim: Aim, shares: Sequence[Share], most_places: int, work: Work
+        self,
+        scene: Scene,
+        aim: Aim,
+        shares: Sequence[Share],
+        list_places: Callable[[Share], tuple[Sequence[ChosenPlace], bool]],
     ) -> None:
         self._scene, self._aim = scene, aim
         self._costs: list[float] = []
@@ -76,7 +81,7 @@ class Programme:
         for share in self._shares:
             self._add_share(share)
         for alike in self._group_alike():
-            self._add_travels(alike, most_places, work)
+            self._add_travels(alike, *list_places(alike[0]))
         if isfinite(scene.limits.most):
             steps = dict.fromkeys([*self._moves.values(), *self._removals.values()], 1.0)
             steps |= {t.column: 2.0 for travels in self._returns.values() for t in travels}
@@ -126,9 +131,10 @@ class Programme:
             return share.number
         return share.kind
 
-    def _add_travels(self, alike: list[Share], most_places: int, work: Work) -> None:
+    def _add_travels(
+        self, alike: list[Share], places: Sequence[ChosenPlace], complete: bool
+    ) -> None:
         first = alike[0]
-        places, complete = self._scene.list_places(first, most_places, work)
         self.complete &= complete
         taken = set(self._scene.occupants[first.occupant].held) if len(alike) == 1 else set()
         emptied = self._always_emptied()

@@ -213,13 +213,21 @@ class Scene:
     def list_places(self, share: Share, most: int, work: Work) -> tuple[list[ChosenPlace], bool]:
         """Return where a share might be, in any tree, and whether none is missing."""
         if share.kind not in self._places:
-            request = replace(make_request(share.kind), limit=most)
-            found = search(without_sharing(self.bare), request, None, work)
-            places = [self._place(each.allocations, each.mappings) for each in found]
-            complete = found.complete and len(places) < most
-            places = [each for each in places if each.root not in self.limits.closed]
-            self._places[share.kind] = places, complete
+            self._places[share.kind] = self._search_places(self.bare, share, most, work)
         return self._places[share.kind]
+
+    def list_open_places(self, share: Share, most: int, work: Work) -> list[ChosenPlace]:
+        """Return some places that have room for a share now."""
+        return self._search_places(self.cloud, share, most, work)[0]
+
+    def _search_places(
+        self, cloud: Cloud, share: Share, most: int, work: Work
+    ) -> tuple[list[ChosenPlace], bool]:
+        request = replace(make_request(share.kind), limit=most)
+        found = search(without_sharing(cloud), request, None, work)
+        places = [self._place(each.allocations, each.mappings) for each in found]
+        complete = found.complete and len(places) < most
+        return [each for each in places if each.root not in self.limits.closed], complete
 
     def _place(
         self, allocations: AmountsByIndex, mappings: Mapping[str, tuple[int, ...]]

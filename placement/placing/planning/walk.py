@@ -11,7 +11,7 @@ from placement.placing.planning.values import MoveStep, Step
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
 
-MOST_STATES = 60_000
+MOST_STATES = 20_000
 """States that one walk looks at."""
 
 MOST_PLACES = 200
