@@ -1,8 +1,8 @@
 """A fault at each statement leaves neither a row of the history without its write nor the reverse.
 
 PROMISE 4 and 14. The engine is that of ``tests/proofs/promise/test_errors.py``, and the history is among the
-tables of the state that it compares. On SQLite, and on one of the servers; the long mode tries every request
-on each of them.
+tables of the state that it compares. Each request on one of the three databases in turn; the long mode tries
+every request on each of them.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from tests.proofs.promise.solo import Solo, pin
 from tests.proofs.promise.stage import Stage, stage
 from tests.proofs.promise.test_errors import LOOKS, SCENES, expected, injections, undisturbed
 from tests.proofs.replay.ledger import require_whole
-from tests.support.databases import MAIN_ROUTES, MAIN_SERVERS
+from tests.support.databases import MAIN_ROUTES
 from tests.support.effort import LONG, ONLY_IN_LONG_MODE, in_one_process
 
 LEAVES_NOTHING = {
@@ -68,7 +68,7 @@ def test_the_names_are_those_of_scenes() -> None:
 def test_each_write_leaves_its_rows_whatever_fails(
     place: Stage, tried: set[Any], scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if place.route not in ("sqlite", take_turns(MAIN_SERVERS, TRIED, scene)) and not LONG:
+    if place.route != take_turns(MAIN_ROUTES, TRIED, scene) and not LONG:
         pytest.skip(ONLY_IN_LONG_MODE)
     pin(monkeypatch, scene)
     monkeypatch.setattr(search_bounds, "monotonic", itertools.count().__next__)
