@@ -336,7 +336,6 @@ def write_names(service: Recorded) -> None:
         ("POST", "/-/claims/confirm", {"consumers": [held_one]}),
         ("POST", f"/-/claims/{STRUCK.uuid('held')}/confirm", None),
         ("POST", "/-/claims", {"claims": [STRUCK.claim("new", groups=[STRUCK.name])]}),
-        ("POST", "/-/plans", {"goal": {"empty": {"trees": [STRUCK.uuid("root")]}}, "hold_s": 9}),
         ("DELETE", f"/resource_classes/{STRUCK.custom}", None),
         ("DELETE", f"/traits/{STRUCK.custom}", None),
         ("POST", "/resource_classes", {"name": f"{STRUCK.custom}_2"}),
@@ -345,6 +344,11 @@ def write_names(service: Recorded) -> None:
         ("POST", "/resource_providers", child),
     ):
         service.send(method, path, body)
+    goal = {"empty": {"trees": [STRUCK.uuid("root")]}}
+    answer = service.send("POST", "/-/plans", {"goal": goal, "hold_s": 9})
+    for step in answer.json["steps"] if answer.status == 200 else ():
+        # Otherwise it would hold what is removed next.
+        service.send("DELETE", f"/allocations/{step['held_by']['consumer_uuid']}")
 
 
 def changes(name: str | None) -> Iterator[tuple[str, str, Any]]:
