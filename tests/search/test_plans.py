@@ -40,12 +40,12 @@ def plan_of(world: World, work: Work | None = None) -> Plan | NoPlan:
     )
 
 
-@seeds(300)
+@seeds(150)
 def test_plans_are_as_cheap_as_can_be(draw: Random) -> None:
     check(draw_world(draw))
 
 
-@seeds(100)
+@seeds(50)
 def test_without_a_solver_they_are_too_where_the_cloud_is_small(draw: Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(programme, "is_available", lambda: False)
