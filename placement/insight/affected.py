@@ -1,14 +1,22 @@
 """The consumers of trees with their groups, as what-if and survival read them (07 sections 4 and 9)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
 
 from placement.db import group_rows
 from placement.db.database import Access
 from placement.db.group_rows import MemberRow
+from placement.db.statements import MOST
 from placement.db.tree_rows import HeldBy
 from placement.objects.groups import rule_of
 from placement.placing.members import Members
+from placement.search.cloud import Cloud
+
+Place = TypeVar("Place")
+"""A tree, or several that belong together."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,3 +66,20 @@ def read_members(tx: Access, held: Sequence[HeldBy]) -> Members:
         {name: rows.get(group.id, []) for name, group in groups.items()},
         groups_of,
     )
+
+
+def batch_trees(
+    cloud: Cloud, places: Iterable[Place], roots_of: Callable[[Place], Sequence[int]]
+) -> Iterator[list[Place]]:
+    """Yield places of which one statement reads the allocations; more if it is one large place."""
+    batch: list[Place] = []
+    providers = 0
+    for place in places:
+        count = int(cloud.forest.trees(np.array(roots_of(place)))[1].sum())
+        if batch and providers + count > MOST:
+            yield batch
+            batch, providers = [], 0
+        batch.append(place)
+        providers += count
+    if batch:
+        yield batch

@@ -7,7 +7,7 @@ becomes of a list of consumers is known for all places that hold an equal list, 
 very place that fails. Places with members of groups are each tried anew: about 1 ms each, of 10,000 hosts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple
@@ -16,9 +16,13 @@ import numpy as np
 
 from placement.db import tree_rows
 from placement.db.database import Database, Snapshot
-from placement.db.statements import MOST
 from placement.db.tree_rows import HeldBy
-from placement.insight.affected import AffectedConsumer, list_consumers, read_members
+from placement.insight.affected import (
+    AffectedConsumer,
+    batch_trees,
+    list_consumers,
+    read_members,
+)
 from placement.objects.picture import Picture
 from placement.placing.members import Members
 from placement.placing.mover import CutShort, KeptOut, Leaving, MovedTo, Mover, Stayed
@@ -93,7 +97,7 @@ def survival(
         ]
     found = Survival(len(places))
     failures = _Failures(cloud, work)
-    for batch in _batches(cloud, places):
+    for batch in batch_trees(cloud, places, lambda place: place.roots):
         held, failures.mover.members = _read_holdings(db, cloud, batch)
         for place in batch:
             if not work.look():
@@ -106,21 +110,6 @@ def survival(
 
 
 # -- what fails ----------------------------------------------------------------------------------
-
-
-def _batches(cloud: Cloud, places: Sequence[FailureDomain]) -> Iterator[list[FailureDomain]]:
-    """Yield places of which one statement reads the allocations; more if it is one large place."""
-    batch: list[FailureDomain] = []
-    providers = 0
-    for place in places:
-        count = int(cloud.forest.trees(np.array(place.roots))[1].sum())
-        if batch and providers + count > MOST:
-            yield batch
-            batch, providers = [], 0
-        batch.append(place)
-        providers += count
-    if batch:
-        yield batch
 
 
 Share = tuple[AffectedConsumer, Mapping[int, Mapping[str, int]]]

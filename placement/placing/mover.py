@@ -109,14 +109,7 @@ class Mover:
 
     def close(self, roots: Sequence[int]) -> None:
         """Leave no room in some trees."""
-        if not roots:
-            return
-        providers = self.cloud.forest.trees(np.array(roots))[0]
-        # Room alone: a removal would cost a new forest each time, and must be taken back.
-        for name in list(self.cloud.classes):
-            room = self.cloud.room(name)[providers]
-            self._back.append(partial(self.cloud.set_rooms, name, providers, room))
-            self.cloud.set_rooms(name, providers, np.zeros_like(room))
+        self._back += close_trees(self.cloud, roots)
         self._closed += roots
 
     def move(self, leaving: Sequence[Leaving], work: Work) -> Iterator[tuple[int, Destination]]:
@@ -230,6 +223,19 @@ def without_sharing(cloud: Cloud) -> Cloud:
     return cloud.with_sharing(
         Sharing(none, cloud.roots, cloud.aggregates.__getitem__, lambda _: none, cloud.keys)
     )
+
+
+def close_trees(cloud: Cloud, roots: Sequence[int]) -> list[Callable[[], object]]:
+    """Leave no room in some trees; return what gives them their room back."""
+    if not roots:
+        return []
+    providers, back = cloud.forest.trees(np.array(roots))[0], list[Callable[[], object]]()
+    # Room alone: a removal would cost a new forest each time, and must be taken back.
+    for name in list(cloud.classes):
+        room = cloud.room(name)[providers]
+        back.append(partial(cloud.set_rooms, name, providers, room))
+        cloud.set_rooms(name, providers, np.zeros_like(room))
+    return back
 
 
 def make_request(held: HeldInTree) -> CandidateRequest:

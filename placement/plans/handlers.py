@@ -9,6 +9,7 @@ from webob import Response
 from placement import errors
 from placement.claims.schemas import CANDIDATES
 from placement.handlers import candidate_query
+from placement.handlers.allocation import NO_TYPE
 from placement.handlers.explanation import read_relaxable, render_explanation
 from placement.objects import holds
 from placement.objects.allocation_candidate import UnknownNameInQuery
@@ -37,9 +38,6 @@ from placement.web.request import Request
 from placement.web.response import json_response
 from placement.web.search_bounds import bound_reading, bound_search
 from placement.web.validation import normalized_uuid
-
-UNTYPED = "unknown"
-"""How a consumer without a type is shown (specification 03)."""
 
 CERTAINTY = {True: "There is none.", False: "It is not certain that there is none."}
 
@@ -199,7 +197,7 @@ def _render_step(step: StepShown) -> dict[str, Any]:
         "consumer_generation": step.consumer.generation,
         "project_id": step.owner.project,
         "user_id": step.owner.user,
-        "consumer_type": step.owner.type or UNTYPED,
+        "consumer_type": step.owner.type or NO_TYPE,
         "from": _render_held(step.left),
     }
     if isinstance(step, RemovalShown):

@@ -1,15 +1,14 @@
 """Who has what, read in one snapshot for a plan, the trees that matter first (10 section 4.2)."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from placement.db import group_rows, hold_rows, tree_rows
 from placement.db.database import Database, Snapshot
-from placement.db.statements import MOST
 from placement.db.tree_rows import HeldBy
-from placement.insight.affected import read_members
+from placement.insight.affected import batch_trees, read_members
 from placement.objects.groups import GroupNotFound
 from placement.placing.members import Members
 from placement.plans.wanted import Ownership
@@ -64,7 +63,7 @@ def _read(
     wanted = dict.fromkeys(root for root in (*members_first, *first, *others) if root >= 0)
     rows: list[HeldBy] = []
     read: set[int] = set()
-    for batch in _batches(cloud, wanted):
+    for batch in batch_trees(cloud, wanted, lambda root: [root]):
         # At least one: without that nothing could be said.
         if read and (len(rows) >= MOST_READ or not work.look()):
             break
@@ -104,21 +103,6 @@ def _find_roots(tx: Snapshot, groups: Sequence[str]) -> list[str]:
         if name not in stored or stored[name].id not in alive:
             raise GroupNotFound(name=name)
     return [row.root_uuid for row in rows]
-
-
-def _batches(cloud: Cloud, roots: Iterable[int]) -> Iterator[list[int]]:
-    """Yield trees of which one statement reads the allocations; more if it is one large tree."""
-    batch: list[int] = []
-    providers = 0
-    for root in roots:
-        count = len(cloud.forest.tree(root)) if cloud.forest.nested else 1
-        if batch and providers + count > MOST:
-            yield batch
-            batch, providers = [], 0
-        batch.append(root)
-        providers += count
-    if batch:
-        yield batch
 
 
 def _ids_of(cloud: Cloud, roots: Sequence[int]) -> list[int]:

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import inf
 
 from placement.placing.planning.scene import Scene, Share, Slot, State, sum_slots
 from placement.placing.wishes import ChosenPlace
 
 MOST_TRIED = 5_000
 """Sets that are tried for one place before the cheapest one found stands."""
-
 
 MOST_OPTIONS = 300
 """Shares and removals of one place that are looked at: a pool may serve thousands of consumers."""
@@ -66,7 +66,7 @@ def bound_cost(scene: Scene, lacking: Mapping[Slot, int]) -> float:
         amounts = sorted((amount for amount, _ in here), reverse=True)
         count = _count_needed(list(accumulate(amounts)), missing)
         if count is None:
-            return float("inf")
+            return inf
         costs = sorted(cost for _, cost in here)
         most = max(most, sum(costs[:count]))
     return most
@@ -76,26 +76,25 @@ def _count_needed(sums: Sequence[int], missing: int) -> int | None:
     return next((n for n, total in enumerate(sums, 1) if total >= missing), None)
 
 
-def choose_departures(
-    state: State, lacking: Mapping[Slot, int], most: float
-) -> tuple[Departures | None, bool]:
-    """Return the cheapest set that frees so much, for less than ``most``, and whether that is certain."""
+def choose_departures(state: State, lacking: Mapping[Slot, int]) -> tuple[Departures | None, bool]:
+    """Return the cheapest set that frees so much, None if none does, and whether that is certain."""
     if not lacking:
         return Departures(), True
     options = _list_options(state, lacking)
     if not options:
         return None, True
-    search = _Search(options[:MOST_OPTIONS], lacking, most)
+    search = _Search(options[:MOST_OPTIONS], lacking)
     search.walk(0, dict(lacking), 0.0, [])
-    if search.best is None:
-        return None, search.tried < MOST_TRIED and len(options) <= MOST_OPTIONS
+    is_certain = search.tried < MOST_TRIED and len(options) <= MOST_OPTIONS
     chosen = search.best
+    if chosen is None:
+        return None, is_certain
     leaving = Departures(
         tuple(option.share for option in chosen if not option.is_removal),
         tuple(option.share.occupant for option in chosen if option.is_removal),
         sum(option.cost for option in chosen),
     )
-    return leaving, search.tried < MOST_TRIED and len(options) <= MOST_OPTIONS
+    return leaving, is_certain
 
 
 def _list_options(state: State, lacking: Mapping[Slot, int]) -> list[_Option]:
@@ -140,10 +139,8 @@ def _is_of_one(option: _Option, other: _Option) -> bool:
 class _Search:
     """Takes options or leaves them, one after the other, as long as it may become cheaper than the best."""
 
-    def __init__(
-        self, options: Sequence[_Option], lacking: Mapping[Slot, int], most: float
-    ) -> None:
-        self._options, self._most = options, most
+    def __init__(self, options: Sequence[_Option], lacking: Mapping[Slot, int]) -> None:
+        self._options, self._most = options, inf
         self.best: list[_Option] | None = None
         self.tried = 0
         self._cheapest = min(option.cost for option in options)

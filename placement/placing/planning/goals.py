@@ -27,7 +27,6 @@ MOST_PLACES = 20_000
 MOST_PACKED = 2_000
 """Ways to put several requests into places that are tried before it is not certain that they do not fit."""
 
-
 MOST_OVERLAPPING = 300
 """Places with room of which some take from one another, up to which other ways are tried."""
 
@@ -64,7 +63,7 @@ class Aim(Protocol):
         """Return shares that matter, those first that matter most."""
 
 
-def open_aim(scene: Scene, goal: Goal, unread: frozenset[int], work: Work) -> "Aim":
+def open_aim(scene: Scene, goal: Goal, unread: frozenset[int], work: Work) -> Aim:
     """Return a goal on a scene.
 
     :raises UnknownTraitName, UnknownClassName: as the search does.
@@ -174,7 +173,7 @@ class FitAim:
                 if floor < inf:
                     heappush(queue, (floor, part, 1, number))
                 continue
-            leaving, is_certain = choose_departures(self._start, lacking, inf)
+            leaving, is_certain = choose_departures(self._start, lacking)
             if not is_certain:
                 yield floor, number, None
             if leaving is not None:
@@ -223,7 +222,7 @@ class FitAim:
         while queue:
             _, number = heappop(queue)
             place = self.places[number]
-            leaving, _ = choose_departures(state, find_lacking(state, place), inf)
+            leaving, _ = choose_departures(state, find_lacking(state, place))
             if leaving is None:
                 continue
             # What it costs now: those before it may have taken its room.

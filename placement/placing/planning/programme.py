@@ -27,9 +27,8 @@ MOST_VARIABLES = 20_000
 class Solution(NamedTuple):
     """What leaves, and where it goes; None if no end was found.
 
-    ``bound``: no end is cheaper, infinite if there is none.
-
-    ``stays_in_tree``: some share must take another place in its own tree, which needs two steps.
+    ``bound``: no end is cheaper, infinite if there is none. ``stays_in_tree``: some share must take another
+    place in its own tree, which needs two steps.
     """
 
     leaving: Departures | None
@@ -122,14 +121,8 @@ class Programme:
         alike: defaultdict[object, list[Share]] = defaultdict(list)
         for share in self._shares:
             if self._scene.may_move(share):
-                alike[self._likeness(share)].append(share)
+                alike[self._scene.find_likeness(share)].append(share)
         return alike.values()
-
-    def _likeness(self, share: Share) -> object:
-        occupant = self._scene.occupants[share.occupant]
-        if len(occupant.held) > 1 or self._scene.members.of(occupant.uuid):
-            return share.number
-        return share.kind
 
     def _add_travels(
         self, alike: list[Share], places: Sequence[ChosenPlace], complete: bool

@@ -181,6 +181,13 @@ class Scene:
                 steps.add(self.costs.remove)
         return min(steps, default=inf)
 
+    def find_likeness(self, share: Share) -> object:
+        """Return what is equal for shares that may stand for each other, wherever they are."""
+        occupant = self.occupants[share.occupant]
+        if len(occupant.held) > 1 or self.members.of(occupant.uuid):
+            return share.number
+        return share.kind, occupant.may_move, occupant.may_remove
+
     # -- room --
 
     def free(self, slot: Slot) -> int:

@@ -1,13 +1,11 @@
 """Where what leaves goes, and in which order (specification 10 section 3). Pure."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from placement.placing.choose import choose
-from placement.placing.mover import SHARE, WAYS, make_request, without_sharing
+from placement.placing.mover import SHARE, WAYS, close_trees, make_request, without_sharing
 from placement.placing.planning.departures import Departures
 from placement.placing.planning.scene import Share, State
 from placement.placing.wishes import ChosenPlace, NoPlace, Wish
@@ -16,7 +14,6 @@ from placement.search.work import Work
 
 MOST_ORDERS = 2_000
 """Steps that are tried to find an order."""
-
 
 MOST_ORDERED = 100
 """Moves of which several orders are tried."""
@@ -92,18 +89,8 @@ def _open_destinations(state: State, leaving: Departures) -> Cloud:
         for index, amounts in place.allocations.items():
             cloud.use(index, amounts)
     sources = {share.root for share in leaving.moved}
-    close(cloud, sources | leaving.emptied | state.scene.limits.closed)
+    close_trees(cloud, sorted(sources | leaving.emptied | state.scene.limits.closed))
     return cloud
-
-
-def close(cloud: Cloud, roots: Iterable[int]) -> None:
-    """Leave no room in some trees."""
-    closed = np.array(sorted(roots), np.int32)
-    if not len(closed):
-        return
-    providers = cloud.forest.trees(closed)[0]
-    for name in list(cloud.classes):
-        cloud.set_rooms(name, providers, np.zeros(len(providers), np.int32))
 
 
 def find_order(state: State, moves: Sequence[tuple[Share, ChosenPlace]]) -> bool:

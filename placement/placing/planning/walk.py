@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
-from placement.placing.planning.goals import Aim, Reached
+from placement.placing.planning.goals import Aim
 from placement.placing.planning.scene import Scene, Share, State
 from placement.placing.planning.values import MoveStep, Step
 from placement.placing.wishes import ChosenPlace
@@ -26,7 +26,6 @@ class Walked:
     """
 
     state: State | None
-    reached: Reached | None
     cost_so_far: float
     certain: bool
 
@@ -56,11 +55,7 @@ class _Walk:
         """Return the numbers of shares that may stand for each other: only where they are counts."""
         alike: dict[object, list[int]] = {}
         for share in self._shares:
-            occupant = self._scene.occupants[share.occupant]
-            key: object = (share.kind, occupant.may_move, occupant.may_remove)
-            if len(occupant.held) > 1 or self._scene.members.of(occupant.uuid):
-                key = share.number
-            alike.setdefault(key, []).append(share.number)
+            alike.setdefault(self._scene.find_likeness(share), []).append(share.number)
         return list(alike.values())
 
     def walk(self) -> Walked:
@@ -72,18 +67,17 @@ class _Walk:
         while queue:
             cost, length, _, steps = heappop(queue)
             if cost >= self._most:
-                return Walked(None, None, self._most, self._is_whole)
+                return Walked(None, self._most, self._is_whole)
             state = self._replay(steps)
             key = self._key(state)
             if fewest.get(key, length + 1) <= length:
                 continue
             fewest[key] = length
             looked += 1
-            reached = self._aim.test(state)
-            if reached is not None:
-                return Walked(state, reached, cost, self._is_whole and self._aim.exact)
+            if self._aim.test(state) is not None:
+                return Walked(state, cost, self._is_whole and self._aim.exact)
             if looked >= MOST_STATES or (looked % 16 == 0 and not self._work.look()):
-                return Walked(None, None, cost if self._is_whole else 0.0, False)
+                return Walked(None, cost if self._is_whole else 0.0, False)
             if length < self._scene.limits.most:
                 for share, place in self._list_steps(state):
                     step = self._make(state, share, place)
@@ -92,7 +86,7 @@ class _Walk:
                     if is_new and price < self._most:
                         heappush(queue, (price, length + 1, next(ticket), (*steps, step)))
                     state.take_back()
-        return Walked(None, None, self._most, self._is_whole and self._aim.exact)
+        return Walked(None, self._most, self._is_whole and self._aim.exact)
 
     def _replay(self, steps: Sequence[Step]) -> State:
         state = State(self._scene)

@@ -19,6 +19,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -140,11 +141,21 @@ def _differing(before: str, after: str) -> set[str]:
 # What one request has tried others leave out, so one process tries all of a route.
 @pytest.fixture(scope="module", params=in_one_process("errors", *ROUTES))
 def place(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    with stage_for_errors(request.param) as made:
+        yield made
+
+
+@contextmanager
+def stage_for_errors(route: str, **options: Any) -> Iterator[Stage]:
+    """Run a service for one client, in which everything may fail.
+
+    :param options: as :func:`stage` takes them.
+    """
     # Formatting the tracebacks of all these errors takes longer than the requests.
     logging.disable()
     try:
         # What fails at every attempt fails three times.
-        with stage(request.param, players=1, attempts=3) as made:
+        with stage(route, players=1, attempts=3, **options) as made:
             made.players[0].conf.set_override("search_deadline", LOOKS, group="api")
             yield made
     finally:

@@ -7,7 +7,6 @@ every request on each of them.
 
 import itertools
 import json
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,8 +17,14 @@ from tests.proofs.promise.claim_scenes import REQUESTS_OF_CLAIMS
 from tests.proofs.promise.injection import injected
 from tests.proofs.promise.scenes import REQUESTS, Scene, take_turns
 from tests.proofs.promise.solo import Solo, pin
-from tests.proofs.promise.stage import Stage, stage
-from tests.proofs.promise.test_errors import LOOKS, SCENES, expected, injections, undisturbed
+from tests.proofs.promise.stage import Stage
+from tests.proofs.promise.test_errors import (
+    SCENES,
+    expected,
+    injections,
+    stage_for_errors,
+    undisturbed,
+)
 from tests.proofs.replay.ledger import require_whole
 from tests.support.databases import MAIN_ROUTES
 from tests.support.effort import LONG, ONLY_IN_LONG_MODE, in_one_process
@@ -45,13 +50,8 @@ TRIED = [
 
 @pytest.fixture(scope="module", params=in_one_process("replayed errors", *MAIN_ROUTES))
 def place(request: pytest.FixtureRequest) -> Iterator[Stage]:
-    logging.disable()
-    try:
-        with stage(request.param, players=1, attempts=3, insight__history_days=30.0) as made:
-            made.players[0].conf.set_override("search_deadline", LOOKS, group="api")
-            yield made
-    finally:
-        logging.disable(logging.NOTSET)
+    with stage_for_errors(request.param, insight__history_days=30.0) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
