@@ -2,12 +2,12 @@
 
 import gc
 import os
-import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support import effort
@@ -20,6 +20,11 @@ HANGS_S = 600
 # found in the folder that has them by their hashes.
 os.environ["SSL_CERT_FILE"] = os.devnull
 
+# Here, not in a hook: the settings of a test take the profile's values when its module is imported.
+hypothesis.settings.register_profile("by hand", derandomize=True)
+if not (effort.CI or effort.LONG):
+    hypothesis.settings.load_profile("by hand")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a command line try a part of many tests."""
@@ -28,9 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say how to draw the same tests again."""
-    drawn, seed = config.option.drawn, os.environ[effort.DRAWN_BY]
-    return f"one of {drawn} tests: {effort.DRAWN_BY}={seed} pytest --drawn {drawn}" if drawn else None
+    """Say how to draw the same cases again, and the same tests if only some are drawn."""
+    drawn, cases = config.option.drawn, f"{effort.DRAWN_BY}={effort.run_seed()}"
+    return f"one of {drawn} tests: {cases} pytest --drawn {drawn}" if drawn else f"random cases: {cases}"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,8 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """End a test that hangs, later on a busy machine; let the processes of the run share databases."""
     if config.getoption("timeout", None) is None:
         config.option.timeout = HANGS_S * PATIENCE
-    # The processes of the run inherit it, and draw the same.
-    os.environ.setdefault(effort.DRAWN_BY, str(random.randrange(2**31)))
+    # The processes of the run inherit the seed, and draw the same.
+    seed = effort.run_seed()
+    if config.option.hypothesis_seed is None and (effort.CI or effort.LONG):
+        config.option.hypothesis_seed = seed
     if effort.TEMPLATES not in os.environ:
         os.environ[effort.TEMPLATES] = tempfile.mkdtemp(prefix="placement-templates-")
         config.add_cleanup(_drop_templates)

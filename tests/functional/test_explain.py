@@ -69,7 +69,7 @@ def hopeless(random: Random) -> tuple[Cloud, Pairs]:
     return load(with_uuids(records)), pairs
 
 
-@worlds.seeds(150)
+@worlds.seeds(150, 674242846081903972)
 def test_every_number_is_that_of_the_compatible_api(random: Random) -> None:
     cloud, pairs = hopeless(random)
     place = Asked(cloud)
@@ -90,7 +90,8 @@ def test_every_number_is_that_of_the_compatible_api(random: Random) -> None:
     for each in told["relaxations"]:
         drops = each["drop"] if isinstance(each["drop"], list) else [each["drop"]]
         relaxed = pairs
-        for drop in drops:
+        # A dropped group leaves each list of groups, which would then not be found by its text.
+        for drop in sorted(drops, key=lambda drop: drop["parameter"] != "same_subtree"):
             relaxed = dropped(relaxed, drop) if times(relaxed, drop) else relaxed
         assert count(place, relaxed) == each["candidates"]["count"], (pairs, each)
     singles = [each["drop"] for each in told["relaxations"] if isinstance(each["drop"], dict)]

@@ -89,6 +89,12 @@ class Model:
         self.__dict__ = after.__dict__
         return Answer(204)
 
+    # What happens without a request
+
+    def scrub(self) -> None:
+        """Remove consumer records without allocations (specification 06 section 7.8)."""
+        self.records = {uuid: each for uuid, each in self.records.items() if uuid in self.allocations}
+
     # Allocations
 
     def replace(self, entries: list[Entry], one: bool) -> Answer:

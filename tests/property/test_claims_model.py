@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from placement.claims import choices, shortcuts
-from placement.db import invariants
+from placement.db import invariants, scrub
 from placement.db.database import Database
 from placement.objects import groups
 from tests.property.claims_model import Claims
@@ -587,6 +587,11 @@ class ClaimsMachine(RuleBasedStateMachine):
         for each in shown:
             each["expires_at"] = milliseconds(each["expires_at"])
         assert shown == self.model.shown_holds(project, group)
+
+    @rule()
+    def scrub(self) -> None:
+        """Go once through the database, as the workers of a service do: nothing that is shown changes."""
+        scrub.scrub_all(self.service.db)
 
     @rule()
     def show_everything(self) -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from placement.db import invariants
+from placement.db import invariants, scrub
 from tests.property.ledger_model import ANY, CLASSES, Answer, Entry, Model, Record
 from tests.support import ledger_data
 from tests.support.effort import examples
@@ -278,6 +278,14 @@ class Ledger(RuleBasedStateMachine):
         expected = self.model.put_inventories(uuid, generation, stock)
         body = {"resource_provider_generation": generation, "inventories": stock}
         self._send(expected, "PUT", f"/resource_providers/{uuid}/inventories", body)
+
+    # What happens without a request
+
+    @rule()
+    def scrub(self) -> None:
+        """Go once through the database, as the workers of a service do from time to time."""
+        scrub.scrub_all(self.service.db)
+        self.model.scrub()
 
     # The whole state
 

@@ -1,7 +1,8 @@
 """Random small clouds and questions that bite each other.
 
 Everything is drawn from a ``random.Random``. ``seeds(n)`` runs a test on n seeds in CI; a run by hand takes a
-third. PLACEMENT_EXAMPLES=100000 raises the number of seeds per property to that.
+third. PLACEMENT_EXAMPLES=100000 raises the number of seeds per property to that. The seeds follow from
+the seed of the run (``tests/support/effort.py``).
 """
 
 from __future__ import annotations
@@ -9,13 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from secrets import randbits
 from typing import Any
 
 from placement.inventory_record import InventoryRecord
 from placement.search.records import ProviderRecord, UsedInventory
 from placement.search.request import CandidateRequest, Group
-from tests.support.effort import examples
+from tests.support.effort import drawn_by_run, examples
 
 Property = Callable[[Random], None]
 EXAMPLES = int(os.environ.get("PLACEMENT_EXAMPLES", "0"))
@@ -28,11 +28,15 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
 def seeds(count: int, *fixed: int) -> Callable[[Property], Callable[[], None]]:
-    """Run the test, which takes a ``Random``, on many seeds and some fixed; the failing one is reported."""
+    """Run the test, which takes a ``Random``, on many seeds and some fixed; the failing one is reported.
+
+    :param fixed: seeds that have failed once.
+    """
 
     def decorate(test: Property) -> Callable[[], None]:
         def on_seed() -> None:
-            for seed in (*fixed, *map(randbits, [63] * (EXAMPLES or examples(count)))):
+            draw = drawn_by_run(f"{test.__module__}.{test.__qualname__}")
+            for seed in (*fixed, *(draw.getrandbits(63) for _ in range(EXAMPLES or examples(count)))):
                 try:
                     test(Random(seed))
                 except Exception as failure:

@@ -14,7 +14,10 @@ TEMPLATES = "PLACEMENT_TEST_TEMPLATES"
 """The variable that names the folder by which the processes of a run share the databases they copy."""
 
 DRAWN_BY = "PLACEMENT_TEST_DRAWN_BY"
-"""The variable by which the processes of a run draw the same tests: a number."""
+"""The variable that names the seed of a run: a number from which every random case of the run follows."""
+
+SEED_BY_HAND = "58"
+"""The seed of every run by hand: who changes a line and runs the suite again tries the same cases again."""
 
 MARKS_OF_CI = ("ci", "deploy", "galera")
 ONLY_IN_CI = "proofs of CI: CI=true runs them, and so does naming their file or folder"
@@ -39,9 +42,18 @@ def draw(items: list[pytest.Item], of: int, seed: int) -> list[pytest.Item]:
     return [item for item in items if item in kept]
 
 
-def drawn_by_run() -> random.Random:
-    """Return what draws the same in all processes of a run."""
-    return random.Random(os.environ[DRAWN_BY])
+def run_seed() -> str:
+    """Return the seed of the run: the one that is set, a new one in CI, always the same one by hand."""
+    drawn = str(random.SystemRandom().randrange(2**31)) if CI or LONG else SEED_BY_HAND
+    return os.environ.setdefault(DRAWN_BY, drawn)
+
+
+def drawn_by_run(what: str = "") -> random.Random:
+    """Return a source that draws the same in all processes of a run, and in another run with its seed.
+
+    :param what: the name of what draws, so that two tests do not draw the same.
+    """
+    return random.Random(f"{run_seed()} {what}")
 
 
 def in_one_process(what: str, *params: str) -> list[Any]:

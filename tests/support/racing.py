@@ -30,6 +30,9 @@ sync_on_startup = true
 {options}
 """
 
+WITHOUT_SCRUB = "[placement_database]\nscrub_share = 0"
+"""The option with which nothing is changed without a request: for tests that know what there must be."""
+
 SERVING_CLAIMS = "[insight]\nenabled = true"
 """Options with which servers serve what is under ``/-/`` too."""
 
@@ -164,4 +167,4 @@ def emptied(place: Arena) -> Arena:
 
 @cache
 def _standing_arena(kind: str) -> Arena:
-    return until_exit(arena(kind, options=SERVING_CLAIMS))
+    return until_exit(arena(kind, options=f"{SERVING_CLAIMS}\n{WITHOUT_SCRUB}"))

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import hypothesis
 import pytest
 
 from tests.support import effort
@@ -64,3 +65,25 @@ def test_the_same_seed_draws_the_same_of_each_file() -> None:
     assert drawn == sorted(drawn)
     assert drawn == effort.draw(items, 4, seed=7)
     assert any(drawn != effort.draw(items, 4, seed) for seed in range(8))
+
+
+@pytest.mark.parametrize("in_ci", [False, True])
+def test_runs_by_hand_try_the_same_cases_and_runs_of_ci_new_ones(
+    monkeypatch: pytest.MonkeyPatch, in_ci: bool
+) -> None:
+    """Hypothesis follows: its profile by hand, and the seed of the run in CI."""
+    monkeypatch.setattr(effort, "CI", in_ci)
+    drawn = set()
+    for _ in range(3):
+        monkeypatch.delenv(effort.DRAWN_BY, raising=False)
+        drawn.add(effort.drawn_by_run("a test").random())
+        assert effort.drawn_by_run("a test").random() in drawn
+        assert effort.drawn_by_run("another test").random() not in drawn
+
+    assert len(drawn) == (3 if in_ci else 1)
+
+
+def test_hypothesis_repeats_its_cases(request: pytest.FixtureRequest) -> None:
+    """By hand each run has the same ones; a run in CI those of the seed that its head shows."""
+    by_seed = request.config.getoption("hypothesis_seed") is not None
+    assert hypothesis.settings.default.derandomize or by_seed

@@ -1,6 +1,5 @@
 """What every deployment must get right, and a load that notices a lost request."""
 
-import random
 from collections import Counter
 from urllib.parse import urlencode
 
@@ -9,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.client import headers
 from tests.support.deployment import Site
+from tests.support.effort import drawn_by_run
 from tests.support.ledger import AMOUNTS, Ledger, some_hosts
 from tests.support.processes import ENDS_S
 from tests.support.world import World, new_uuid
@@ -81,7 +81,7 @@ class Load(Ledger):
 
     def __init__(self, site: Site) -> None:
         super().__init__(
-            [site], some_hosts(site, 2), random.randrange(2**31), clients=4, steady=True
+            [site], some_hosts(site, 2), drawn_by_run(__name__).randrange(2**31), clients=4, steady=True
         )
         self._counted = counted_claims(site)
 

@@ -1,9 +1,9 @@
 """The OpenStack service on one node, this one on the others (specification 06 section 13.1)."""
 
-import random
 
 from tests.proofs.races import coexistence
 from tests.support.cluster_arena import RACES
+from tests.support.effort import drawn_by_run
 from tests.support.galera import GaleraCluster
 from tests.support.racing import Arena, emptied
 
@@ -18,6 +18,6 @@ def test_no_grant_is_too_much_between_nodes(standing: Arena, running_cluster: Ga
         for node in running_cluster.nodes[:2]
     ]
     coexistence.prepare(place, urls[0])
-    seed = random.SystemRandom().randrange(10**9)
+    seed = drawn_by_run(__name__).randrange(10**9)
 
     coexistence.play(place, urls, coexistence.Length(writes=WRITES), seed).require_kept()

@@ -5,12 +5,12 @@ PLACEMENT_RACE_ROUNDS (default 2) multiplies the number of writes of each writer
 """
 
 import os
-import random
 from collections.abc import Iterator
 
 import pytest
 
 from tests.proofs.races import coexistence
+from tests.support.effort import drawn_by_run
 from tests.support.racing import Arena, emptied_arena, in_arenas
 
 WRITES = 30 * int(os.environ.get("PLACEMENT_RACE_ROUNDS", "2"))
@@ -26,6 +26,6 @@ def place(request: pytest.FixtureRequest) -> Iterator[Arena]:
 
 def test_no_grant_is_too_much_while_both_write(place: Arena) -> None:
     """At every moment no host holds more than it has, and all answers are the ledger's."""
-    url, seed = coexistence.old_url(place), random.SystemRandom().randrange(10**9)
+    url, seed = coexistence.old_url(place), drawn_by_run(__name__).randrange(10**9)
 
     coexistence.play(place, [url, url], coexistence.Length(writes=WRITES), seed).require_kept()

@@ -5,7 +5,6 @@ are held for a second; the log overflows, and counters are repaired. The campaig
 upgrades have a follower too, which meets killed workers, failovers and older releases.
 """
 
-import random
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from placement.db import invariants, models
 from tests.support import bodies
 from tests.support.book import Book, Violation
 from tests.support.client import Client
+from tests.support.effort import drawn_by_run
 from tests.support.following import Follower
 from tests.support.load import Actor, Caller, acting
 from tests.support.processes import wait_until
@@ -127,7 +127,7 @@ class Gardener(Actor):
 
 def garden(place: Arena, book: Book, ports: list[int]) -> tuple[list[Actor], list[Follower]]:
     """Return six clients that write, and two that follow."""
-    world, seed = World(place), str(random.SystemRandom().randrange(10**9))
+    world, seed = World(place), str(drawn_by_run(__name__).randrange(10**9))
     print("seed", seed)
     roots = [world.host(VCPU=200) for _ in range(ROOTS)]
 

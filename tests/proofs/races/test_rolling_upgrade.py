@@ -5,12 +5,11 @@ releases; ``python -m tests.proofs.races.rolling_upgrade`` goes on for as long a
 """
 
 import os
-import random
 
 import pytest
 
 from tests.proofs.races import rolling_upgrade
-from tests.support.effort import LONG
+from tests.support.effort import LONG, drawn_by_run
 
 SECONDS = float(os.environ.get("PLACEMENT_ROLLING_SECONDS", 120 if LONG else 0))
 
@@ -20,7 +19,7 @@ SECONDS = float(os.environ.get("PLACEMENT_ROLLING_SECONDS", 120 if LONG else 0))
 @pytest.mark.xdist_group("releases")  # each is imported once
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql", "mysql"])
 def test_no_request_fails_while_releases_follow_one_another(kind: str) -> None:
-    with rolling_upgrade.upgrades(kind, random.SystemRandom().randrange(10**9)) as made:
+    with rolling_upgrade.upgrades(kind, drawn_by_run(__name__).randrange(10**9)) as made:
         report = made.run(SECONDS)
 
     report.require_kept()

@@ -171,7 +171,7 @@ def _choose() -> list[tuple[Way, Line]]:
     """Return the lines that are tried, with ways: in the long mode each in all of them, else each in one."""
     if LONG:
         return [(way, line) for line in (*LINES, *TABLE) for way in WAYS]
-    drawn = drawn_by_run()
+    drawn = drawn_by_run(__name__)
     pages = [line for line in LINES if line.name in PAGES]
     others = [line for line in LINES if line not in pages and not str(line).endswith(NO_NEWS)]
     return [(drawn.choice(WAYS), line) for line in (*pages, *drawn.sample([*others, *TABLE], DRAWN))]
