@@ -39,6 +39,7 @@ from placement.insight.trees import Page, TreesQuery
 from placement.insight.what_if import (
     Change,
     Drain,
+    Fits,
     Placements,
     Remove,
     Replace,
@@ -343,7 +344,7 @@ def _normalize_key(key: str) -> str:
 # -- what is answered ----------------------------------------------------------------------------
 
 
-def _render_packing(packing: Packing) -> dict[str, Any]:
+def _render_packing(packing: Packing | Fits) -> dict[str, Any]:
     return {"count": packing.count, "exact": packing.exact, "complete": packing.complete}
 
 
@@ -366,7 +367,7 @@ def _render_time(milliseconds: int) -> str:
 
 
 def _render_situation(met: Situation) -> dict[str, Any]:
-    document = {"candidates": asdict(met.candidates), "capacity": _render_packing(met.packing)}
+    document = {"candidates": asdict(met.candidates), "capacity": _render_packing(met.fits)}
     return document if met.remedies is None else document | render_remedies(met.remedies)
 
 

@@ -24,7 +24,7 @@ from placement.objects.resource_provider import ProviderNotFound
 from placement.objects.trait import UnknownTraits
 from placement.placing.members import AmountsByIndex, Members
 from placement.placing.mover import CutShort, KeptOut, Leaving, MovedTo, Mover
-from placement.placing.packing import Packing, pack, record
+from placement.placing.packing import pack, record
 from placement.placing.remedies import Budget, Count, RelaxableRequest, Remedies, remedies
 from placement.search.cloud import Cloud
 from placement.search.records import UsedInventory
@@ -74,12 +74,33 @@ class Replace:
 Change = Drain | Remove | Placements | Replace
 
 
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """How often a request fits.
+
+    ``exact`` and ``complete``: as in :class:`placement.placing.packing.Packing`.
+    """
+
+    count: int
+    exact: bool
+    complete: bool
+
+
 class Situation(NamedTuple):
     """The candidates of a request, how often it fits, and what would help if there are none."""
 
     candidates: Count
-    packing: Packing
+    fits: Fits
     remedies: Remedies | None
+
+    def with_at_least(self, other: "Situation") -> "Situation":
+        """Return the situation with each lower bound raised to the number of another situation."""
+        candidates, fits = self.candidates, self.fits
+        if not candidates.complete:
+            candidates = replace(candidates, count=max(candidates.count, other.candidates.count))
+        if not fits.exact:
+            fits = replace(fits, count=max(fits.count, other.fits.count))
+        return Situation(candidates, fits, self.remedies)
 
 
 class TrialOutcome(NamedTuple):
@@ -103,7 +124,7 @@ def try_out(
     """Say what the changes would do to a request; neither the database nor the picture changes.
 
     :param work_factor: the most searches before and after; up to ten times as many placements are tried.
-    :param work: what they may cost together: a third before, half of the rest for the changes.
+    :param work: what they may cost together: a third for the changes, half of the rest for the count before.
     :raises ProviderNotFound, NoAllocations, UnknownNameInQuery: a change names what is not there.
     :raises UnknownTraits, InventoryClassMissing, InvalidCapacity, InventoryInUse: as the writes would.
     """
@@ -112,12 +133,16 @@ def try_out(
     db.snapshot(lambda tx: trial.read(tx, changes))
     share = max(work_factor // 2, 1)
     with refuse_unknown_names():
-        with work.part(3) as part:
-            before = _situation(cloud, known, asked, share, part)
-        with work.part(2) as trial.work:
+        with work.part(3) as trial.work:
             for change in changes:
                 trial.apply(change)
+        # Side by side, so both get the same, and the second what the first has left over.
+        with work.part(2) as part:
+            before = _situation(cloud, known, asked, share, part)
         after = _situation(trial.cloud, known, asked, share, work)
+    if all(isinstance(change, Drain | Placements) for change in changes):
+        # These changes only take room: whatever fits after them fits before them too.
+        before = before.with_at_least(after)
     complete = trial.left > 0 and not trial.cut_short
     return TrialOutcome(before, after, trial.homeless, trial.placed, complete)
 
@@ -150,7 +175,8 @@ def _situation(
     count = budget.count_if_any_is_left(cloud, asked.request)
     with work.part(2) as part:
         packing = pack(cloud, asked.request, known, searches, part)
-    return Situation(count, packing, None if count.count else remedies(cloud, asked, budget))
+    fits = Fits(packing.count, packing.exact, packing.complete)
+    return Situation(count, fits, None if count.count else remedies(cloud, asked, budget))
 
 
 # -- the copy that changes -----------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What ``openstack resource provider drain check`` makes of an answer of the service."""
 
 from placement.client.osc.providers import are_counted_whole
+from placement.client.osc.text import CountColumn
 from tests.support.service import running
 from tests.support.world import World
 
@@ -16,3 +17,11 @@ def test_counts_that_were_cut_are_not_whole() -> None:
                 world.provider(parent=host, inventory={"VCPU": 1})
             told = world.call("POST", "/-/what-if", question).json
             assert are_counted_whole(told) == whole
+
+
+def test_a_count_that_was_cut_is_shown_as_a_lower_bound() -> None:
+    """Programs get the number; ``complete`` is beside it."""
+    cut, whole = (CountColumn({"count": 5, "complete": complete}) for complete in (False, True))
+
+    assert (cut.human_readable(), whole.human_readable()) == ("5 or more", "5")
+    assert (cut.machine_readable(), whole.machine_readable()) == (5, 5)

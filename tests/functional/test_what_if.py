@@ -1,12 +1,15 @@
 """What-if: on a copy, from what consumers hold; the picture and the database stay (07 section 4)."""
 
+import itertools
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 
 from placement.objects.picture import Picture
+from placement.web import search_bounds
 from tests.search import worlds
 from tests.search.test_cloud import columns_of
 from tests.support import recorder
@@ -224,6 +227,30 @@ SOUND = (
 
 
 EMPTIES_B = SOUND[8]
+PAIR = "resources_1=VCPU:1&resources_2=VCPU:1&group_policy=isolate&same_subtree=_1,_2"
+
+DEADLINES = (*range(5, 200, 5), *(2**n for n in range(8, 16)))
+"""In looks at the clock."""
+
+
+def test_no_number_after_a_drain_is_larger_than_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the deadline cuts: the clock goes on with each look at it."""
+    monkeypatch.setattr(search_bounds, "monotonic", itertools.count().__next__)
+    cut = 0
+    with running(insight__enabled=True, insight__work_factor=1600) as service:
+        world, deadline = World(service), partial(service.conf.set_override, group="api")
+        for number in range(6):
+            host = world.provider(f"h{number}", None, {"VCPU": 6})
+            for part in range(3):
+                world.provider(f"h{number} {part}", host, {"VCPU": 6})
+        world.claim({host: {"VCPU": 2}}, SMALL)
+        for looks in DEADLINES:
+            deadline("search_deadline", looks)
+            told = what_if(service, {"drain": host}, query=PAIR).json
+            assert told["before"]["capacity"]["count"] >= told["after"]["capacity"]["count"], looks
+            assert told["before"]["candidates"]["count"] >= told["after"]["candidates"]["count"], looks
+            cut += not told["before"]["capacity"]["complete"]
+    assert 5 < cut < len(DEADLINES)
 
 
 def test_any_order_of_sound_changes_is_tried_out(place: Service) -> None:

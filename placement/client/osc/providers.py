@@ -112,6 +112,6 @@ class CheckResourceProviderDrain(command.ShowOne):
             "complete": told["complete"] and (not asked or are_counted_whole(told)),
         }
         if asked:
-            shown["fits before"] = told["before"]["capacity"]["count"]
-            shown["fits after"] = told["after"]["capacity"]["count"]
+            for side in ("before", "after"):
+                shown[f"fits {side}"] = text.CountColumn(told[side]["capacity"])
         return tuple(shown), tuple(shown.values())

@@ -27,6 +27,18 @@ class WordedColumn(FormattableColumn):
         return self._words(self._value)
 
 
+class CountColumn(FormattableColumn):
+    """A count that may be a lower bound: the number for programs, with the bound named for people."""
+
+    def human_readable(self) -> str:
+        """Return the count in words."""
+        return word_count(self._value)
+
+    def machine_readable(self) -> int:
+        """Return the number alone."""
+        return int(self._value["count"])
+
+
 def _wrap(lines: Iterable[str]) -> str:
     return "\n".join(
         "\n".join(textwrap.wrap(line, WIDTH, subsequent_indent="    ")) for line in lines
