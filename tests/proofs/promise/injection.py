@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from placement.db import transport
-from placement.db.database import Database
+from placement.db.database import BEGIN_WRITE, Database
 from placement.db.transport import Message
 from tests.proofs.promise.stage import Stage, driver_id
 from tests.support.databases import is_mariadb
@@ -24,6 +24,8 @@ from tests.support.recorder import Execute, Hook, observed, replaced_driver
 
 GOODBYE_S = 10.0 * PATIENCE
 SERVER_SHUTDOWN = 1053
+
+BEGIN = {text for texts in BEGIN_WRITE.values() for text in texts}
 
 Meaning = Literal["conflict", "gone", "fatal", "refused", "replica"]
 """To begin again; the connection is lost; nothing helps; the database takes no writes; this server takes
@@ -84,7 +86,8 @@ class Injection:
     """Where a fault strikes: in the message with this number, or in each with these texts if ``always``.
 
     ``at``: before which of its statements, those before which have taken effect; the number of statements:
-    after the last.
+    after the last. ``began_again``: a transaction that writes has begun after the last strike, without this
+    message.
     """
 
     fault: Fault
@@ -94,6 +97,7 @@ class Injection:
     always: bool = False
     seen: int = 0
     struck: int = 0
+    began_again: bool = False
 
     @property
     def is_after(self) -> bool:
@@ -105,6 +109,7 @@ class Injection:
         here = texts == self.texts if self.always else self.seen == self.number
         self.seen += 1
         self.struck += here
+        self.began_again = not here and (self.began_again or not BEGIN.isdisjoint(texts))
         return here
 
 
