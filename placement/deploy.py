@@ -19,6 +19,7 @@ from placement.objects.picture import Picture
 from placement.objects.scrubber import Scrubber
 from placement.objects.trait import EveryTrait
 from placement.objects.trimmer import Trimmer
+from placement.placing.planning.programme import load_solver
 from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.web import error_responses, microversion
 from placement.web.after_answer import with_work_after
@@ -92,6 +93,8 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     routes = _choose_routes(conf)
     if insight.enabled:
         insight_door.check_links(conf)
+        # Here, not within the deadline of the first plan.
+        load_solver()
     shapes = insight_door.read_shapes(conf) if insight.enabled else {}
     metrics = _begin_metrics(conf, database, routes, shapes) if insight.enabled else None
     serve = _negotiate_versions(Dispatcher(Authorizer(conf), routes, insight.public))

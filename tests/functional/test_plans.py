@@ -10,6 +10,9 @@ import webob
 
 from placement.claims import writing
 from placement.db import invariants
+from placement.insight import affected
+from placement.placing.planning.plan import WHOLE
+from placement.plans import ledger
 from placement.web import search_bounds
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
@@ -357,3 +360,19 @@ def test_to_hold_needs_the_rule_of_claims_too(tmp_path: Path) -> None:
         assert status("service")[0] == 403
         refused, text = status("reader", hold_s=9)
         assert (refused, "placement:claims:create" in text) == (403, True)
+
+
+def test_what_fits_nowhere_is_refused_where_not_all_was_read(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more consumers than are in a programme whole, none is in its way: it has no variable."""
+    monkeypatch.setattr(ledger, "MOST_READ", 1)
+    monkeypatch.setattr(affected, "MOST", 1)
+    world = World(service)
+    for host in (world.host(VCPU=100), world.host(VCPU=100)):
+        for _ in range(WHOLE + 1):
+            world.claim({host: {"VCPU": 1}})
+
+    refusal = refuse(service, {"place": "resources=VCPU:101"}, 409)
+
+    assert not refusal["exact"], refusal

@@ -48,7 +48,7 @@ def test_plans_are_as_cheap_as_can_be(draw: Random) -> None:
 @seeds(50)
 def test_without_a_solver_they_are_too_where_the_cloud_is_small(draw: Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(programme, "is_available", lambda: False)
+        patch.setattr(programme, "load_solver", lambda: False)
         check(draw_world(draw))
 
 

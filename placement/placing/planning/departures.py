@@ -41,6 +41,7 @@ class _Option:
 
 def find_lacking(state: State, place: ChosenPlace) -> dict[Slot, int]:
     """Return what a place lacks now."""
+    state.scene.work.go_on()
     lacking = {}
     for slot, amount in sum_slots(place.allocations).items():
         missing = amount - state.free(slot)

@@ -1,7 +1,7 @@
 """What a goal asks of a cloud: whether it holds, what it costs, what may leave (10 section 3). Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -419,10 +419,13 @@ class KeepAim:
     def __init__(self, scene: Scene, goal: Keep) -> None:
         self.scene, self.goal, self.exact = scene, goal, True
         self._start = State(scene)
-        number_of = {occupant.uuid: number for number, occupant in enumerate(scene.occupants)}
-        self._shares_of: Callable[[str], list[Share]] = lambda uuid: (
-            scene.shares_of(number_of[uuid]) if uuid in number_of else []
-        )
+        self._number_of = {occupant.uuid: number for number, occupant in enumerate(scene.occupants)}
+
+    def _shares_of(self, uuid: str) -> list[Share]:
+        """Return what a member has; nothing of one that is not among the occupants."""
+        self.scene.work.go_on()
+        number = self._number_of.get(uuid)
+        return [] if number is None else self.scene.shares_of(number)
 
     def test(self, state: State) -> Reached | None:
         """Return that the rules of all groups hold."""

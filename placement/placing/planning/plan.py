@@ -6,6 +6,7 @@ steps is looked for. On a small cloud every sequence of steps has the last word.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 
@@ -18,7 +19,7 @@ from placement.placing.packing import free_columns
 from placement.placing.planning import programme
 from placement.placing.planning.departures import find_part_lacking
 from placement.placing.planning.goals import Aim, EmptyAim, FitAim, Reached, open_aim
-from placement.placing.planning.programme import Programme, Solution
+from placement.placing.planning.programme import Programme, ProgrammeTooLarge, Solution
 from placement.placing.planning.scene import Scene, Share, State
 from placement.placing.planning.settle import Stuck, find_order, settle
 from placement.placing.planning.values import (
@@ -104,7 +105,7 @@ def make_plan(
     :param unread: roots of trees whose occupants are not known: they stay.
     :raises UnknownTraitName, UnknownClassName: as the search does.
     """
-    scene = Scene(cloud, known, occupants, members, costs, limits)
+    scene = Scene(cloud, known, occupants, members, costs, limits, work)
     aim = open_aim(scene, goal, frozenset(unread), work)
     return _Planner(scene, aim, frozenset(unread), work).plan()
 
@@ -154,13 +155,15 @@ class _Planner:
         start = State(self._scene)
         if self._take(start):
             return self._answer()
-        # The goal does not hold, so there is a step.
-        self._bound = max(self._aim.bound(), 0.0 if self._unread else self._scene.cheapest_step)
-        if self._bound < inf:
-            for look in (self._try_sets, self._try_pieces, self._try_programme, self._try_walk):
+        with suppress(WorkEnded):
+            # The goal does not hold, so there is a step.
+            self._bound = max(self._aim.bound(), 0.0 if self._unread else self._scene.cheapest_step)
+        for look in (self._try_sets, self._try_pieces, self._try_programme, self._try_walk):
+            if self._is_done():
+                break
+            # A way that took its part of the time leaves the rest to the next one.
+            with suppress(WorkEnded):
                 look()
-                if self._is_done():
-                    break
         return self._answer()
 
     @property
@@ -192,10 +195,7 @@ class _Planner:
             if leaving is None or leaving.cost >= self._cost or self._work.timed_out:
                 return
             state = State(self._scene)
-            try:
-                stuck = settle(state, leaving, self._work)
-            except WorkEnded:
-                return
+            stuck = settle(state, leaving, self._work)
             state.forget_reserved()
             if stuck is not None:
                 self._stuck.append(stuck)
@@ -214,10 +214,7 @@ class _Planner:
         state = State(self._scene)
         tried = 0
         for leaving in aim.list_pieces(state):
-            try:
-                stuck = settle(state, leaving, self._work)
-            except WorkEnded:
-                return
+            stuck = settle(state, leaving, self._work)
             if stuck is not None:
                 self._stuck.append(stuck)
                 tried += 1
@@ -228,28 +225,29 @@ class _Planner:
 
     def _try_programme(self) -> None:
         """Let the programme choose what leaves and where it goes, until an order of its steps works."""
-        if not programme.is_available():
+        if not programme.load_solver():
             return
+        with suppress(ProgrammeTooLarge):
+            self._solve(self._make_programme())
+
+    def _make_programme(self) -> Programme:
         scene, aim, work = self._scene, self._aim, self._work
         if scene.share_count <= WHOLE:
-            shares = scene.shares
-            chosen = Programme(
-                scene, aim, shares, lambda s: scene.list_places(s, MOST_OF_WHOLE, work)
+            return Programme(
+                scene, aim, scene.shares, lambda s: scene.list_places(s, MOST_OF_WHOLE, work)
             )
-        else:
-            nearest = self._find_nearest()
-            shares = self._list_shares(nearest)
-            chosen = Programme(
-                scene,
-                aim,
-                shares,
-                lambda s: (
-                    [*scene.list_open_places(s, MOST_PLACES, work), *nearest.get(s.kind, ())],
-                    False,
-                ),
-            )
-        if chosen.size > programme.MOST_VARIABLES:
-            return
+        nearest = self._find_nearest()
+        return Programme(
+            scene,
+            aim,
+            self._list_shares(nearest),
+            lambda s: (
+                [*scene.list_open_places(s, MOST_PLACES, work), *nearest.get(s.kind, ())],
+                False,
+            ),
+        )
+
+    def _solve(self, chosen: Programme) -> None:
         for number in range(MOST_SOLUTIONS):
             with self._work.part(2) as part:
                 solution = chosen.solve(part)
@@ -317,7 +315,8 @@ class _Planner:
             return NoPlan(
                 exact,
                 timed_out=timed_out and not exact,
-                staying=self._list_staying(),
+                # Nobody is told why something stays where it is not known whether it must.
+                staying=() if timed_out else self._list_staying(),
                 groups=tuple(sorted({name for stuck in self._stuck for name in stuck.groups})),
             )
         state, reached = self._best

@@ -4,10 +4,12 @@ It knows the end of a plan and not its order: shares leave, places are taken, th
 So no plan is cheaper than its optimum, as long as nothing was left out. SciPy solves it.
 """
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from functools import cache
+from importlib import metadata
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
@@ -20,8 +22,17 @@ from placement.placing.wishes import ChosenPlace
 from placement.search.group_rules import Domains, GroupRule
 from placement.search.work import Work
 
+LOG = logging.getLogger(__name__)
+
 MOST_VARIABLES = 20_000
 """A programme of more would not be solved within a deadline."""
+
+OLDEST_SCIPY = (1, 15)
+"""The first release that was seen to let other threads run while it solves: 1.10.1 stopped them for 35 s."""
+
+
+class ProgrammeTooLarge(Exception):
+    """A programme has more variables than are solved within a deadline."""
 
 
 class Solution(NamedTuple):
@@ -37,9 +48,23 @@ class Solution(NamedTuple):
     stays_in_tree: bool = False
 
 
-def is_available() -> bool:
-    """Tell whether SciPy is there. It is loaded with the first programme, which takes half a second."""
-    return find_spec("scipy") is not None
+@cache
+def load_solver() -> bool:
+    """Import SciPy, which takes half a second, and return whether its solver can be used.
+
+    A release that is too old counts as missing, and the log says so, once for each process.
+    """
+    try:
+        found = metadata.version("scipy")
+    except metadata.PackageNotFoundError:
+        return False
+    if tuple(map(int, found.split(".")[:2])) < OLDEST_SCIPY:
+        oldest = ".".join(map(str, OLDEST_SCIPY))
+        LOG.warning("SciPy %s is too old to prove plans, and is not used: install %s or newer", found, oldest)
+        return False
+    import scipy.optimize  # noqa: F401
+
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +80,9 @@ class Programme:
 
     ``list_places`` returns these, and whether none is missing. Shares that ask for the same, and are in no
     group and no other tree, are one list with counts.
+
+    :raises ProgrammeTooLarge:
+    :raises WorkEnded: the time ended before it was made.
     """
 
     def __init__(
@@ -78,6 +106,7 @@ class Programme:
         self._goal_places: list[tuple[int, ChosenPlace]] = []
         self._emptied: dict[int, int] = {}
         for share in self._shares:
+            scene.work.go_on()
             self._add_share(share)
         for alike in self._group_alike():
             self._add_travels(alike, *list_places(alike[0]))
@@ -95,6 +124,8 @@ class Programme:
         return len(self._costs)
 
     def _column(self, cost: float, upper: float) -> int:
+        if self.size == MOST_VARIABLES:
+            raise ProgrammeTooLarge
         self._costs.append(cost)
         self._upper.append(upper)
         return len(self._costs) - 1
@@ -134,6 +165,7 @@ class Programme:
         travels: list[_Travel] = []
         by_tree: defaultdict[int, dict[int, float]] = defaultdict(dict)
         for place in places:
+            self._scene.work.go_on()
             if place.root in taken or place.root in emptied:
                 continue
             travel = _Travel(self._column(0.0, len(alike)), place)
@@ -214,6 +246,7 @@ class Programme:
             can_be = all(share.number in known for share in aim.shares_in(number))
             column = self._emptied[number] = self._column(0.0, 1.0 if can_be else 0.0)
             for share in aim.shares_in(number):
+                self._scene.work.go_on()
                 leaving = {column: -1.0}
                 if share.number in self._moves:
                     leaving[self._moves[share.number]] = 1.0
@@ -264,6 +297,7 @@ class Programme:
             changes[domain][column] = changes[domain].get(column, 0.0) + change
 
         for uuid, share in mine.items():
+            self._scene.work.go_on()
             for domain in domains[uuid]:
                 for column in self._leaving_columns(share):
                     count(domain, column, -1.0)
@@ -302,7 +336,9 @@ class Programme:
     # -- room --
 
     def _add_room(self) -> None:
+        taken = self._sum_taken() if self._scene.limits.all_at_once else {}
         for slot, load in self._loads.items():
+            self._scene.work.go_on()
             arriving = {column: amount for column, amount in load.items() if amount > 0}
             if not arriving:
                 continue
@@ -316,16 +352,18 @@ class Programme:
                 for column in arriving:
                     most = max(self._upper[column], 1.0)
                     self._rows.append(({column: 1.0, used: -most}, -inf, 0.0))
-            if self._scene.limits.all_at_once:
-                goal = {column for column, _ in self._goal_places}
-                taken: dict[int, float] = {}
-                for _, travels in self._travels:
-                    for travel in travels:
-                        amount = sum_slots(travel.place.allocations).get(slot)
-                        if amount:
-                            taken[travel.column] = float(amount)
-                if taken and not goal >= taken.keys():
-                    self._rows.append((taken, -inf, float(max(free, 0))))
+            if slot in taken:
+                self._rows.append((taken[slot], -inf, float(max(free, 0))))
+
+    def _sum_taken(self) -> dict[Slot, dict[int, float]]:
+        """Return by slot how much each variable takes of it while nothing has left yet."""
+        taken: defaultdict[Slot, dict[int, float]] = defaultdict(dict)
+        for _, travels in self._travels:
+            for travel in travels:
+                self._scene.work.go_on()
+                for slot, amount in sum_slots(travel.place.allocations).items():
+                    taken[slot][travel.column] = float(amount)
+        return taken
 
     # -- solving --
 
@@ -340,7 +378,10 @@ class Programme:
         self._rows.append((row, -inf, float(len(chosen) - 1)))
 
     def solve(self, work: Work) -> Solution:
-        """Return the cheapest end; its bound is what is proven when the time is over."""
+        """Return the cheapest end; its bound is what is proven when the time has ended."""
+        if not self.size:
+            # Nothing may leave and nothing may come, so the goal, which does not hold now, never will.
+            return Solution(None, (), inf)
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
 

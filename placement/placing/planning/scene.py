@@ -44,6 +44,8 @@ class Scene:
     """The facts that stay: who has what where, what each step costs, and which rules there are.
 
     Shares are made where they are asked for: of 60,000 occupants a plan looks at some hundred.
+
+    ``work``: the time of the whole plan. Every loop over shares, places or trees looks at it.
     """
 
     def __init__(
@@ -54,7 +56,9 @@ class Scene:
         members: Members,
         costs: Costs,
         limits: Limits,
+        work: Work,
     ) -> None:
+        self.work = work
         self.cloud, self.known, self.occupants = cloud, known, occupants
         self.members, self.costs, self.limits = members, costs, limits
         self.share_count = sum(len(occupant.held) for occupant in occupants)
@@ -105,6 +109,7 @@ class Scene:
 
     def list_amounts(self, slot: Slot) -> list[tuple[int, float]]:
         """Return what each occupant that may leave has of a class on a provider, and the cost of that."""
+        self.work.go_on()
         index, name = slot
         root = int(self.cloud.roots[index])
         found = []
@@ -126,6 +131,7 @@ class Scene:
         mappings = {f"_{n}": (index,) for n, (index, _) in enumerate(ordered, 1)}
         place = ChosenPlace(root, (root,), dict(ordered), mappings)
         cost = self._cost_move(held)
+        self.work.go_on()
         share = Share(len(self._made), occupant, root, place, sum_slots(held), kind, cost)
         self._made[share.number] = share
         return share
@@ -148,6 +154,7 @@ class Scene:
     def cost_to_empty(self, root: int) -> float:
         """Return the least that it costs to be rid of all in a tree; infinite if something stays."""
         cost = 0.0
+        self.work.go_on()
         for number in self._occupants_in.get(root, ()):
             occupant = self.occupants[number]
             if not (occupant.may_move or occupant.may_remove):
@@ -204,6 +211,7 @@ class Scene:
         """The cloud without everything that may leave: what fits nowhere here fits nowhere."""
         freed: dict[int, dict[str, int]] = {}
         for occupant in self.occupants:
+            self.work.go_on()
             if occupant.may_move or occupant.may_remove:
                 for held in occupant.held.values():
                     for index, amounts in held.items():
@@ -232,7 +240,10 @@ class Scene:
     ) -> tuple[list[ChosenPlace], bool]:
         request = replace(make_request(share.kind), limit=most)
         found = search(without_sharing(cloud), request, None, work)
-        places = [self._place(each.allocations, each.mappings) for each in found]
+        places = []
+        for each in found:
+            work.go_on()
+            places.append(self._place(each.allocations, each.mappings))
         complete = found.complete and len(places) < most
         return [each for each in places if each.root not in self.limits.closed], complete
 
@@ -251,10 +262,10 @@ class Scene:
         """
         asked = replace(request, limit=most, maximum=-1, seed=None)
         found = search(self.bare, asked, self.known, work)
-        places = [
-            ChosenPlace.of(self.cloud, int(self.cloud.roots[each.members[0]]), each)
-            for each in found
-        ]
+        places = []
+        for each in found:
+            work.go_on()
+            places.append(ChosenPlace.of(self.cloud, int(self.cloud.roots[each.members[0]]), each))
         return places, found.complete and len(places) < most
 
     # -- rules of groups --
@@ -362,6 +373,7 @@ class State:
 
     def domains(self, name: str) -> dict[str, Domains]:
         """Return the domains of the members of a group now, by uuid."""
+        self.scene.work.go_on()
         rule = self.scene.members.rules[name]
         trees = self._members(name)
         return {uuid: rule.domains(mine, self.scene.aggregates) for uuid, mine in trees.items()}

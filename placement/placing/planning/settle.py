@@ -110,6 +110,7 @@ def find_order(state: State, moves: Sequence[tuple[Share, ChosenPlace]]) -> bool
 
 def _take_step(state: State, share: Share, place: ChosenPlace) -> bool:
     """Take a step if it may be taken now."""
+    state.scene.work.go_on()
     if not state.may_go(share, place):
         return False
     state.go(share, place)

@@ -76,7 +76,7 @@ class _Walk:
             looked += 1
             if self._aim.test(state) is not None:
                 return Walked(state, cost, self._is_whole and self._aim.exact)
-            if looked >= MOST_STATES or (looked % 16 == 0 and not self._work.look()):
+            if looked >= MOST_STATES or not self._work.look():
                 return Walked(None, cost if self._is_whole else 0.0, False)
             if length < self._scene.limits.most:
                 for share, place in self._list_steps(state):

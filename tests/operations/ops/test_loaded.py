@@ -52,9 +52,20 @@ def test_a_worker_imports_what_the_table_says(synced: str, environment: dict[str
     [line] = [line for line in result.stdout.splitlines() if line.startswith("LOADED")]
     loaded = {canonicalize_name(name) for name in json.loads(line.removeprefix("LOADED"))}
     said = {canonicalize_name(row[0]): row[-1] for row in requirements_table()}
-    # It takes as long to load as the rest of the service: the first plan that is not obvious pays for it.
+    # It takes as long to load as the rest of the service.
     assert "scipy" not in loaded
     required_always = {canonicalize_name(each.name) for each in required()}
     assert required_always & loaded == {
         name for name in required_always if said[name] == "a worker"
     }
+
+
+def test_a_worker_that_makes_plans_imports_the_solver_when_it_starts(
+    synced: str, environment: dict[str, str]
+) -> None:
+    """Not within the deadline of the first plan."""
+    started = "import sys, placement.wsgi.api; print('SOLVER', 'scipy' in sys.modules)"
+    for enabled in ("true", "false"):
+        given = of_start(environment, synced) | {"OS_INSIGHT__ENABLED": enabled}
+        result = ran([sys.executable, "-c", started], env=given)
+        assert f"SOLVER {enabled == 'true'}" in result.stdout, result.stderr

@@ -1,0 +1,145 @@
+"""Planning looks at the time wherever it is, whatever is asked (specification 10 section 4.2).
+
+Counted in calls of functions between two looks, not in seconds: no verdict depends on the machine.
+"""
+
+import sys
+from contextlib import suppress
+from random import Random
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from placement.placing.members import Members
+from placement.placing.planning.plan import make_plan
+from placement.placing.planning.programme import load_solver
+from placement.placing.planning.values import (
+    Costs,
+    Empty,
+    Fit,
+    Goal,
+    Keep,
+    Limits,
+    Occupant,
+)
+from placement.plans.schemas import MOST_DOMAINS, MOST_GROUPS, MOST_TIMES
+from placement.search.cloud import Cloud
+from placement.search.group_rules import GroupRule
+from placement.search.request import CandidateRequest
+from placement.search.work import Work, WorkEnded
+from tests.search.builders import World, group
+from tests.search.worlds import stock
+
+HOSTS, SERVERS = 120, 10
+CORES = 22
+MOST_CALLS = 150_000
+"""Between two looks: some 30 ms of a processor."""
+DEADLINE_S = 5.0
+
+
+class CountingClock:
+    """A clock whose time ends after so many looks, and which counts the calls between them.
+
+    :param looks: after so many the deadline has come.
+    """
+
+    def __init__(self, looks: int) -> None:
+        self.looks, self.looked, self.calls, self.most = looks, 0, 0, 0
+
+    def count(self, _frame: FrameType, event: str, _arg: Any) -> None:
+        """Count a call; what a profiler is."""
+        self.calls += event in ("call", "c_call")
+
+    def remaining_s(self) -> float:
+        """Return how much of the deadline is left."""
+        self.most, self.calls = max(self.most, self.calls), 0
+        self.looked += 1
+        return DEADLINE_S * (1 - self.looked / self.looks)
+
+
+def crowded_cloud() -> tuple[Cloud, list[Occupant]]:
+    """Return hosts of seven providers, and on each ten servers that leave no half of it free."""
+    draw, world = Random(58), World()
+    held: list[tuple[str, dict[str, dict[str, int]]]] = []
+    for number in range(HOSTS):
+        host = f"h{number}"
+        cores, cards = dict.fromkeys((f"{host}-0", f"{host}-1"), 0), set[str]()
+        for _ in range(SERVERS):
+            node, card = draw.choice(sorted(cores)), f"{host}-gpu{draw.randrange(4)}"
+            amount = min(draw.choice((1, 2, 4, 8)), CORES - cores[node])
+            mine = {node: {"VCPU": amount}} if amount else {}
+            cores[node] += amount
+            if card not in cards and draw.random() < 0.4:
+                cards.add(card)
+                mine[card] = {"VGPU": 1}
+            if mine:
+                held.append((host, mine))
+        world.host(host, DISK_GB=100)
+        for node, used in cores.items():
+            world.device(node, host, VCPU=stock(CORES, used))
+        for place in range(4):
+            card = f"{host}-gpu{place}"
+            world.device(card, host, VGPU=stock(1, card in cards))
+    cloud = world.cloud()
+    index = {name: cloud.index_of_uuid[f"uuid-of-{name}"] for name in world.records}
+    occupants = [
+        Occupant(f"c{n}", {index[host]: {index[name]: amounts for name, amounts in mine.items()}})
+        for n, (host, mine) in enumerate(held)
+    ]
+    return cloud, occupants
+
+
+CLOUD, OCCUPANTS = crowded_cloud()
+ROOTS = sorted(CLOUD.forest.roots.tolist())
+LARGE = CandidateRequest((group("_A", VCPU=CORES), group("_B", VGPU=1), group("_C", VGPU=1)))
+GROUPS = tuple(f"g{number}" for number in range(MOST_GROUPS))
+
+
+class _Row:
+    """Of a member of a group: where it is."""
+
+    shares = False
+
+    def __init__(self, occupant: Occupant) -> None:
+        self.consumer_uuid = occupant.uuid
+        self.root_uuid = str(CLOUD.uuids[next(iter(occupant.held))])
+
+
+def members() -> Members:
+    """Return a hundred groups that all servers are in, most of them together with others of their host."""
+    rows = [_Row(each) for each in OCCUPANTS]
+    rules = dict.fromkeys(GROUPS, GroupRule("apart", 1, frozenset()))
+    return Members(rules, dict.fromkeys(GROUPS, rows), {each.uuid: GROUPS for each in OCCUPANTS})  # type: ignore[arg-type]
+
+
+LARGEST: dict[str, Goal] = {
+    "one large server": Fit(LARGE),
+    "twenty large servers": Fit(LARGE, 20),
+    "the most servers": Fit(LARGE, MOST_TIMES),
+    "any host": Empty([[root] for root in ROOTS], 1),
+    "half of the hosts": Empty([[root] for root in ROOTS], HOSTS // 2),
+    "a domain of half of the hosts": Empty([ROOTS[: HOSTS // 2]], 1),
+    "the most domains, all of every host": Empty([ROOTS] * MOST_DOMAINS, 1),
+    "the most groups": Keep(GROUPS),
+}
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["", "held"])
+@pytest.mark.parametrize("goal", LARGEST.values(), ids=LARGEST.keys())
+def test_planning_looks_at_the_time_all_along(goal: Goal, is_held: bool) -> None:
+    """Also while sets, places and the programme are made, and it ends soon after the deadline."""
+    load_solver()
+    grouped = members() if isinstance(goal, Keep) else Members()
+    for looks in (100, 3_000, 30_000):
+        clock = CountingClock(looks)
+        sys.setprofile(clock.count)
+        try:
+            with suppress(WorkEnded):
+                make_plan(
+                    *(CLOUD.snapshot(), None, OCCUPANTS, grouped, goal, Costs()),
+                    *(Limits(100, all_at_once=is_held), (), Work(remaining_s=clock.remaining_s)),
+                )
+        finally:
+            sys.setprofile(None)
+        assert max(clock.most, clock.calls) < MOST_CALLS
