@@ -22,7 +22,7 @@ class Figure:
     :param text: the metric's help; empty: there is no metric.
     :param label: the name of its label; its values are few, whatever clients send.
     :param by_operation: method and route are labels too.
-    :param at_zero: labels that are shown before they count.
+    :param at_zero: labels that are shown before they count; of a figure by operation, for each that writes.
     :param in_log: the line of a slow request shows it.
     """
 
@@ -105,6 +105,7 @@ REPEATS = Counter(
     text="Transactions begun again, by cause.",
     by_operation=True,
     label="cause",
+    at_zero=("conflict", "disconnect", "stale"),
     in_log=True,
 )
 CONTENTION_REFUSALS = Counter(
@@ -206,7 +207,7 @@ SCRUBBED = Counter(
     name="scrubbed",
     text="Rows that the scrub has compared with what is derived of them, by stage.",
     label="stage",
-    at_zero=("providers", "consumers", "owners"),
+    at_zero=("providers", "owners", "others"),
 )
 HEALED = Counter(
     name="healed",

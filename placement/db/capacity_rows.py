@@ -6,7 +6,7 @@ Times are milliseconds since the epoch, by the clock of the database.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, or_, select
 
 from placement.db import models
 from placement.db.database import Access, Transaction
@@ -27,14 +27,17 @@ class CapacityRecord(NamedTuple):
 
 
 def add(tx: Transaction, placements: Mapping[str, int]) -> None:
-    """Record the placements of each shape, and delete what is older than a year."""
+    """Record the placements of each shape, and delete what is older than a year or of the future.
+
+    A clock that was wrong has written that.
+    """
     now = int(tx.value(_NOW))
     rows = [
         {"shape": shape, "recorded_at": now, "placements": count}
         for shape, count in placements.items()
     ]
     tx.insert_later(_records, rows)
-    tx.change_later(_DELETE, {"before": now - KEPT_MS})
+    tx.change_later(_DELETE, {"before": now - KEPT_MS, "after": now})
 
 
 def newest(access: Access, shape: str, most: int) -> list[CapacityRecord]:
@@ -44,10 +47,13 @@ def newest(access: Access, shape: str, most: int) -> list[CapacityRecord]:
 
 
 _NOW = CompiledStatement(select(NOW))
-_DELETE = CompiledStatement(delete(_records).where(_records.c.recorded_at < bindparam("before")))
+_recorded_at = _records.c.recorded_at
+_is_old = _recorded_at < bindparam("before", type_=_recorded_at.type)
+_is_of_future = _recorded_at > bindparam("after", type_=_recorded_at.type)
+_DELETE = CompiledStatement(delete(_records).where(or_(_is_old, _is_of_future)))
 _NEWEST = CompiledStatement(
     select(_records.c.recorded_at, _records.c.placements)
-    .where(_records.c.shape == bindparam("shape"))
+    .where(_records.c.shape == bindparam("shape"), _recorded_at <= NOW)
     .order_by(_records.c.recorded_at.desc())
     .limit(bindparam("most"))
 )

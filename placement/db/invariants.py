@@ -139,9 +139,9 @@ def _repair_some(tx: Transaction, invariant: Invariant) -> int:
     assert invariant.repair is not None
     done = invariant.repair(tx)
     # What trees show may change in more ways than the log has words for, such as the owner of a consumer or
-    # the root of a tree: whoever follows it reads everything again. Sums of owners are in no tree; besides,
-    # their rows come after the log in the order of locks.
-    if done and invariant is not OWNER_USAGES:
+    # the root of a tree: whoever follows it reads everything again. Sums of owners and groups without members
+    # are in no tree; besides, the rows of sums come after the log in the order of locks.
+    if done and invariant not in (OWNER_USAGES, EMPTY_GROUPS):
         change_rows.note_many(tx)
     return done
 

@@ -29,6 +29,7 @@ from sqlalchemy import (
     update,
 )
 
+from placement import telemetry
 from placement.db import (
     change_rows,
     cloud_rows,
@@ -74,6 +75,8 @@ WHAT = {
     "rows": "rows that referred to what is gone, or were missing",
 }
 """What is mended, by the label of the metric."""
+
+assert tuple(WHAT) == telemetry.HEALED.at_zero, "the metrics show each of them from the start"
 
 
 @dataclass
@@ -374,7 +377,8 @@ class _Rows:
         if not db.read(lambda reader: reader.rows(self.statement, span)):
             return
         mended = invariants.repair(db, self.invariant)
-        if mended:
+        # Groups that have ended leave rows by design: to remove those is to tidy up, and nothing was wrong.
+        if mended and self.invariant.broken:
             part.healed["rows"] += mended
             LOG.warning("Not so, and mended: %s (%d rows). %s", self.invariant.name, mended, WARNING)
         part.left += _examine(db, self.invariant)
@@ -475,6 +479,8 @@ STAGES = (
     Stage("others", models.provider_changes.c.slot, BEYOND, _compare_others),
 )
 """In the order of a round."""
+
+assert tuple(stage.name for stage in STAGES) == telemetry.SCRUBBED.at_zero, "so they do each stage"
 
 
 def _read_number(access: Access, statement: CompiledStatement) -> Any:

@@ -10,7 +10,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,7 +55,7 @@ class Metrics:
         prometheus.disable_created_metrics()
         self._registry = prometheus.CollectorRegistry()
         self._families = {
-            figure: self._make(figure)
+            figure: self._make(figure, writes if figure.by_operation else ((),))
             for figure in telemetry.FIGURES
             if figure.text and not isinstance(figure, Gauge)
         }
@@ -70,7 +70,8 @@ class Metrics:
         self._sources: list[Source] = []
         self._long_lists: list[LongList] = []
 
-    def _make(self, figure: Figure) -> Any:
+    def _make(self, figure: Figure, operations: Sequence[tuple[str, ...]]) -> Any:
+        """Make a metric that shows from the start each label that is known, for each of the operations."""
         name, registry = f"placement_{figure.name}", self._registry
         labels = figure.labels(OPERATION, figure.label)
         made: Any = (
@@ -80,8 +81,8 @@ class Metrics:
             if isinstance(figure, Histogram)
             else prometheus.Counter(name, figure.text, labels, registry=registry)
         )
-        for label in figure.at_zero:
-            made.labels(label)
+        for operation, label in product(operations, figure.at_zero):
+            made.labels(*operation, label)
         return made
 
     def _series(self, figure: Figure, operation: tuple[str, str], label: str) -> Any:

@@ -106,7 +106,7 @@ class Scrubber:
         if look is None:
             self._db.write(scrub_rows.insert_missing)
             return 0.0
-        telemetry.SCRUB_ROUND_TIMESTAMP_SECONDS.set(look.progress.ended_at // 1000)
+        telemetry.SCRUB_ROUND_TIMESTAMP_SECONDS.set(min(look.progress.ended_at, look.now) // 1000)
         wait_s = (look.progress.due_at - look.now) / 1000
         # Unless a clock has gone back.
         if 0 < wait_s <= PAUSES_S[1]:
@@ -175,7 +175,9 @@ class Scrubber:
         pause_s = max(PAUSES_S[0], min(took_s / self._share, PAUSES_S[1]))
         now = look.now + int(1000 * took_s)
         if progress.rounds != look.progress.rounds:
-            pause_s = max(pause_s, ROUND_S - (now - progress.began_at) / 1000)
+            # Of a round that began in the future, by a clock that was wrong, nothing has passed.
+            passed_s = max(0, now - progress.began_at) / 1000
+            pause_s = max(pause_s, ROUND_S - passed_s)
             progress = progress._replace(ended_at=now, began_at=now + int(1000 * pause_s))
             telemetry.SCRUB_ROUND_TIMESTAMP_SECONDS.set(now // 1000)
         given = progress._replace(due_at=now + int(1000 * pause_s))

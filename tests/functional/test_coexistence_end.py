@@ -102,6 +102,15 @@ def test_it_ends_after_the_time_and_says_so(
     assert both.claim(CONSUMER, 1) == 204
 
 
+def test_it_ends_though_the_noted_time_was_of_a_clock_that_was_wrong(
+    both: Both, watch: ForeignWriteWatch
+) -> None:
+    """A year in the future: the next look notes the time anew."""
+    pass_time(both, -365 * 86_400)
+    watch.look()
+    require_end(both, watch, AFTER_S)
+
+
 def test_one_of_many_workers_ends_it(
     both: Both,
     watch: ForeignWriteWatch,

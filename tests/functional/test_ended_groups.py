@@ -10,7 +10,7 @@ from sqlalchemy import delete, exc, select
 
 from placement import errors
 from placement.claims import service as claims_service
-from placement.db import group_rows, invariants, models
+from placement.db import group_rows, invariants, models, scrub
 from placement.objects import groups
 from tests.functional.test_claims import claim, place
 from tests.support.clock import let_holds_end
@@ -89,6 +89,25 @@ def test_a_group_ends_with_its_last_member(
     assert (without["status"], without["reason"]) == (400, "unknown_group")
     assert place(service, claim(groups=["g"]), groups={"g": TOGETHER}).status_int == 200
     assert service.request("GET", "/-/groups/g").json["rule"] == "together"
+
+
+@pytest.mark.parametrize("end", ENDS, ids=[end.__name__ for end in ENDS])
+def test_the_end_of_a_group_is_no_damage(
+    service: Service, end: Callable[[Service, str], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The scrub tidies up, heals nothing, says nothing, and followers go on."""
+    member = claim(groups=["g"])
+    assert place(service, member, groups={"g": APART}, hold_s=900).status_int == 200
+    end(service, member["consumer_uuid"])
+    token = service.request("GET", "/-/changes").json["next"]
+    caplog.set_level(logging.WARNING)
+    caplog.clear()
+
+    assert scrub.scrub_all(service.db) == ({}, [])
+
+    assert caplog.messages == []
+    assert stored(service) == []
+    assert service.request("GET", f"/-/changes?since={token}").status_int == 200
 
 
 def test_groups_that_have_ended_do_not_pile_up(service: Service) -> None:

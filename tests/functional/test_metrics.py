@@ -212,6 +212,8 @@ def test_writes_count_attempts_and_conflicts(place: Service) -> None:
     assert held == 2
     assert seen["placement_conflicts_total", "CapacityExceeded", *operation] == 1
     assert seen["placement_contention_refusals_total", *operation] == 0
+    causes = {key[1] for key in seen if key[0] == "placement_repeats_total" and key[2:] == operation}
+    assert causes == {"conflict", "disconnect", "stale"}, "before any was repeated"
 
 
 def test_the_cloud_is_shown_by_class(place: Service) -> None:

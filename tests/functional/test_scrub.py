@@ -16,6 +16,7 @@ from placement.objects import scrubber
 from placement.objects.scrubber import Scrubber
 from tests.support import bodies
 from tests.support.databases import KINDS
+from tests.support.processes import ENDS_S
 from tests.support.recorder import recorded
 from tests.support.service import Service, configure, running
 from tests.support.world import World, new_uuid
@@ -352,6 +353,33 @@ def test_the_pace_follows_from_the_share(scene: Scene, share: float) -> None:
     assert 1000 * (1 + given) - 2 <= progress(scene.db).due_at - look.now <= 1000 * (longest_s + given)
 
 
+YEAR_MS = 365 * 86_400_000
+TIMES = ("due_at", "began_at", "ended_at")
+
+
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize("off_ms", [YEAR_MS, -YEAR_MS, 2**62, -(2**62)])
+def test_a_clock_that_was_wrong_stops_no_round(
+    scene: Scene, name: str, off_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever time is in the row, a round is made, and the next one begins after its pause."""
+    # The whole round is one stretch.
+    monkeypatch.setattr(scrubber, "STRETCH_S", ENDS_S)
+    db = scene.db
+    db.write(scrub_rows.insert_missing)
+    look = db.read(scrub_rows.look)
+    assert look is not None
+    db.write(lambda tx: tx.change(update(models.scrub).values({"due_at": 0, name: look.now + off_ms})))
+    one = Scrubber(db, 50.0)
+
+    one.go_on()
+
+    done = progress(db)
+    assert done.rounds == 1
+    assert 0 <= done.due_at - look.now <= 1000 * (scrubber.ROUND_S + 5 * ENDS_S)
+    assert done.began_at == done.due_at
+
+
 def test_a_scrub_that_cannot_go_on_says_so_once_and_raises_nothing(
     scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -455,4 +483,6 @@ def test_metrics_show_what_was_scrubbed_and_healed(monkeypatch: pytest.MonkeyPat
         while 'placement_healed_total{what="usage"} 1.0' not in shown:
             shown = service.send("GET", "/-/metrics").text
 
-        assert 'placement_scrubbed_total{stage="providers"}' in shown
+        for stage in scrub.STAGES:
+            assert f'placement_scrubbed_total{{stage="{stage.name}"}}' in shown
+        assert 'stage="consumers"' not in shown

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from placement.cmd import capacity_record
 from placement.db import models
@@ -210,6 +210,20 @@ def test_what_is_recorded_is_told_with_a_straight_line(
     end = datetime.fromisoformat(line["runs_out_at"])
     assert abs(end - last - timedelta(days=4)) < timedelta(hours=1)
     assert recorded.request("GET", "/-/capacity/history?shape=huge").status_int == 404
+
+
+def test_records_of_the_future_do_not_count_and_go(recorded: Service) -> None:
+    """A clock was wrong: the line ends at the last record that is past."""
+    assert capacity_record.run(recorded.conf, recorded.db, as_json=False) == 0
+    move_back(recorded, -400 * DAY_S)
+    assert history_of(recorded, "small")["records"] == []
+
+    assert capacity_record.run(recorded.conf, recorded.db, as_json=False) == 0
+
+    assert len(history_of(recorded, "small")["records"]) == 1
+    with recorded.db.engine.connect() as connection:
+        rows = connection.execute(select(models.capacity_records.c.shape)).scalars().all()
+    assert sorted(rows).count("small") == 1
 
 
 def test_records_are_kept_for_a_year(recorded: Service) -> None:

@@ -86,7 +86,7 @@ class ForeignWrites(NamedTuple):
 
     ``since``: the begin of the coexistence, None without one. ``surplus``: by how much the counters exceed
     the ledger, 0 without a coexistence; writes of this service leave it as it is. ``noted``: the noted state,
-    None if none is. ``quiet_s``: for how long it has been.
+    None if none is. ``quiet_s``: for how long it has been, less than nothing by a clock that was wrong.
     """
 
     since: datetime | None
@@ -164,7 +164,9 @@ def note_state(tx: Transaction, state: int) -> None:
     if tx.value(lasts.with_for_update()) is None:
         # It has ended since it was looked at. A state that is noted now would count for the next one.
         return
-    tx.change(delete(_coexistence).where(_is_state, _coexistence.c.id != state))
+    # A time in the future is of a clock that was wrong: nobody would end the coexistence before it comes.
+    is_past = or_(_coexistence.c.id != state, _QUIET_S < 0)
+    tx.change(delete(_coexistence).where(_is_state, is_past))
     noted = exists(select(literal(1)).select_from(_coexistence).where(_coexistence.c.id == state))
     row = select(literal(state, BigInteger), _NOW).where(~noted)
     tx.change(insert(_coexistence).from_select(["id", "since"], row))

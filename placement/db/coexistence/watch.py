@@ -80,7 +80,7 @@ class ForeignWriteWatch:
 
     def _consider_end(self, found: ForeignWrites) -> None:
         """Note that other services have written since any process looked; begin the end if they have not."""
-        if found.noted != found.state:
+        if found.noted != found.state or found.quiet_s < 0:
             self._db.write(partial(state.note_state, state=found.state))
         elif found.quiet_s >= self._finish_after_s and self._db.write(
             partial(state.take_the_end, state=found.state, quiet_s=self._finish_after_s)

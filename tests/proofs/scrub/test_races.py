@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,18 @@ class Writer(World):
         self.call("POST", "/-/claims", {"claims": claims})
         for each in (one, other, *(claim["consumer_uuid"] for claim in claims)):
             self.release(each)
+        self.begin_and_end_groups(claims)
+
+    def begin_and_end_groups(self, claims: list[dict[str, Any]]) -> None:
+        """Hold places for members of a new group; confirm one, and let both go: the group ends with them."""
+        group = new_uuid()
+        members = [{**each, "consumer_uuid": new_uuid(), "groups": [group]} for each in claims]
+        rules = {group: {"rule": "apart"}}
+        self.call("POST", "/-/claims", {"claims": members, "groups": rules, "hold_s": 900})
+        first, second = (each["consumer_uuid"] for each in members)
+        self.call("POST", f"/-/claims/{first}/confirm")
+        self.release(first)
+        self.release(second)
 
     def write_a_provider(self, key: str) -> None:
         """Everything that searches read of it."""
