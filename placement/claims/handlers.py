@@ -25,7 +25,16 @@ from placement.web.validation import is_uuid_like, normalized_uuid
 
 GROUPS = "/-/groups/"
 
-CERTAINTY = {True: "They do not fit together.", False: "It is not certain that none exists."}
+BESIDE = {True: ", with those before it placed", False: ""}
+"""What an error adds about other claims, by whether there are any."""
+
+CERTAINTY = {
+    (True, True): "They do not fit together.",
+    (False, True): "There is none.",
+    (True, False): "It is not certain that none exists.",
+    (False, False): "It is not certain that none exists.",
+}
+"""By whether there are several claims, and whether the answer is exact."""
 
 
 class MalformedClaims(errors.Malformed):
@@ -76,9 +85,11 @@ def place(request: Request) -> Response:
         )
         raise _number_error(*next(mentioned, (0, None)), refused) from None
     if isinstance(answer, Unplaced):
+        are_several = len(order.claims) > 1
         raise service.NoCandidate(
             consumer=answer.claim.consumer_uuid,
-            certainty=CERTAINTY[answer.exact],
+            beside=BESIDE[are_several],
+            certainty=CERTAINTY[are_several, answer.exact],
             document={
                 "claim": {"number": answer.number, "consumer_uuid": answer.claim.consumer_uuid},
                 "exact": answer.exact,

@@ -37,8 +37,9 @@ class NoCandidate(errors.Conflict):
 
     code = "placement.no_candidate"
     reason = "no_candidate"
-    text = "No place was found for consumer {consumer}, with those before it placed. {certainty}"
+    text = "No place was found for consumer {consumer}{beside}. {certainty}"
     consumer: str
+    beside: str
     certainty: str
     document: Mapping[str, Any]
 

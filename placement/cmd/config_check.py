@@ -7,8 +7,9 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 
@@ -18,6 +19,8 @@ from placement.db import driver_errors, schema
 from placement.db.coexistence import state
 from placement.db.database import Database
 from placement.version import second_owner
+
+T = TypeVar("T")
 
 CLEAN, FOUND = 0, 1
 
@@ -76,38 +79,28 @@ def run(conf: cfg.ConfigOpts, before: str | None) -> int:
         f"Checking {', '.join(unknown.list_files(conf)) or 'the environment alone'}",
         file=sys.stderr,
     )
-    counted = False
+    counted = found = False
     for severity, text in find_faults(conf):
+        found = True
         fails = severity >= COUNTED[before]
         counted |= fails
         words = without_password(" ".join(text.split()))
         print(f"{'error' if fails else 'warning'}: {words}", flush=True)
+    if not found:
+        print("No fault was found.", file=sys.stderr)
     return FOUND if counted else CLEAN
 
 
 def find_faults(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     """Yield the findings; checks that an earlier finding makes impossible are left out."""
     # The whole service takes almost half of the start of placement-manage.
-    from placement import deploy as application
     from placement.conf import unknown
-    from placement.objects.picture import Picture
-    from placement.web import auth, authorization
 
-    database, failure = None, None
-    metrics = conf.insight.metrics_directory if conf.insight.enabled else None
+    is_enabled = _has_insight(conf)
+    metrics = conf.insight.metrics_directory if is_enabled else None
     # Files made by this user could not be written by the user of the service afterwards.
     conf.set_override("metrics_directory", None, group="insight")
-    # What is wrong with a policy is a finding below.
-    authorization.LOG.disabled = True
-    try:
-        auth.require_way_to_log_in(conf)
-        database = db_api.open_database(conf)
-        # Reads the policy files, and makes the client of the identity service.
-        application.pipeline(conf, database, Picture(database))
-    except Exception as error:
-        failure = error
-    finally:
-        authorization.LOG.disabled = False
+    database, failures = _try_start(conf, is_enabled)
     # Only now are the options of all libraries known. Those that are misspelt come first: the others follow.
     yield from ((Severity.FATAL, text) for text in unknown.find_misspelt_sections(conf))
     yield from ((Severity.NOTE, text) for text in unknown.find_unknown_options(conf))
@@ -116,16 +109,75 @@ def find_faults(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     if two := second_owner():
         yield Severity.NOTE, two
     if malformed:
-        return
-    if failure is not None:
-        faults = failure.args if isinstance(failure, NotConfigured) else [_explain(failure, conf)]
-        yield from ((Severity.FATAL, text) for text in faults)
-    yield from _check_log_files(conf)
-    yield from _check_metrics_directory(metrics)
-    yield from _check_policies(conf)
-    if database is not None:
-        yield from _check_database(conf, database)
-    yield from _check_identity(conf)
+        # What a step said of an option is said above, of every option.
+        failures = [each for each in failures if not isinstance(each, cfg.Error)]
+    told = (
+        text
+        for each in failures
+        for text in (each.args if isinstance(each, NotConfigured) else [_explain(each, conf)])
+    )
+    yield from ((Severity.FATAL, text) for text in told)
+    for check in (
+        partial(_check_log_files, conf),
+        partial(_check_metrics_directory, metrics),
+        partial(_check_policies, conf),
+        partial(_check_database, conf, database),
+        partial(_check_identity, conf),
+    ):
+        try:
+            yield from check()
+        except cfg.Error:
+            # It needs an option that is malformed.
+            if not malformed:
+                raise
+
+
+def _has_insight(conf: cfg.ConfigOpts) -> bool:
+    """Tell whether what is under ``/-/`` is served; a malformed value is no yes."""
+    try:
+        return bool(conf.insight.enabled)
+    except cfg.Error:
+        return False
+
+
+def _try_start(conf: cfg.ConfigOpts, is_enabled: bool) -> tuple[Database | None, list[Exception]]:
+    """Take each step of a start by itself, so that one fault does not hide the next.
+
+    :param is_enabled: what is under ``/-/`` is served.
+    :returns: the database, if it could be opened, and what the steps have failed by.
+    """
+    from placement import deploy as application
+    from placement.insight import door
+    from placement.objects.picture import Picture
+    from placement.web import auth, authorization
+
+    failures: list[Exception] = []
+
+    def attempt(step: Callable[[], T]) -> T | None:
+        try:
+            return step()
+        except Exception as error:
+            failures.append(error)
+            return None
+
+    # What is wrong with a policy is a finding of its own.
+    authorization.LOG.disabled = True
+    try:
+        attempt(lambda: auth.require_way_to_log_in(conf))
+        # That it is missing is said with the values.
+        given = conf.placement_database.connection
+        database = attempt(lambda: db_api.open_database(conf)) if given else None
+        attempt(lambda: authorization.Authorizer(conf))
+        if is_enabled:
+            attempt(lambda: door.check_links(conf))
+            attempt(lambda: door.read_shapes(conf))
+        if database is not None and not failures:
+            # Makes the client of the identity service.
+            opened = database
+            attempt(lambda: application.pipeline(conf, opened, Picture(opened)))
+    finally:
+        authorization.LOG.disabled = False
+    return database, failures
 
 
 def _check_values(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
@@ -216,7 +268,9 @@ def _check_policies(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     yield from ((Severity.NOTE, text) for text in told)
 
 
-def _check_database(conf: cfg.ConfigOpts, database: Database) -> Iterator[ConfigFinding]:
+def _check_database(conf: cfg.ConfigOpts, database: Database | None) -> Iterator[ConfigFinding]:
+    if database is None:
+        return
     if file := _find_absent_file(database):
         # A connection would make it.
         yield from ((Severity.FATAL, text) for text in _explain_absent_file(conf, file))

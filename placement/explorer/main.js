@@ -96,7 +96,7 @@ class ExplorerApp extends HTMLElement {
     let pending = false;
     for (;;) {
       let pause = SOON_MS;
-      if (document.hidden) pause = UNWAITED_MS;
+      if (document.hidden || !session.token) pause = UNWAITED_MS;
       else {
         const begun = performance.now();
         try {
@@ -143,6 +143,10 @@ class ExplorerApp extends HTMLElement {
   async #run(again) {
     const view = this.#view;
     if (!view || (again && (this.#busy || this.#refused || menuIsOpen()))) return false;
+    if (!session.token) {
+      this.#askForToken(view, "Sign in with a token");
+      return false;
+    }
     this.#running.abort();
     const running = (this.#running = new AbortController());
     this.#busy = true;
@@ -153,6 +157,7 @@ class ExplorerApp extends HTMLElement {
       await view.load(running.signal, again && view.drawn);
       if (running !== this.#running) return false;
       view.drawn = true;
+      session.accept();
       this.#freshAt = Date.now();
       this.#refused = false;
       this.#banner.replaceChildren();
@@ -168,24 +173,34 @@ class ExplorerApp extends HTMLElement {
   }
 
   /**
+   * Show the card that asks for a token; nothing is asked of the service before there is one.
+   *
+   * @param {View} view
+   * @param {string} title
+   */
+  #askForToken(view, title) {
+    this.#refused = true;
+    this.#say("A token is needed");
+    this.#leave.hidden = true;
+    const card = signIn(title, !view.drawn, () => {
+      this.#main.focus();
+      void this.#run(false);
+    });
+    if (view.drawn) refill(this.#banner, card);
+    else refill(view, card);
+    document.title = `${view.heading} · Placement`;
+  }
+
+  /**
    * @param {View} view
    * @param {unknown} error
    */
   #fail(view, error) {
     const retry = () => void this.#run(false);
-    const signedIn = () => {
-      this.#main.focus();
-      retry();
-    };
     if (error instanceof Refusal && error.status === 401) {
-      this.#refused = true;
-      this.#say("A token is needed");
-      const expired = session.token !== "";
+      const title = session.wasAccepted ? "Your token has expired" : "The service does not accept this token";
       session.end();
-      this.#leave.hidden = true;
-      const card = signIn(expired, !view.drawn, signedIn);
-      if (view.drawn) refill(this.#banner, card);
-      else refill(view, card);
+      this.#askForToken(view, title);
       return;
     }
     this.#refused = error instanceof Refusal && error.status === 403;

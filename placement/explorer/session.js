@@ -3,6 +3,7 @@
 import { ofTab } from "./storage.js";
 
 const KEY = "placement-token";
+const ACCEPTED = "placement-token-accepted";
 
 export const session = {
   /** @returns {string} */
@@ -13,6 +14,17 @@ export const session = {
   /** @param {string} value */
   begin(value) {
     ofTab.set(KEY, value.trim());
+    ofTab.set(ACCEPTED, "");
+  },
+
+  /** Whether the service has accepted this token at least once. */
+  get wasAccepted() {
+    return Boolean(ofTab.get(ACCEPTED));
+  },
+
+  /** Note that the service has accepted this token. */
+  accept() {
+    if (!this.wasAccepted) ofTab.set(ACCEPTED, "yes");
   },
 
   /** Forget the token, and what else this tab has kept. */

@@ -20,6 +20,7 @@ PLACES = {
     "consumer": f"#/owners?consumer={key('render')}",
     "finder": "#/tree?name=nobody",
     "fits": f"#/capacity?resources=VCPU:2&drain={key('gpus')}",
+    "count": "#/capacity?resources=VCPU:2",
     "outlook": "#/outlook?level=aggregate",
     "form": "#/search",
     "candidates": "#/search?resources=VCPU:2,VGPU:1",

@@ -10,12 +10,35 @@ from tests.support.browser import Visitor
 
 
 def test_who_has_no_token_is_asked_for_one(visitor: Visitor) -> None:
+    """And the service is asked for nothing but the files of the page."""
     page = visitor.page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
     page.goto(f"{visitor.url}/-/explorer/")
 
     expect(page.get_by_role("heading", name="Sign in with a token")).to_be_visible()
     expect(page.get_by_label("Token")).to_be_focused()
     assert page.get_by_label("Token").get_attribute("type") == "password"
+    assert asked
+    assert [url for url in asked if "/-/explorer/" not in url] == []
+
+
+def test_a_wrong_token_is_not_called_expired(alone: Visitor, stage: Stage) -> None:
+    """Nor does a right one that was given after it count as wrong."""
+    page = alone.page
+    page.goto(f"{alone.url}/-/explorer/")
+    stage.refuse = 401
+    page.get_by_label("Token").fill("wrong")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="The service does not accept this token")).to_be_visible()
+
+    stage.refuse = None
+    page.get_by_label("Token").fill("admin")
+    page.keyboard.press("Enter")
+    alone.settle()
+    stage.refuse = 401
+    page.reload()
+    expect(page.get_by_role("heading", name="Your token has expired")).to_be_visible()
 
 
 def test_token_and_colours_survive_a_reload(visitor: Visitor) -> None:

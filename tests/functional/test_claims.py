@@ -597,3 +597,15 @@ def test_members_are_looked_at_once_however_many_groups_there_are(
 
     # Before choosing and under the locks: whether its group lives, and whose member it is.
     assert 0 < looked[0] <= 4 * many
+
+
+def test_one_claim_alone_is_told_of_no_others(service: Service) -> None:
+    """Of several the error says which, and that those before it had their places."""
+    World(service).provider(inventory={"VCPU": 4})
+    alone, beside = claim(5), claim(3)
+
+    one = place(service, alone).json["errors"][0]["detail"]
+    two = place(service, beside, claim(3)).json["errors"][0]["detail"]
+
+    assert one.endswith(f"No place was found for consumer {alone['consumer_uuid']}. There is none.")
+    assert two.endswith(", with those before it placed. They do not fit together.")

@@ -4,11 +4,11 @@ import { h } from "../dom.js";
 import { session } from "../session.js";
 
 /**
- * @param {boolean} expired whether there was a token that is no longer good
+ * @param {string} title
  * @param {boolean} alone whether there is nothing else on the page
  * @param {() => void} done
  */
-export function signIn(expired, alone, done) {
+export function signIn(title, alone, done) {
   const input = /** @type {HTMLInputElement} */ (h("input", {
     type: "password", name: "token", id: "token", autocomplete: "off", spellcheck: "false",
     required: true, "aria-describedby": "token-help" }));
@@ -19,7 +19,7 @@ export function signIn(expired, alone, done) {
       done();
     },
   },
-  h(alone ? "h1" : "h2", {}, expired ? "Your token has expired" : "Sign in with a token"),
+  h(alone ? "h1" : "h2", {}, title),
   h("label", { for: "token" }, "Token"),
   h("div.row", {}, input, h("button.primary", { type: "submit" }, "Go on")),
   h("p", { id: "token-help" }, "In a cloud with Keystone: ",

@@ -95,7 +95,7 @@ export class CapacityView extends View {
       h("p.big-number", { "data-summary": true }, h("b", {}, count(capacity.count)), capacity.count === 1 ? " fits" : " fit"),
       h("p.calm", {}, exactness(capacity)),
       h("div.numbers-layout", {},
-        h("section", {}, h("h3", {}, "Where"), this.#byChoice(by),
+        h("section", {}, h("h2", {}, "Where"), this.#byChoice(by),
           capacity.places.length ? h("ol.ranking.places", {}, capacity.places.map((it) => h("li", {},
             by === "trees" ? providerName({ uuid: it.uuid, name: it.name ?? it.uuid }, `place ${it.uuid}`)
               : h("code", {}, it.uuid),
@@ -103,13 +103,13 @@ export class CapacityView extends View {
             h("span.track", { "aria-hidden": "true" },
               h("span.used", { "--part": it.count / most, "--ink": "var(--full-5)" })))))
             : h("p.calm", {}, "Nowhere.")),
-        h("section", {}, h("h3", {}, "What stops the next one"),
+        h("section", {}, h("h2", {}, "What stops the next one"),
           pairs(Object.entries(capacity.limits).sort((a, b) => b[1] - a[1]).map(
             ([name, trees]) => [label(name), counted(trees, "tree")]), "Nothing does."),
-          h("h3", {}, "Stranded"),
+          h("h2", {}, "Stranded"),
           h("p.calm", {}, "Free, and of no use to this request, because something else ran out."),
           pairs(byClass(capacity.stranded), "Nothing."),
-          h("h3", {}, "Largest that one provider could give"),
+          h("h2", {}, "Largest that one provider could give"),
           pairs(byClass(capacity.largest), "Nothing."))));
   }
 

@@ -61,6 +61,37 @@ def test_nothing_to_find(check: Check) -> None:
     assert check() == (0, [])
 
 
+def test_that_nothing_was_found_is_said(check: Check, capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr: a script reads the findings on stdout."""
+    for more, is_said in (("", True), ("max_pool_sise = 5\n", False)):
+        check(more)
+        manage.run(["config", "check"], "placement-manage")
+        assert ("No fault was found." in capsys.readouterr().err.splitlines()) == is_said
+
+
+FAULTS = {
+    "a value": ("[api]\nsearch_deadline = soon\n", "search_deadline"),
+    "a link": ("[insight]\nenabled = true\nlink_consumer = nowhere\n", "link_consumer"),
+    "shapes": ("[insight]\nshapes_file = /nonesuch/shapes.yaml\n", "shapes_file"),
+    "a policy": ("[oslo_policy]\npolicy_file = /nonesuch/policy.yaml\n", "policy_file"),
+    "a log": ("[DEFAULT]\nlog_file = /nonesuch/placement.log\n", "log_file"),
+}
+
+
+def test_no_fault_hides_another(check: Check) -> None:
+    """Each is found alone, and all of them are together, also beside a database without a schema."""
+    for text, words in FAULTS.values():
+        code, lines = check("".join({"[insight]\nenabled = true\n" if "shapes" in text else "", text}))
+        assert code == 1
+        assert any(words in line for line in lines), (text, lines)
+
+    code, lines = check("".join(text for text, _ in FAULTS.values()))
+
+    assert code == 1
+    for _, words in FAULTS.values():
+        assert any(words in line for line in lines), (words, lines)
+
+
 def test_misspelt_options(check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are named with their file, and stop neither a start nor a reload."""
     monkeypatch.setenv("OS_API__AUTH_STRATEGI", "noauth2")
