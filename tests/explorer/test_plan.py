@@ -1,6 +1,8 @@
 """The plan view: what must move so that a request fits or a host is empty, drawn, listed, and in words."""
 
+import json
 import re
+import shlex
 from collections.abc import Iterator
 
 import pytest
@@ -180,3 +182,20 @@ def test_plan_is_accessible_and_fits(visitor: Visitor, width: int) -> None:
         visitor.go(place)
         assert visitor.fits(), place
         assert violations(visitor) == [], place
+
+
+def test_commands_to_copy_are_words_to_a_shell_whatever_was_typed(visitor: Visitor) -> None:
+    """A dollar sign before a quote means something to JavaScript's replace, too."""
+    visitor.come("#/")
+    for typed in ("$'; touch x #", "$&", "$`", "it's", "$(touch x)", "a;b"):
+        commands = visitor.page.evaluate(
+            """async (place) => {
+                const made = await import(new URL("model/commands.js", document.baseURI));
+                return made.planCommands("http://host/-/plans", "1.39", { place }).map((it) => it.text);
+            }""",
+            typed,
+        )
+        curl, openstack, for_nova = map(shlex.split, commands)
+        assert json.loads(curl[curl.index("-d") + 1]) == {"goal": {"place": typed}}
+        assert curl[-1] == "http://host/-/plans"
+        assert openstack[-1] == for_nova[-2] == typed

@@ -1,6 +1,7 @@
 """``openstack placement plan create`` (specification 10 section 7)."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -214,11 +215,12 @@ class _ProviderNames:
 def _word_command(names: _ProviderNames, step: Mapping[str, Any]) -> str:
     """Return what lets Nova carry out a step, and waits until it has: the next may need that."""
     if "remove" in step:
-        return f"openstack server delete --wait {step['remove']}"
-    return (
-        f"openstack --os-compute-api-version {COMPUTE_VERSION} server migrate --live-migration "
-        f"--host {names.of(step['root_provider_uuid'])} --wait {step['consumer_uuid']}"
-    )
+        return shlex.join(["openstack", "server", "delete", "--wait", step["remove"]])
+    words = ["openstack", "--os-compute-api-version", COMPUTE_VERSION]
+    words += ["server", "migrate", "--live-migration"]
+    # One word with its option: a name may begin with a dash.
+    words.append(f"--host={names.of(step['root_provider_uuid'])}")
+    return shlex.join([*words, "--wait", step["consumer_uuid"]])
 
 
 def _word_plan(told: Mapping[str, Any]) -> str:

@@ -20,9 +20,11 @@ export function url(root, question, params) {
 /**
  * @param {string} target
  * @param {string} microversion
+ * @param {string} [body] in JSON; then it is a POST.
  */
-export function curl(target, microversion) {
-  return `curl -s -H "X-Auth-Token: $OS_TOKEN" -H 'OpenStack-API-Version: placement ${microversion}' ${quoted(target)}`;
+export function curl(target, microversion, body) {
+  const sent = body === undefined ? "" : `-H 'Content-Type: application/json' -d ${quoted(body)} `;
+  return `curl -s ${sent}-H "X-Auth-Token: $OS_TOKEN" -H 'OpenStack-API-Version: placement ${microversion}' ${quoted(target)}`;
 }
 
 /**
@@ -109,9 +111,8 @@ export function planCommands(target, microversion, goal) {
   const [option, value] = "place" in goal ? ["--place", goal.place] : ["--empty", goal.empty.trees[0]];
   const words = ["openstack", "--os-placement-api-version", microversion, "placement", "plan", "create", option, value];
   const command = words.map(quoted).join(" ");
-  const body = `-H 'Content-Type: application/json' -d ${quoted(JSON.stringify({ goal }))}`;
   return [
-    { title: "curl", text: curl(target, microversion).replace(/^curl -s/, `curl -s ${body}`) },
+    { title: "curl", text: curl(target, microversion, JSON.stringify({ goal })) },
     { title: "openstack", text: command },
     { title: "openstack, Nova", text: `${command} --commands`, note: "Prints the commands of openstack server that carry it out." },
   ];

@@ -191,7 +191,7 @@ def check_plans(shell: Shell) -> None:
     shown = printed(shell, f"{empty} --except {new_uuid()} --most 9 --move-cost 0.5")
     assert SMALL in shown
     commands = set(shell.run(f"{empty} --commands").splitlines())
-    migrate = "server migrate --live-migration --host host-2 --wait"
+    migrate = "server migrate --live-migration --host=host-2 --wait"
     assert commands == {
         f"openstack server delete --wait {SERVER}",
         f"openstack --os-compute-api-version 2.30 {migrate} {SMALL}",

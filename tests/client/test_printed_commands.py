@@ -1,0 +1,76 @@
+"""A command that a command prints means the same to a shell, whatever the names in it are."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from keystoneauth1 import adapter, session
+
+from placement.client.comparison.question import ComparedQuestion, QuestionKind
+from placement.client.comparison.side import Side
+from placement.client.osc.plans import _word_command
+
+NAMES = (
+    "host-1",
+    "b; touch x #",
+    "two words",
+    "$(touch x)",
+    "`touch x`",
+    "$HOME",
+    "it's",
+    '"',
+    "\\",
+    "a\nb",
+    "*",
+    "--wait",
+    "& touch x &",
+    "> x",
+)
+
+Words = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def read_by_a_shell(tmp_path: Path) -> Words:
+    """Run a command in a shell in which every program only says what it was given."""
+    for program in ("openstack", "curl"):
+        stub = tmp_path / program
+        stub.write_text('#!/bin/sh\nprintf "%s\\0" "$@"\n')
+        stub.chmod(0o755)
+    there = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": "/"}
+
+    def read(command: str) -> list[str]:
+        done = subprocess.run(
+            ["sh", "-c", command],
+            capture_output=True,
+            cwd=tmp_path,
+            env=there,
+            check=True,
+            text=True,
+        )
+        assert {each.name for each in tmp_path.iterdir()} == {"curl", "openstack"}
+        return done.stdout.split("\0")[:-1]
+
+    return read
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_hosts_are_words_to_the_shell(read_by_a_shell: Words, name: str) -> None:
+    names = SimpleNamespace(of=lambda uuid: {"root": name}[uuid])
+    words = read_by_a_shell(
+        _word_command(names, {"root_provider_uuid": "root", "consumer_uuid": name})
+    )
+    assert words[-3:] == [f"--host={name}", "--wait", name]
+    assert read_by_a_shell(_word_command(names, {"remove": name}))[-1] == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_urls_of_differences_are_words_to_the_shell(read_by_a_shell: Words, name: str) -> None:
+    """The addresses of the two sides, and what a log has for a query, are anybody's."""
+    made = adapter.Adapter(session.Session(), endpoint_override=f"http://host/{name}")
+    path = f"/allocation_candidates?resources={name}"
+    command = Side("OLD", made).curl(ComparedQuestion(QuestionKind.SEARCHES, path, "1.39"))
+    assert read_by_a_shell(command)[-1] == f"http://host/{name}{path}"
