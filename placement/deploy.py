@@ -10,6 +10,7 @@ from oslo_context.context import RequestContext, get_current
 from oslo_middleware import cors, http_proxy_to_wsgi
 from webob import Response
 
+from placement import conf as configuration
 from placement import db_api, errors, profiling, telemetry
 from placement.db import schema, standard_names
 from placement.db.database import Database
@@ -45,10 +46,12 @@ def loadapp(
 ) -> Callable[..., Any]:
     """Return a new WSGI application; steps 5 to 9 of the start-up.
 
+    :param config: if it was never called, only what was set on it counts, and no file is read.
     :param project_name: ignored; older callers give it.
     :param database: the process's (:func:`placement.db_api.configure`) if not given.
     :raises placement.db.schema.SchemaError: the schema is absent, too old or too new.
     """
+    configuration.require_read(config)
     database = database or db_api.database(config)
     profiling.set_up(config, database)
     database.keeps_history = config.insight.history_days > 0

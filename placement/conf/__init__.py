@@ -47,6 +47,18 @@ def load(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> None:
     read(conf, [], **named_files(config_files))
 
 
+def require_read(conf: cfg.ConfigOpts) -> None:
+    """Let ``conf``, if it was never called, read no command line and no files: what was set on it counts.
+
+    Only then has it the options that name files, and can find policy files. Tests of other projects hand over
+    such an object.
+
+    :raises oslo_config.cfg.Error: ``[placement_database]/connection`` is missing.
+    """
+    if "config_file" not in conf:
+        read(conf, [], default_config_files=[], default_config_dirs=[])
+
+
 def read(conf: cfg.ConfigOpts, argv: Sequence[str], **more: Any) -> None:
     """Let ``conf`` parse a command line and its files.
 

@@ -1,16 +1,22 @@
 """PlacementDirect: specification 05 part B."""
 
 import uuid
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import webob
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as keystone_exceptions
 from oslo_config import cfg
 
-from placement import deploy
+from placement import conf as options
+from placement import db_api, deploy
+from placement.conf import unknown
 from placement.direct import PlacementDirect
+from placement.policies import files
 from placement.web.request_log import WSGIApp
 from tests.client.world import World
 from tests.support.world import new_uuid
@@ -132,3 +138,50 @@ def test_it_sets_the_authentication_on_the_configuration(conf: cfg.ConfigOpts) -
             assert client.get("/resource_providers").status_code == 200
     finally:
         conf.set_override("auth_strategy", "noauth2", group="api")
+
+
+@contextmanager
+def unread_conf(folder: Path) -> Iterator[cfg.ConfigOpts]:
+    """Options that were set on an object which was never called, as tests of other projects do."""
+    made = cfg.ConfigOpts()
+    options.register_opts(made)
+    made.set_override("connection", f"sqlite:///{folder}/p.sqlite", group="placement_database")
+    made.set_override("sync_on_startup", True, group="placement_database")
+    made.set_override("auth_strategy", "noauth2", group="api")
+    db_api.reset()
+    yield made
+    db_api.reset()
+
+
+def test_a_configuration_that_was_never_called_is_enough(tmp_path: Path) -> None:
+    """For PlacementDirect; and what was set before and after counts."""
+    with unread_conf(tmp_path) as conf:
+        conf.set_override("enabled", True, group="insight")
+        with PlacementDirect(conf) as client:
+            root = World(client).provider(inventory={"VCPU": 1})
+            assert client.get(f"/-/trees/{root}").status_code == 200
+        assert (tmp_path / "p.sqlite").exists()
+
+
+def test_a_configuration_that_was_never_called_reads_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of this machine would be of a service that is not tested."""
+    (tmp_path / ".placement").mkdir()
+    (tmp_path / ".placement" / "placement.conf").write_text("[insight]\nenabled = true\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with unread_conf(tmp_path) as conf:
+        application = deploy.loadapp(conf)
+        assert not conf.insight.enabled
+        assert webob.Request.blank("/").get_response(application).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "ask", [files.find_faults, unknown.find_unknown_options, unknown.find_misspelt_sections]
+)
+def test_what_looks_at_files_finds_none_then(
+    tmp_path: Path, ask: Callable[[cfg.ConfigOpts], list[object]]
+) -> None:
+    with unread_conf(tmp_path) as conf:
+        deploy.loadapp(conf)
+        assert ask(conf) == []
