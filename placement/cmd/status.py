@@ -83,6 +83,18 @@ def _find_refusal_of_sync(database: Database) -> dict[str, Any] | None:
     return None
 
 
+def _find_waiting_revisions(database: Database) -> dict[str, Any] | None:
+    current = schema.current(database)
+    if current not in schema.REVISIONS[:-1] or _find_refusal_of_sync(database):
+        return None
+    number = len(schema.REVISIONS) - 1 - schema.REVISIONS.index(current)
+    return {
+        "current": current,
+        "waiting": "One revision waits" if number == 1 else f"{number} revisions wait",
+        "head": schema.HEAD,
+    }
+
+
 def _is_usable(database: Database) -> bool:
     return schema.is_usable(schema.current(database))
 
@@ -116,6 +128,14 @@ SHOWN_IF_FOUND = (
         _find_refusal_of_sync,
         '"placement-manage db sync" would change nothing. {words}',
         Code.FAILURE,
+    ),
+    UpgradeCheck(
+        "Schema Revision",
+        _find_waiting_revisions,
+        "{waiting} for this database, from {current} to {head}. Run the "
+        '"placement-manage db sync" command before the workers are replaced. They may go on serving.',
+        # So it is before every upgrade that brings one.
+        Code.SUCCESS,
     ),
     WRONG_COUNTERS,
     UpgradeCheck(

@@ -7,7 +7,7 @@ from docs._tools import citations
 from placement import conf
 
 ROOT = Path(__file__).parents[2]
-PLACES = ("placement", "tests", "benchmarks", "examples", "tools", "docs")
+PLACES = ("placement", "tests", "benchmarks", "examples", "tools", "docs", "debian", "etc")
 KINDS = {".py", ".yaml", ".rst", ".md", ".mako", ".conf", ".sample", ""}
 
 

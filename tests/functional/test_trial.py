@@ -1,5 +1,6 @@
 """What a trial has: the token ``admin`` may do what the tutorials do, and *Outlook* is not empty."""
 
+import re
 from pathlib import Path
 from urllib.parse import unquote, urlencode
 
@@ -41,3 +42,12 @@ def test_a_trial_counts_the_flavors_of_the_example_cloud() -> None:
     with running(**named) as service:
         answer = service.request("GET", "/-/capacity?shape=*")
     assert {name: it["count"] for name, it in answer.json["shapes"].items()} == dict.fromkeys(shapes, 0)
+
+
+def test_a_trial_keeps_the_history() -> None:
+    """*Activity* of the explorer, and the how-to about it, have something to show."""
+    for started_by in ("tools/serve", "compose.yaml"):
+        text = (ROOT / started_by).read_text()
+        days = re.search(r'OS_INSIGHT__HISTORY_DAYS(?::=|: ")(\d+)', text)
+        assert days and int(days[1]) > 0, started_by
+    assert re.search(r"^export .*OS_INSIGHT__HISTORY_DAYS", (ROOT / "tools/serve").read_text(), re.M)

@@ -13,7 +13,12 @@ pytestmark = pytest.mark.deploy
 
 
 @pytest.mark.parametrize(
-    "names", [["placement.service"], ["placement-capacity.timer", "placement-capacity.service"]]
+    "names",
+    [
+        ["placement.service"],
+        ["placement-capacity.timer", "placement-capacity.service"],
+        ["placement-audit.timer", "placement-audit.service"],
+    ],
 )
 def test_the_unit_is_accepted(tmp_path: Path, names: list[str]) -> None:
     analyze = require_program("systemd-analyze")

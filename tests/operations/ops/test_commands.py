@@ -441,11 +441,19 @@ def test_the_advice_for_tables_without_a_revision_is_right(
 
 @at(OLD, OLD_HEAD, schema.HEAD)
 @on("sqlite")
-def test_healthy_status(command: Command, url: str) -> None:
-    assert status(command, url) == (0, HEALTHY)
-    code, output = status(command, url, "--json")
+def test_healthy_status(command: Command, url: str, revision: str) -> None:
+    """All is well at every revision; before the last one, the row that says so names what waits."""
+    code, shown = status(command, url)
     assert code == 0
-    assert [check["result"] for check in json.loads(output)["checks"]] == [0, 0, 0]
+    waits = "Check: Schema Revision" in shown
+    assert waits == (revision != schema.HEAD)
+    assert shown == HEALTHY or waits
+    code, output = status(command, url, "--json")
+    checks = json.loads(output)["checks"]
+    assert (code, {check["result"] for check in checks}) == (0, {0})
+    said = " ".join(str(check["details"]) for check in checks)
+    assert ('Run the "placement-manage db sync" command before the workers are' in said) == waits
+    assert (f"from {revision} to {schema.HEAD}" in said) == waits
 
 
 @WITH_GAPS
@@ -727,7 +735,7 @@ def test_commands_take_leave_of_the_database(command: Command, tmp_path: Path) -
     """MariaDB and MySQL write a warning into their log for each client that does not."""
     goodbye = b"\x01\0\0\0\x01"
     tree = tmp_path / "tree.yaml"
-    tree.write_text("placement_tree: 1\nproviders: []")
+    tree.write_text("placement_tree: 1\nproviders: [{name: host}]")
     settings = {"OS_TREE_DRIVER__TREE_FILE": str(tree), "OS_API__AUTH_STRATEGY": "noauth2"}
     runs = (
         ("placement-manage", "db", "sync"),
@@ -735,6 +743,7 @@ def test_commands_take_leave_of_the_database(command: Command, tmp_path: Path) -
         ("placement-manage", "db", "online_data_migrations"),
         ("placement-manage", "config", "check"),
         ("placement-status", "upgrade", "check"),
+        ("placement-tree", "apply", "--direct", str(tree)),
         ("placement-tree", "export", "--direct", "--all"),
         ("placement-migrate-compute-inventory", "--driver", "file"),
     )
