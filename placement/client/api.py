@@ -16,6 +16,7 @@ import os_traits
 from placement.client import exceptions as exc
 from placement.client.pool import asking_threads
 from placement.client.provider_tree import SHARING_TRAIT, InventoryByClass
+from placement.client.sending import send_request
 
 # The lowest version that has the reshaper, and it has everything else used here. From 1.38 a
 # consumer type must be sent, but `unknown`, which GET shows, cannot be written (C1).
@@ -87,6 +88,22 @@ def problem_of(response: Any) -> RequestProblem:
     return RequestProblem(response.status_code, code, text, request_id, reason)
 
 
+def read_document(
+    response: Any, failed: type[exc.PlacementClientError], *members: str
+) -> dict[str, Any]:
+    """Return the document of an answer, whatever its status.
+
+    :raises failed: it is not an object with these members: half an answer, or the page of a proxy
+    """
+    try:
+        document = dict(response.json())
+        for name in members:
+            document[name]
+    except (ValueError, TypeError, KeyError) as error:
+        raise failed(f"unreadable answer: {error!r}", status=response.status_code) from error
+    return document
+
+
 def parts(names: Iterable[str], size: int) -> Iterator[list[str]]:
     """Cut names, sorted, into lists of at most ``size``."""
     ordered = sorted(names)
@@ -104,23 +121,34 @@ def _require_json(body: Any, url: str) -> Any:
 
 
 class PlacementAPI:
-    """The Placement service behind a keystoneauth1 adapter, or anything that acts like one."""
+    """The Placement service behind a keystoneauth1 adapter, or anything that acts like one.
 
-    def __init__(self, adapter: Any, at_once: int = REQUESTS_AT_ONCE) -> None:
+    :param unanswered: what is raised where there is no answer.
+    """
+
+    def __init__(
+        self,
+        adapter: Any,
+        at_once: int = REQUESTS_AT_ONCE,
+        unanswered: type[exc.PlacementClientError] = exc.NotAnswered,
+    ) -> None:
         self._adapter = adapter
+        self._unanswered = unanswered
         self._at_once = at_once
         # None until it is known.
         self._has_trees: bool | None = None
 
     def send(self, method: str, url: str, context: Any, body: Any = None, **headers: str) -> Any:
-        """Send one request and return the response, whatever its status."""
+        """Send one request and return the response, whatever its status; without one raise ``unanswered``."""
         arguments = {} if body is None else {"json": body}
-        return getattr(self._adapter, method)(
+        return send_request(
+            self._adapter,
+            method,
             url,
+            self._unanswered,
             headers={"Accept": "application/json", **headers},
             microversion=MICROVERSION,
             global_request_id=getattr(context, "global_id", None),
-            raise_exc=False,
             **arguments,
         )
 

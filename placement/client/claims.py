@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from placement.client import exceptions as exc
-from placement.client.api import CONCURRENT_UPDATE, PlacementAPI, problem_of
+from placement.client.api import CONCURRENT_UPDATE, PlacementAPI, problem_of, read_document
 
 ATTEMPTS = 3
 """How often a claim is sent if the service is not available, and says that nothing was written."""
@@ -36,7 +36,10 @@ OUTCOME_UNKNOWN = "outcome_unknown"
 
 
 class ClaimFailed(exc.PlacementClientError):
-    """Nothing was claimed, confirmed, released or read."""
+    """Nothing was claimed, confirmed, released or read.
+
+    If there was no whole answer, that is not known: ``status`` is None or 200. Read the consumers.
+    """
 
     summary = "Claim failed"
 
@@ -132,7 +135,7 @@ class ClaimsClient:
     """
 
     def __init__(self, adapter: Any, wait: Callable[[float], object] = time.sleep) -> None:
-        self._api = PlacementAPI(adapter)
+        self._api = PlacementAPI(adapter, unanswered=ClaimFailed)
         self._wait = wait
 
     def claim(
@@ -243,7 +246,7 @@ def choose_pause(response: Any) -> float:
 def _read_document(response: Any) -> dict[str, Any]:
     """Return the document of an answer, or raise what it says."""
     if response.status_code < 300:
-        return dict(response.json()) if response.status_code != 204 else {}
+        return {} if response.status_code == 204 else read_document(response, ClaimFailed)
     problem = problem_of(response)
     if problem.code == "placement.no_candidate":
         error = response.json()["errors"][0]

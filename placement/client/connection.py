@@ -19,15 +19,12 @@ def without_password(text: str) -> str:
     return _PASSWORD.sub(r"\1:***@", text)
 
 
-class NoCloudFiles(Exception):
-    """A cloud of clouds.yaml was named, but openstacksdk is not installed."""
-
-    def __str__(self) -> str:
-        return "a cloud of clouds.yaml needs openstacksdk: pip install openstacksdk"
+class NoCloud(Exception):
+    """A cloud of clouds.yaml was named, and cannot be used."""
 
 
 def take_identity(
-    prog: str, argv: Sequence[str]
+    prog: str, argv: Sequence[str], service_type: str = "placement"
 ) -> tuple[argparse.Namespace, list[str]]:
     """Read the options for session, adapter and authentication, as every OpenStack client has them.
 
@@ -45,7 +42,7 @@ def take_identity(
         allow_abbrev=False,
     )
     loading.register_session_argparse_arguments(parser)
-    loading.register_adapter_argparse_arguments(parser, service_type="placement")
+    loading.register_adapter_argparse_arguments(parser, service_type=service_type)
     loading.register_auth_argparse_arguments(parser, list(argv), default="password")
     if HELP in argv:
         parser.print_help()
@@ -81,13 +78,22 @@ def adapter_of(arguments: argparse.Namespace, endpoint: str | None = None) -> An
     )
 
 
-def of_cloud(name: str) -> Any:
-    """Return the Placement proxy of a cloud of clouds.yaml, which is an adapter too.
+def of_environment(service_type: str) -> Any:
+    """Return the adapter that the variables of the environment describe, such as ``OS_AUTH_URL``."""
+    arguments, _ = take_identity("", (), service_type)
+    return adapter_of(arguments)
 
-    :raises NoCloudFiles: openstacksdk is not installed.
+
+def of_cloud(name: str, service_type: str = "placement") -> Any:
+    """Return the proxy of a service in a cloud of clouds.yaml, which is an adapter too.
+
+    :raises NoCloud: openstacksdk is not installed, or does not know the cloud.
     """
     try:
         import openstack
     except ImportError as error:
-        raise NoCloudFiles from error
-    return openstack.connect(cloud=name).placement
+        raise NoCloud("a cloud of clouds.yaml needs openstacksdk: pip install openstacksdk") from error
+    try:
+        return getattr(openstack.connect(cloud=name), service_type)
+    except openstack.exceptions.SDKException as error:
+        raise NoCloud(str(error)) from error

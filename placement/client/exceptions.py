@@ -3,8 +3,8 @@
 Where one stands for an error that the service declares, and means the same, it has the name of that error:
 ``InventoryInUse`` here, ``ConsumerConflict`` in ``claims.py``. The client imports nothing of the service.
 
-Failures of the connection or of authentication are not here: they reach the caller as the
-``keystoneauth1.exceptions.ClientException`` they are, except inside a reshape (C6).
+A request that was not answered (no connection, a timeout, no token, no endpoint) is :class:`NotAnswered`, or
+what the class that sends it says; the exception of keystoneauth1 is its ``__cause__``.
 """
 
 from __future__ import annotations
@@ -56,6 +56,12 @@ class PlacementClientError(Exception):
         if self.request_id:
             text += f" (request {self.request_id})"
         return f"{text} {self.hint}".rstrip()
+
+
+class NotAnswered(PlacementClientError):
+    """The service was not reached, or its answer was lost: the request may have been carried out."""
+
+    summary = "The service did not answer"
 
 
 class ReshapeNeeded(PlacementClientError):

@@ -253,7 +253,9 @@ class TreeFlush:
         try:
             yield
         except Exception as error:
-            if isinstance(error, exc.PlacementClientError):  # else it may have gone through
+            is_known = isinstance(error, exc.PlacementClientError)
+            # Without an answer it may have gone through.
+            if is_known and not isinstance(error, exc.NotAnswered):
                 self._cache.take_back(self._context)
             self._drop_involved()
             raise exc.ReshapeFailed(str(error) or repr(error)) from error

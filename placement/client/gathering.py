@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from placement.client.api import PlacementAPI, WholeTree
+if TYPE_CHECKING:
+    # What speaks HTTP takes long to import, and commands of the database import this for their progress.
+    from placement.client.api import PlacementAPI, WholeTree
 
 LOG = logging.getLogger(__name__)
 

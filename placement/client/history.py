@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from placement.client import exceptions as exc
-from placement.client.api import PlacementAPI, problem_of
+from placement.client.api import PlacementAPI, problem_of, read_document
 
 PAGE_SIZE = 1000
 
@@ -29,7 +29,7 @@ class HistoryClient:
     """
 
     def __init__(self, adapter: Any) -> None:
-        self._api = PlacementAPI(adapter)
+        self._api = PlacementAPI(adapter, unanswered=HistoryNotRead)
 
     def writes(
         self,
@@ -60,7 +60,7 @@ class HistoryClient:
             response = self._api.send("get", f"/-/history?{urlencode(query)}", context)
             if response.status_code != 200:
                 raise problem_of(response).as_failure(HistoryNotRead)
-            page = response.json()
+            page = read_document(response, HistoryNotRead, "writes", "next")
             yield from page["writes"]
             if page["next"] is None:
                 return

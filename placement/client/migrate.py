@@ -30,11 +30,14 @@ def migrate_compute_inventory(
 
     Returns for each node ``'absent'`` (unknown to the service), ``'unchanged'``, ``'reshaped'``
     or the exception that ended it. A second run finds every node unchanged. ValueError for a
-    node that the driver does not have. All nodes of the driver if ``nodenames`` is None.
+    node that the driver does not have, and for a driver that has none. All nodes of the driver if
+    ``nodenames`` is None.
     """
     tracker = ResourceTracker(report_client, driver, reshape_timeout_s=reshape_timeout_s)
     nodes = tracker.available_nodes()
     chosen = list(nodes) if nodenames is None else list(dict.fromkeys(nodenames))
+    if not nodes:
+        raise ValueError("The driver has no nodes, so nothing was compared")
     unknown = [name for name in chosen if name not in nodes]
     if unknown:
         raise ValueError(f"The driver has no node {', '.join(unknown)}")

@@ -4,7 +4,12 @@ The service must have ``[insight]/enabled``. ::
 
     mirror = Mirror(adapter)
     while True:
-        update = mirror.update(wait_s=20)
+        try:
+            update = mirror.update(wait_s=20)
+        except MirrorFailed as error:
+            print(error)
+            time.sleep(1)
+            continue
         for root in update.roots:
             show(mirror.trees.get(root))
 """
@@ -18,7 +23,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from placement.client import exceptions as exc
-from placement.client.api import PlacementAPI, parts, problem_of
+from placement.client.api import PlacementAPI, parts, problem_of, read_document
 
 TOO_OLD = "token_too_old"
 
@@ -33,7 +38,7 @@ Tree = Mapping[str, Any]
 
 
 class MirrorFailed(exc.PlacementClientError):
-    """The service could not be asked. The mirror is as it was, and the next update makes up for it."""
+    """The service could not be asked, or not to the end. The mirror is as it was: update it again."""
 
     summary = "Trees could not be followed"
 
@@ -67,7 +72,7 @@ class Mirror:
         wait: Callable[[float], object] = time.sleep,
     ) -> None:
         self.trees: dict[str, Tree] = {}
-        self._api = PlacementAPI(adapter)
+        self._api = PlacementAPI(adapter, unanswered=MirrorFailed)
         self._query = [("allocations", "true")] if allocations else []
         self._wait = wait
         self._token: str | None = None
@@ -87,7 +92,7 @@ class Mirror:
         response = self._api.send("get", f"/-/changes?{query}", context)
         if response.status_code == 410 and problem_of(response).reason == TOO_OLD:
             return self._read_everything(wait_s, context)
-        answer = _read_document(response)
+        answer = _read_document(response, "trees", "next", "complete")
         roots = {each["root"] for each in answer["trees"]}
         existing = {each["root"] for each in answer["trees"] if not each["gone"]}
         fresh: dict[str, Tree] = {}
@@ -112,7 +117,7 @@ class Mirror:
         if pause_s > 0:
             self._wait(pause_s)
         # Before the trees: what changes while they are read is named by the next update.
-        token = _read_document(self._api.send("get", "/-/changes", context))["next"]
+        token = _read_document(self._api.send("get", "/-/changes", context), "next")["next"]
         trees: dict[str, Tree] = {}
         after: str | None = None
         while True:
@@ -128,11 +133,11 @@ class Mirror:
 
     def _read_page(self, asked: Sequence[tuple[str, str]], context: Any) -> dict[str, Any]:
         query = urlencode([*asked, *self._query])
-        return _read_document(self._api.send("get", f"/-/trees?{query}", context))
+        return _read_document(self._api.send("get", f"/-/trees?{query}", context), "trees", "next")
 
 
-def _read_document(response: Any) -> dict[str, Any]:
+def _read_document(response: Any, *members: str) -> dict[str, Any]:
     """Return the document of an answer, or raise what it says."""
     if response.status_code != 200:
         raise problem_of(response).as_failure(MirrorFailed)
-    return dict(response.json())
+    return read_document(response, MirrorFailed, *members)

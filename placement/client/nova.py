@@ -1,13 +1,19 @@
 """The consumers that Nova knows: its servers and its migrations, of all cells, and where servers are.
 
-Speaks HTTP only, through openstacksdk, as an administrator.
+Speaks HTTP only, through an adapter of keystoneauth1, as an administrator.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from placement.client.sending import NotAnswered, send_request
+
+MICROVERSION = "2.80"
+"""Of Train. Migrations have uuids and pages, and servers of a cell that is down are listed."""
 
 HOLDS_NOTHING = frozenset({"BUILD", "DELETED", "ERROR", "SHELVED_OFFLOADED", "UNKNOWN"})
 """States of a server in which it need not hold resources; UNKNOWN in a cell that is down."""
@@ -20,6 +26,9 @@ OVER = frozenset({"cancelled", "completed", "confirmed", "done", "failed", "reve
 
 TYPES = frozenset({"INSTANCE", "MIGRATION", None})
 """The types of consumers that Nova makes; None is from before microversion 1.38."""
+
+
+_EXTENDED = "OS-EXT-SRV-ATTR"
 
 
 class PlaceHidden(Exception):
@@ -61,49 +70,83 @@ class _Migration(NamedTuple):
 class Nova:
     """The compute service of one cloud.
 
-    :param cloud: a connection of openstacksdk.
+    :param adapter: of keystoneauth1, for the service; or a proxy of openstacksdk.
     """
 
-    def __init__(self, cloud: Any) -> None:
-        self._compute = cloud.compute
+    def __init__(self, adapter: Any) -> None:
+        self._adapter = adapter
 
     def consumers(self, server: str | None = None) -> Iterator[NovaConsumer]:
         """Yield each consumer.
 
         :param server: yield only this server, if it exists, and its migrations.
         :raises PlaceHidden: the account may not see where servers are
+        :raises NotAnswered: a list was refused, could not be read, or there was no answer
         """
-        servers = dict(self._list_servers({"id": server} if server else {}))
+        servers = dict(self._list_servers({"uuid": server} if server else {}))
         migrations: dict[str, list[_Migration]] = defaultdict(list)
         # The servers first: a move that ends meanwhile shows as under way, or its end shows in the ledger.
-        for migration in self._compute.migrations(**({"server_id": server} if server else {})):
-            is_over = migration.status in OVER
-            if not is_over and migration.uuid:
-                yield NovaConsumer(migration.uuid, False, migration.status)
+        wanted = {"instance_uuid": server} if server else {}
+        for migration in self._list("/os-migrations", "migrations", wanted):
+            status, kind = migration["status"], migration["migration_type"]
+            is_over = status in OVER
+            if not is_over and migration["uuid"]:
+                yield NovaConsumer(migration["uuid"], False, status)
             # The host that a server was evacuated from has its part until it is back.
-            evacuated = migration.migration_type == "evacuation" and migration.status == "done"
-            if evacuated or not is_over:
-                migrations[migration.server_id].append(
-                    _Migration(migration.status, migration.source_node, migration.dest_node)
+            if not is_over or (kind == "evacuation" and status == "done"):
+                migrations[migration["instance_uuid"]].append(
+                    _Migration(status, migration["source_node"], migration["dest_node"])
                 )
         for uuid, found in servers.items():
             nodes = _find_nodes(found, migrations.get(uuid, ()))
             must_hold = found.status not in HOLDS_NOTHING
             yield NovaConsumer(uuid, must_hold, found.status, found.node, nodes)
 
+    def knows(self, uuid: str) -> bool:
+        """Tell whether there is a server with this uuid, by a request for it alone."""
+        return self._send(f"/servers/{uuid}").status_code != 404
+
     def _list_servers(self, only: dict[str, str]) -> Iterator[tuple[str, _Server]]:
         # The list of all lacks deleted servers that can still be restored.
         for more in ({}, {"status": "SOFT_DELETED"}):
-            for server in self._compute.servers(details=True, all_projects=True, **only, **more):
+            wanted = {"all_tenants": "True", **only, **more}
+            for server in self._list("/servers/detail", "servers", wanted):
+                status = server["status"]
                 # Shown together with the host, and never null: without it a host of null says nothing.
-                if server.instance_name is None and server.status not in UNSETTLED:
-                    raise PlaceHidden(f"Nova does not show on which host {server.id} is")
-                node = server.hypervisor_hostname or server.compute_host
-                yield server.id, _Server(server.status, server.task_state, node)
+                if server.get(f"{_EXTENDED}:instance_name") is None and status not in UNSETTLED:
+                    raise PlaceHidden(f"Nova does not show on which host {server['id']} is")
+                node = server.get(f"{_EXTENDED}:hypervisor_hostname") or server.get(
+                    f"{_EXTENDED}:host"
+                )
+                yield server["id"], _Server(status, server.get("OS-EXT-STS:task_state"), node)
 
-    def knows(self, uuid: str) -> bool:
-        """Tell whether there is a server with this uuid, by a request for it alone."""
-        return self._compute.get(f"/servers/{uuid}").status_code != 404
+    def _list(self, path: str, key: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        """Yield what all pages of a list have."""
+        passed = set()
+        while True:
+            asked = urlencode(query)
+            if asked in passed:
+                raise NotAnswered(f"the pages of {path} have no end")
+            passed.add(asked)
+            response = self._send(f"{path}?{asked}")
+            if response.status_code != 200:
+                said = " ".join(str(response.text).split())[:300]
+                raise NotAnswered(f"GET {path}: HTTP {response.status_code} {said}")
+            try:
+                page = response.json()
+                found, links = page[key], page.get(f"{key}_links", ())
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise NotAnswered(f"GET {path}: unreadable answer: {error!r}") from error
+            yield from found
+            more = [link["href"] for link in links if link["rel"] == "next"]
+            if not more:
+                return
+            query = dict(parse_qsl(urlsplit(more[0]).query))
+
+    def _send(self, url: str) -> Any:
+        return send_request(
+            self._adapter, "get", url, headers={"Accept": "application/json"}, microversion=MICROVERSION
+        )
 
 
 def _find_nodes(server: _Server, migrations: Iterable[_Migration]) -> frozenset[str] | None:

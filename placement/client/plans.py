@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 from placement.client import exceptions as exc
-from placement.client.api import PlacementAPI, problem_of
+from placement.client.api import PlacementAPI, problem_of, read_document
 from placement.client.claims import ATTEMPTS, choose_pause, wrote_nothing
 
 Step = Mapping[str, Any]
@@ -29,7 +29,10 @@ Step = Mapping[str, Any]
 
 
 class PlanFailed(exc.PlacementClientError):
-    """No plan was made, and nothing was written."""
+    """No plan was made, and nothing was written.
+
+    If there was no whole answer (``status`` is None or 200), destinations may be held for ``hold_s`` seconds.
+    """
 
     summary = "Plan failed"
 
@@ -53,10 +56,11 @@ class NoPlanFound(PlanFailed):
 
 
 class CarryOutStopped(exc.PlacementClientError):
-    """A step was refused, and left everything as it was.
+    """A step was refused and left everything as it was; or it was not answered (``status`` is None).
 
-    ``done``: the steps that were carried out; ``left``: the refused one and those after it, whose
-    destinations are still held if the plan was held and its hold is not over.
+    ``done``: the steps that were carried out; ``left``: this one and those after it, whose destinations are
+    still held if the plan was held and its hold is not over. Call again once the service answers: a step that
+    was carried out although its answer was lost is noticed then.
     """
 
     summary = "Stopped at the step of consumer"
@@ -99,7 +103,7 @@ class PlansClient:
     """
 
     def __init__(self, adapter: Any, wait: Callable[[float], object] = time.sleep) -> None:
-        self._api = PlacementAPI(adapter)
+        self._api = PlacementAPI(adapter, unanswered=PlanFailed)
         self._wait = wait
 
     def make(
@@ -122,7 +126,7 @@ class PlansClient:
         told = self._send("post", "/-/plans", context, body)
         if told.status_code >= 300:
             raise _read_failure(told)
-        answer = told.json()
+        answer = read_document(told, PlanFailed, "steps", "cost", "lower_bound", "minimal", "complete")
         return MadePlan(
             answer["steps"],
             answer["cost"],
@@ -145,19 +149,20 @@ class PlansClient:
         Called again with the same plan, also by another process, it goes on where it stopped.
 
         :param progress: called with the number of steps that are done, after each.
-        :raises CarryOutStopped: a step was refused; those before it are done
+        :raises CarryOutStopped: a step was refused, or not answered; those before it are done
         """
         for number, step in enumerate(plan.steps):
-            answer = self._send("post", "/allocations", context, _make_body(step))
-            # A refused step may have been carried out before: by an earlier call, or by this one, whose
-            # answer was lost.
-            if answer.status_code >= 300 and not self._is_done(step, plan.steps, context):
-                raise problem_of(answer).as_failure(
-                    CarryOutStopped,
+            try:
+                self._take(step, plan.steps, context)
+            except PlanFailed as error:
+                raise CarryOutStopped(
+                    error.error,
                     consumer_uuid=_consumer_of(step),
+                    request_id=error.request_id,
+                    status=error.status,
                     done=plan.steps[:number],
                     left=plan.steps[number:],
-                )
+                ) from error
             progress(number + 1)
 
     def release(self, steps: Sequence[Step], context: Any = None) -> None:
@@ -179,13 +184,23 @@ class PlansClient:
             self._wait(choose_pause(response))
         return self._api.send(method, url, context, body)
 
+    def _take(self, step: Step, steps: Sequence[Step], context: Any) -> None:
+        """Carry out a step, unless it is done: by an earlier call, or by this one, whose answer was lost."""
+        try:
+            answer = self._send("post", "/allocations", context, _make_body(step))
+            if answer.status_code != 204:
+                raise problem_of(answer).as_failure(PlanFailed)
+        except PlanFailed:
+            if not self._is_done(step, steps, context):
+                raise
+
     def _is_done(self, step: Step, steps: Sequence[Step], context: Any) -> bool:
         """Tell whether a consumer is as the step has left it, or a later step of the same consumer."""
         uuid = _consumer_of(step)
         answer = self._api.send("get", f"/allocations/{quote(uuid)}", context)
         if answer.status_code >= 300:
             return False
-        now = answer.json()
+        now = read_document(answer, PlanFailed, "allocations")
         if not now["allocations"]:
             return "remove" in step
         # Each step is one generation.

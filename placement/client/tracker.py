@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from keystoneauth1.exceptions import ClientException
-
 from placement.client import exceptions as exc
 from placement.client import patience
 from placement.client.flush import AFTER_RESHAPE
@@ -110,7 +108,7 @@ class ResourceTracker:
             except Exception as error:
                 if startup and WRITING in getattr(error, "__notes__", ()):
                     raise
-                expected = isinstance(error, exc.PlacementClientError | ClientException)
+                expected = isinstance(error, exc.PlacementClientError)
                 text = "Node %s was not updated, the next period tries again: %s"
                 LOG.error(text, nodename, error, exc_info=None if expected else error)
 

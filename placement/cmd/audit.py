@@ -12,25 +12,29 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import prometheus_client
 
 from placement import errors
-from placement.client.nova import TYPES, Nova, NovaConsumer, PlaceHidden
 from placement.cmd import output
-from placement.cmd.places import Places
 from placement.db import consumer_rows, ledger_writes
 from placement.db.database import Database, Transaction
 from placement.objects import allocation
 from placement.objects.allocation import AllocationChange
 from placement.objects.replacement import ConsumerChange, Resources
 
+if TYPE_CHECKING:
+    from placement.client.nova import NovaConsumer
+
 CLEAN, TROUBLE, FOUND = 0, 1, 3
 
 NOTHING: Mapping[str, Resources] = MappingProxyType({})
 
 COLUMNS = ("Type", "Project", "Age", "Consumer")
+
+FEW = 0.1
+"""The share of the consumers compared that may be wrong before the list is doubted, not the ledger."""
 
 
 class AuditError(Exception):
@@ -64,7 +68,7 @@ class Misplaced:
     """
 
     holder: Holder
-    server: NovaConsumer
+    server: "NovaConsumer"
     own: Mapping[str, Resources]
     elsewhere: Mapping[str, Resources]
     is_placed: bool
@@ -77,9 +81,11 @@ class Report:
     Against Nova also: ``misplaced`` hold something where they are not; ``unplaced`` hold only that, though
     they have a host; ``under_way`` hold something and were not compared.
 
+    :param compared: how many consumers that hold something were looked at.
     :param names: of providers, by uuid.
     """
 
+    compared: int
     leaks: list[Holder]
     missing: list[str]
     misplaced: list[Misplaced] = field(default_factory=list)
@@ -114,10 +120,13 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--from-nova",
         action="store_true",
         help="ask Nova for its servers and migrations, of all cells, as an administrator;"
-        " looks at consumers of the types that Nova makes, and at where they hold something",
+        " looks at consumers of the types that Nova makes, and at where they hold something."
+        " OS_AUTH_URL and so on in the environment say where and as whom",
     )
     parser.add_argument(
-        "--os-cloud", metavar="NAME", help="with --from-nova: a cloud of clouds.yaml"
+        "--os-cloud",
+        metavar="NAME",
+        help="with --from-nova: a cloud of clouds.yaml instead (needs openstacksdk)",
     )
     output.add_option(parser)
     parser.add_argument(
@@ -139,6 +148,13 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="with --remove: only leaks whose allocations were written longer ago than this,"
         " such as 90m, 2h or 7d; default: 1h",
     )
+    parser.add_argument(
+        "--at-most",
+        type=_parse_number,
+        metavar="N",
+        help="with --remove: remove up to N, if you have looked at them; default: a tenth of what"
+        " was compared",
+    )
     parser.add_argument("--yes", action="store_true", help="with --remove: do not ask")
     return parser
 
@@ -151,23 +167,39 @@ def _parse_duration(text: str) -> timedelta:
     return timedelta(**{units[unit]: int(number)})
 
 
+def _parse_number(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
 def run(database: Database, arguments: Any) -> int:
     """Make the audit that the arguments describe, and return the exit code, or raise :class:`AuditError`."""
     # Before the work, which may take minutes: there is nobody to answer.
     if arguments.remove and not arguments.yes and not sys.stdin.isatty():
         raise AuditError("--remove asks before it removes; without a terminal give --yes")
     if arguments.from_nova:
-        report = _ask_nova(database, arguments.os_cloud)
+        # Only here: other commands do not wait for what speaks HTTP.
+        from placement.cmd import nova_audit
+
+        report = nova_audit.ask(database, arguments.os_cloud)
     else:
-        existing = set(_read_list(arguments.consumers))
-        held = list(holders(database))
-        leaks = [holder for holder in held if holder.uuid not in existing]
-        report = Report(leaks, sorted(existing - {holder.uuid for holder in held}))
+        report = _compare_with_list(database, arguments.consumers)
     _print_report(report, arguments)
     left = report.without(_remove(database, report, arguments)) if arguments.remove else report
     if arguments.metrics_file:
         _write_metrics(arguments.metrics_file, left, with_places=arguments.from_nova)
     return FOUND if left.leaks or left.missing or left.misplaced or left.unplaced else CLEAN
+
+
+def _compare_with_list(database: Database, name: str) -> Report:
+    existing = set(_read_list(name))
+    # What writes the list may have failed: nobody named is not nobody there.
+    if not existing:
+        raise AuditError(f"{name}: the list is empty, so nothing was compared")
+    held = list(holders(database))
+    leaks = [holder for holder in held if holder.uuid not in existing]
+    return Report(len(held), leaks, sorted(existing - {holder.uuid for holder in held}))
 
 
 def _write_metrics(path: str, left: Report, *, with_places: bool) -> None:
@@ -203,70 +235,6 @@ def _read_list(name: str) -> Iterator[str]:
             raise AuditError(f"{name}, line {number}: {line.strip()!r} is not one uuid")
         if uuid:
             yield uuid
-
-
-def _ask_nova(database: Database, cloud: str | None) -> Report:
-    try:
-        # Only here: other commands do not wait for what speaks HTTP.
-        import openstack
-        from keystoneauth1 import exceptions as keystone_exceptions
-    except ImportError as error:
-        raise AuditError("--from-nova needs openstacksdk: pip install openstacksdk") from error
-    try:
-        return _compare_with_nova(database, Nova(openstack.connect(cloud=cloud)))
-    except PlaceHidden as error:
-        raise AuditError(f"{error}: the account must be an administrator's") from error
-    except (openstack.exceptions.SDKException, keystone_exceptions.ClientException) as error:
-        raise AuditError(f"Nova cannot be asked: {error}") from error
-
-
-def _compare_with_nova(database: Database, nova: Nova) -> Report:
-    # The ledger first: a consumer that claims afterwards cannot look like a leak.
-    held = [holder for holder in holders(database) if holder.type in TYPES]
-    existing = {consumer.uuid: consumer for consumer in nova.consumers()}
-    known = [(holder, existing[holder.uuid]) for holder in held if holder.uuid in existing]
-    # A server that the list lacks is asked for by itself before it is called a leak.
-    leaks = [h for h in held if h.uuid not in existing and not nova.knows(h.uuid)]
-    needy = {consumer.uuid for consumer in existing.values() if consumer.must_hold}
-    needy -= {holder.uuid for holder in held}
-    # After the servers: a new host has a provider before it has a server.
-    places = Places(database)
-    wrong = [found for each in known if (found := _compare(*each, places))]
-    wrong = [found for each in wrong if (found := _compare_again(each, nova, places))]
-    if needy or wrong:
-        # Consumers that have claimed meanwhile are not missing, and those that have changed may have moved.
-        now = {holder.uuid: holder for holder in holders(database)}
-        needy -= now.keys()
-        wrong = [each for each in wrong if now.get(each.holder.uuid) == each.holder]
-    return Report(
-        leaks,
-        sorted(needy),
-        [each for each in wrong if each.is_placed],
-        [each for each in wrong if not each.is_placed],
-        [holder.uuid for holder, consumer in known if consumer.nodes is None],
-        places.names,
-    )
-
-
-def _compare(holder: Holder, consumer: NovaConsumer, places: Places) -> Misplaced | None:
-    """Compare what a consumer holds with where it is; return None if they agree, or it is under way."""
-    if consumer.nodes is None:
-        return None
-    allowed = places.own(consumer.nodes)
-    own = {uuid: resources for uuid, resources in holder.held.items() if uuid in allowed}
-    elsewhere = {uuid: resources for uuid, resources in holder.held.items() if uuid not in allowed}
-    # A server that holds nothing of its own tree is only reported: what it holds is all that it has.
-    is_placed = consumer.node is None or not own.keys().isdisjoint(places.tree(consumer.node))
-    return Misplaced(holder, consumer, own, elsewhere, is_placed) if elsewhere else None
-
-
-def _compare_again(found: Misplaced, nova: Nova, places: Places) -> Misplaced | None:
-    """Compare once more with what Nova says now of this server alone; what is only told is not asked for."""
-    uuid = found.holder.uuid
-    if not found.is_placed:
-        return found
-    again = next((each for each in nova.consumers(uuid) if each.uuid == uuid), None)
-    return again and _compare(found.holder, again, places)
 
 
 def holders(db: Database) -> Iterator[Holder]:
@@ -387,6 +355,18 @@ def _write_amounts(resources: Resources) -> str:
     return ", ".join(f"{name}:{amount}" for name, amount in sorted(resources.items()))
 
 
+def _require_few(number: int, compared: int, at_most: int | None) -> None:
+    """Refuse to remove so many that more probably a part of the list is missing."""
+    if at_most is None and number > compared * FEW:
+        raise AuditError(
+            f"Nothing was removed: {number} of {compared} consumers are many more than leaks usually are,"
+            " and the list may have only a part of those that exist. Look at them. If all of them are"
+            f" to go, give --at-most {number}"
+        )
+    if at_most is not None and number > at_most:
+        raise AuditError(f"Nothing was removed: {number} are more than --at-most {at_most}")
+
+
 def _remove(database: Database, report: Report, arguments: Any) -> set[str]:
     """Remove what is wrong and old enough, and return the uuids of these consumers."""
     # With --json, standard output has only the result.
@@ -398,6 +378,7 @@ def _remove(database: Database, report: Report, arguments: Any) -> set[str]:
     ages = {holder.uuid: _compute_age(holder) for holder, _ in wrong}
     old = [each for each in wrong if (ages[each[0].uuid] or timedelta.max) > arguments.older_than]
     print(f"{len(old)} of {len(wrong)} are old enough to be removed.", file=say)
+    _require_few(len(old), report.compared, arguments.at_most)
     parts = sum(1 for _, keeps in old if keeps)
     question = f"Remove {len(old) - parts} consumers with all that they hold"
     if parts:

@@ -6,6 +6,7 @@ from oslo_config import cfg
 
 from placement.advice import NotConfigured
 from placement.cmd import output
+from placement.db import provider_rows
 from placement.db.database import Database
 
 RECORDED, TROUBLE = 0, 1
@@ -23,6 +24,10 @@ def run(conf: cfg.ConfigOpts, database: Database, *, as_json: bool = False) -> i
         return TROUBLE
     if not given:
         print("[insight]/shapes_file names no shapes.", file=sys.stderr)
+        return TROUBLE
+    # A count of 0 would say that everything is full.
+    if not database.read(provider_rows.any_exists):
+        print("The database has no resource providers; nothing was recorded.", file=sys.stderr)
         return TROUBLE
     counts = door.record_capacity(conf, database, given)
     for name, count in counts.items():

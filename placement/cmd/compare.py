@@ -13,7 +13,7 @@ from typing import Any
 from keystoneauth1 import exceptions as keystone_exceptions
 
 from placement.client import connection
-from placement.client.comparison.run import Comparison
+from placement.client.comparison.run import Comparison, NothingCompared
 from placement.client.comparison.searches import read_log
 from placement.client.comparison.side import Side
 from placement.cmd import completion, output, progress
@@ -32,7 +32,8 @@ _EPILOG = """OLD and NEW are each the URL of a service, reached with the authent
 name of a cloud of clouds.yaml. Only GET requests are sent. A question with different answers is asked
 twice more before it counts, so both services may be in use while they are compared.
 
-exit status: 0 no difference, 3 differences, 2 bad arguments or a side that cannot be reached"""
+exit status: 0 no difference, 3 differences, 2 bad arguments, a side that cannot be asked, or a kind of
+question that both sides refuse: of that nothing was compared"""
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -132,6 +133,7 @@ def _render_json(comparison: Comparison) -> dict[str, Any]:
         kind: {
             "asked": result.asked,
             "equal": result.equal,
+            "refused": result.refused,
             "different": len(result.differences) - result.errors,
             "errors": result.errors,
             "median_ms": dict(zip(("old", "new"), result.medians_ms(), strict=True)),
@@ -158,18 +160,31 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"{name.upper()} is a URL, but not one of a service: it begins with http.")
     try:
         comparison = _compare(arguments)
-    except (keystone_exceptions.ClientException, connection.NoCloudFiles, OSError) as error:
+    except NothingCompared as error:
+        print(f"placement-compare: nothing was compared. {error}", file=sys.stderr)
+        return TROUBLE
+    except (keystone_exceptions.ClientException, connection.NoCloud, OSError) as error:
         print(f"placement-compare: {connection.without_password(str(error))}", file=sys.stderr)
         return TROUBLE
     if arguments.json:
         output.print_json(_render_json(comparison))
     else:
         _print_table(comparison)
-    results = comparison.results.values()
-    # Nothing was compared, which must not look as if all were equal.
-    if all(result.errors == result.asked for result in results):
-        return TROUBLE
-    return DIFFERENT if any(result.differences for result in results) else EQUAL
+    return _choose_status(comparison)
+
+
+def _choose_status(comparison: Comparison) -> int:
+    results = comparison.results
+    if any(result.differences for result in results.values() if not result.compared_nothing):
+        return DIFFERENT
+    # Two refusals are alike, which must not look as if all were equal.
+    uncompared = [kind for kind, result in results.items() if result.compared_nothing]
+    for kind in uncompared:
+        print(
+            f"placement-compare: of {kind} nothing was compared: no question was answered",
+            file=sys.stderr,
+        )
+    return TROUBLE if uncompared else EQUAL
 
 
 if __name__ == "__main__":

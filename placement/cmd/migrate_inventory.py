@@ -80,12 +80,15 @@ def load_configuration(files: Sequence[str] | None) -> cfg.ConfigOpts:
 def _migrate(conf: cfg.ConfigOpts, arguments: argparse.Namespace) -> int:
     driver = drivers.load(arguments.driver, conf)
     with PlacementDirect(conf) as adapter, show_progress() as progress:
+        client = ReportClient(adapter, progress=progress)
+        # It must not look as if every node were as it is wanted.
+        if not client.api.all_providers(None):
+            raise ValueError(
+                "The database has no resource providers, so nothing was compared. Is"
+                " [placement_database]/connection that of this cloud?"
+            )
         results = migrate_compute_inventory(
-            None,
-            ReportClient(adapter, progress=progress),
-            driver,
-            arguments.node,
-            reshape_timeout_s=arguments.timeout,
+            None, client, driver, arguments.node, reshape_timeout_s=arguments.timeout
         )
     for node, result in results.items():
         failed = isinstance(result, Exception)

@@ -14,7 +14,7 @@ from keystoneauth1 import exceptions as keystone_exceptions
 from oslo_config import cfg
 
 from placement.client import connection
-from placement.client.exceptions import PlacementClientError
+from placement.client.exceptions import NotAnswered, PlacementClientError
 from placement.client.patience import RESHAPE_TIMEOUT_S
 from placement.client.report import ReportClient
 from placement.client.tree_diff import colour_lines, diff_lines
@@ -155,6 +155,8 @@ def _export_trees(client: ReportClient, arguments: argparse.Namespace) -> int:
     if arguments.all:
         # By name: two exports of one service can be compared.
         everything = sorted(client.api.all_providers(None), key=lambda one: one["name"])
+        if not everything:
+            raise _BadUsage("the service has no resource providers, and nothing was written")
         roots = [one["uuid"] for one in everything if not one.get("parent_provider_uuid")]
     else:
         roots = _find_roots(client, wanted)
@@ -229,7 +231,7 @@ _IN_WORDS = (
     PlacementClientError,
     keystone_exceptions.ClientException,
     cfg.Error,
-    connection.NoCloudFiles,
+    connection.NoCloud,
     _BadUsage,
 )
 
@@ -252,17 +254,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"placement-tree: {words}", file=sys.stderr)
         # A failed apply may have written a part; a file or words that are wrong are trouble, as everywhere.
         is_of_service = isinstance(error, PlacementClientError)
-        is_of_service &= not isinstance(error, TreeFileError)
+        is_of_service &= not isinstance(error, TreeFileError) and not _find_unanswered(error)
         return FAILED if arguments.command == "apply" and is_of_service else TROUBLE
 
 
 def _explain(error: Exception, command: str) -> str:
-    if isinstance(error, keystone_exceptions.ConnectFailure):
+    unanswered = _find_unanswered(error)
+    if unanswered and not _find_status(error):
         advice = (
             " What was written before stands; check the service and run the command again, it"
             " continues where it stopped"
         )
-        return f"the connection failed: {error}.{advice if command == 'apply' else ''}"
+        return f"the connection failed: {unanswered.error}.{advice if command == 'apply' else ''}"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, _IN_WORDS):
@@ -278,6 +281,13 @@ _ADVICE = {
     404: " If other requests fail too: is this the URL of a Placement service? See the service"
     " catalogue, --os-endpoint-override and --os-endpoint.",
 }
+
+
+def _find_unanswered(error: BaseException | None) -> NotAnswered | None:
+    """Return the request without an answer that led to a failure, None if all were answered."""
+    while error is not None and not isinstance(error, NotAnswered):
+        error = error.__cause__
+    return error
 
 
 def _find_status(error: BaseException | None) -> int:

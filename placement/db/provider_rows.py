@@ -15,6 +15,7 @@ from sqlalchemy import (
     case,
     cast,
     delete,
+    exists,
     func,
     insert,
     literal,
@@ -55,6 +56,11 @@ class LockedProvider:
     def as_read(self) -> tuple[int, int]:
         """The id with the generation."""
         return self.id, self.generation
+
+
+def any_exists(access: Access) -> bool:
+    """Tell whether there is any provider at all."""
+    return bool(access.value(select(exists(select(_providers.c.id)))))
 
 
 def lock(

@@ -1,13 +1,23 @@
 """The mirror of all trees, on a real service over HTTP (specification 07 section 10)."""
 
+import re
+import textwrap
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
-from keystoneauth1 import adapter
+from keystoneauth1 import adapter, session, token_endpoint
 
 from placement.client.mirror import Mirror, MirrorFailed
 from tests.client.world import World
+from tests.support import world as worlds
+from tests.support.client import Client
+from tests.support.forks import placement_api
+from tests.support.processes import Process, free_port, listens, wait_until
 from tests.support.world import new_uuid
+
+PAGE = Path(__file__).parents[2] / "docs/howto/follow.rst"
 
 
 @pytest.fixture
@@ -115,3 +125,65 @@ def test_a_mirror_waits_a_little_where_the_service_does_not(
     mirror._api._adapter.get = answered_at_once
     assert mirror.update(20).roots == set()
     assert pauses == [1.0]
+
+
+class Stopped(BaseException):
+    """Ends the program of the page, which has no end."""
+
+
+def test_the_program_of_the_page_outlives_a_restart(tmp_path: Path) -> None:
+    """It says that the service is away, and then what has changed since."""
+    block = re.search(r"\.\. code-block:: python\n\n((?: {3}.*\n|\n)+)", PAGE.read_text())
+    assert block
+    port, printed, ends = free_port(), [], threading.Event()
+    url = f"http://127.0.0.1:{port}"
+
+    def note(*words: object) -> None:
+        if ends.is_set():
+            raise Stopped
+        printed.append(" ".join(map(str, words)))
+
+    def follow() -> None:
+        with session.requests.Session() as connections:
+            auth = token_endpoint.Token(url, "admin")
+            made = session.Session(auth, session=connections)
+            names = {"session": made, "print": note}
+            with pytest.raises(Stopped):
+                exec(textwrap.dedent(block[1]), names)
+
+    def serve(name: str) -> Process:
+        process = placement_api(
+            *(name, "--port", port),
+            folder=tmp_path,
+            environment={
+                "OS_PLACEMENT_DATABASE__CONNECTION": f"sqlite:///{tmp_path}/placement.sqlite",
+                "OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true",
+                "OS_API__AUTH_STRATEGY": "noauth2",
+                "OS_INSIGHT__ENABLED": "true",
+                "OS_PLACEMENT_CONFIG_DIR": str(tmp_path),
+            },
+        )
+        return process.wait_until("it listens", lambda: listens(port))
+
+    (tmp_path / "placement.conf").touch()
+    other = worlds.World(Client(url, kept=False))
+    follower = threading.Thread(target=follow)
+    try:
+        with serve("before") as process:
+            host = other.host(VCPU=4)
+            follower.start()
+            wait_until("it has read all", lambda: f"{host} has 1 providers" in printed)
+            process.kill()
+            wait_until(
+                "it says so", lambda: any("Trees could not be followed" in it for it in printed)
+            )
+        with serve("after") as process:
+            second = other.host(VCPU=4)
+            wait_until("it goes on", lambda: f"{second} has 1 providers" in printed)
+            ends.set()
+            other.host(VCPU=4)
+            follower.join(30)
+            assert not follower.is_alive()
+            process.kill()
+    finally:
+        ends.set()

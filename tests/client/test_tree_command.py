@@ -355,8 +355,10 @@ def test_a_database_that_is_not_there(tmp_path: Path) -> None:
         assert "Error" not in done.stderr
 
 
-def test_a_file_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("placement_tree: 1\nproviders: []\n"))
+def test_a_file_from_standard_input(
+    run: Run, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"placement_tree: 1\nproviders: [{{name: {host[0]}}}]\n"))
     assert run("apply", "-")[:2] == (0, "Nothing to change.\n")
 
 

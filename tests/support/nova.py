@@ -18,12 +18,14 @@ class StandIn:
     """What Nova knows; a test may change it at any time.
 
     ``when_asked``: called with the path and the query of each request, before it is answered.
+    ``refused``: the end of the paths that are answered with a 403.
     """
 
     def __init__(self) -> None:
         self.servers: list[dict[str, Any]] = []
         self.migrations: list[dict[str, Any]] = []
         self.when_asked: Callable[[str, dict[str, str]], None] = lambda path, query: None
+        self.refused: tuple[str, ...] = ()
         self.url = ""
 
     def answer(self, path: str, query: dict[str, str], minor: int) -> dict[str, Any] | None:
@@ -76,8 +78,11 @@ def nova() -> Iterator[StandIn]:
             query = {name: values[0] for name, values in parse_qs(asked.query).items()}
             version = self.headers.get("X-OpenStack-Nova-API-Version", "2.1")
             body = stand_in.answer(asked.path, query, int(version.partition(".")[2]))
+            status = 404 if body is None else 200
+            if asked.path.endswith(stand_in.refused or ("-",)):
+                status, body = 403, {"forbidden": {"code": 403, "message": "Policy does not allow it"}}
             text = json.dumps(body or {"itemNotFound": {"code": 404}}).encode()
-            self.send_response(404 if body is None else 200)
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
@@ -101,3 +106,8 @@ def clouds(url: str) -> str:
     """Return a ``clouds.yaml``: ``mycloud`` has Nova under the URL, and no Keystone."""
     mycloud = {"auth_type": "none", "auth": {"endpoint": url}, "compute_endpoint_override": url}
     return json.dumps({"clouds": {"mycloud": mycloud}})
+
+
+def variables(url: str) -> dict[str, str]:
+    """Return what the environment says of Nova under the URL, without a Keystone."""
+    return {"OS_AUTH_TYPE": "none", "OS_ENDPOINT": url}

@@ -45,6 +45,11 @@ def describe_difference(question: ComparedQuestion, old: SideAnswer, new: SideAn
     return _compare_bodies(old.body, new.body)
 
 
+def describe_refusal(answer: SideAnswer) -> str:
+    """Return the status of an answer with what the service, or a proxy, says."""
+    return _shorten(" ".join(f"HTTP {answer.status} {answer.body}".split()))
+
+
 def normalize(value: Any) -> Any:
     """Return the value with every list in one order, and its numbers as one type."""
     if isinstance(value, dict):

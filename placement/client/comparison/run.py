@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from placement.client.comparison import survey
-from placement.client.comparison.meaning import SideAnswer, describe_difference
+from placement.client.comparison.meaning import SideAnswer, describe_difference, describe_refusal
 from placement.client.comparison.question import ComparedQuestion, QuestionKind
 from placement.client.comparison.searches import generate_searches
 from placement.client.comparison.side import Side
@@ -29,16 +29,29 @@ class Difference:
     curl_new: str
 
 
+class NothingCompared(Exception):
+    """A side is no service that can be asked, or neither has anything."""
+
+
 @dataclass(slots=True)
 class KindResult:
-    """The results of the questions of one kind; times in seconds, by side."""
+    """The results of the questions of one kind; times in seconds, by side.
+
+    ``refused``: those of the equal ones that both sides refused, so that nothing was compared.
+    """
 
     asked: int = 0
     equal: int = 0
+    refused: int = 0
     errors: int = 0
     differences: list[Difference] = field(default_factory=list)
     old_s: list[float] = field(default_factory=list)
     new_s: list[float] = field(default_factory=list)
+
+    @property
+    def compared_nothing(self) -> bool:
+        """No question was answered by either side."""
+        return self.asked == self.refused + self.errors
 
     def medians_ms(self) -> tuple[float, float]:
         """Return the median time of the old and of the new side in milliseconds."""
@@ -66,7 +79,11 @@ class Comparison:
         progress: Callable[[int], Any] = lambda number: None,
         announce: Callable[[int], Any] = lambda number: None,
     ) -> None:
-        """Ask all questions; ``announce`` gets the number of each round, ``progress`` a 1 for each answer."""
+        """Ask all questions; ``announce`` gets the number of each round, ``progress`` a 1 for each answer.
+
+        :raises NothingCompared: a side refuses the root or the list of providers, or both lists are empty
+        """
+        self._require_services()
         with asking_threads(self.at_once) as pool:
             for questions in self._list_rounds(from_log, searches, seed):
                 listed = list(dict.fromkeys(questions))
@@ -74,6 +91,24 @@ class Comparison:
                 for question, old, new in pool.map(self._ask, listed):
                     self._count(question, old, new)
                     progress(1)
+
+    def _require_services(self) -> None:
+        """Ask both sides two questions that every service of a cloud answers with something.
+
+        Two services that both refuse everything would look alike.
+        """
+        found = 0
+        for side in (self.old, self.new):
+            for question, member in survey.FIRST:
+                answer = side.ask(question)
+                there = f"{side.name}: GET {question.path}"
+                if answer.status != 200:
+                    raise NothingCompared(f"{there}: {answer.trouble or describe_refusal(answer)}")
+                if not isinstance(answer.body, dict) or member not in answer.body:
+                    raise NothingCompared(f"{there} is not answered as by a Placement service")
+            found += len(answer.body[member])
+        if not found:
+            raise NothingCompared("Neither side has a resource provider")
 
     def _list_rounds(
         self, from_log: Iterable[ComparedQuestion], searches: int, seed: int
@@ -103,6 +138,7 @@ class Comparison:
             result.errors += 1
         if words is None:
             result.equal += 1
+            result.refused += old.status >= 400
         else:
             curls = self.old.curl(question), self.new.curl(question)
             result.differences.append(Difference(question, words, *curls))

@@ -6,11 +6,11 @@ import shlex
 import time
 from typing import Any
 
-from keystoneauth1 import exceptions as keystone_exceptions
-
 from placement.client.comparison.meaning import SideAnswer
 from placement.client.comparison.question import ComparedQuestion
 from placement.client.connection import without_password
+from placement.client.exceptions import NotAnswered
+from placement.client.sending import send_request
 
 
 class Side:
@@ -27,15 +27,16 @@ class Side:
         """Send one GET request, the only kind of request that the comparison sends."""
         begun = time.perf_counter()
         try:
-            response = self._adapter.get(
+            response = send_request(
+                self._adapter,
+                "get",
                 question.path,
                 headers={"Accept": "application/json"},
                 microversion=question.microversion,
-                raise_exc=False,
             )
             status, body = response.status_code, _read_body(response)
-        except keystone_exceptions.ClientException as error:
-            return SideAnswer(0, None, time.perf_counter() - begun, without_password(str(error)))
+        except NotAnswered as error:
+            return SideAnswer(0, None, time.perf_counter() - begun, error.error)
         return SideAnswer(status, body, time.perf_counter() - begun)
 
     def curl(self, question: ComparedQuestion) -> str:

@@ -23,6 +23,15 @@ PROVIDER_VERSIONS = {
     "/traits": ("1.6", NEWEST),
     "/allocations": ("1.0", NEWEST),
 }
+FIRST = (
+    (ComparedQuestion(QuestionKind.ROOT, "/", NEWEST), "versions"),
+    (
+        ComparedQuestion(QuestionKind.PROVIDER_LISTS, "/resource_providers", NEWEST),
+        "resource_providers",
+    ),
+)
+"""What each side is asked before anything is compared, with the member that its answer has."""
+
 CONSUMER_VERSIONS = ("1.0", "1.12", "1.28", "1.38", NEWEST)
 PROJECT_VERSIONS = ("1.9", "1.38", NEWEST)
 

@@ -2,8 +2,7 @@
 
 import uuid
 
-import openstack
-from keystoneauth1 import session, token_endpoint
+from keystoneauth1 import adapter, session, token_endpoint
 from nova.tests.functional import integrated_helpers
 
 from placement.client.nova import Nova
@@ -24,11 +23,9 @@ class AuditTest(integrated_helpers.ProviderUsageBaseTestCase):
         # What keystonemiddleware would say of an administrator.
         who = {"X-Auth-User": "admin", "X-Auth-Project-Id": "project", "X-Roles": "admin"}
         auth = token_endpoint.Token(self.admin_api.base_url, "token")
-        cloud = openstack.connection.Connection(
-            session=session.Session(auth, additional_headers=who),
-            compute_endpoint_override=self.admin_api.base_url,
+        self.nova = Nova(
+            adapter.Adapter(session.Session(auth, additional_headers=who), service_type="compute")
         )
-        self.nova = Nova(cloud)
 
     def _boot(self, name):
         return self._create_server(name=name, networks="none", flavor_id=self.flavors[0]["id"])

@@ -45,6 +45,18 @@ def ledger(database: Database) -> Iterator[Database]:
     yield database
 
 
+def uuid_of(number: int) -> str:
+    return f"dddddddd-0000-4000-8000-{number:012}"
+
+
+def fill(database: Database, number: int) -> None:
+    """Make a cloud in which so many consumers hold something."""
+    standard_names.synchronise(database)
+    ledger_data.add_cloud(database)
+    for each in range(number):
+        claim(database, uuid_of(each), {HOST: {"DISK_GB": 10}})
+
+
 def claim(database: Database, consumer: str, held: dict[str, dict[str, int]]) -> None:
     change = ConsumerChange(consumer, held, "a-project", "a-user", type="INSTANCE")
     allocation.replace_allocations(database, AllocationChange.of_one(change))
@@ -86,7 +98,7 @@ def test_leaks_and_who_holds_nothing_are_told(
 def test_old_leaks_are_removed_and_young_ones_stay(
     command: Command, ledger: Database, url: str, existing: Path
 ) -> None:
-    arguments = ("audit", "--consumers", str(existing), "--remove")
+    arguments = ("audit", "--consumers", str(existing), "--remove", "--at-most", "2")
     refused = command("placement-manage", *arguments, url=url)
     assert refused.returncode == 1
     assert "give --yes" in refused.stderr
@@ -102,6 +114,58 @@ def test_old_leaks_are_removed_and_young_ones_stay(
 
     done = command("placement-manage", *arguments, "--yes", "--older-than", "0s", url=url)
     assert [holder.uuid for holder in audit.holders(ledger)] == [ALIVE]
+
+
+LISTS = {
+    "nothing": ("", "the list is empty"),
+    "blank lines": ("\n  \n", "the list is empty"),
+    "one page": ("\n".join(map(uuid_of, range(5))), "15 of 20 consumers"),
+    "of another cloud": (UNKNOWN, "20 of 20 consumers"),
+    "one in ten too few": ("\n".join(map(uuid_of, range(17))), "3 of 20 consumers"),
+}
+"""Lists of less than all consumers, and what is said of them."""
+
+
+@AT_HEAD
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_of_less_than_all_removes_nothing(
+    command: Command, database: Database, url: str, tmp_path: Path, name: str
+) -> None:
+    """Twenty consumers hold something, and exist."""
+    fill(database, 20)
+    file = tmp_path / "consumers"
+    listed, words = LISTS[name]
+    file.write_text(listed)
+
+    done = command(
+        *("placement-manage", "audit", "--consumers", str(file)),
+        *("--remove", "--yes", "--older-than", "0s"),
+        url=url,
+    )
+
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert len(list(audit.holders(database))) == 20
+
+
+@AT_HEAD
+def test_a_tenth_is_removed_and_more_only_up_to_the_number_given(
+    command: Command, database: Database, url: str, tmp_path: Path
+) -> None:
+    fill(database, 20)
+    file = tmp_path / "consumers"
+    arguments = ("placement-manage", "audit", "--consumers", str(file), "--remove", "--yes")
+    arguments += ("--older-than", "0s")
+
+    file.write_text("\n".join(map(uuid_of, range(18))))
+    assert "2 removed." in command(*arguments, url=url).stdout
+    file.write_text("\n".join(map(uuid_of, range(10))))
+    refused = command(*arguments, "--at-most", "7", url=url)
+    assert "8 are more than --at-most 7" in refused.stderr
+    assert len(list(audit.holders(database))) == 18
+    done = command(*arguments, "--at-most", "8", url=url)
+    assert "8 removed." in done.stdout, done.stderr
+    assert len(list(audit.holders(database))) == 10
 
 
 @AT_HEAD
@@ -128,6 +192,7 @@ def test_every_consumer_is_read_once(ledger: Database, monkeypatch: pytest.Monke
         (("--consumers", "/nowhere/consumers"), "/nowhere/consumers", 1),
         ((), "one of the arguments --consumers --from-nova is required", 2),
         (("--consumers", "-", "--older-than", "soon"), "is not a time such as 90m", 2),
+        (("--consumers", "-", "--at-most", "0"), "is not a number above 0", 2),
     ],
 )
 def test_what_cannot_be_done_is_said(

@@ -1,18 +1,19 @@
 """placement-manage audit against Nova: who holds something where it is not (specification 07 section 8)."""
 
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from sqlalchemy import update
 
-from placement.cmd import audit
+from placement.cmd import audit, nova_audit
 from placement.db import models, standard_names
 from placement.db.database import Database
 from tests.operations.ops.conftest import AT_HEAD, Command, on
-from tests.support.nova import StandIn, clouds, nova
+from tests.support.nova import StandIn, clouds, nova, variables
 from tests.support.service import Service, configure
 from tests.support.world import World, new_uuid
 
@@ -267,7 +268,7 @@ def test_what_each_holds_is_compared_with_where_it_is(
     misplaced = sum(each.found == "misplaced" for each in SITUATIONS)
     assert f"placement_audit_misplaced {misplaced + 3}.0" in metrics.read_text()
 
-    done = command(*AUDIT, "--remove", "--yes", url=url)
+    done = command(*AUDIT, "--remove", "--yes", "--at-most", "50", url=url)
 
     assert done.returncode == 3, done.stderr
     assert f"{misplaced + 1} of {misplaced + 2} are old enough to be removed." in done.stdout
@@ -339,7 +340,7 @@ def test_what_could_not_be_written_again_stays(command: Command, cloud: Cloud, u
     cloud.world.set_inventory(
         cloud.providers["cmp3"], {"VCPU": {"total": 9, "max_unit": 1}, "MEMORY_MB": 9}
     )
-    done = command(*AUDIT, "--remove", "--yes", url=url)
+    done = command(*AUDIT, "--remove", "--yes", "--at-most", "2", url=url)
     assert done.returncode == 3, done.stderr
     assert f"{cut} stays as it is: Unable to allocate inventory" in done.stdout
     assert "1 removed." in done.stdout
@@ -380,6 +381,97 @@ def test_an_account_that_does_not_see_hosts_is_no_reason_to_free_anything(
     assert "does not show on which host" in done.stderr
     assert "an administrator's" in done.stderr
     assert len(cloud.held()) == 1
+
+
+def lose_the_servers(cloud: Cloud) -> None:
+    """Nova has none: another region that is new, or a project."""
+    cloud.nova.servers.clear()
+
+
+def have_other_servers(cloud: Cloud) -> None:
+    """Nova is that of another region, whose hosts are named alike."""
+    cloud.nova.servers[:] = [server_of(new_uuid(), "ACTIVE", "cmp1") for _ in range(5)]
+
+
+def have_other_hosts(cloud: Cloud) -> None:
+    """Nova calls all its hosts by names that no provider has."""
+    for server in cloud.nova.servers:
+        server["OS-EXT-SRV-ATTR:hypervisor_hostname"] = "elsewhere"
+
+
+def lose_a_part(cloud: Cloud) -> None:
+    """Of twelve servers Nova knows four."""
+    del cloud.nova.servers[4:]
+
+
+def refuse_the_servers(cloud: Cloud) -> None:
+    """The account may not list the servers of others."""
+    cloud.nova.refused = ("/servers/detail",)
+
+
+def refuse_the_migrations(cloud: Cloud) -> None:
+    """The account may list servers, but no migrations."""
+    cloud.nova.refused = ("/os-migrations",)
+
+
+WRONG_NOVAS = {
+    lose_the_servers: "Nova knows none of the 12 consumers",
+    have_other_servers: "Nova knows none of the 12 consumers",
+    have_other_hosts: "None of the 1 hosts on which Nova has servers is a resource provider",
+    lose_a_part: "8 of 12 consumers",
+    refuse_the_servers: "GET /servers/detail: HTTP 403",
+    refuse_the_migrations: "GET /os-migrations: HTTP 403",
+}
+
+
+@on("sqlite")
+@pytest.mark.parametrize("happen", WRONG_NOVAS)
+def test_a_nova_that_knows_less_than_all_removes_nothing(
+    command: Command, cloud: Cloud, url: str, happen: Callable[[Cloud], None]
+) -> None:
+    for number in range(12):
+        cloud.add(Situation(f"server {number}", "ACTIVE cmp1", "", "cmp1"))
+    cloud.make_old()
+    assert command(*AUDIT, url=url).returncode == 0
+    happen(cloud)
+
+    done = command(*AUDIT, "--remove", "--yes", url=url)
+
+    assert done.returncode == 1
+    assert WRONG_NOVAS[happen] in done.stderr
+    assert len(cloud.held()) == 12
+
+
+@on("sqlite")
+def test_a_cloud_in_which_nothing_is_held_yet_is_clean(
+    command: Command, cloud: Cloud, url: str
+) -> None:
+    assert command(*AUDIT, url=url).returncode == 0
+
+
+@on("sqlite")
+def test_the_environment_names_nova_without_openstacksdk(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the Debian package and the container, which have keystoneauth1 alone."""
+    leak = cloud.add(Situation("unknown", "", "", "cmp1"))
+    cloud.add(Situation("on its host", "ACTIVE cmp1", "", "cmp1"))
+    monkeypatch.setitem(sys.modules, "openstack", None)
+    for name, value in variables(cloud.nova.url).items():
+        monkeypatch.setenv(name, value)
+    assert [found.uuid for found in nova_audit.ask(cloud.database, None).leaks] == [leak]
+    with pytest.raises(audit.AuditError, match="pip install openstacksdk"):
+        nova_audit.ask(cloud.database, "mycloud")
+
+
+@on("sqlite")
+def test_pages_without_an_end_are_refused(command: Command, cloud: Cloud, url: str) -> None:
+    for number in range(4):
+        cloud.add(Situation(f"server {number}", "ACTIVE cmp1", "", "cmp1"))
+    cloud.nova.when_asked = lambda path, query: query.pop("marker", None) and None
+    done = command(*AUDIT, url=url)
+    assert done.returncode == 1
+    assert "have no end" in done.stderr
 
 
 @on("sqlite")

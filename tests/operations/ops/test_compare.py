@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import requests
+from keystoneauth1 import exceptions as keystone_exceptions
 
 from placement.client.comparison.meaning import SideAnswer, describe_difference, normalize
 from placement.client.comparison.question import ComparedQuestion, QuestionKind
+from placement.client.comparison.run import Comparison, NothingCompared
 from placement.client.comparison.searches import read_log
+from placement.client.comparison.side import Side
 from placement.db import schema
 from tests.operations.ops.conftest import Command
 from tests.support import deployment
@@ -137,12 +141,83 @@ def test_searches_of_a_log_are_asked(command: Command, pair: Pair, tmp_path: Pat
     assert kinds["allocation candidates"]["asked"] == 2
 
 
-def test_a_side_that_is_away_is_trouble(command: Command, pair: Pair) -> None:
-    nobody = "http://127.0.0.1:9"
-    auth = ("--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", nobody)
-    done = command("placement-compare", nobody, nobody, *auth)
+@pytest.mark.parametrize(
+    ("under", "token", "words"),
+    [
+        ("", "nobody", "OLD: GET /resource_providers: HTTP 403"),
+        ("/placement", "admin", "OLD: GET /: HTTP 404"),
+    ],
+)
+def test_services_that_refuse_everything_do_not_count_as_alike(
+    command: Command, pair: Pair, under: str, token: str, words: str
+) -> None:
+    """A token without a role, and a wrong prefix."""
+    auth = ("--os-auth-type", "admin_token", "--os-token", token, "--os-endpoint", pair.old)
+    done = command("placement-compare", pair.old + under, pair.new + under, *auth)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"nothing was compared. {words}" in done.stderr
+
+
+class Stub:
+    """An adapter whose service answers each request with the same; ``asked`` counts them."""
+
+    def __init__(self, status: int, text: str) -> None:
+        self.asked = 0
+        self.answer = requests.Response()
+        self.answer.status_code, self.answer._content = status, text.encode()
+
+    def get(self, *_: object, **__: object) -> requests.Response:
+        self.asked += 1
+        if not self.answer.status_code:
+            raise keystone_exceptions.ConnectFailure("connection refused")
+        return self.answer
+
+    def get_endpoint(self) -> str:
+        return ""
+
+
+EMPTY = '{"versions": [], "resource_providers": []}'
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "words", "asked"),
+    [
+        (0, "", "connection refused", 1),
+        (401, "{}", "HTTP 401", 1),
+        (403, "[]", "HTTP 403", 1),
+        (404, "<html>", "HTTP 404 <html>", 1),
+        (503, "", "HTTP 503", 1),
+        (200, "<html>", "not answered as by a Placement", 1),
+        (200, "{}", "not answered as by a Placement", 1),
+        (200, EMPTY, "Neither side has a resource provider", 2),
+    ],
+)
+def test_a_side_without_answers_is_asked_only_the_first_questions(
+    status: int, text: str, words: str, asked: int
+) -> None:
+    """Each in turn; where both are asked, both."""
+    stub, other = Stub(status, text), Stub(200, EMPTY)
+    for sides in ((stub, stub), (stub, other), (other, stub)):
+        stub.asked = 0
+        comparison = Comparison(*(Side("OLD", one) for one in sides))
+        with pytest.raises(NothingCompared, match=words):
+            comparison.run(searches=9)
+        assert stub.asked <= asked * 2
+        assert not comparison.results
+
+
+def test_a_kind_that_both_refuse_is_not_compared(
+    command: Command, pair: Pair, tmp_path: Path
+) -> None:
+    """All searches of the log are wrong: the rest agrees, and the proof is not whole."""
+    log = tmp_path / "searches"
+    log.write_text("/allocation_candidates?resources=NOTHING:1\n")
+    auth = ("--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", pair.old)
+    done = command(
+        *("placement-compare", pair.old, pair.new, "--queries", str(log), "--searches", "0"), *auth
+    )
     assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    assert "of allocation candidates nothing was compared" in done.stderr
 
 
 def test_log_lines_name_each_search_once_with_its_microversion() -> None:
