@@ -210,15 +210,14 @@ def test_declared_drivers_are_made_from_the_configuration(
 ) -> None:
     layout, tree = tmp_path / "layout.yaml", tmp_path / "tree.yaml"
     layout.write_text(LAYOUT)
-    tree.write_text("placement_tree: 1\nproviders: []\n")
+    host = "6f7a0c54-1111-4222-8333-944445555666"
+    tree.write_text(f"placement_tree: 1\nproviders: [{{name: host1, uuid: {host}}}]\n")
     conf.set_override("layout_file", str(layout), group="tree_driver")
     conf.set_override("tree_file", str(tree), group="tree_driver")
     try:
         driver = drivers.load(declared()[name], conf)
         assert isinstance(driver, Driver)
-        assert dict(driver.get_available_nodes()) == (
-            {} if name == "file" else {"host1": "6f7a0c54-1111-4222-8333-944445555666"}
-        )
+        assert dict(driver.get_available_nodes()) == {"host1": host}
     finally:
         conf.clear_override("layout_file", group="tree_driver")
         conf.clear_override("tree_file", group="tree_driver")

@@ -735,7 +735,8 @@ def test_commands_take_leave_of_the_database(command: Command, tmp_path: Path) -
     """MariaDB and MySQL write a warning into their log for each client that does not."""
     goodbye = b"\x01\0\0\0\x01"
     tree = tmp_path / "tree.yaml"
-    tree.write_text("placement_tree: 1\nproviders: [{name: host}]")
+    host = "{name: host, uuid: 00000000-0000-4000-8000-000000000001}"
+    tree.write_text(f"placement_tree: 1\nproviders: [{host}]")
     settings = {"OS_TREE_DRIVER__TREE_FILE": str(tree), "OS_API__AUTH_STRATEGY": "noauth2"}
     runs = (
         ("placement-manage", "db", "sync"),
