@@ -230,6 +230,18 @@ class OutcomeUnknown(Unavailable):
     )
 
 
+class SequenceBehind(PlacementError):
+    """A sequence of PostgreSQL gave a new row an id that another row has."""
+
+    reason = "sequence_behind"
+    text = (
+        "The database gave a new row of the table {table} an id that another row has: the sequence of the"
+        " table stands behind it, as after a restore of rows alone. Nothing was changed. An operator must run"
+        ' "placement-manage db check", which names the sequence and the statement that sets it.'
+    )
+    table: str
+
+
 class DatabaseReadOnly(Unavailable):
     """The database takes no writes (read-only file or server, full disk)."""
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from placement import errors, telemetry
-from placement.db import change_rows, history_rows, hold_rows, ledger_rows, ledger_writes
+from placement.db import hold_rows, ledger_rows, ledger_writes
 from placement.db.database import Database, Transaction
-from placement.objects import ledger
+from placement.objects import holds
 from placement.objects.replacement import ConsumerConflict
 
 
@@ -44,15 +44,7 @@ def _confirm(tx: Transaction, consumers: Mapping[str, int | None]) -> dict[str, 
         if hold is None or hold.is_over:
             raise HoldExpired(uuid=uuid)
     records = [reading.consumers[uuid] for uuid in consumers]
-    before = history_rows.read_consumers(tx, consumers)
-    ledger_writes.step_consumers(tx, records)
-    after = {uuid: was._replace(generation=was.generation + 1) for uuid, was in before.items()}
-    history_rows.note_consumers(tx, before, after)
-    hold_rows.remove_ended(tx, [record.id for record in records])
-    # Trees show the generations of consumers.
-    ids = {row.provider_id for uuid in consumers for row in reading.allocations.get(uuid, ())}
-    ledger.lock_providers(tx, (), ids)
-    change_rows.advance(tx, {}, ids, usage_alone=True)
+    holds.keep_allocations(tx, records, reading)
     return {record.uuid: record.generation + 1 for record in records}
 
 

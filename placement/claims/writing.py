@@ -8,7 +8,8 @@ from placement.claims.orders import Grant, Granted, LookAgain, Order
 from placement.claims.premises import find_groups
 from placement.db import cloud_rows, group_rows, hold_rows, named_rows
 from placement.db.database import Database, Transaction
-from placement.db.group_rows import GroupRow
+from placement.db.group_rows import GroupRow, NewMember
+from placement.db.hold_rows import NewHold
 from placement.objects import ledger, replacement
 from placement.objects.cloud_changes import make_records
 from placement.objects.groups import remove_ended, rule_of
@@ -170,12 +171,15 @@ def _write_rows(
     group_rows.join(
         tx,
         [
-            (ids[claim.consumer_uuid], groups[name].id)
+            NewMember(ids[claim.consumer_uuid], claim.consumer_uuid, groups[name].id)
             for claim in order.claims
             for name in dict.fromkeys(claim.groups)
         ],
     )
     if order.hold_s is None:
         return None
-    held = [(ids[claim.consumer_uuid], generations[claim.consumer_uuid]) for claim in order.claims]
+    held = [
+        NewHold(ids[claim.consumer_uuid], claim.consumer_uuid, generations[claim.consumer_uuid])
+        for claim in order.claims
+    ]
     return hold_rows.add(tx, held, order.hold_s)

@@ -17,6 +17,8 @@ from placement.cmd.database_command import DatabaseCommand
 from placement.db import invariants, online_migrations, schema, scrub
 from placement.db.coexistence import state, takeover
 from placement.db.database import Database, Snapshot
+from placement.objects import restored
+from placement.objects.restored import Restored
 from placement.version import VERSION
 
 LOG = logging.getLogger(__name__)
@@ -161,6 +163,17 @@ class _ManageCommand(DatabaseCommand):
         )
         output.add_option(scrub)
 
+        restored = self._add_action(
+            actions,
+            "restored",
+            self.settle,
+            "After a restore from a backup: end all holds (their consumers keep what they hold), make tokens "
+            "of /-/changes void, remove rows of groups that refer to what is gone, set sequences that stand "
+            "behind, and count all usage anew. Safe while the service runs, and may be repeated. Exit code 1 "
+            "if something is left to do.",
+        )
+        output.add_option(restored)
+
     def _add_action(
         self, actions: Any, name: str, action: Callable[[], int], text: str
     ) -> argparse.ArgumentParser:
@@ -268,6 +281,39 @@ class _ManageCommand(DatabaseCommand):
             if not healed and not left:
                 print("Nothing was wrong.")
         return 1 if healed or left else 0
+
+    def settle(self) -> int:
+        """Settle what a restored backup has brought back, and say what was done."""
+        database = self.database
+        schema.require_usable(database)
+        with progress.show_rows() as rows:
+            done = restored.settle(database, rows)
+        left = invariants.violations(database)
+        if self.conf.command.json:
+            output.print_json(
+                {
+                    "sequences": [each.name for each in done.sequences],
+                    "no_longer_held": done.no_longer_held,
+                    "rows": done.rows,
+                    "providers": done.providers,
+                    "left": [_render_finding(found, {}) for found in left],
+                }
+            )
+        else:
+            _print_restored(done)
+            _print_advice(left)
+        return 1 if left else 0
+
+
+def _print_restored(done: Restored) -> None:
+    for each in done.sequences:
+        print(f"Sequence {each.name} stood behind its table: set to {each.highest_id}")
+    print(f"Holds ended: {len(done.no_longer_held)}. Their consumers keep what they hold")
+    for uuid in done.no_longer_held:
+        print(f"  {uuid}")
+    print(f"Rows of holds, groups and the log removed or inserted: {done.rows}")
+    print("Tokens of /-/changes are void: those who follow changes read everything again")
+    print(f"Usage counted anew: {done.providers} resource providers, and all projects and users")
 
 
 def _print_help(parser: argparse.ArgumentParser) -> int:

@@ -280,6 +280,34 @@ _ADD_ENTRY = CompiledStatement(
 )
 
 
+def move_far(tx: Transaction, provider_ids: Collection[int], by: int) -> None:
+    """Move the revisions of locked providers to where they never were. One statement.
+
+    The log must say that providers are unknown, as :func:`note_many` and :func:`void` do.
+    """
+    tx.change(_MOVE_FAR, {"id": sorted(provider_ids), "by": by})
+
+
+_by: ColumnElement[int] = bindparam("by", type_=_providers.c.revision.type)
+_MOVE_FAR = CompiledStatement(
+    update(_providers)
+    .where(statements.is_among(_providers.c.id, "id"))
+    .values(
+        {
+            _providers.c.own_revision: _providers.c.own_revision + _by,
+            _providers.c.revision: _providers.c.revision + _by,
+            **_no_times,
+        }
+    ),
+    "id",
+)
+
+
+def void(tx: Transaction) -> None:
+    """Give all slots marks that no search and no token knows: both begin anew. One statement."""
+    tx.change(update(_changes).values(mark=secrets.randbits(40), recent=""))
+
+
 def restore(tx: Transaction) -> int:
     """Insert the slots that are not there, delete those that no write takes, and return how many.
 

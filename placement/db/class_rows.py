@@ -83,7 +83,7 @@ def insert_custom(tx: Transaction, name: str) -> bool:
     if taken:
         return False
     class_id = max(FIRST_CUSTOM_ID, (-1 if highest is None else highest) + 1)
-    with stale_if_refused("the resource class's id or name was taken"):
+    with stale_if_refused("the resource class's id or name was taken", gives_ids=True):
         tx.insert(_classes, [{"id": class_id, "name": name, "created_at": models.now()}])
     return True
 

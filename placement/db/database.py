@@ -13,11 +13,12 @@ import secrets
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from time import perf_counter
 from typing import Any, TypeVar
 
 import tenacity
-from sqlalchemy import Connection, Engine, Executable, Table, exc, select
+from sqlalchemy import Connection, Engine, Executable, Table, UniqueConstraint, exc, select
 from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
@@ -69,20 +70,28 @@ RETRY_WAIT_MAX_S = 0.5
 
 DEADLINE_S = 30
 
+MOST_TURNS = 10_000
+"""Transactions of a work that is done in batches, until one finds nothing left: a batch that reports the same
+rows as done again and again must not go on for ever."""
+
 
 _ANYTHING = CompiledStatement(select(1))
 _ANY_HOLD_OVER = CompiledStatement(select(ended_holds.ANY_OVER))
 
 
 @contextmanager
-def stale_if_refused(why: str) -> Iterator[None]:
+def stale_if_refused(why: str, *, gives_ids: bool = False) -> Iterator[None]:
     """Begin the transaction again if a unique or foreign key refuses what is written inside.
 
+    :param gives_ids: the ids of what is inserted are chosen here, and not drawn from a sequence.
     :raises StaleRead: for this reason.
     """
     try:
         yield
     except exc.IntegrityError as refused:
+        if not gives_ids and driver_errors.find_table_of_taken_id(refused):
+            # Another row has the id, not the name: the next attempts would draw taken ids too.
+            raise
         raise StaleRead(why) from refused
 
 
@@ -297,7 +306,7 @@ class Transaction(Access):
         The statement waits for a transaction that has inserted such a key and is not committed. The database
         raises no error for a taken key, so the transaction stays usable.
         """
-        skip = self._skip_taken()
+        skip = self._skip_taken(table)
         return sum(self.change(insert_of(table, part, *skip)) for part in batches(rows, ROWS_AT_ONCE))
 
     def insert_free(self, table: Table, rows: Sequence[Parameters]) -> None:
@@ -306,13 +315,26 @@ class Transaction(Access):
         :raises StaleRead: one of them is taken.
         """
         for part in batches(rows, ROWS_AT_ONCE):
-            insert = insert_of(table, part, *self._skip_taken())
+            insert = insert_of(table, part, *self._skip_taken(table))
             self.change_later(insert, expected_rows=len(part))
 
-    def _skip_taken(self) -> tuple[str, str]:
+    def _skip_taken(self, table: Table) -> tuple[str, str]:
         # MySQL has nothing that passes over taken keys alone: IGNORE forgives values that do not fit as well.
         # Names have been looked up before, where a database that cannot hold them says so.
-        return ("IGNORE ", "") if self.dialect == "mysql" else ("", " ON CONFLICT DO NOTHING")
+        if self.dialect == "mysql":
+            return "IGNORE ", ""
+        if self.dialect == "sqlite":
+            return "", " ON CONFLICT DO NOTHING"
+        # Not for a taken id, which a sequence that stands behind has drawn: it would look like a taken name.
+        return "", f" ON CONFLICT ({_list_key(table)}) DO NOTHING"
+
+
+@cache
+def _list_key(table: Table) -> str:
+    """Return the columns by which a row is told from others: of its unique key, or else its primary key."""
+    keys = [each for each in table.constraints if isinstance(each, UniqueConstraint)]
+    assert len(keys) <= 1, f"{table.name} has several"
+    return ", ".join(column.name for column in (keys[0] if keys else table.primary_key).columns)
 
 
 class Database:
@@ -485,6 +507,8 @@ class Database:
                 raise errors.DatabaseReadOnly() from error
             if driver_errors.took_too_long(error):
                 raise errors.DatabaseBusy() from error
+            if (table := driver_errors.find_table_of_taken_id(error)) is not None:
+                raise errors.SequenceBehind(table=table) from error
             if (name := character_sets.find_unstorable(error)) is not None:
                 raise errors.NotStorable(name=name) from error
             raise

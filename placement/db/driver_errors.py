@@ -80,6 +80,20 @@ _is_gone = ErrorCodes(
     frozenset({1047, 1053, 1180, 1927, 2002, 2003, 2006, 2013, 3032, 3100, 4031, 4094}),
 )
 
+_is_taken = ErrorCodes(frozenset({"23505"}), frozenset())
+
+
+def find_table_of_taken_id(error: BaseException) -> str | None:
+    """Return the table of PostgreSQL for which an id was drawn that a row has; None for any other error."""
+    diagnosis = getattr(error.orig, "diag", None) if isinstance(error, exc.DBAPIError) else None
+    if diagnosis is None or not _is_taken(error):
+        return None
+    # Not the key of another table, whose values no sequence gives: those have several columns.
+    is_of_id = "(id)=" in (diagnosis.message_detail or "")
+    table: str | None = diagnosis.table_name
+    return table if is_of_id and diagnosis.constraint_name == f"{table}_pkey" else None
+
+
 _ERROR_DURING_COMMIT, _ROLLED_BACK = 1180, 3101
 _LOST_CERTIFICATION = re.compile(r"\b149\b")
 """In the text of 1180 the engine's own number for a deadlock. The words are of the server's language."""

@@ -19,7 +19,8 @@ NOW: ColumnElement[int] = dialects.Spelled(
 )
 """The time of the database."""
 
-ANY_OVER: ColumnElement[bool] = exists(
-    select(literal(1)).select_from(_holds).where(_holds.c.expires_at <= NOW)
-)
+IS_OVER: ColumnElement[bool] = _holds.c.expires_at <= NOW
+"""The hold is over, whether or not its consumer exists: the one condition of all that look for such holds."""
+
+ANY_OVER: ColumnElement[bool] = exists(select(literal(1)).select_from(_holds).where(IS_OVER))
 """Some row is over: a look into an index that is nearly always empty."""

@@ -6,8 +6,9 @@ from typing import NamedTuple
 from sqlalchemy import BigInteger, Float, bindparam, cast, delete, func, select, update
 
 from placement.db import models, statements
+from placement.db.consumer_keys import names_consumer
 from placement.db.database import Access, StaleRead, Transaction
-from placement.db.statements import CompiledStatement, is_among, is_one_of
+from placement.db.statements import CompiledStatement, Row, is_among, is_one_of
 
 _groups = models.consumer_groups
 _members = models.consumer_group_members
@@ -44,7 +45,9 @@ _ROW = select(
     _groups.c.name, _groups.c.id, _groups.c.rule, _groups.c.at_most, _groups.c.aggregates
 ).where(is_among(_groups.c.name, "name"))
 _OF = CompiledStatement(_ROW, "name")
-_LOCK = CompiledStatement(_ROW.order_by(_groups.c.name).with_for_update(), "name")
+_LOCK = CompiledStatement(
+    _ROW.add_columns(_groups.c.generation).order_by(_groups.c.name).with_for_update(), "name"
+)
 _STEP = CompiledStatement(
     update(_groups)
     .where(is_among(_groups.c.id, "id"))
@@ -55,15 +58,13 @@ _STEP = CompiledStatement(
 
 def of(access: Access, names: Collection[str]) -> dict[str, GroupRow]:
     """Return the groups of these names, with members or not. One statement."""
-    return _read(access, _OF, names)
+    return _by_name(access.rows_of_all(_OF, "name", names))
 
 
-def _read(
-    access: Access, statement: CompiledStatement, names: Collection[str]
-) -> dict[str, GroupRow]:
+def _by_name(rows: Sequence[Row]) -> dict[str, GroupRow]:
     return {
         name: GroupRow(id_, rule, at_most, tuple(domains.split(",")) if domains else ())
-        for name, id_, rule, at_most, domains in access.rows_of_all(statement, "name", names)
+        for name, id_, rule, at_most, domains, *_ in rows
     }
 
 
@@ -72,11 +73,11 @@ def lock(
 ) -> dict[str, GroupRow]:
     """Lock the groups in the order of their names, and return them; those that are new are inserted.
 
-    They are written, so that two nodes of a cluster collide on them. Two statements, four for new ones.
+    They are written, so that two nodes of a cluster collide on them. Two statements, five for new ones.
 
     :param rules: by name: the rule, ``at_most``, and the aggregates that are its domains.
     """
-    found = _read(tx, _LOCK, rules)
+    found = _by_name(tx.rows_of_all(_LOCK, "name", rules))
     if missing := sorted(rules.keys() - found.keys()):
         now = models.now()
         columns = ("name", "rule", "at_most", "aggregates", "generation", "created_at")
@@ -87,7 +88,13 @@ def lock(
         ]
         tx.insert_missing(_groups, [dict(zip(columns, row, strict=True)) for row in rows])
         # All again, not only the new ones: another request may have inserted them first, with its own rule.
-        found = _read(tx, _LOCK, rules)
+        locked = tx.rows_of_all(_LOCK, "name", rules)
+        found = _by_name(locked)
+        # A database gives the id of a group to another one, too. What another request has begun is not new
+        # any more: each claim that names a group steps it.
+        new = sorted(row[1] for row in locked if row[5] == FIRST_GENERATION)
+        if new:
+            tx.change_later(_LEAVE_NEW, {"id": new})
     if len(found) < len(rules):
         raise StaleRead("a group was deleted meanwhile")
     # Nothing compares this generation: the row is written so that certification compares it.
@@ -165,7 +172,7 @@ def names_by_consumer(access: Access, consumer_uuids: Collection[str]) -> dict[s
 _NAMES = CompiledStatement(
     select(_consumers.c.uuid, _groups.c.name)
     .select_from(_members)
-    .join(_consumers, _consumers.c.id == _members.c.consumer_id)
+    .join(_consumers, names_consumer(_members))
     .join(_groups, _groups.c.id == _members.c.group_id)
     .where(is_among(_consumers.c.uuid, "uuid")),
     "uuid",
@@ -189,7 +196,7 @@ _MEMBERS = CompiledStatement(
     )
     .distinct()
     .select_from(_members)
-    .join(_consumers, _consumers.c.id == _members.c.consumer_id)
+    .join(_consumers, names_consumer(_members))
     .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
     .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
     .join(_roots, _roots.c.id == _root_id)
@@ -222,11 +229,29 @@ def leave(tx: Transaction, consumer_ids: Collection[int]) -> None:
         tx.change_later(_LEAVE, {"id": part})
 
 
+_LEAVE_NEW = CompiledStatement(delete(_members).where(is_among(_members.c.group_id, "id")), "id")
 _LEAVE = CompiledStatement(delete(_members).where(is_among(_members.c.consumer_id, "id")), "id")
 
 
-def join(tx: Transaction, pairs: Sequence[tuple[int, int]]) -> None:
-    """Let consumers be members of groups: pairs of ids. One statement for each 64."""
-    tx.insert_later(
-        _members, [{"consumer_id": consumer, "group_id": group} for consumer, group in pairs]
-    )
+class NewMember(NamedTuple):
+    """A consumer that is to be a member of a group."""
+
+    consumer_id: int
+    consumer_uuid: str
+    group_id: int
+
+
+def join(tx: Transaction, members: Sequence[NewMember]) -> None:
+    """Let consumers be members of groups. One statement for each 64."""
+    # A row of a consumer that had this id before may be there: deletions by hand leave it.
+    tx.insert_later(_members, [each._asdict() for each in members], or_add=_OR_REPLACE[tx.dialect])
+
+
+_ON_CONFLICT = (
+    " ON CONFLICT (consumer_id, group_id) DO UPDATE SET consumer_uuid = excluded.consumer_uuid"
+)
+_OR_REPLACE = {
+    "sqlite": _ON_CONFLICT,
+    "postgresql": _ON_CONFLICT,
+    "mysql": " ON DUPLICATE KEY UPDATE consumer_uuid = VALUES(consumer_uuid)",
+}

@@ -1,7 +1,7 @@
 """Consumers whose allocations end at a time (specification 09 section 5).
 
-A row counts only while the consumer has the generation that it names. Times are milliseconds since the
-epoch, by the clock of the database.
+A row counts only while the consumer has the uuid and the generation that it names. Times are milliseconds
+since the epoch, by the clock of the database.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,7 +10,9 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, delete, exists, literal, select
 
 from placement.db import models
+from placement.db.consumer_keys import names_consumer
 from placement.db.database import Access, Transaction
+from placement.db.ended_holds import IS_OVER
 from placement.db.ended_holds import NOW as NOW
 from placement.db.statements import CompiledStatement, is_among
 
@@ -32,13 +34,11 @@ _HOLD = (
     _consumers.c.uuid,
     _holds.c.generation,
     _holds.c.expires_at,
-    (_holds.c.expires_at <= NOW).label("is_over"),
+    IS_OVER.label("is_over"),
 )
 # Whoever writes a consumer steps its generation, also a service that knows no holds: so no one has to
 # remove the row of a hold for it to end.
-_VALID = (_consumers.c.id == _holds.c.consumer_id) & (
-    _consumers.c.generation == _holds.c.generation
-)
+_VALID = names_consumer(_holds) & (_consumers.c.generation == _holds.c.generation)
 
 
 def of(tx: Access, consumer_uuids: Collection[str]) -> dict[str, Hold]:
@@ -55,17 +55,34 @@ _OF = CompiledStatement(
 )
 
 
-def find_over(access: Access, most: int) -> dict[int, str]:
-    """Return consumers with a hold that is over, whether it counts or not: uuids by id. One statement."""
+def find_over(access: Access, most: int) -> dict[int, str | None]:
+    """Return the holds that are over, whether they count or not: uuids of consumers by id. One statement.
+
+    The uuid is None where no consumer has that id, or another one.
+    """
     # Whether it counts is asked with the consumer locked; and rows that do not count are to go as well.
     return dict(access.rows(_OVER, {"most": most}))
 
 
+# An outer join: every row that ended_holds.ANY_OVER sees is found, and so can be removed.
 _OVER = CompiledStatement(
-    select(_consumers.c.id, _consumers.c.uuid)
-    .join_from(_holds, _consumers, _consumers.c.id == _holds.c.consumer_id)
-    .where(_holds.c.expires_at <= NOW)
+    select(_holds.c.consumer_id, _consumers.c.uuid)
+    .outerjoin_from(_holds, _consumers, names_consumer(_holds))
+    .where(IS_OVER)
     .order_by(_holds.c.expires_at)
+    .limit(bindparam("most"))
+)
+
+
+def find_some(access: Access, most: int) -> dict[int, str | None]:
+    """Do the same for holds whether or not they are over."""
+    return dict(access.rows(_SOME, {"most": most}))
+
+
+_SOME = CompiledStatement(
+    select(_holds.c.consumer_id, _consumers.c.uuid)
+    .outerjoin_from(_holds, _consumers, names_consumer(_holds))
+    .order_by(_holds.c.consumer_id)
     .limit(bindparam("most"))
 )
 
@@ -131,7 +148,7 @@ def list_valid(
                 models.consumer_groups.c.id == models.consumer_group_members.c.group_id,
             )
             .where(
-                models.consumer_group_members.c.consumer_id == _consumers.c.id,
+                names_consumer(models.consumer_group_members),
                 models.consumer_groups.c.name == group,
             )
         )
@@ -148,27 +165,52 @@ def remove_ended(tx: Transaction, consumer_ids: Collection[int]) -> int:
     return tx.change(_REMOVE_ENDED, {"id": sorted(consumer_ids)})
 
 
-_counts = (
-    select(literal(1))
-    .select_from(_consumers)
-    .where(_consumers.c.id == _holds.c.consumer_id, _consumers.c.generation == _holds.c.generation)
-)
+_counts = select(literal(1)).select_from(_consumers).where(_VALID)
 # Not by time: the consumer may have been claimed and held again before its record was locked.
 _REMOVE_ENDED = CompiledStatement(
     delete(_holds).where(is_among(_holds.c.consumer_id, "id"), ~exists(_counts)), "id"
 )
 
 
-def add(tx: Transaction, generations: Sequence[tuple[int, int]], seconds: int) -> int:
-    """Hold consumers, given by id and generation, for so long; return until when. Two statements and more."""
+def remove_stray(tx: Transaction, consumer_ids: Collection[int]) -> int:
+    """Delete those that are over and whose consumer is missing, or another one; return how many."""
+    return tx.change(_REMOVE_STRAY, {"id": sorted(consumer_ids)})
+
+
+# By time too: another consumer may have got the id, and the row, since it was read.
+_REMOVE_STRAY = CompiledStatement(
+    delete(_holds).where(is_among(_holds.c.consumer_id, "id"), IS_OVER, ~exists(_counts)), "id"
+)
+
+
+class NewHold(NamedTuple):
+    """A consumer that is to be held, with its generation."""
+
+    consumer_id: int
+    consumer_uuid: str
+    generation: int
+
+
+def add(tx: Transaction, held: Sequence[NewHold], seconds: int) -> int:
+    """Hold consumers for so long; return until when. Two statements and more."""
     # By the clock that will judge it: those of several servers differ.
     expires_at = int(tx.value(_NOW)) + 1000 * seconds
-    rows = [
-        {"consumer_id": id_, "generation": generation, "expires_at": expires_at}
-        for id_, generation in generations
-    ]
-    tx.insert_later(_holds, rows)
+    rows = [{**each._asdict(), "expires_at": expires_at} for each in held]
+    # A row of a consumer that had this id before may be there: deletions by hand leave it.
+    tx.insert_later(_holds, rows, or_add=_OR_REPLACE[tx.dialect])
     return expires_at
+
+
+_ON_CONFLICT = (
+    " ON CONFLICT (consumer_id) DO UPDATE SET consumer_uuid = excluded.consumer_uuid,"
+    " generation = excluded.generation, expires_at = excluded.expires_at"
+)
+_OR_REPLACE = {
+    "sqlite": _ON_CONFLICT,
+    "postgresql": _ON_CONFLICT,
+    "mysql": " ON DUPLICATE KEY UPDATE consumer_uuid = VALUES(consumer_uuid),"
+    " generation = VALUES(generation), expires_at = VALUES(expires_at)",
+}
 
 
 _NOW = CompiledStatement(select(NOW))

@@ -4,6 +4,7 @@ The query of an invariant returns a row for each violation, with columns that an
 violation that can be put right without losing anything has a repair.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -18,6 +19,7 @@ from sqlalchemy import (
     cast,
     delete,
     exists,
+    false,
     func,
     literal,
     or_,
@@ -39,10 +41,12 @@ from placement.db import (
     owner_usage_rows,
     provider_rows,
     scrub_rows,
+    sequences,
 )
 from placement.db.coexistence.adoption import adopt_some
 from placement.db.coexistence.state import IS_FOREIGN, UNDER_WAY
-from placement.db.database import Database, Snapshot, Transaction
+from placement.db.consumer_keys import names_consumer
+from placement.db.database import MOST_TURNS, Database, Snapshot, Transaction
 from placement.db.lost_rows import BATCH
 from placement.db.owner_usage_rows import Account
 from placement.db.statements import NOTHING, CompiledStatement, Parameters, is_one_of
@@ -52,6 +56,8 @@ _inventories = models.inventories
 _allocations = models.allocations
 _consumers = models.consumers
 _classes = models.resource_classes
+
+LOG = logging.getLogger(__name__)
 
 EXAMPLES = 3
 
@@ -95,6 +101,11 @@ def violations(database: Database) -> list[Finding]:
 
 def examine(tx: Snapshot, invariant: Invariant) -> Finding:
     """Return how often one invariant is violated."""
+    if invariant is SEQUENCES:
+        lagging = sequences.find_lagging(tx)
+        # All of them: each has a remedy of its own.
+        told = (f"table {each.table}, highest id {each.highest_id}: {each.remedy};" for each in lagging)
+        return Finding(invariant, len(lagging), tuple(told))
     count = tx.value(_compile_count(invariant)) or 0
     if not count:
         return Finding(invariant, 0, ())
@@ -129,19 +140,23 @@ def repair(
 
 def repairs(database: Database, invariant: Invariant) -> Iterator[int]:
     """Do the same, one transaction for each turn, and yield its number of rows; the last one finds none."""
-    done = 1
-    while done and invariant.repair is not None:
+    if invariant.repair is None:
+        return
+    for _ in range(MOST_TURNS):
         done = database.write(partial(_repair_some, invariant=invariant))
         yield done
+        if not done:
+            return
+    LOG.warning("%s: the repair was stopped after %d transactions", invariant.name, MOST_TURNS)
 
 
 def _repair_some(tx: Transaction, invariant: Invariant) -> int:
     assert invariant.repair is not None
     done = invariant.repair(tx)
     # What trees show may change in more ways than the log has words for, such as the owner of a consumer or
-    # the root of a tree: whoever follows it reads everything again. Sums of owners and groups without members
-    # are in no tree; besides, the rows of sums come after the log in the order of locks.
-    if done and invariant not in (OWNER_USAGES, EMPTY_GROUPS):
+    # the root of a tree: whoever follows it reads everything again. Sums of owners, groups without members
+    # and sequences are in no tree; besides, the rows of sums come after the log in the order of locks.
+    if done and invariant not in (OWNER_USAGES, EMPTY_GROUPS, SEQUENCES):
         change_rows.note_many(tx)
     return done
 
@@ -406,7 +421,7 @@ _has_own = exists().where(
 _placed = (
     select(_members.c.group_id, _members.c.consumer_id, _root_of.label("root"))
     .distinct()
-    .join(_consumers, _consumers.c.id == _members.c.consumer_id)
+    .join(_consumers, names_consumer(_members))
     .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
     .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
     # What shares counts only for a member that has nothing else.
@@ -535,6 +550,13 @@ ORPHANS = Invariant(
 )
 GROUPLESS = Invariant("members of groups have a group", lost_rows.GROUPLESS, lost_rows.remove_groupless)
 SLOTS = Invariant("the log of changed providers has all its slots", _missing_slots, change_rows.restore)
+SEQUENCES = Invariant(
+    "sequences of PostgreSQL are not behind their tables",
+    # Their names are known only to the database (examine).
+    select(literal(1)).where(false()),
+    sequences.set_lagging,
+    f"A restore of rows alone leaves them behind. Run these statements, or {REPAIR}.",
+)
 
 INVARIANTS: tuple[Invariant, ...] = (
     COUNTERS,
@@ -577,4 +599,5 @@ INVARIANTS: tuple[Invariant, ...] = (
     ORPHANS,
     GROUPLESS,
     SLOTS,
+    SEQUENCES,
 )

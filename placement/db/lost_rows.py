@@ -24,7 +24,8 @@ from sqlalchemy import (
     update,
 )
 
-from placement.db import history_rows, models, named_rows, provider_rows
+from placement.db import consumer_keys, history_rows, models, named_rows, provider_rows
+from placement.db.consumer_keys import names_consumer
 from placement.db.database import Transaction
 from placement.db.statements import is_one_of
 
@@ -166,11 +167,8 @@ def remove_nameless(tx: Transaction) -> int:
     return done
 
 
-_OF_CONSUMER = (_members, models.consumer_holds)
-
-
 def _lacks_consumer(table: Table) -> Any:
-    return ~exists().where(_consumers.c.id == table.c.consumer_id)
+    return ~exists(select(literal(1)).select_from(_consumers).where(names_consumer(table)))
 
 
 # A deletion of a consumer takes them along.
@@ -179,7 +177,7 @@ _orphans = union_all(
         select(
             literal(table.name, String).label("table"), table.c.consumer_id.label("consumer")
         ).where(_lacks_consumer(table))
-        for table in _OF_CONSUMER
+        for table in consumer_keys.TABLES
     )
 )
 ORPHANS = select(_orphans.subquery())
@@ -187,7 +185,9 @@ ORPHANS = select(_orphans.subquery())
 
 def remove_orphans(tx: Transaction) -> int:
     """Remove what would have gone with its consumer."""
-    return sum(tx.change(delete(table).where(_lacks_consumer(table))) for table in _OF_CONSUMER)
+    return sum(
+        tx.change(delete(table).where(_lacks_consumer(table))) for table in consumer_keys.TABLES
+    )
 
 
 GROUPLESS = select(

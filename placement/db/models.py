@@ -12,7 +12,8 @@ This service adds:
   it, and ``own_revision`` the revision with it (:mod:`placement.db.digests`). ``scrub`` has one row: how far
   the comparison of all that is derived is (:mod:`placement.db.scrub`).
 - ``consumer_groups``, ``consumer_group_members``, ``consumer_holds``: rules between consumers, and consumers
-  whose allocations end at a time (specification 09). Rows go with their consumer, whoever deletes it.
+  whose allocations end at a time (specification 09). Rows go with their consumer, whoever deletes it, and
+  name its uuid, because a database may give its id to another consumer (:mod:`placement.db.consumer_keys`).
 - ``history``: what each write found and left (specification 07 section 11).
 """
 
@@ -259,16 +260,24 @@ consumer_groups = _table(
 )
 
 
-def _of_consumer(table: str) -> Column[int]:
-    """Return the column of a table whose rows are deleted with their consumer; on SQLite by a trigger."""
+def _ascii(length: int) -> TypeEngine[str]:
+    """Return the type of a text of one byte a character, which every database compares byte for byte."""
+    exact = mysql.VARCHAR(length, charset="ascii", collation="ascii_bin")
+    return String(length).with_variant(exact, "mysql", "mariadb")
+
+
+def _of_consumer(table: str) -> tuple[Column[int], Column[str]]:
+    """Return the columns of a table whose rows are deleted with their consumer; on SQLite by a trigger."""
     key = ForeignKey("consumers.id", name=f"{table}_consumer_id_fkey", ondelete="CASCADE")
-    return Column("consumer_id", Integer, key, nullable=False, autoincrement=False)
+    # NULL where a worker of a release that does not know the column wrote the row (consumer_keys.py).
+    uuid = Column("consumer_uuid", _ascii(36), nullable=True)
+    return Column("consumer_id", Integer, key, nullable=False, autoincrement=False), uuid
 
 
 consumer_group_members = Table(
     "consumer_group_members",
     metadata,
-    _of_consumer("consumer_group_members"),
+    *_of_consumer("consumer_group_members"),
     _number(
         "group_id",
         ForeignKey("consumer_groups.id", name="consumer_group_members_group_id_fkey"),
@@ -282,7 +291,7 @@ consumer_group_members = Table(
 consumer_holds = Table(
     "consumer_holds",
     metadata,
-    _of_consumer("consumer_holds"),
+    *_of_consumer("consumer_holds"),
     _number("generation"),
     # Milliseconds since the epoch, by the clock of the database.
     Column("expires_at", BigInteger, nullable=False),
@@ -336,13 +345,6 @@ scrub = Table(
     Column("measure", BigInteger, nullable=True),
     **TABLE_OPTIONS,
 )
-
-
-def _ascii(length: int) -> TypeEngine[str]:
-    """Return the type of a text of one byte a character, which every database compares byte for byte."""
-    exact = mysql.VARCHAR(length, charset="ascii", collation="ascii_bin")
-    return String(length).with_variant(exact, "mysql", "mariadb")
-
 
 # A provider may have thousands of traits.
 _long_text = Text().with_variant(

@@ -45,7 +45,7 @@ def restore(tx: Transaction, key: Key, row_id: int, name: str) -> None:
     """
     table = key.table
     assert isinstance(table, Table)
-    with stale_if_refused(f"the row of {table.name} is there again"):
+    with stale_if_refused(f"the row of {table.name} is there again", gives_ids=True):
         tx.insert(table, [{"id": row_id, key.name: name, "created_at": models.now()}])
 
 

@@ -8,9 +8,16 @@ The statements name only columns that every schema since then has, unless they l
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import func, inspect, select, update
+from sqlalchemy import Inspector, func, inspect, select, update
 
-from placement.db import ledger_writes, models, named_rows, owner_usage_rows, provider_rows
+from placement.db import (
+    consumer_keys,
+    ledger_writes,
+    models,
+    named_rows,
+    owner_usage_rows,
+    provider_rows,
+)
 from placement.db.consumer_rows import UUIDS_WITHOUT_RECORD
 from placement.db.database import Database, StaleRead, Transaction
 from placement.db.owner_usage_rows import Account
@@ -128,8 +135,25 @@ def _count_for_owner(tx: Transaction, uuids: list[str], project_id: int, user_id
     )
 
 
+def note_consumer_uuids(database: Database, _ids: IncompleteIds, max_count: int) -> tuple[int, int]:
+    """Write the uuids of consumers into what workers of the release before have written without them."""
+    with database.engine.connect() as connection:
+        columns = inspect(connection)
+        if not all(_has_uuids(columns, table.name) for table in consumer_keys.TABLES):
+            return 0, 0
+    done = database.write(lambda tx: consumer_keys.note_uuids(tx, max_count))
+    return done, done
+
+
+def _has_uuids(inspector: Inspector, table: str) -> bool:
+    if not inspector.has_table(table):
+        return False
+    return any(column["name"] == "consumer_uuid" for column in inspector.get_columns(table))
+
+
 MIGRATIONS: tuple[tuple[str, Migration], ...] = (
     ("set_root_provider_ids", set_root_provider_ids),
     ("create_incomplete_consumers", create_incomplete_consumers),
+    ("note_consumer_uuids", note_consumer_uuids),
 )
 """In the order of their execution; scripts look for the names in the output."""

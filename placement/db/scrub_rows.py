@@ -7,7 +7,16 @@ the epoch, by the clock of the database.
 
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, bindparam, exists, literal, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    bindparam,
+    delete,
+    exists,
+    literal,
+    literal_column,
+    select,
+    update,
+)
 
 from placement.db import digests, models
 from placement.db.coexistence.state import UNDER_WAY
@@ -62,6 +71,14 @@ def insert_missing(tx: Transaction) -> None:
     """Insert the row if it is not there; it is due."""
     row = {"stage": "", **dict.fromkeys((*ScrubProgress._fields[1:], "mendings"), 0)}
     tx.insert_missing(_scrub, [{"id": _ROW, **row}])
+
+
+def forget(tx: Transaction) -> None:
+    """Let the next worker begin with the first round. One statement."""
+    tx.change(_FORGET)
+
+
+_FORGET = CompiledStatement(delete(_scrub))
 
 
 def take(tx: Transaction, seen_due_at: int, due_at: int) -> bool:

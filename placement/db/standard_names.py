@@ -34,5 +34,6 @@ def _find_missing(access: Access, table: Table) -> list[dict[str, Any]]:
 def _insert(tx: Transaction, table: Table) -> None:
     created_at = models.now()
     rows = [row | {"created_at": created_at} for row in _find_missing(tx, table)]
-    with stale_if_refused(f"another process filled {table.name}"):
+    gives_ids = table is models.resource_classes
+    with stale_if_refused(f"another process filled {table.name}", gives_ids=gives_ids):
         tx.insert(table, rows)

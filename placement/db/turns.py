@@ -120,8 +120,8 @@ class WriterQueue:
             left_s = end - time.monotonic()
             if self._turn.acquire(timeout=max(left_s, SHORTEST_WAIT_S)):
                 return
-            # For another thread that has got the turn meanwhile the wait begins anew.
-            if left_s <= 0.0 and (patient or self._writing_since == since):
+            # For another thread that has got the turn meanwhile the wait begins anew, until the deadline.
+            if left_s <= 0.0 and (end == deadline or self._writing_since == since):
                 raise errors.DatabaseBusy()
 
     def __exit__(self, *_: object) -> None:

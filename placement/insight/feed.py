@@ -95,10 +95,8 @@ def find_token(db: Database) -> Token:
 
     During a coexistence six statements, which cost as much as a look of the picture then.
     """
-    log, any_over = db.read(cloud_rows.log)
-    # Nothing else would tell a follower that they are over: he does not search.
-    while any_over and holds.expire(db):
-        log, any_over = db.read(cloud_rows.log)
+    # Nothing else would tell a follower that holds are over: he does not search.
+    log, _ = holds.look_without_ended(db, lambda: db.read(cloud_rows.log), lambda found: found[1])
     if log is None:
         return Token((), _digest_signs(db.snapshot(partial(read_signs, before=None))))
     now = _token_at(log, {slot: mark for slot, (mark, _) in log.slots.items()})

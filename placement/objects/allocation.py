@@ -1,12 +1,13 @@
 """Allocations: replace the sets of some consumers, remove one, list them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from placement import errors
 from placement.db import allocation_rows
 from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
 from placement.db.database import Database, Transaction
+from placement.db.provider_rows import LockedProvider
 from placement.objects import ledger, replacement
 from placement.objects.replacement import ConsumerChange
 
@@ -90,8 +91,11 @@ def delete_allocations(db: Database, consumer_uuid: str) -> None:
 
 def remove(
     tx: Transaction, changes: Sequence[ConsumerChange], *, may_be_empty: bool = False
-) -> None:
-    """Remove these consumers, whose changes have no allocations; raises as :func:`delete_allocations`."""
+) -> Mapping[int, LockedProvider]:
+    """Remove these consumers, whose changes have no allocations; raises as :func:`delete_allocations`.
+
+    :returns: the providers that they had something of, by id.
+    """
     reading = ledger.read(tx, changes)
     for change in changes:
         held = reading.consumers.get(change.uuid) and reading.allocations.get(change.uuid)
@@ -103,6 +107,7 @@ def remove(
     owners = ledger.take_consumers(tx, replaced, reading)
     providers, inventories = ledger.write_then_hold(tx, replaced)
     ledger.finish_write(tx, replaced, owners, providers, inventories, steps={})
+    return providers
 
 
 def consumer_allocations(db: Database, consumer_uuid: str) -> list[ConsumerAllocation]:

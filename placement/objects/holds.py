@@ -7,18 +7,32 @@ while its consumer has the generation that it was claimed with.
 
 import logging
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from placement import authorship, errors, telemetry
-from placement.db import hold_rows, ledger_rows, ledger_writes, provider_rows
-from placement.db.database import Database, Transaction
-from placement.objects import allocation
+from placement.db import (
+    change_rows,
+    history_rows,
+    hold_rows,
+    ledger_rows,
+    ledger_writes,
+    provider_rows,
+)
+from placement.db.database import MOST_TURNS, Database, Transaction
+from placement.db.ledger_rows import ConsumerRow, Reading
+from placement.objects import allocation, ledger
 from placement.objects.replacement import ConsumerChange
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MOST_ROUNDS, MOST_S = 20, 10.0
+"""How often, and for how long, a request removes holds and begins again. After that it goes on with what is
+there, whatever the database answers."""
 
 MOST_SEEN = 1000
 """Consumers that are read at once."""
@@ -41,14 +55,33 @@ _left_behind: WeakKeyDictionary[Database, frozenset[int]] = WeakKeyDictionary()
 class _Removal(NamedTuple):
     """What one transaction has done.
 
-    ``gone``: ids of consumers whose holds are over no more. ``expired``: how many of them it has removed.
-    ``blocked``: of one that others keep from being removed, the uuid, and the ids of providers that they
-    have locked.
+    ``gone``: ids of consumers whose holds are over no more. ``expired``: the consumers that it has removed,
+    each with the uuids of the providers that it had something of. ``blocked``: of one that others keep from
+    being removed, the uuid, and the ids of providers that they have locked.
     """
 
     gone: frozenset[int]
-    expired: int
+    expired: Mapping[str, Sequence[str]]
     blocked: tuple[str, Set[int]] | None
+
+
+def look_without_ended(db: Database, look: Callable[[], T], any_over: Callable[[T], bool]) -> T:
+    """Look; if some hold is over, remove it and look again, as often as :func:`rounds` allows."""
+    for _ in rounds():
+        found = look()
+        if not (any_over(found) and expire(db)):
+            return found
+    return look()
+
+
+def rounds() -> Iterator[None]:
+    """Yield as often as a request may remove holds and begin again."""
+    end_s = time.monotonic() + MOST_S
+    for _ in range(MOST_ROUNDS):
+        yield
+        if time.monotonic() >= end_s:
+            break
+    LOG.warning("Holds that are over are still there after a request has removed holds for long")
 
 
 def expire(db: Database) -> bool:
@@ -64,8 +97,10 @@ def expire(db: Database) -> bool:
 def _expire(db: Database) -> bool:
     deadline_s, any_went = time.monotonic() + PATIENCE_S, False
     try:
-        over = _find_over(db)
-        any_went = not over
+        found = _find_over(db)
+        any_went = not found or _remove_stray(db, found)
+        over = {id_: uuid for id_, uuid in found.items() if uuid is not None}
+        # Bounded: in each turn one of them goes, or up to PATIENCE_S pass.
         while over:
             left_behind = _left_behind.get(db, frozenset())
             left_s = deadline_s - time.monotonic()
@@ -86,8 +121,64 @@ def _expire(db: Database) -> bool:
     return any_went
 
 
-def _find_over(db: Database) -> dict[int, str]:
+def _find_over(db: Database) -> dict[int, str | None]:
     return db.read(lambda reader: hold_rows.find_over(reader, MOST_SEEN))
+
+
+def _remove_stray(db: Database, found: Mapping[int, str | None]) -> bool:
+    """Remove holds whose consumer is missing, or another one; return whether some went."""
+    stray = [id_ for id_, uuid in found.items() if uuid is None]
+    if not stray:
+        return False
+    try:
+        removed = db.write(lambda tx: hold_rows.remove_stray(tx, stray), wait_s=SHORT_S)
+    except (errors.Conflict, errors.DatabaseBusy, errors.OutcomeUnknown):
+        return False
+    if removed:
+        LOG.info(
+            "Holds that are over and have no consumer were removed: %d. No allocations changed",
+            removed,
+        )
+    return removed > 0
+
+
+def keep_allocations(tx: Transaction, records: Sequence[ConsumerRow], reading: Reading) -> None:
+    """End the holds of locked consumers by stepping their generations; they keep what they hold."""
+    uuids = [record.uuid for record in records]
+    before = history_rows.read_consumers(tx, uuids)
+    ledger_writes.step_consumers(tx, records)
+    after = {uuid: was._replace(generation=was.generation + 1) for uuid, was in before.items()}
+    history_rows.note_consumers(tx, before, after)
+    hold_rows.remove_ended(tx, [record.id for record in records])
+    # Trees show the generations of consumers.
+    ids = {row.provider_id for uuid in uuids for row in reading.allocations.get(uuid, ())}
+    ledger.lock_providers(tx, (), ids)
+    change_rows.advance(tx, {}, ids, usage_alone=True)
+
+
+def end_all(db: Database) -> list[str]:
+    """End all holds, also those that are over; the consumers keep what they hold. Return their uuids."""
+    ended: list[str] = []
+    for _ in range(MOST_TURNS):
+        removed, held = db.write(_end_some)
+        ended += held
+        if not (removed or held):
+            break
+    return ended
+
+
+def _end_some(tx: Transaction) -> tuple[int, list[str]]:
+    """Return how many rows have gone, and the uuids of the consumers that were held."""
+    found = hold_rows.find_some(tx, MOST_AT_ONCE)
+    uuids = [uuid for uuid in found.values() if uuid is not None]
+    # From here on no search removes them.
+    ledger_writes.lock_consumers(tx, uuids)
+    held = sorted(hold_rows.of(tx, uuids))
+    if held:
+        reading = ledger_rows.read(tx, {"consumers": held})
+        keep_allocations(tx, [reading.consumers[uuid] for uuid in held], reading)
+    # Rows that did not count go too.
+    return hold_rows.remove_ended(tx, found), held
 
 
 def show_time(expires_at: int) -> str:
@@ -108,7 +199,13 @@ def _remove_or_wait(
     except (errors.Conflict, errors.DatabaseBusy, errors.OutcomeUnknown):
         # The caller looks whether they are gone all the same.
         return frozenset()
-    telemetry.HOLDS.count("expired", number=done.expired)
+    telemetry.HOLDS.count("expired", number=len(done.expired))
+    for consumer_uuid, providers in done.expired.items():
+        LOG.info(
+            "The hold of consumer %s has expired: its allocations of resource providers %s were removed",
+            consumer_uuid,
+            ", ".join(providers) or "that do not exist",
+        )
     return done.gone
 
 
@@ -136,11 +233,16 @@ def _remove_some(
         if locked.isdisjoint(places.get(uuid, ()))
     ]
     # As any client would, with the generation of the hold: the same steps keep counters, sums and the log.
-    if changes:
-        allocation.remove(tx, changes, may_be_empty=True)
+    providers = allocation.remove(tx, changes, may_be_empty=True) if changes else {}
     hold_rows.remove_ended(tx, free)
     gone = frozenset(id_ for id_ in free if locked.isdisjoint(places.get(over[id_], ())))
     # Rather one that was not waited for before.
     rest = sorted(over.keys() - gone, key=left_behind.__contains__)
     blocked = (over[rest[0]], locked & places.get(over[rest[0]], set())) if rest else None
-    return _Removal(gone, len(changes), blocked)
+    expired = {
+        change.uuid: sorted(
+            providers[id_].uuid for id_ in places.get(change.uuid, ()) if id_ in providers
+        )
+        for change in changes
+    }
+    return _Removal(gone, expired, blocked)

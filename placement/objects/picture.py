@@ -150,10 +150,10 @@ class Picture:
         compare = time.monotonic() >= self._next_comparison_s
         read = partial(read_update, cloud=cloud, mark=mark, compare=compare)
         with _pause_collection():
-            found = self.db.snapshot(read)
             # Nobody is refused for the sake of a hold that is over.
-            while found.any_over and holds.expire(self.db):
-                found = self.db.snapshot(read)
+            found = holds.look_without_ended(
+                self.db, lambda: self.db.snapshot(read), lambda found: found.any_over
+            )
             # Only now that the snapshot is over: a cloud of a million providers takes seconds to be made.
             edition = self._show(found, old)
         self._moving = found.news is not None

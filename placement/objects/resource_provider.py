@@ -321,7 +321,8 @@ def _collect_subtree(top_id: int, tree: Mapping[int, TreeRow]) -> set[int]:
         children.setdefault(row.parent_id, []).append(row.id)
     found, todo = {top_id}, [top_id]
     while todo:
-        below = children.get(todo.pop(), [])
+        # Parents may form a ring in a damaged database.
+        below = [id_ for id_ in children.get(todo.pop(), []) if id_ not in found]
         found.update(below)
         todo.extend(below)
     return found

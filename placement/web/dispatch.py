@@ -153,13 +153,14 @@ class Dispatcher:
 
 
 def _serve(handler: Handler, request: Request) -> Response:
-    while True:
+    for _ in holds.rounds():
         try:
             return handler(request)
         except errors.Conflict as refused:
             # No request is refused for the sake of a hold that is over (specification 09 section 5).
             if not (refused.is_amid_ended_holds and holds.expire(request.db)):
                 raise
+    return handler(request)
 
 
 def _name_author(request: Request) -> Author:

@@ -246,6 +246,27 @@ def test_an_end_that_no_calendar_has_is_shown_as_the_last_or_first_day(
     assert provider["allocations"][held["consumer_uuid"]]["held_until"].startswith(day)
 
 
+def test_a_hold_that_expires_leaves_one_line_in_the_log(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It names the consumer and its providers; those that are confirmed, or end otherwise, leave none."""
+    host = World(service).provider(inventory={"VCPU": 8})
+    expired, confirmed, deleted = claim(1), claim(1), claim(1)
+    for each in (expired, confirmed, deleted):
+        assert place(service, each, hold_s=900).status_int == 200
+    assert confirm(service, confirmed["consumer_uuid"]).status_int == 200
+    assert service.send("DELETE", f"/allocations/{deleted['consumer_uuid']}").status == 204
+    let_holds_end(service.db)
+
+    with caplog.at_level("INFO", logger=holds.__name__):
+        for _ in range(2):
+            service.send("GET", "/allocation_candidates?resources=VCPU:1")
+
+    (line,) = [each.getMessage() for each in caplog.records if each.name == holds.__name__]
+    assert expired["consumer_uuid"] in line
+    assert host in line
+
+
 # -- many that end at once -----------------------------------------------------------------------
 
 

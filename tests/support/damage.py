@@ -188,6 +188,10 @@ ROWS: dict[str, dict[str, Any]] = {
     "consumer_groups": {"name": STRUCK.name},
     "consumer_group_members": {"consumer_id": _consumer("member")},
     "consumer_holds": {"consumer_id": _consumer("held")},
+    "provider_changes": {"slot": 7},
+    "capacity_records": {"shape": "small"},
+    "scrub": {"id": 1},
+    "history": {"consumer_uuid": STRUCK.uuid("plain")},
 }  # fmt: skip
 
 PARTNERS = {
@@ -195,6 +199,8 @@ PARTNERS = {
     "consumer_groups.aggregates": models.placement_aggregates.c.uuid,
     "consumer_holds.consumer_id": models.consumers.c.id,
     "consumer_group_members.consumer_id": models.consumers.c.id,
+    "consumer_holds.consumer_uuid": models.consumers.c.uuid,
+    "consumer_group_members.consumer_uuid": models.consumers.c.uuid,
     "root_provider_id": models.resource_providers.c.id,
     "parent_provider_id": models.resource_providers.c.id,
     "resource_provider_id": models.resource_providers.c.id,
@@ -328,6 +334,7 @@ HANGS = "every provider hangs on a root"
 ROOTS = "every provider names the root of its tree"
 ORPHANS = "members of groups and holds have a consumer"
 GROUPS = "members of groups have a group"
+SLOTS = "the log of changed providers has all its slots"
 
 NOT_SHARED = {COUNTERS, OWNERS, FOREIGN}
 """What another service may leave as it does while it writes too."""
@@ -377,6 +384,12 @@ TABLE = (
     Damage("consumer_group_members", "consumer_id", "nowhere", (ORPHANS,)),
     Damage("consumer_group_members", "group_id", "nowhere", (GROUPS,)),
     Damage("consumer_holds", "consumer_id", "nowhere", (ORPHANS,)),
+    # As the release before writes it.
+    Damage("consumer_group_members", "consumer_uuid", "NULL"),
+    Damage("consumer_holds", "consumer_uuid", "NULL"),
+    # The id is that of another consumer by now.
+    Damage("consumer_group_members", "consumer_uuid", "nowhere", (ORPHANS,)),
+    Damage("consumer_holds", "consumer_uuid", "nowhere", (ORPHANS,)),
     Damage("resource_providers", "", "removed", (DANGLING, PARTS, HANGS), "root"),
     Damage("resource_providers", "", "removed", (DANGLING, PARTS), "child"),
     Damage("resource_providers", "", "removed", (DANGLING, PARTS), "share"),
@@ -390,5 +403,13 @@ TABLE = (
     Damage("consumers", "", "removed", (OWNERS, RECORDS, ORPHANS), "member"),
     Damage("consumers", "", "removed", (OWNERS, RECORDS, ORPHANS), "held"),
     Damage("consumer_groups", "", "removed", (GROUPS,)),
+    # Of our own tables, which nothing refers to.
+    Damage("consumer_group_members", "", "removed"),
+    Damage("consumer_holds", "", "removed"),
+    Damage("owner_usages", "", "removed", (OWNERS,)),
+    Damage("provider_changes", "", "removed", (SLOTS,)),
+    Damage("capacity_records", "", "removed"),
+    Damage("scrub", "", "removed"),
+    Damage("history", "", "removed"),
 )
 """Each id that points to a row leads nowhere, each such row is gone, each column that may be NULL is."""

@@ -9,7 +9,7 @@ from sqlalchemy import exists, func, literal, or_, select, update
 
 from placement.db import allocation_rows, change_rows, counters, models, provider_rows
 from placement.db.coexistence.state import IS_FOREIGN, IS_NOTED, is_under_way
-from placement.db.database import Access, Database, Transaction
+from placement.db.database import MOST_TURNS, Access, Database, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.provider_rows import LockedProvider
 from placement.db.statements import is_one_of
@@ -59,9 +59,12 @@ def recount_doubted(
 
 def adopt_foreign(db: Database) -> None:
     """Count again what another service wrote after the coexistence; say in the log what it was."""
-    while names := db.write(partial(adopt_some, most=BATCH)):
+    for _ in range(MOST_TURNS):
+        names = db.write(partial(adopt_some, most=BATCH))
         for name in names:
             tell_of(name)
+        if not names:
+            return
 
 
 def tell_of(name: str) -> None:

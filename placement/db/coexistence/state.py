@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 
 from placement.db import change_rows, dialects, models
-from placement.db.database import Access, Database, Transaction
+from placement.db.database import MOST_TURNS, Access, Database, Transaction
 from placement.db.statements import CompiledStatement, is_one_of
 
 _providers = models.resource_providers
@@ -199,7 +199,10 @@ def note_generations(db: Database, tell_progress: Callable[[str, int, int], obje
     """Remember from where foreign writes are counted, as far as an earlier run has not; many transactions."""
     unknown = select(func.count()).where(_providers.c.own_generation.is_(None))
     total, done = int(db.read(lambda reader: reader.value(unknown)) or 0), 0
-    while noted := db.write(partial(note_some_generations, most=BATCH)):
+    for _ in range(MOST_TURNS):
+        noted = db.write(partial(note_some_generations, most=BATCH))
+        if not noted:
+            return
         done += noted
         # Another service makes providers meanwhile.
         tell_progress("resource providers noted", done, max(done, total))

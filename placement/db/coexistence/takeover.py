@@ -1,6 +1,6 @@
 """Begin and end of a coexistence: at its end all that is derived is computed anew."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 from sqlalchemy import func, select
@@ -37,14 +37,25 @@ def finish(db: Database, tell_progress: TellProgress = _tell_nobody) -> None:
 
 def count_anew(db: Database, tell_progress: TellProgress = _tell_nobody) -> Iterator[None]:
     """Compute everything derived anew, one short transaction for each turn."""
+    for ids in walk_providers(db, tell_progress):
+        db.write(partial(_adopt, ids=ids))
+        yield
+    yield from count_owners(db, tell_progress)
+
+
+def walk_providers(db: Database, tell_progress: TellProgress) -> Iterator[Sequence[int]]:
+    """Yield the ids of all providers, batch by batch, to be counted before the next one is asked for."""
     total = db.read(lambda access: int(access.value(select(func.count(_ids))) or 0))
     done = last = 0
     while ids := db.read(partial(_next_ids, after=last)):
-        db.write(partial(_adopt, ids=ids))
+        yield ids
         done += len(ids)
         tell_progress("resource providers counted", done, max(done, total))
         last = ids[-1]
-        yield
+
+
+def count_owners(db: Database, tell_progress: TellProgress) -> Iterator[None]:
+    """Compute the sums of owners anew, one short transaction for each turn."""
     total, done = db.snapshot(invariants.wrong_owner_usages), 0
     for number in invariants.repairs(db, invariants.OWNER_USAGES):
         done += number

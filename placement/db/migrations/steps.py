@@ -123,20 +123,21 @@ def alter(statement: str, table_name: str) -> None:
         watcher.join()
 
 
-def update_in_batches(table_name: str, statement: str) -> None:
-    """Run an UPDATE with a condition on ranges of ids, so that no writer waits for all rows.
+def update_in_batches(table_name: str, statement: str, key: str = "id") -> None:
+    """Run an UPDATE with a condition on ranges of a key, so that no writer waits for all rows.
 
     Each range is a transaction of its own where changes of tables are: on MariaDB and MySQL.
     """
     report, connection = _progress(), op.get_bind()
     # Statements of the callers, all constant.
-    bounds = connection.execute(sa.text(f"SELECT MIN(id), MAX(id) FROM {table_name}")).one()  # noqa: S608
+    query = f"SELECT MIN({key}), MAX({key}) FROM {table_name}"  # noqa: S608
+    bounds = connection.execute(sa.text(query)).one()
     if bounds[0] is None:
         return
     total = bounds[1] - bounds[0] + 1
     for first in range(bounds[0], bounds[1] + 1, BATCH):
         span = {"first": first, "last": first + BATCH - 1}
-        op.execute(sa.text(f"{statement} AND id BETWEEN :first AND :last").bindparams(**span))
+        op.execute(sa.text(f"{statement} AND {key} BETWEEN :first AND :last").bindparams(**span))
         report(table_name, min(first - bounds[0] + BATCH, total), total)
 
 

@@ -174,8 +174,10 @@ TABLE = """\
 +-----------------------------+-------------+-----------+
 |    set_root_provider_ids    |      {0}      |     {0}     |
 | create_incomplete_consumers |      {1}      |     {1}     |
+|     note_consumer_uuids     |      0      |     0     |
 +-----------------------------+-------------+-----------+
 """
+TWO_OF_THEM = "".join(line for line in TABLE.splitlines(True) if "uuids" not in line)
 FIRST_ONLY = """\
 +-----------------------+-------------+-----------+
 |       Migration       | Total Found | Completed |
@@ -215,6 +217,7 @@ def test_migrations_as_json(command: Command, gaps: str) -> None:
         "migrations": [
             {"migration": "set_root_provider_ids", "found": 2, "completed": 2},
             {"migration": "create_incomplete_consumers", "found": 5, "completed": 5},
+            {"migration": "note_consumer_uuids", "found": 0, "completed": 0},
         ]
     }
     assert result.stderr.startswith("Running batches of 50 until complete\n2 rows matched")
@@ -223,13 +226,13 @@ def test_migrations_as_json(command: Command, gaps: str) -> None:
 @WITH_GAPS
 @on("sqlite")
 def test_one_batch_at_a_time(command: Command, gaps: str) -> None:
-    """A batch that the first migration uses up never calls, nor lists, the second."""
+    """A batch that one migration uses up never calls, nor lists, the next."""
     roots = "2 rows matched query set_root_provider_ids, 2 migrated\n"
     consumers = "{0} rows matched query create_incomplete_consumers, {0} migrated\n"
 
     assert migrate(command, gaps, "--max-count", "2") == (1, roots + FIRST_ONLY)
-    for done in (3, 2):
-        said = consumers.format(done) + TABLE.format(0, done)
+    for done, table in ((3, TWO_OF_THEM), (2, TABLE)):
+        said = consumers.format(done) + table.format(0, done)
         assert migrate(command, gaps, "--max-count", "3") == (1, said)
     assert migrate(command, gaps, "--max-count", "3") == (0, TABLE.format(0, 0))
 
@@ -315,6 +318,41 @@ def test_check_finds_and_repairs(command: Command, url: str, database: Database)
     # A searching worker must read again what was repaired.
     assert all(row["revision"] > before[row["id"]] for row in rows["resource_providers"])
     assert len(rows["consumers"]) == clouds.CONSUMERS
+
+
+@AT_HEAD
+def test_restored_says_what_it_did(command: Command, url: str, database: Database) -> None:
+    """A held consumer keeps what it has, usage is counted, and what is left to an operator is named."""
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return command("placement-manage", "db", "restored", *arguments, url=url)
+
+    clouds.load(database, clouds.complete())
+    execute(
+        database,
+        "INSERT INTO consumer_holds (consumer_id, generation, expires_at) VALUES (1, 1, 1)",
+        "UPDATE consumers SET generation = 1",
+    )
+    if database.dialect == "postgresql":
+        execute(database, "SELECT setval('users_id_seq', 1, false)")
+
+    first, second = run(), run()
+    lost = "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used)"
+    execute(database, f"{lost} VALUES (987654, 'nobody', 0, 5)")
+    as_json = run("--json")
+
+    assert (first.returncode, second.returncode, as_json.returncode) == (0, 0, 1)
+    assert f"Holds ended: 1. Their consumers keep what they hold\n  {clouds.uuid(2, 1)}\n" in first.stdout
+    assert ("Sequence public.users_id_seq" in first.stdout) == (database.dialect == "postgresql")
+    assert re.search(r"^Usage counted anew: \d+ resource providers", first.stdout, re.MULTILINE)
+    assert "Holds ended: 0." in second.stdout
+    told = json.loads(as_json.stdout)
+    assert (told["sequences"], told["no_longer_held"], told["rows"]) == ([], [], 0)
+    assert "allocations have a consumer" in {each["invariant"] for each in told["left"]}
+    rows = clouds.dump(database)
+    assert {row["id"]: row["generation"] for row in rows["consumers"]}[1] == 2
+    assert len(rows["consumers"]) == clouds.CONSUMERS
+    assert [row for row in rows["allocations"] if row["consumer_id"] == clouds.uuid(2, 1)]
 
 
 @AT_HEAD

@@ -307,7 +307,7 @@ def test_another_node_may_be_faster_at_one_step_after_another(database: Database
     event.listen(database.engine, "before_cursor_execute", be_faster)
     schema.sync(database)
 
-    assert len(done) == 5
+    assert len(done) == 7
     assert schema.current(database) == schema.HEAD
     assert differences(database) == []
 

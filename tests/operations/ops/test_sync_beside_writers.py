@@ -129,6 +129,9 @@ def fill(connection: Connection, providers: int, allocations: int) -> None:
         "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) VALUES",
         (f"({n % providers + 1}, '{clouds.uuid(2, n)}', 0, 2)" for n in held),
     )
+    if connection.dialect.name == "postgresql":
+        for table in ("projects", "users", "resource_providers"):
+            connection.exec_driver_sql(f"SELECT setval('{table}_id_seq', MAX(id)) FROM {table}")
 
 
 def many(connection: Connection, head: str, rows: Iterator[str]) -> None:

@@ -41,6 +41,9 @@ WITH_NAMES = (
 )
 """Tables that are compared byte for byte, and all that the OpenStack service has."""
 
+OF_CONSUMERS = ("consumer_group_members", "consumer_holds")
+"""Tables whose rows go with their consumer."""
+
 SMALL = 10_000
 """Rows that are converted in an instant."""
 
@@ -148,6 +151,7 @@ def upgrade() -> None:
         _add_usage_counters,
         _add_provider_revisions,
         _begin_coexistence,
+        _forget_what_was,
         _add_tables,
         _make_collations_exact,
         _widen_ratios,
@@ -193,6 +197,31 @@ def _begin_coexistence() -> None:
         connection.execute(sa.insert(coexistence).values(id=1, since=models.now()))
 
 
+def _forget_what_was() -> None:
+    """Empty what is left of an earlier time with this service, if it refers to rows of that time.
+
+    The OpenStack service has worked without this one since, or a backup of it was restored: ids of consumers
+    may be those of others, and nothing kept the rules of groups. The allocations of what was held stay.
+    Sums of owners are computed again where the coexistence ends. The history and the records of capacity
+    name uuids and names, and stay true.
+    """
+    for table in filter(steps.has_table, OF_CONSUMERS):
+        op.execute(f"DELETE FROM {table}")  # noqa: S608
+    # An interrupted run has not made all of them.
+    if steps.has_table("consumer_groups") and steps.has_table("consumer_group_members"):
+        # Workers of this service that still run may claim meanwhile.
+        op.execute(
+            "DELETE FROM consumer_groups WHERE NOT EXISTS (SELECT 1 FROM consumer_group_members"
+            " WHERE group_id = consumer_groups.id)"
+        )
+    # For how long the OpenStack service has been quiet.
+    op.execute("DELETE FROM coexistence WHERE id > 1")
+    if steps.has_table("provider_changes"):
+        # No token and no picture of that time meets these marks.
+        void = sa.update(provider_changes).values(mark=secrets.randbits(40), recent="")
+        op.get_bind().execute(void)
+
+
 def _add_tables() -> None:
     """Add the other tables, and all rows of provider_changes, which writers update."""
     steps.create_missing(metadata)
@@ -207,6 +236,19 @@ def _add_tables() -> None:
         connection.execute(sa.insert(provider_changes), rows)
     if steps.is_sqlite():
         _add_triggers()
+    else:
+        _add_missing_keys()
+
+
+def _add_missing_keys() -> None:
+    """Let rows go with their consumer again: ``DROP TABLE consumers CASCADE`` has taken that away."""
+    for table in OF_CONSUMERS:
+        name = f"{table}_consumer_id_fkey"
+        keys = sa.inspect(op.get_bind()).get_foreign_keys(table)
+        if not any(key["name"] == name for key in keys):
+            op.create_foreign_key(
+                name, table, "consumers", ["consumer_id"], ["id"], ondelete="CASCADE"
+            )
 
 
 def _add_triggers() -> None:
@@ -214,7 +256,7 @@ def _add_triggers() -> None:
 
     It gives the id of a deleted consumer to the next one.
     """
-    for table in ("consumer_group_members", "consumer_holds"):
+    for table in OF_CONSUMERS:
         op.execute(
             f"CREATE TRIGGER IF NOT EXISTS {table}_of_deleted AFTER DELETE ON consumers BEGIN"  # noqa: S608
             f" DELETE FROM {table} WHERE consumer_id = OLD.id; END"

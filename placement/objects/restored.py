@@ -1,0 +1,58 @@
+"""The morning after a restore: what can no longer be true ends, and all that is derived is counted anew.
+
+A backup brings back the holds of its time, which are over by now, the log of its time, and perhaps rows
+that refer to rows of another time (specification 06 section 7.9). All of it may be done again, beside the
+service.
+"""
+
+import secrets
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from placement.db import change_rows, invariants, provider_rows, scrub_rows, sequences
+from placement.db.coexistence import adoption, takeover
+from placement.db.coexistence.takeover import TellProgress
+from placement.db.database import Database, Transaction
+from placement.db.sequences import LaggingSequence
+from placement.objects import holds
+
+STEP_BITS = 30
+"""How far revisions move: a search may know those that providers had after the backup."""
+
+ROWS = (invariants.ORPHANS, invariants.GROUPLESS, invariants.EMPTY_GROUPS, invariants.SLOTS)
+"""Rows of this service that are removed, or inserted, where they do not fit the others."""
+
+
+class Restored(NamedTuple):
+    """What was done. ``no_longer_held``: uuids of consumers. ``rows``: removed or inserted."""
+
+    sequences: Sequence[LaggingSequence]
+    no_longer_held: Sequence[str]
+    rows: int
+    providers: int
+
+
+def settle(db: Database, tell_progress: TellProgress) -> Restored:
+    """End holds, make tokens void, remove what refers to nothing, and count all usage anew."""
+    # First: what follows may insert rows.
+    lagging = db.snapshot(sequences.find_lagging)
+    db.write(sequences.set_lagging)
+    # Before a worker removes what is over: the allocations are those that the backup was restored for.
+    no_longer_held = holds.end_all(db)
+    db.write(change_rows.void)
+    rows = sum(invariants.repair(db, each) for each in ROWS)
+    providers, step = 0, 1 + secrets.randbits(STEP_BITS)
+    for ids in takeover.walk_providers(db, tell_progress):
+        db.write(partial(_count, ids=ids, step=step))
+        providers += len(ids)
+    for _ in takeover.count_owners(db, tell_progress):
+        pass
+    db.write(scrub_rows.forget)
+    return Restored(lagging, no_longer_held, rows, providers)
+
+
+def _count(tx: Transaction, ids: Collection[int], step: int) -> None:
+    provider_rows.lock(tx, (), ids)
+    adoption.adopt(tx, ids)
+    change_rows.move_far(tx, ids, step)
