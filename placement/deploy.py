@@ -121,7 +121,7 @@ def _with_trimming(application: WSGIApp, conf: cfg.ConfigOpts, database: Databas
     if not conf.insight.history_days:
         return application
     trimmer = Trimmer(database, conf.insight.history_days)
-    return with_work_after(application, trimmer.is_due, trimmer.go_on)
+    return with_work_after(application, trimmer.is_due, trimmer.go_on, "trimming of the history")
 
 
 def _with_scrub(
@@ -131,7 +131,7 @@ def _with_scrub(
     if not share:
         return application
     scrubber = Scrubber(database, share, metrics.record_work if metrics is not None else telemetry.drop)
-    return with_work_after(application, scrubber.is_due, scrubber.go_on)
+    return with_work_after(application, scrubber.is_due, scrubber.go_on, "scrub")
 
 
 def _choose_routes(conf: cfg.ConfigOpts) -> Mapping[str, dict[str, Actions]]:

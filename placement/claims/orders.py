@@ -1,9 +1,11 @@
 """Claims as they are ordered, and how they end: the values that the rooms of claims pass on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from placement import authorship
+from placement.authorship import Author
 from placement.objects.replacement import ConsumerChange
 from placement.placing.explain import Explanation
 from placement.placing.remedies import RelaxableRequest
@@ -21,6 +23,7 @@ class Claim:
     :param asked: the same, parsed.
     :param queries: all of a claim that names several, the one that is liked best first; none of one with
         ``query``, whose answer names no choice.
+    :param author: who asked for it: the thread of another request may write it.
     """
 
     consumer_uuid: str
@@ -32,6 +35,7 @@ class Claim:
     asked: RelaxableRequest
     groups: tuple[str, ...] = ()
     queries: tuple[RelaxableRequest, ...] = ()
+    author: Author = field(default_factory=authorship.current, compare=False)
 
     @property
     def options(self) -> tuple[RelaxableRequest, ...]:
@@ -47,6 +51,7 @@ class Claim:
             user=self.user,
             generation=self.generation,
             type=self.type,
+            author=self.author,
         )
 
 

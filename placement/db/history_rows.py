@@ -30,6 +30,7 @@ from sqlalchemy import (
 )
 
 from placement import authorship
+from placement.authorship import Author
 from placement.db import models, provider_rows
 from placement.db.database import Access, Transaction
 from placement.db.ended_holds import NOW
@@ -128,11 +129,21 @@ _CONSUMERS = CompiledStatement(
 
 
 def note_consumers(
-    tx: Transaction, before: Mapping[str, ConsumerState], after: Mapping[str, ConsumerState]
+    tx: Transaction,
+    before: Mapping[str, ConsumerState],
+    after: Mapping[str, ConsumerState],
+    authors: Mapping[str, Author],
 ) -> None:
-    """Leave a row for each consumer and provider; the transaction has taken the consumers. One statement."""
-    uuids = sorted(before.keys() | after.keys())
-    _add(tx, [row for uuid in uuids for row in _compare(uuid, before.get(uuid), after.get(uuid))])
+    """Leave a row for each consumer and provider; the transaction has taken the consumers. One statement.
+
+    :param authors: by consumer uuid who wrote it: one transaction may be that of several requests.
+    """
+    rows = [
+        row | _show_author(authors[uuid])
+        for uuid in sorted(before.keys() | after.keys())
+        for row in _compare(uuid, before.get(uuid), after.get(uuid))
+    ]
+    _add(tx, rows)
 
 
 def _compare(
@@ -181,6 +192,7 @@ def _note_providers(
     tx: Transaction, uuids: Collection[str], before: Mapping[str, _ProviderState]
 ) -> None:
     after = _read_providers(tx, uuids)
+    author = _show_author(authorship.current())
     rows = []
     for uuid in sorted(uuids):
         old, new = before.get(uuid), after.get(uuid)
@@ -201,6 +213,7 @@ def _note_providers(
                 generation_before=old and old.generation,
                 generation_after=new and new.generation,
             )
+            | author
         )
     _add(tx, rows)
 
@@ -297,10 +310,8 @@ def _make_row(was: State | None, is_now: State | None, **written: Any) -> dict[s
     }
 
 
-def _add(tx: Transaction, rows: Sequence[Parameters]) -> None:
-    """Insert rows, at the latest with the next statement. One statement for each 64, none for no row."""
-    author = authorship.current()
-    common = {
+def _show_author(author: Author) -> dict[str, Any]:
+    return {
         "request_id": _cut(author.request_id, 64),
         "global_request_id": author.global_request_id,
         "by_user": _cut(author.user, 255),
@@ -308,9 +319,13 @@ def _add(tx: Transaction, rows: Sequence[Parameters]) -> None:
         "method": _cut(author.method, 16),
         "route": _cut(author.route, 128),
     }
+
+
+def _add(tx: Transaction, rows: Sequence[Parameters]) -> None:
+    """Insert rows, at the latest with the next statement. One statement for each 64, none for no row."""
     for part in batches(rows, ROWS_AT_ONCE):
         values = {f"{name}_{at}": value for at, row in enumerate(part) for name, value in row.items()}
-        tx.change_later(Statement(_compile_insert(len(part)), common | values))
+        tx.change_later(Statement(_compile_insert(len(part)), values))
 
 
 def _cut(text: str, most: int) -> str:
@@ -318,8 +333,13 @@ def _cut(text: str, most: int) -> str:
     return text.encode("ascii", "backslashreplace").decode()[:most]
 
 
-_COMMON = ("request_id", "global_request_id", "by_user", "by_project", "method", "route")
-_OWN = (
+_WRITTEN = (
+    "request_id",
+    "global_request_id",
+    "by_user",
+    "by_project",
+    "method",
+    "route",
     "consumer_uuid",
     "provider_uuid",
     "project",
@@ -336,11 +356,7 @@ def _compile_insert(count: int) -> CompiledStatement:
         return bindparam(key, type_=_history.c[name].type)
 
     rows = [
-        {
-            "written_at": NOW,
-            **{name: bind(name, name) for name in _COMMON},
-            **{name: bind(name, f"{name}_{at}") for name in _OWN},
-        }
+        {"written_at": NOW, **{name: bind(name, f"{name}_{at}") for name in _WRITTEN}}
         for at in range(count)
     ]
     return CompiledStatement(insert(_history).values(rows))

@@ -29,6 +29,7 @@ from sqlalchemy import (
     update,
 )
 
+from placement import authorship
 from placement.db import (
     change_rows,
     consumer_rows,
@@ -332,7 +333,7 @@ def _remove_idle_consumers(tx: Transaction) -> int:
     tx.rows(select(_consumers.c.id).where(named).order_by(_consumers.c.uuid).with_for_update())
     idle = {uuid: was for uuid, was in history_rows.read_consumers(tx, uuids).items() if not was.held}
     done = tx.change(delete(_consumers).where(named, _idle))
-    history_rows.note_consumers(tx, idle, {})
+    history_rows.note_consumers(tx, idle, {}, dict.fromkeys(idle, authorship.current()))
     return done
 
 

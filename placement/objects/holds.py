@@ -148,7 +148,7 @@ def keep_allocations(tx: Transaction, records: Sequence[ConsumerRow], reading: R
     before = history_rows.read_consumers(tx, uuids)
     ledger_writes.step_consumers(tx, records)
     after = {uuid: was._replace(generation=was.generation + 1) for uuid, was in before.items()}
-    history_rows.note_consumers(tx, before, after)
+    history_rows.note_consumers(tx, before, after, dict.fromkeys(before, authorship.current()))
     hold_rows.remove_ended(tx, [record.id for record in records])
     # Trees show the generations of consumers.
     ids = {row.provider_id for uuid in uuids for row in reading.allocations.get(uuid, ())}

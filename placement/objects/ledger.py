@@ -115,7 +115,8 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
     )
     ledger_writes.remove_consumers(tx, [row for uuid, row in records.items() if uuid not in owners])
     if tx.keeps_history:
-        history_rows.note_consumers(tx, before, _states_after(replaced, before))
+        authors = {change.uuid: change.author for change in replaced.changes}
+        history_rows.note_consumers(tx, before, _states_after(replaced, before), authors)
     return owners
 
 

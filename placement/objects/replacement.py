@@ -5,11 +5,12 @@ The rules are those of specification 03 sections 7.2 and 8; :mod:`placement.obje
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from placement import errors
+from placement import authorship, errors
+from placement.authorship import Author
 from placement.db.inventory_rows import InventoryRow
 from placement.db.ledger_rows import AllocationRow, ConsumerRow, Owner, Reading
 from placement.db.ledger_writes import FIRST_GENERATION
@@ -75,6 +76,7 @@ class ConsumerChange:
     :param allocations: resources by provider uuid, in document order.
     :param generation: the one the client read; None if it expects no consumer.
     :param type: None leaves the type as it is (below 1.38).
+    :param author: who asked for it. Another thread may write it, together with changes of other requests.
     """
 
     uuid: str
@@ -83,6 +85,7 @@ class ConsumerChange:
     user: str
     generation: SentGeneration = ANY_GENERATION
     type: str | None = None
+    author: Author = field(default_factory=authorship.current, compare=False)
 
 
 class DoesNotFit(errors.Conflict):

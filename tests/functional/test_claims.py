@@ -3,10 +3,9 @@
 import itertools
 import logging
 import math
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ import webob
 from sqlalchemy import select
 
 from placement import errors
-from placement.claims import choices, shortcuts, together, writing
+from placement.claims import choices, shortcuts, writing
 from placement.claims import service as claims_service
 from placement.db import cloud_rows, group_rows, invariants, models
 from placement.db.coexistence import state
@@ -23,8 +22,7 @@ from placement.objects import holds
 from placement.web import search_bounds
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
-from tests.support.meetings import waiting
-from tests.support.processes import PATIENCE, wait_until
+from tests.support.meetings import send_at_once
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
 
@@ -418,32 +416,13 @@ def at_once(
 
     :returns: the answers, and how many claims were tried together each time.
     """
-    hangs_s, sizes = 30.0 * PATIENCE, []
-    first_may_go_on, write, try_together = threading.Event(), writing._write, shortcuts._try_together
-
-    def wait(*args: Any) -> Any:
-        assert first_may_go_on.wait(hangs_s)
-        return write(*args)
-
-    def count(db: Any, picture: Any, desk: Any, orders: Any, work: Any) -> Any:
-        sizes.append(len(orders))
-        return try_together(db, picture, desk, orders, work)
-
-    monkeypatch.setattr(together, "PATIENCE_S", hangs_s)
-    monkeypatch.setattr(writing, "_write", wait)
-    monkeypatch.setattr(shortcuts, "_try_together", count)
-    with ThreadPoolExecutor(len(asked) + 1) as threads:
-        first = threads.submit(place, service, claim(1))
-        wait_until("the first is placed", lambda: any(map(_is_busy, list(shortcuts._DESKS.values()))))
-        others = [threads.submit(place, service, each) for each in asked]
-        wait_until("the others wait", lambda: waiting() == len(asked))
-        first_may_go_on.set()
-        assert first.result(hangs_s).status_int == 200
-        return [each.result(hangs_s) for each in others], sizes
-
-
-def _is_busy(desk: Any) -> bool:
-    return any(meeting._is_busy for meeting in list(desk.meetings.values()))
+    first, others, sizes = send_at_once(
+        monkeypatch,
+        lambda: place(service, claim(1)),
+        [partial(place, service, each) for each in asked],
+    )
+    assert first.status_int == 200
+    return others, sizes
 
 
 def test_claims_that_arrive_at_once_are_placed_together(

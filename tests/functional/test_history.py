@@ -1,21 +1,25 @@
 """The history of writes (specification 07 section 11): who wrote, how it is paged, and what is too old."""
 
+import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from oslo_context.context import get_current
 from sqlalchemy import delete, func, select, update
 
 from placement import authorship
 from placement.authorship import Author
-from placement.db import history_rows, invariants, models
-from placement.objects import trimmer
+from placement.db import history_rows, invariants, models, scrub
+from placement.objects import scrubber, trimmer
 from placement.objects.trimmer import Trimmer
 from tests.functional.test_claims import claim
 from tests.proofs.replay.ledger import require_whole
 from tests.support.bodies import entry
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
+from tests.support.meetings import send_at_once
 from tests.support.recorder import recorded
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
@@ -61,6 +65,83 @@ def test_holds_that_are_over_are_removed_by_the_service(service: Service) -> Non
     assert removal["request_id"] == newest["request_id"] == answer.headers["x-openstack-request-id"]
     assert removal["before"]["resources"] == {"VCPU": 2}
     assert removal["after"] is None
+
+
+STRATEGIES = ("any", "pack", "spread")
+"""Claims of one strategy are written together."""
+
+
+def claim_as(service: Service, number: int, strategy: str) -> tuple[str, dict[str, Any]]:
+    """Claim for one consumer as a client of its own; return the consumer, and the author of its row."""
+    asked, global_id = claim(1), f"req-{new_uuid()}"
+    if number % 2:
+        # Those that name several queries are written together with the others.
+        asked["queries"] = [asked.pop("query"), "resources=VCPU:2"]
+    answer = service.request(
+        "POST",
+        "/-/claims",
+        version="1.39",
+        json={"claims": [asked], "strategy": strategy},
+        x_auth_token=f"user{number}:project{number}",
+        x_roles="admin,service",
+        x_openstack_request_id=global_id,
+    )
+    assert answer.status_int == 200, answer.text
+    return asked["consumer_uuid"], {
+        "by": {"user_id": f"user{number}", "project_id": f"project{number}"},
+        "request_id": answer.headers["x-openstack-request-id"],
+        "global_request_id": global_id,
+    }
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_is_written_together_names_each_author(
+    service: Service, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    """The thread of one client writes the claims of all who waited, each under its own name."""
+    World(service).host(VCPU=100)
+    asks = [partial(claim_as, service, number, strategy) for number in range(9)]
+
+    first, others, sizes = send_at_once(monkeypatch, asks[0], asks[1:])
+
+    assert sizes == [8]
+    for consumer, author in (first, *others):
+        (written,) = writes(service, f"consumer={consumer}")
+        assert {name: written[name] for name in author} == author
+
+
+class Notes(logging.Handler):
+    """Notes of each line of a log the request id and the user with which oslo.log would show it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[tuple[str | None, str | None]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        context = get_current()
+        self.said.append((context.request_id, context.user_id))
+
+
+def test_a_scrub_writes_under_its_own_name(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request after whose answer it runs has nothing to do with what it mends."""
+    host, uuid = World(service).host(VCPU=2), new_uuid()
+    assert service.send("PUT", f"/allocations/{uuid}", entry({host: {"VCPU": 1}})).status == 204
+    service.db.write(lambda tx: tx.change(delete(models.allocations)))
+    service.conf.set_override("scrub_share", 50, group="placement_database")
+    monkeypatch.setattr(scrubber.random, "uniform", lambda low, high: 0.0)
+    scrubbing, notes, asked = Service(service.conf, service.db), Notes(), set()
+
+    logging.getLogger(scrub.__name__).addHandler(notes)
+    while (newest := writes(service)[0])["after"] is not None:
+        asked.add(scrubbing.send("GET", "/traits").headers["x-openstack-request-id"])
+    logging.getLogger(scrub.__name__).removeHandler(notes)
+
+    assert (newest["consumer_uuid"], newest["method"], newest["route"]) == (uuid, None, "scrub")
+    assert newest["by"] == {"user_id": None, "project_id": None}
+    assert (newest["request_id"], None) in notes.said
+    assert all(request_id not in asked and user is None for request_id, user in notes.said)
 
 
 def test_a_confirmation_leaves_what_was_there(service: Service) -> None:

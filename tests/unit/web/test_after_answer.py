@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from oslo_context.context import RequestContext, get_current
+
+from placement import authorship
+from placement.authorship import Author
 from placement.web.after_answer import with_work_after
 
 
@@ -25,6 +29,7 @@ def answer_of(done: list[str], *pieces: bytes) -> Any:
         lambda environ, start_response: Pieces(done, *pieces),
         lambda: True,
         lambda: done.append("worked"),
+        "work",
     )
     return application({}, None)
 
@@ -43,3 +48,22 @@ def test_work_comes_after_the_answer_inside_is_closed() -> None:
 def test_an_empty_answer_has_a_piece_too() -> None:
     """Headers leave uWSGI with the first piece, or after the work."""
     assert list(answer_of([])) == [b""]
+
+
+def test_work_is_of_nobody_and_leaves_the_thread_as_it_was() -> None:
+    of_request = RequestContext(user_id="ann")
+    seen: list[tuple[RequestContext, Author]] = []
+    application = with_work_after(
+        lambda environ, start_response: [],
+        lambda: True,
+        lambda: seen.append((get_current(), authorship.current())),
+        "work",
+    )
+
+    application({}, None).close()  # type: ignore[attr-defined]
+
+    ((context, author),) = seen
+    assert (author.request_id, author.route, author.user) == (context.request_id, "work", "")
+    assert context.request_id != of_request.request_id
+    assert context.user_id is None
+    assert get_current() is of_request
