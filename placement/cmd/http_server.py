@@ -14,6 +14,8 @@ from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.task import ThreadedTaskDispatcher, WSGITask
 
+from placement.web.stopping import is_told_to_stop, note_stop
+
 LOG = logging.getLogger(__name__)
 
 DRAIN_S = 30
@@ -90,6 +92,13 @@ class _Task(WSGITask):
         asked = self.request.headers.get("CONNECTION", "").lower() == "close"
         if self.has_body or asked or self.version == "1.0":
             super().set_close_on_finish()
+
+    def build_response_header(self) -> bytes:
+        if is_told_to_stop():
+            # A client that asks again on its connection would keep the process.
+            self.request.headers["CONNECTION"] = "close"
+        header: bytes = super().build_response_header()
+        return header
 
 
 class _Channel(HTTPChannel):
@@ -170,6 +179,7 @@ class Server:
 
     def _stop(self, _number: int, _frame: Any) -> None:
         self._stopping = True
+        note_stop()
         for listener in self._list_listeners():
             listener.pull_trigger()
 

@@ -55,6 +55,7 @@ from placement.web.hang_up import make_detector
 from placement.web.request import Request
 from placement.web.response import empty_response, json_response, link, tagged_response
 from placement.web.search_bounds import bound_reading, bound_search
+from placement.web.stopping import bound_wait, is_told_to_stop
 from placement.web.validation import is_uuid_like, normalized_uuid
 
 AGGREGATES = ("aggregates", "aggregate")
@@ -268,13 +269,18 @@ def list_changes(request: Request) -> Response:
     given = request.read_query(schemas.CHANGES)
     since = feed.Token.parse(given["since"]) if "since" in given else None
     limit = int(given.get("limit", schemas.DEFAULT_CHANGED_TREES))
-    wait_s = int(given.get("wait_s", 0)) if request.environ["wsgi.multithread"] else 0
+    asked_s = int(given.get("wait_s", 0)) if request.environ["wsgi.multithread"] else 0
+    wait_s = bound_wait(asked_s)
     try:
         found = feed.read_changes(request.db, since, limit)
         # A process of one thread serves nobody while it waits.
         if since is not None and wait_s and not found.trees:
             has_hung_up = make_detector(request.environ)
-            if request.wait_for_change(found.next, wait_s, has_hung_up):
+
+            def ends_early() -> bool:
+                return is_told_to_stop() or has_hung_up()
+
+            if request.wait_for_change(found.next, wait_s, ends_early):
                 found = feed.read_changes(request.db, since, limit)
     except feed.TokenTooOld:
         telemetry.CHANGES.count("too_old")

@@ -13,7 +13,7 @@ COEXISTENCE_LOOK_EVERY_S = 2.0
 """Looks then cost the database up to 180 ms each (:mod:`placement.db.coexistence.signs`)."""
 
 HUNG_UP_S = 1.0
-"""After so long at the latest a client that has hung up is noticed."""
+"""After so long at the latest a client that has hung up is noticed, and that the process is to stop."""
 
 
 class Lookout:
@@ -35,10 +35,11 @@ class Lookout:
         # When the look began that saw it, by the monotonic clock.
         self._seen_s = 0.0
 
-    def wait(self, known: Token, seconds: float, has_hung_up: Callable[[], bool]) -> bool:
-        """Wait until the state is not ``known``, the time is over, or the client is gone.
+    def wait(self, known: Token, seconds: float, ends_early: Callable[[], bool]) -> bool:
+        """Wait until the state is not ``known``, the time is over, or ``ends_early`` says so.
 
         :param known: what the caller has just read.
+        :param ends_early: the client has hung up, or the process is to stop; asked again and again.
         :return: False, at once, if enough others wait.
         """
         with self._moved:
@@ -48,17 +49,17 @@ class Lookout:
             self._waiting += 1
             try:
                 begun_s = time.monotonic()
-                self._watch(known, begun_s, begun_s + seconds, has_hung_up)
+                self._watch(known, begun_s, begun_s + seconds, ends_early)
                 telemetry.note_idle(time.monotonic() - begun_s)
             finally:
                 self._waiting -= 1
         return True
 
     def _watch(
-        self, known: Token, begun_s: float, end_s: float, has_hung_up: Callable[[], bool]
+        self, known: Token, begun_s: float, end_s: float, ends_early: Callable[[], bool]
     ) -> None:
         """Look, or let another look, until it is over. The caller holds the lock."""
-        while (left_s := end_s - time.monotonic()) > 0 and not has_hung_up():
+        while (left_s := end_s - time.monotonic()) > 0 and not ends_early():
             # A look that began before the caller read may have seen an older state, which differs too.
             if self._seen != known and self._seen_s >= begun_s:
                 return

@@ -20,7 +20,7 @@ from placement.db import address, schema
 from placement.db.coexistence import state
 from placement.db.database import Database
 from placement.version import VERSION, second_owner
-from placement.web import auth
+from placement.web import auth, stopping
 
 LOG = logging.getLogger(__name__)
 
@@ -68,6 +68,7 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
     if remark := db_api.when_reachable(conf, database, partial(database.read, state.describe)):
         LOG.warning("%s", remark)
     database.prepare_to_fork()
+    stopping.listen_for_stop()
     _settle()
     return application
 
