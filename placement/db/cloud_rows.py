@@ -11,14 +11,16 @@ from sqlalchemy import (
     Table,
     bindparam,
     func,
+    literal_column,
     or_,
     select,
+    true,
     type_coerce,
 )
 
 from placement.db import dialects, ended_holds, models, statements
 from placement.db.change_rows import SLOTS, Log
-from placement.db.coexistence.state import UNDER_WAY, is_under_way
+from placement.db.coexistence.state import UNDER_WAY
 from placement.db.database import Access, Snapshot
 from placement.db.inventory_rows import SEEN_AMOUNTS
 from placement.db.statements import CompiledStatement
@@ -47,6 +49,7 @@ _TOTAL = CompiledStatement(
         ended_holds.ANY_OVER,
     ).select_from(_changes)
 )
+_once = select(literal_column("1").label("once")).subquery("once")
 _LOG = CompiledStatement(
     select(
         _changes.c.slot,
@@ -56,6 +59,8 @@ _LOG = CompiledStatement(
         type_coerce(UNDER_WAY, Integer),
         type_coerce(ended_holds.ANY_OVER, Integer),
     )
+    # A row also where the log has none: somebody may have deleted them.
+    .select_from(_once.outerjoin(_changes, true()))
 )
 _BY_BLOCK = CompiledStatement(select(_block, *_DIGEST).group_by(_block))
 
@@ -134,13 +139,11 @@ def log(access: Access) -> tuple[Log | None, bool]:
     One statement.
     """
     rows = access.rows(_LOG)
-    if not rows:
-        return None if is_under_way(access) else Log({}), False
     # The same in all rows.
     _, _, _, coexistence_under_way, any_over = rows[0]
     if coexistence_under_way:
         return None, bool(any_over)
-    return Log({row[0]: (row[1], row[2]) for row in rows}), bool(any_over)
+    return Log({slot: (mark, recent) for slot, mark, recent, *_ in rows if slot is not None}), bool(any_over)
 
 
 def digests_by_block(tx: Snapshot) -> dict[int, Digest]:

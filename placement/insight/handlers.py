@@ -266,7 +266,7 @@ def show_tree(request: Request) -> Response:
 
 def list_changes(request: Request) -> Response:
     """GET /-/changes"""
-    given = request.read_query(schemas.CHANGES)
+    given = request.read_query_once(schemas.CHANGES)
     since = feed.Token.parse(given["since"]) if "since" in given else None
     limit = int(given.get("limit", schemas.DEFAULT_CHANGED_TREES))
     asked_s = int(given.get("wait_s", 0)) if request.environ["wsgi.multithread"] else 0
@@ -291,7 +291,7 @@ def list_changes(request: Request) -> Response:
 
 def list_history(request: Request) -> Response:
     """GET /-/history"""
-    given = request.read_query(schemas.HISTORY)
+    given = request.read_query_once(schemas.HISTORY)
     limit = int(given.get("limit", schemas.DEFAULT_WRITES))
     found = history.read_writes(request.db, given, limit)
     writes = [_render_write(each) for each in found.writes]

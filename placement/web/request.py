@@ -47,6 +47,14 @@ class QueryTooLong(errors.PlacementError):
     limit: int
 
 
+class QueryNotPassedOn(errors.PlacementError):
+    """The web server has dropped the query string: uWSGI does where it does not fit its buffer."""
+
+    reason = "query_too_long"
+    status = 414
+    text = "The query string is longer than the web server passes on."
+
+
 class Request(webob.BaseRequest):
     """One request, after authentication and negotiation; ``path_args``: the variables of the route."""
 
@@ -128,6 +136,17 @@ class Request(webob.BaseRequest):
         self.check_query(schema, dict(pairs))
         return MultiDict(pairs)
 
+    def read_query_once(self, schema: Schema) -> MultiDict:
+        """Return all parameters of a query string that has each at most once.
+
+        :raises MalformedRequest: one of them is given again.
+        """
+        given = self.read_query(schema)
+        for name in given:
+            if len(given.getall(name)) > 1:
+                raise MalformedRequest.of("query", detail=f"'{name}' is given twice", field=name)
+        return given
+
     def check_query(self, schema: Schema, values: Mapping[str, str]) -> None:
         """Refuse values of a query that are not valid under ``schema``."""
         if failure := schema.failure(dict(values)):
@@ -155,6 +174,8 @@ class Request(webob.BaseRequest):
         limit = self.conf.placement.max_query_string_length
         if len(query) > limit:
             raise QueryTooLong(limit=limit)
+        if text is None and not query and self.environ.get("REQUEST_URI", "").partition("?")[2]:
+            raise QueryNotPassedOn()
         return [item for item in re.split("[&;]", query) if item]
 
 

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 from sqlalchemy import delete, select, update
 
-from placement.db import change_rows, invariants, models
+from placement.db import change_rows, invariants, models, scrub
 from placement.db.coexistence import takeover
 from placement.db.database import Transaction
 from placement.insight import lookout
@@ -25,7 +25,7 @@ from tests.support.both_services import Both
 from tests.support.following import mirror_of, require_equal
 from tests.support.following import update as follow
 from tests.support.processes import ENDS_S
-from tests.support.service import Service
+from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
 
 CHILD = "1f000000-0000-4000-8000-000000000009"
@@ -442,6 +442,66 @@ def test_the_service_waits_as_long_as_asked(place: Service) -> None:
             time.sleep(0.01)
         claim(place, SERVER)
         assert [each["root"] for each in answer.result(ENDS_S)["trees"]] == [HOST]
+
+
+def keep_slots(tx: Transaction, number: int) -> None:
+    """Leave the log so many rows, as SQL by hand may; no write takes a row beyond the last slot."""
+    tx.change(delete(models.provider_changes).where(models.provider_changes.c.slot >= number))
+    rows = [{"slot": slot, "mark": 1, "recent": ""} for slot in range(change_rows.SLOTS, number)]
+    tx.insert(models.provider_changes, rows)
+
+
+DAMAGED_TOKENS = {
+    "a stray character": lambda given: f"{given[:9]}!{given[9:]}",
+    "a stray quote at the end": lambda given: given + "'",
+    "one character more": lambda given: given + "A",
+    "one character less": lambda given: given[:-1],
+    "its half": lambda given: given[: len(given) // 2],
+    "its first four": lambda given: given[:4],
+    "another alphabet": lambda given: "+" + given[1:],
+    "padding": lambda given: given + "==",
+    "a letter that is none": lambda given: given[:-1] + "%C3%A4",
+    "a line's end": lambda given: given + "%0A",
+    "a space": lambda given: "+" + given,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED_TOKENS)
+def test_a_damaged_token_is_400(place: Service, damage: str) -> None:
+    """It is not a token that is too old: who reads all again with it would not find out."""
+    for whole in (token(place), "A" * 22):
+        answer = since(place, DAMAGED_TOKENS[damage](whole).replace("+", "%2B"))
+        assert (answer.status, answer.json["errors"][0]["field"]) == (400, "since")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["/-/changes?since={0}&since={0}", "/-/changes?limit=100&limit=200", "/-/history?limit=1&limit=1"],
+)
+def test_what_is_given_twice_is_400(query: str) -> None:
+    with running(insight__enabled=True, insight__history_days=1.0) as service:
+        answer = service.send("GET", query.format(token(service)))
+        assert answer.status == 400
+        assert "is given twice" in answer.detail
+
+
+@pytest.mark.parametrize("number", [0, 1, 63, 64, 65])
+def test_the_log_may_have_any_number_of_rows(place: Service, number: int) -> None:
+    """Where it is not whole, no token is known; the scrub makes it whole."""
+    known = token(place)
+    place.db.write(lambda tx: keep_slots(tx, number))
+    try:
+        fresh = token(place)
+        for given in (known, fresh):
+            for wait_s in (0, 1):
+                path = f"/-/changes?since={given}&wait_s={wait_s}"
+                answer = place.request("GET", path, environ={"wsgi.multithread": True})
+                assert answer.status_int == (200 if number == change_rows.SLOTS else 410)
+        assert place.send("GET", "/allocation_candidates?resources=VCPU:1").status == 200
+        scrub.scrub_all(place.db)
+        assert since(place, token(place)).status == 200
+    finally:
+        place.db.write(change_rows.restore)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from oslo_config import cfg
 
 from placement.errors import MalformedRequest
-from placement.web.request import BodyTooLarge, QueryTooLong, Request
+from placement.web.request import BodyTooLarge, QueryNotPassedOn, QueryTooLong, Request
 from placement.web.validation import Schema
 from tests.support.service import configure
 
@@ -166,3 +166,16 @@ def test_body_that_is_shorter_than_announced(conf: cfg.ConfigOpts) -> None:
     """Also where what came is a document of its own."""
     with pytest.raises(MalformedRequest, match="2 of 10 bytes"):
         request(conf, b"{}", CONTENT_LENGTH="10").read_body()
+
+
+def test_a_query_that_the_server_has_dropped_is_refused(conf: cfg.ConfigOpts) -> None:
+    """Without it the answer would be that of another question."""
+    dropped = request(conf, REQUEST_URI="/traits?name=in:A,B")
+    for read in (lambda: dropped.read_query(QUERY), lambda: dropped.query_value("a")):
+        with pytest.raises(QueryNotPassedOn):
+            read()
+
+
+@pytest.mark.parametrize("uri", ["/traits", "/traits?", "", "/traits%3Fname"])
+def test_an_empty_query_is_none(conf: cfg.ConfigOpts, uri: str) -> None:
+    assert not request(conf, REQUEST_URI=uri).read_query(QUERY)
