@@ -4,7 +4,8 @@ The log costs a search the same in any cloud. It has ``SLOTS`` rows. A write tha
 provider takes one of them, chosen at random, adds a random ``step`` to its ``mark`` and puts ``step:ids;``
 before its ``recent``, which is cut to ``LENGTH`` characters; ``step:+ids;`` if nothing has changed but
 inventories and usage, as by a claim; ``step:ids!uuid;`` if the tree with the root ``uuid`` has lost them,
-because they were deleted or moved. The row is locked until COMMIT, so a slot lists its writes in the order
+because they were deleted or moved. A write of more providers than a slot has room for takes several, each for
+a part of them. The row is locked until COMMIT, so a slot lists its writes in the order
 of their commits, on each node of a Galera cluster too. A search that knows a mark walks back from the present
 one, step by step, until it is reached; the providers named on the way have changed. A mark that is not
 reached has been cut off, or is of another history, such as that of a database that was restored: steps are
@@ -13,13 +14,14 @@ random so that the two differ.
 So what is known of the log is a mark for each slot, not one number. A transaction that begins early and
 commits late shows when it has committed, and none is passed over.
 
-A transaction takes one slot, after providers and inventories and before the sums of owners. So two writers
-cannot wait for one another.
+A transaction takes its slots after providers and inventories and before the sums of owners: as a rule one, or
+several in the order of their numbers. So two writers cannot wait for one another.
 """
 
+import math
 import secrets
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -45,6 +47,9 @@ LENGTH = 255
 """Characters of a slot: some 18 claims, so more than a thousand in all."""
 
 MOST_STEP = 2**16
+
+ROOM = LENGTH - len(f"{MOST_STEP}:;")
+"""Characters of an entry for what it names."""
 
 
 STOCK = "+"
@@ -236,32 +241,40 @@ def note(
 ) -> None:
     """Name providers whose revision this transaction moves. One statement, or none for no provider.
 
-    To be called when all providers are locked: the slot is locked from here to the commit.
+    Where they are more than some 15 it is a statement for each 15. To be called when all providers are
+    locked: the slots are locked from here to the commit.
 
     :param left: the uuid of the root of the tree in which they are no more.
     """
-    if provider_ids:
-        named = ",".join(map(str, sorted(provider_ids)))
-        _add_entry(tx, f"{STOCK * stock_alone}{named}{left and LEFT + left}")
+    if not provider_ids:
+        return
+    ids = [*map(str, sorted(provider_ids))]
+    before, after = STOCK * stock_alone, left and LEFT + left
+    room, size = ROOM - len(before + after), len(",".join(ids))
+    # So few in each, where that is possible, that a slot keeps half of what it had.
+    entries = min(SLOTS, math.ceil(size / (room - ROOM // 2)))
+    each = math.ceil(len(ids) / entries)
+    parts = [",".join(ids[at : at + each]) for at in range(0, len(ids), each)]
+    # Cut in the middle of its ids an entry would name some, and hide the others.
+    named = all(len(part) <= room for part in parts)
+    _add_entries(tx, [f"{before}{part}{after}" for part in parts] if named else [""])
 
 
 def note_many(tx: Transaction) -> None:
     """Let searches compare all providers: which ones have changed is unknown. One statement."""
-    _add_entry(tx, "")
+    _add_entries(tx, [""])
 
 
-def _add_entry(tx: Transaction, named: str) -> None:
-    """Write an entry. One without names stands for providers that are unknown, or too many to be named."""
-    # Not 1 each time: a database that is restored and written again would come by a mark that a search knows.
-    step = secrets.randbelow(MOST_STEP) + 1
-    entry = f"{step}:{named};"
-    given = {
-        "slot_of_tx": tx.slot_seed % SLOTS,
-        "by_step": step,
-        # Cut in the middle of its ids it would name some, and hide the others.
-        "entry": entry if len(entry) <= LENGTH else f"{step}:;",
-    }
-    tx.change_later(_ADD_ENTRY, given)
+def _add_entries(tx: Transaction, entries: Sequence[str]) -> None:
+    """Write an entry into each of so many slots; one without names stands for providers that are unknown."""
+    # Always with the slot that an earlier entry of the transaction may have locked.
+    first = min(tx.slot_seed % SLOTS, SLOTS - len(entries))
+    for slot, named in enumerate(entries, first):
+        # Not 1 each time: a database that is restored and written again would come by a mark that a search
+        # knows.
+        step = secrets.randbelow(MOST_STEP) + 1
+        given = {"slot_of_tx": slot, "by_step": step, "entry": f"{step}:{named};"}
+        tx.change_later(_ADD_ENTRY, given)
 
 
 _ADD_ENTRY = CompiledStatement(

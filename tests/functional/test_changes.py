@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 from sqlalchemy import delete, select, update
 
-from placement.db import change_rows, invariants, models, scrub
+from placement.db import change_rows, cloud_rows, invariants, models, scrub
 from placement.db.coexistence import takeover
 from placement.db.database import Transaction
 from placement.insight import lookout
@@ -211,7 +211,8 @@ def fill_log(service: Service) -> None:
 
 
 def write_too_many(service: Service) -> None:
-    service.db.write(lambda tx: change_rows.note(tx, range(10**6, 10**6 + change_rows.LENGTH)))
+    """More providers than all slots have room for."""
+    service.db.write(lambda tx: change_rows.note(tx, range(10**6, 10**6 + 2_000)))
 
 
 def lose_slot(service: Service) -> None:
@@ -256,6 +257,74 @@ def test_what_the_log_does_not_name_makes_tokens_too_old(place: Service, loss: s
     claim(place, SERVER)
     assert follow(mirror) == ({HOST}, False, True)
     require_equal(mirror, place)
+
+
+MANY = (15, 16, 30, 31, 100, 960, 1_900)
+"""Providers that one transaction writes, with ids of seven digits: one slot has room for 30 of them."""
+
+
+@pytest.mark.parametrize("number", MANY)
+@pytest.mark.parametrize("left", ["", HOST])
+@pytest.mark.parametrize("seed", [0, 40, 63])
+def test_a_large_write_is_named_whole(place: Service, number: int, left: str, seed: int) -> None:
+    """By entries of several slots, of which each keeps what was written before."""
+    ids = set(range(10**6, 10**6 + number))
+
+    def read_log(tx: Any) -> change_rows.Log:
+        log, _ = cloud_rows.log(tx)
+        assert log is not None
+        return log
+
+    def write(tx: Transaction) -> None:
+        tx.slot_seed = seed
+        change_rows.note(tx, [1])
+        change_rows.note(tx, ids, stock_alone=not left, left=left)
+
+    earlier = place.db.read(read_log)
+    place.db.write(lambda tx: [write_small(tx, slot) for slot in range(change_rows.SLOTS)])
+    before = place.db.read(read_log)
+    place.db.write(write)
+    changed = place.db.read(read_log).changed_since(before)
+
+    # Each entry names the tree too, so that not all have room.
+    if number > 1_500 and left:
+        assert changed is None
+        return
+    assert changed is not None
+    assert changed.whole | set(changed.stock) == {1, *ids}
+    if number <= 1_000:
+        assert place.db.read(read_log).changed_since(earlier), "what was written before is still named"
+
+
+def write_small(tx: Transaction, slot: int) -> None:
+    tx.slot_seed = slot
+    change_rows.note(tx, [2])
+
+
+def test_a_large_claim_is_told_and_no_mirror_reads_everything(place: Service) -> None:
+    """A gang of 60 on 60 hosts."""
+    world = World(place)
+    hosts = [world.host(PGPU=1) for _ in range(60)]
+    mirror, before = mirror_of(place), token(place)
+    mirror.update(0)
+
+    asked = [one_of_gang() for _ in hosts]
+    assert place.send("POST", "/-/claims", {"claims": asked}).status == 200
+
+    assert named(place, before) == dict.fromkeys(hosts, ("usage", False))
+    assert follow(mirror) == (set(hosts), False, True)
+    require_equal(mirror, place)
+
+
+def one_of_gang() -> dict[str, Any]:
+    return {
+        "consumer_uuid": new_uuid(),
+        "consumer_generation": None,
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_type": "INSTANCE",
+        "query": "resources=PGPU:1",
+    }
 
 
 def test_a_backup_that_was_restored_makes_tokens_too_old(place: Service) -> None:
