@@ -258,6 +258,8 @@ class _ManageCommand(DatabaseCommand):
         schema.require_usable(database)
         findings = _check_all(database)
         repaired = _repair_all(database, findings) if self.conf.command.repair else {}
+        if repaired:
+            scrub.show_all_again(database)
         if self.conf.command.json:
             rendered = [_render_finding(found, repaired) for found in findings]
             output.print_json({"invariants": rendered})
@@ -271,6 +273,7 @@ class _ManageCommand(DatabaseCommand):
         schema.require_usable(database)
         with progress.show_rows() as rows:
             healed, left = scrub.scrub_all(database, rows)
+        scrub.show_all_again(database)
         if self.conf.command.json:
             unmended = [_render_finding(found, {}) for found in left]
             output.print_json({"mended": dict(healed), "left": unmended})

@@ -47,7 +47,7 @@ from placement.db.coexistence.state import IS_FOREIGN, UNDER_WAY, is_under_way
 from placement.db.database import Access, Database, Transaction
 from placement.db.invariants import Invariant
 from placement.db.owner_usage_rows import Account
-from placement.db.statements import CompiledStatement, Parameters, batches, is_among
+from placement.db.statements import CompiledStatement, Parameters, Row, batches, is_among
 
 LOG = logging.getLogger(__name__)
 
@@ -317,6 +317,35 @@ _WRONG_SUMS = CompiledStatement(
 )
 
 
+_PLACES_OF_OWNERS = CompiledStatement(
+    select(_allocations.c.resource_provider_id)
+    .join_from(_allocations, _consumers, _consumers.c.uuid == _allocations.c.consumer_id)
+    .where(is_among(_consumers.c.project_id, "project"), is_among(_consumers.c.user_id, "user"))
+    .distinct(),
+    "project",
+    "user",
+)
+
+
+def _show_owners_again(db: Database, wrong: Sequence[Row], way: Way) -> None:
+    """Let all read again the trees in which they have seen other owners.
+
+    :param wrong: rows of ``_WRONG_SUMS``. The sums of an owner who got a consumer by hand are too small.
+    """
+    gained = [Account(*row[:4]) for row in wrong if row[4] < 0]
+    for accounts in batches(gained):
+        projects, users = ({each[number] for each in accounts} for number in (0, 1))
+        given = {"project": sorted(projects), "user": sorted(users)}
+        places = db.read(partial(_read_column, statement=_PLACES_OF_OWNERS, given=given))
+        for ids in batches(sorted(places), AT_ONCE):
+            db.write(partial(_show_usage_again, ids=ids), wait_s=way.wait_s)
+
+
+def _show_usage_again(tx: Transaction, ids: Collection[int]) -> None:
+    found = [row.id for row in provider_rows.lock(tx, (), ids).values()]
+    change_rows.advance(tx, {}, found, usage_alone=True)
+
+
 def _mend_sums(tx: Transaction, span: Parameters) -> list[str]:
     surplus = invariants.subtract_surplus(tx, _WRONG_SUMS, span)
     by_project: defaultdict[int, list[Account]] = defaultdict(list)
@@ -381,6 +410,8 @@ class _Rows:
         if mended and self.invariant.broken:
             part.healed["rows"] += mended
             LOG.warning("Not so, and mended: %s (%d rows). %s", self.invariant.name, mended, WARNING)
+            if self.invariant is invariants.OWNERS:
+                show_all_again(db)
         part.left += _examine(db, self.invariant)
 
 
@@ -459,7 +490,9 @@ def _compare_providers(db: Database, span: Parameters, part: Part, way: Way) -> 
 
 
 def _compare_owners(db: Database, span: Parameters, part: Part, way: Way) -> None:
-    if db.read(lambda reader: reader.rows(_WRONG_SUMS, span)):
+    if wrong := db.read(lambda reader: reader.rows(_WRONG_SUMS, span)):
+        # First: if this process dies in between, the sums still say it.
+        _show_owners_again(db, wrong, way)
         _tell(part, "owners", db.write(partial(_mend_sums, span=span), wait_s=way.wait_s))
     if way.thorough or part.healed:
         _compare_rows(_ROWS_OF_OWNERS, db, span, part)
@@ -487,6 +520,8 @@ def _read_number(access: Access, statement: CompiledStatement) -> Any:
     return access.value(statement)
 
 
+def _read_column(access: Access, statement: CompiledStatement, given: Parameters) -> list[Any]:
+    return access.column(statement, given)
 
 
 def scrub_all(
@@ -509,3 +544,26 @@ def scrub_all(
             tell_progress(stage.name, done, max(done, total))
     db.write(scrub_rows.note_round)
     return healed, list(left.values())
+
+
+def show_all_again(db: Database) -> None:
+    """Let all read again which consumers are on which provider: those who follow, or know a tag of a tree.
+
+    Shown there are names of projects and users, ends of holds, groups and generations of consumers. Nothing
+    tells what they were before, and a statement by hand may have changed any of them.
+    """
+    after: int | None = -BEYOND
+    while after is not None:
+        ids = db.read(partial(_read_column, statement=_NEXT_WITH_ALLOCATIONS, given={"after": after}))
+        if ids:
+            db.write(partial(_show_usage_again, ids=ids))
+        after = ids[-1] if len(ids) == AT_ONCE else None
+
+
+_NEXT_WITH_ALLOCATIONS = CompiledStatement(
+    select(_allocations.c.resource_provider_id)
+    .where(_allocations.c.resource_provider_id > bindparam("after"))
+    .distinct()
+    .order_by(_allocations.c.resource_provider_id)
+    .limit(AT_ONCE)
+)

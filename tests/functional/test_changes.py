@@ -17,6 +17,8 @@ from placement.db.database import Transaction
 from placement.insight import lookout
 from placement.insight.feed import find_token
 from placement.insight.lookout import Lookout
+from placement.objects.scrubber import Scrubber
+from tests.functional.test_scrub import forget, go_round
 from tests.functional.test_trees import CELL, HOST, OTHER, SERVER, VOLUME, claim, links, stock
 from tests.functional.test_trees import place as place
 from tests.support import bodies, clock, recorder
@@ -120,6 +122,63 @@ CHANGES: dict[str, tuple[Callable[[Service], object], dict[str, tuple[str, bool]
         {HOST: ("stock", False), OTHER: ("stock", True)},
     ),
 }
+
+
+SERVER_S = f"uuid = '{SERVER}'"
+OTHER_S = f"(SELECT {{}} FROM (SELECT * FROM consumers) AS c WHERE uuid = '{CHILD}')"
+OWNERS_BY_HAND = {
+    each: f"UPDATE consumers SET {each} = {OTHER_S.format(each)} WHERE {SERVER_S}"
+    for each in ("project_id", "user_id", "consumer_type_id")
+}
+BY_HAND = OWNERS_BY_HAND | {
+    "generation": f"UPDATE consumers SET generation = generation + 7 WHERE {SERVER_S}",
+    "name of a project": "UPDATE projects SET external_id = 'renamed' WHERE external_id = 'other'",
+    "name of a user": "UPDATE users SET external_id = 'renamed' WHERE external_id = 'other'",
+    "name of a type": "UPDATE consumer_types SET name = 'RENAMED' WHERE name = 'OTHER'",
+    "name of a group": "UPDATE consumer_groups SET name = 'renamed'",
+    "end of a hold": "UPDATE consumer_holds SET expires_at = expires_at + 1000",
+}
+
+
+def scrub_by_workers(service: Service) -> None:
+    service.db.write(forget)
+    go_round(service.db, Scrubber(service.db, 0.5))
+
+
+def scrub_by_command(service: Service) -> None:
+    scrub.scrub_all(service.db)
+    scrub.show_all_again(service.db)
+
+
+@pytest.mark.parametrize(
+    ("change", "mend"),
+    [
+        *((change, scrub_by_workers) for change in OWNERS_BY_HAND),
+        *((change, scrub_by_command) for change in BY_HAND),
+    ],
+)
+def test_owners_that_were_changed_by_hand_are_told(
+    place: Service, change: str, mend: Callable[[Service], object]
+) -> None:
+    """To those who follow, and to those who have a tag, once the scrub was there."""
+    claim_in_group(place)
+    owner = {"project_id": "other", "user_id": "other", "consumer_type": "OTHER"}
+    World(place).claim({CELL: {"VCPU": 1}}, CHILD, **owner)
+    mend(place)
+    mirror = mirror_of(place)
+    mirror.update(0)
+    tree = f"/-/trees/{HOST}?allocations=true"
+    page = "/-/trees?allocations=true"
+    tags = {path: place.request("GET", path).headers["etag"] for path in (tree, page)}
+
+    with place.db.engine.connect() as connection:
+        assert connection.exec_driver_sql(BY_HAND[change]).rowcount
+    mend(place)
+
+    for path, tag in tags.items():
+        assert place.request("GET", path, if_none_match=tag).status_int == 200
+    follow(mirror)
+    require_equal(mirror, place)
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -233,9 +292,32 @@ def rename_class(service: Service) -> None:
     world.call("PUT", "/resource_classes/CUSTOM_A", {"name": "CUSTOM_B"}, version="1.6")
 
 
+def scrub_what_was_changed_by_hand(service: Service) -> None:
+    rows = models.inventories
+    service.db.write(lambda tx: tx.change(update(rows).values(total=9, updated_at=None)))
+    assert scrub.scrub_all(service.db)[0] == {"contents": 2}
+
+
+def scrub_what_an_older_release_has_written(service: Service) -> None:
+    """It moves the revision, and keeps no checksum."""
+    rows, providers = models.inventories, models.resource_providers
+    moved = update(providers).values(revision=providers.c.revision + 1, updated_at=None)
+    service.db.write(lambda tx: tx.change(update(rows).values(total=9, updated_at=None)))
+    service.db.write(lambda tx: tx.change(moved))
+    assert scrub.scrub_all(service.db) == ({}, [])
+
+
 LOSSES = {
     each.__name__: each
-    for each in (fill_log, write_too_many, lose_slot, repair_counters, rename_class)
+    for each in (
+        fill_log,
+        write_too_many,
+        lose_slot,
+        repair_counters,
+        rename_class,
+        scrub_what_was_changed_by_hand,
+        scrub_what_an_older_release_has_written,
+    )
 }
 
 

@@ -368,7 +368,13 @@ def test_scrub_mends_and_says_what(command: Command, url: str, database: Databas
         " VALUES (987654, 'nobody', 0, 5)"
     )
 
-    found, again = run(), run()
+    def revisions() -> dict[int, int]:
+        rows = clouds.dump(database)
+        holders = {row["resource_provider_id"] for row in rows["allocations"]}
+        return {row["id"]: row["revision"] for row in rows["resource_providers"] if row["id"] in holders}
+
+    found, before = run(), revisions()
+    again, after = run(), revisions()
     wrong = violations(command("placement-manage", "db", "check", url=url))
     execute(database, "UPDATE inventories SET total = total + 1 WHERE resource_provider_id = 3", lost)
     as_json, left = run("--json"), run()
@@ -378,6 +384,8 @@ def test_scrub_mends_and_says_what(command: Command, url: str, database: Databas
     assert re.search(r"^Mended: \d+ projects whose usage was not", found.stdout, re.MULTILINE)
     assert found.stderr.count("Something other than this service writes to this database") > 1
     assert (again.stdout, again.stderr) == ("Nothing was wrong.\n", "")
+    # Whose consumers they are may have been changed in a way that nothing shows.
+    assert after == {key: revision + 1 for key, revision in before.items()}
     assert not [name for name, (result, _) in wrong.items() if result == "WRONG"]
     told = json.loads(as_json.stdout)
     assert told["mended"] == {"contents": 1}
