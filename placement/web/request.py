@@ -29,6 +29,10 @@ LONG_NUMBER = re.compile(rb"[0-9]{19}")
 NUL_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
+LARGE_BYTES = 100_000
+"""Of a body, from which on it is not judged as a whole (:meth:`Schema.failure`)."""
+
+
 class BodyTooLarge(errors.PlacementError):
     """The body has more bytes than ``[placement]/max_request_body_size``."""
 
@@ -79,8 +83,9 @@ class Request(webob.BaseRequest):
 
     def read_json(self, schema: Schema) -> Any:
         """Return the body as Python values, valid under ``schema``, to which 10.0 is an integer."""
-        body = _parse(self.read_body())
-        if failure := schema.failure(body):
+        text = self.read_body()
+        body = _parse(text)
+        if failure := schema.failure(body, is_large=len(text) > LARGE_BYTES):
             place = {"field": failure.field, "keyword": failure.keyword}
             raise MalformedRequest.of("body", detail=failure, **place)
         return body

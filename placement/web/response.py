@@ -116,6 +116,9 @@ def _location(request: Request, path: str | None) -> list[tuple[str, str]]:
     """Return an absolute URL, quoted: no line break, and no other host through a proxy's prefix."""
     if path is None:
         return []
+    if request.environ.get("HTTP_HOST", "").partition(":")[0] == "":
+        # A Host without a name, which would make a URL without one: the server's own stands in for it.
+        request.environ.pop("HTTP_HOST", None)
     scheme, _, host = request.host_url.partition("://")
     scheme = "https" if scheme == "https" else "http"
     target = f"{quote(host, safe=':[]%@')}/{quote(path.lstrip('/'), safe=SEPARATORS_OF_PATHS)}"

@@ -235,3 +235,21 @@ def test_body_is_read_once_or_not_at_all(
     assert sent.get_response(service.application).status_int == status
 
     assert body.asked == asked
+
+
+@pytest.mark.parametrize("host", ["", ":", ":8778"])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/resource_providers", {"name": "h"}),
+        ("PUT", "/traits/CUSTOM_A", None),
+        ("PUT", "/resource_classes/CUSTOM_A", None),
+    ],
+)
+def test_a_host_without_a_name_makes_no_url(method: str, path: str, body: object, host: str) -> None:
+    """The server's own name stands in for it, as where no Host was sent."""
+    server = {"SERVER_NAME": "placement.example", "SERVER_PORT": "8778"}
+    with running() as service:
+        answer = service.request(method, path, json=body, host=host, version="1.39", environ=server)
+        assert answer.status_int in (200, 201)
+        assert answer.headers["location"].startswith(f"http://placement.example:8778/{path[1:5]}")

@@ -144,3 +144,15 @@ def test_uuid_spellings(value: str, like: bool, strict: bool) -> None:
 def test_uuid_like_texts_have_one_normal_form() -> None:
     assert normalized_uuid(UUID) == UUID
     assert normalized_uuid("{urn:uuid:" + UUID.upper() + "}") == UUID
+
+
+def test_the_field_is_the_path_within_the_whole_body() -> None:
+    """Also of a failure in a branch of several; the text says it within the branch, as the library does."""
+    branches = {"anyOf": [{"properties": {"drain": {"type": "string"}}}, {"type": "null"}]}
+    schema = Schema({"properties": {"changes": {"type": "array", "items": branches}}})
+
+    report = schema.failure({"changes": [None, {"drain": 1}]})
+
+    assert report is not None
+    assert report.field == "/changes/1/drain"
+    assert "On instance['drain']:\n    1" in report
