@@ -5,7 +5,6 @@ PROMISE 4 and 14, and specification 07 section 11.
 
 import itertools
 import os
-import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,13 +14,13 @@ from tests.proofs.replay.ledger import read_ledger, require_whole
 from tests.proofs.replay.writes import RandomWriter
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS, synced
-from tests.support.effort import LONG
+from tests.support.effort import LONG, drawn_by_run
 from tests.support.service import Service, configure
 
 WRITES = 10_000 if LONG else 300
 WRITERS = 3
 LOOK_EVERY = 100
-SEED = int(os.environ.get("PLACEMENT_REPLAY_SEED") or random.randrange(10**6))
+SEED = int(os.environ.get("PLACEMENT_REPLAY_SEED") or drawn_by_run(__name__).randrange(10**6))
 """Of the requests; how the threads meet is up to the machine."""
 
 
@@ -52,12 +51,14 @@ def test_the_history_makes_the_ledger(service: Service) -> None:
             writer.write()
 
     writers[0].write_first()
+    had_all = False
     with ThreadPoolExecutor(WRITERS) as threads:
         for _ in range(WRITES // LOOK_EVERY):
             list(threads.map(write, writers))
             require_whole(service.db)
+            had_all |= all(read_ledger(service.db).values())
     succeeded = sum(writer.succeeded for writer in writers)
-    # A history of refusals would prove nothing.
+    # A history of refusals, or of an empty ledger, would prove nothing. The last writes may have emptied it.
     assert succeeded > WRITES / 3
-    assert all(read_ledger(service.db).values())
+    assert had_all
     print(f"{succeeded} of {WRITES} writes succeeded")
