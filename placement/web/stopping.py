@@ -63,10 +63,11 @@ def _listen_for(number: int) -> None:
 
 
 @cache
-def _find_pipe_of_uwsgi() -> select.poll:
+def _find_pipe_of_uwsgi() -> "select.poll":
     """Return what tells that the pipe is closed by which uWSGI ends the threads of a worker.
 
-    uWSGI does not say which it is: the one pipe for which its threads wait, beside their sockets.
+    uWSGI does not say which it is: the one pipe for which its threads wait, beside their sockets. The return
+    type is in quotes, because eventlet, under which other projects run this in their tests, takes it away.
     """
     told = select.poll()
     for entry in (_OF_PROCESS / "fd").iterdir():

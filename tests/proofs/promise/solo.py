@@ -56,7 +56,8 @@ def prepared(place: Stage, scene: Scene) -> Rows:
     rows = place.prepare(scene.before)
     if scene.bare:
         record = rows[models.consumers][0]
-        more = {"id": record["id"] + 1000, "uuid": scene.bare, "generation": GENERATION}
+        # An id that no sequence has given, or will give.
+        more = {"id": -record["id"], "uuid": scene.bare, "generation": GENERATION}
         rows = {**rows, models.consumers: [*rows[models.consumers], {**record, **more}]}
     if scene.over:
         for hold in rows[models.consumer_holds]:
