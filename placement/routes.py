@@ -107,29 +107,29 @@ ROUTES: dict[str, dict[str, Actions]] = {
         "GET": shows(allocation.show_usages, "usages", since=9, target=allocation.policy_target),
     },
     "/reshaper": {
-        "POST": takes(allocation.reshape, "reshaper:reshape", since=30),
+        "POST": takes(allocation.reshape_trees, "reshaper:reshape", since=30),
     },
 }
 
 INSIGHT: dict[str, dict[str, Actions]] = {
-    "/-/capacity": {"GET": shows(insight.capacity, "insight:capacity", since=10)},
-    "/-/capacity/history": {"GET": shows(insight.capacity_history, "insight:capacity")},
+    "/-/capacity": {"GET": shows(insight.show_capacity, "insight:capacity", since=10)},
+    "/-/capacity/history": {"GET": shows(insight.show_capacity_history, "insight:capacity")},
     "/-/changes": {"GET": shows(insight.list_changes, "insight:changes")},
-    "/-/explain": {"GET": shows(insight.explain, "insight:explain", since=10)},
+    "/-/explain": {"GET": shows(insight.explain_candidates, "insight:explain", since=10)},
     "/-/history": {"GET": shows(insight.list_history, "insight:history")},
     "/-/metrics": {"GET": acts(insight.show_metrics, "insight:metrics", public="metrics")},
     "/-/plans": {"POST": takes(plans.make_plan, "insight:plans")},
-    "/-/survival": {"GET": shows(insight.survival, "insight:survival")},
+    "/-/survival": {"GET": shows(insight.show_survival, "insight:survival")},
     "/-/trees": {"GET": shows(insight.list_trees, "insight:trees")},
     "/-/trees/{uuid}": {"GET": shows(insight.show_tree, "insight:trees")},
-    "/-/what-if": {"POST": takes(insight.try_out, "insight:what_if", since=10)},
+    "/-/what-if": {"POST": takes(insight.ask_what_if, "insight:what_if", since=10)},
 }
 """What operators ask beside the compatible API (specifications 07 and 10), there if ``[insight]/enabled``."""
 
 CLAIMS: dict[str, dict[str, Actions]] = {
-    "/-/claims": {"POST": takes(claims.place, "claims:create")},
-    "/-/claims/confirm": {"POST": takes(claims.confirm, "claims:confirm")},
-    "/-/claims/{consumer_uuid}/confirm": {"POST": acts(claims.confirm_one, "claims:confirm")},
+    "/-/claims": {"POST": takes(claims.create_claims, "claims:create")},
+    "/-/claims/confirm": {"POST": takes(claims.confirm_claims, "claims:confirm")},
+    "/-/claims/{consumer_uuid}/confirm": {"POST": acts(claims.confirm_claim, "claims:confirm")},
     "/-/groups/{name:.+}": {"GET": shows(claims.show_group, "groups:show")},
     "/-/holds": {"GET": shows(claims.list_holds, "holds:list")},
 }

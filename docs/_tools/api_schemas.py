@@ -395,7 +395,9 @@ SCHEMAS: dict[str, Json] = {
                         "before": INTEGER,
                         "left": INTEGER,
                         "examples": _list_of(
-                            {"type": "object", "required": ["uuid", "name", "root"]}
+                            # What is in the way follows, in members of its own.
+                            _object({"uuid": STRING, "name": NULLABLE, "root": STRING})
+                            | {"additionalProperties": True}
                         ),
                     }
                 )
@@ -628,21 +630,21 @@ ANSWERS: dict[str, dict[int, str | None]] = {
     "ensure_trait": {201: None, 204: None},
     "delete_trait": {204: None},
     "show_usages": {200: "Usages"},
-    "reshape": {204: None},
-    "capacity": {200: "Capacities"},
-    "capacity_history": {200: "CapacityHistory"},
-    "explain": {200: "Explained"},
+    "reshape_trees": {204: None},
+    "show_capacity": {200: "Capacities"},
+    "show_capacity_history": {200: "CapacityHistory"},
+    "explain_candidates": {200: "Explained"},
     "list_changes": {200: "Changes"},
     "list_history": {200: "History"},
-    "try_out": {200: "Outcome"},
-    "survival": {200: "Survival"},
+    "ask_what_if": {200: "Outcome"},
+    "show_survival": {200: "Survival"},
     "make_plan": {200: "Plan"},
     "show_metrics": {200: PLAIN_TEXT},
     "list_trees": {200: "Trees", 304: None},
     "show_tree": {200: "Trees", 304: None},
-    "place": {200: "Granted"},
-    "confirm": {200: "Confirmed"},
-    "confirm_one": {200: "Confirmed"},
+    "create_claims": {200: "Granted"},
+    "confirm_claims": {200: "Confirmed"},
+    "confirm_claim": {200: "Confirmed"},
     "show_group": {200: "ConsumerGroup"},
     "list_holds": {200: "Holds"},
 }

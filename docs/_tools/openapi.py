@@ -56,6 +56,11 @@ VERSION_HEADER: Json = {
     "answers as at 1.0, in other shapes.",
     "schema": {"type": "string", "default": f"placement {MAXIMUM}"},
 }
+SERVER: Json = {
+    "url": "http://127.0.0.1:8778",
+    "description": "A trial on this machine. In a cloud the address is the endpoint of the type `placement` in "
+    "the catalogue of Keystone.",
+}
 CUT: Json = {
     "description": "Only where the answer may lack candidates: `cut; by=BOUND`, where BOUND is `deadline`, "
     "`work`, `candidates` or `bytes`.",
@@ -127,8 +132,10 @@ def document() -> Json:
             "description": f"The API at microversion {MAXIMUM}, which requests have to name in the header "
             "OpenStack-API-Version: without it they are answered as at 1.0. Parameters and fields that are "
             "younger than their operation say since which version they exist.",
+            "contact": {"name": "The operators of the service"},
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "servers": [SERVER],
         "tags": [
             {"name": page.title, "description": plain(page.text)} for page in (*PAGES, INSIGHT_PAGE)
         ],

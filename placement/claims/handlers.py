@@ -64,7 +64,7 @@ class MalformedClaims(errors.Malformed):
     }
 
 
-def place(request: Request) -> Response:
+def create_claims(request: Request) -> Response:
     """POST /-/claims"""
     request.read_query(NOTHING)
     with bound_reading(request) as reading:
@@ -123,7 +123,7 @@ def _render_explanations(refused: Unplaced) -> dict[str, Any]:
     return {"explanation": first} | ({"alternatives": others} if refused.claim.queries else {})
 
 
-def confirm(request: Request) -> Response:
+def confirm_claims(request: Request) -> Response:
     """POST /-/claims/confirm"""
     request.read_query(NOTHING)
     consumers: dict[str, int | None] = {}
@@ -135,7 +135,7 @@ def confirm(request: Request) -> Response:
     return _render_generations(request, holding.confirm(request.db, consumers))
 
 
-def confirm_one(request: Request) -> Response:
+def confirm_claim(request: Request) -> Response:
     """POST /-/claims/{consumer_uuid}/confirm: of whatever generation it is."""
     request.read_query(NOTHING)
     given = request.path_args["consumer_uuid"]

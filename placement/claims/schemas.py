@@ -16,7 +16,7 @@ DEFAULT_LIMIT = 1000
 
 _UUID = {"type": "string", "format": "uuid"}
 # Clients and proxies take parts that are dots out of a path: nobody could read such a group.
-_NO_DOTS = r"^(?!(?:[\s\S]*/)?\.\.?(?:/|\Z))"
+_NO_DOTS = r"^(?!(?:[\s\S]*/)?\.\.?(?:/|$))"
 _GROUP_NAME = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": _NO_DOTS}
 _RULE = allow_only(
     {

@@ -116,7 +116,7 @@ def delete_consumer_allocations(request: Request) -> Response:
     return empty_response(request)
 
 
-def reshape(request: Request) -> Response:
+def reshape_trees(request: Request) -> Response:
     """POST /reshaper"""
     body = request.read_json(schemas.RESHAPE.at(request.version.minor))
     inventories = [_read_inventory(*item) for item in body["inventories"].items()]

@@ -28,10 +28,10 @@ from placement.insight import (
     links,
     questions,
     schemas,
+    survival,
     trees,
     what_if,
 )
-from placement.insight import survival as survivals
 from placement.insight.affected import AffectedConsumer
 from placement.insight.alternative_queries import number_names, parse_queries, read_queries
 from placement.insight.questions import PlaceCount, ShapeNotFound
@@ -64,7 +64,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Prometheus' text format. Its library is loaded only where the metrics are made."""
 
 
-def explain(request: Request) -> Response:
+def explain_candidates(request: Request) -> Response:
     """Say why no provider can take the request, and what would help."""
     given = candidate_query.check(request, schemas.EXPLAIN.at(request.version.minor))
     queries = read_queries(request, given, _strip_query(given, schemas.EXPLAIN_OWN))
@@ -93,7 +93,7 @@ def explain(request: Request) -> Response:
 
 
 # The names of handlers are the operations of the OpenAPI document: clients are generated from them.
-def capacity(request: Request) -> Response:
+def show_capacity(request: Request) -> Response:
     """Say how often the request fits, one placement after the other, if no other claim comes."""
     if request.query_value("shape") is not None:
         return _show_capacity_of_shapes(request)
@@ -146,7 +146,7 @@ def _show_capacity_of_shapes(request: Request) -> Response:
     return json_response(request, {"shapes": documents, "complete": complete})
 
 
-def capacity_history(request: Request) -> Response:
+def show_capacity_history(request: Request) -> Response:
     """Say how often a shape fitted when it was recorded, and when it runs out at this rate."""
     name = request.read_query(schemas.CAPACITY_HISTORY)["shape"]
     if name not in request.shapes:
@@ -167,7 +167,7 @@ def capacity_history(request: Request) -> Response:
     return json_response(request, document)
 
 
-def try_out(request: Request) -> Response:
+def ask_what_if(request: Request) -> Response:
     """Say what changes would do to a request; nothing is written."""
     request.read_query(NOTHING)
     body = request.read_json(schemas.WHAT_IF)
@@ -191,12 +191,12 @@ def try_out(request: Request) -> Response:
     return json_response(request, document)
 
 
-def survival(request: Request) -> Response:
+def show_survival(request: Request) -> Response:
     """Say which trees, or aggregates, hold consumers that would fit nowhere else."""
     given = request.read_query(schemas.SURVIVAL)
     level = given.get("level", "tree")
     with bound_search(request) as work:
-        found = survivals.survival(
+        found = survival.survival(
             request.db,
             request.picture,
             by_aggregate=level == "aggregate",

@@ -28,16 +28,39 @@ from placement.db.transport import Message
 from placement.web.microversion import MAXIMUM
 from tests.support import service
 from tests.support.effort import LONG
+from tests.support.processes import lacking, ran, require_program
 from tests.support.recorder import Hook, observed
 from tests.support.world import World
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.json"
+LINT = Path(__file__).parent
+DOCUMENT = LINT.parents[1] / "docs" / "openapi.json"
 
 
 def test_document_is_current() -> None:
     """What is shipped is what the routes and schemas say now."""
     run = "python -m docs._tools.openapi > docs/openapi.json"
     assert DOCUMENT.read_text() == openapi.text(), f"run: {run}"
+
+
+def test_lint_finds_nothing() -> None:
+    """All rules of spectral hold: no error, no warning, no hint."""
+    if not (LINT / "node_modules").exists():
+        lacking("the packages of tests/docs/package.json")
+    require_program("node")
+    spectral = [LINT / "node_modules/.bin/spectral", "lint", "--fail-severity=hint"]
+    done = ran([*map(str, spectral), "--ruleset", "spectral.yaml", str(DOCUMENT)], cwd=LINT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+VERBS = "ask|confirm|create|delete|ensure|explain|get|list|make|replace|reshape|show|update"
+
+
+def test_every_operation_is_named_by_a_verb_and_a_noun() -> None:
+    """Generated clients have functions of these names, in one module or in several."""
+    paths = json.loads(DOCUMENT.read_text())["paths"].values()
+    names = [operation["operationId"] for item in paths for operation in item.values()]
+    assert [name for name in names if not re.fullmatch(rf"({VERBS})_\w+", name)] == []
+    assert len(set(names)) == len(names)
 
 
 def test_every_body_and_route_is_described() -> None:
