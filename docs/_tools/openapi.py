@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from docs._tools import api_examples, api_fields
+from docs._tools import api_examples, api_fields, api_limits
 from docs._tools.api_calls import Call, Operation, Page
 from docs._tools.api_examples import Exchange, Told
 from docs._tools.api_fields import Field, Window
@@ -35,8 +35,8 @@ from docs._tools.api_schemas import (
 )
 from docs._tools.api_story import PAGES
 from placement.handlers.allocation_candidate import CUT_HEADER
-from placement.insight import schemas as insight
 from placement.routes import INSIGHT
+from placement.schemas.questions import MOST_QUERIES
 from placement.schemas.windows import Windows
 from placement.search.filters import GROUP_PARAMETERS
 from placement.version import VERSION
@@ -58,8 +58,8 @@ VERSION_HEADER: Json = {
 }
 SERVER: Json = {
     "url": "http://127.0.0.1:8778",
-    "description": "A trial on this machine. In a cloud the address is the endpoint of the type `placement` in "
-    "the catalogue of Keystone.",
+    "description": "A trial on this machine. In a cloud the address is the endpoint of the type "
+    "`placement` in the catalogue of Keystone.",
 }
 CUT: Json = {
     "description": "Only where the answer may lack candidates: `cut; by=BOUND`, where BOUND is `deadline`, "
@@ -80,6 +80,7 @@ GROUPS: Json = {
     "schema": {
         "type": "object",
         "propertyNames": {"pattern": f"^({'|'.join(GROUP_PARAMETERS)})[a-zA-Z0-9_-]{{1,64}}$"},
+        "patternProperties": api_limits.SUFFIXED,
         "additionalProperties": {"type": "string"},
     },
 }
@@ -162,7 +163,7 @@ def _operation(page: Page, operation: Operation, action: Action, told: Told) -> 
         "description": text,
         "parameters": [
             {"$ref": "#/components/parameters/Microversion"},
-            *_path_parameters(path),
+            *_path_parameters(path, method),
             *_query_parameters(key),
         ],
         "responses": _responses(method, action, exchanges),
@@ -173,7 +174,7 @@ def _operation(page: Page, operation: Operation, action: Action, told: Told) -> 
     else:
         described["security"] = []
     if key in BODIES:
-        body = _newest(BODIES[key])
+        body = api_limits.limit_body(key, _newest(BODIES[key]))
         examples = [each.call.body for each in exchanges if each.call.body and each.succeeded]
         described["requestBody"] = {
             "required": True,
@@ -209,9 +210,9 @@ def _newest(schema: Schema | Windows[Schema]) -> Json:
 # -- parameters --------------------------------------------------------------------------------
 
 
-def _path_parameters(path: str) -> Iterator[Json]:
+def _path_parameters(path: str, method: str) -> Iterator[Json]:
     for name in re.findall(r"{(\w+)}", path):
-        schema = {"type": "string", "minLength": 1}
+        schema = api_limits.limit_variable(path, method, name)
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
@@ -245,14 +246,12 @@ def _query_parameters(key: tuple[str, str]) -> Iterator[Json]:
 
 
 def _parameter_schema(path: str, name: str, schema: Json) -> Json:
-    if name == "limit":
-        most = {"maximum": insight.LARGEST_LIMIT} if path in ("/-/trees", "/-/changes") else {}
-        return {"type": "integer", "minimum": 100 if path == "/-/changes" else 1, **most}
-    if name == "wait_s":
-        return {"type": "integer", "minimum": 0, "maximum": 60}
+    limited = api_limits.limit_parameter(path, name, schema)
+    if name == "or":
+        return {"type": "array", "items": limited, "maxItems": MOST_QUERIES - 1}
     if name in REPEATABLE or (path, name) in REPEATABLE_HERE:
-        return {"type": "array", "items": schema}
-    return schema
+        return {"type": "array", "items": limited}
+    return limited
 
 
 def _told(since: int, first: int, note: str = "") -> Json:
@@ -336,8 +335,7 @@ def for_clients(schema: Json) -> Json:
     if "patternProperties" in result:
         ((pattern, value),) = result.pop("patternProperties").items()
         result["additionalProperties"] = for_clients(value)
-        if pattern.startswith("^"):
-            result["propertyNames"] = {"pattern": pattern}
+        result["propertyNames"] = api_limits.limit_keys(pattern)
     return result
 
 
@@ -365,6 +363,8 @@ def _responses(method: str, action: Action, exchanges: list[Exchange]) -> Json:
         failures[414] = "URI Too Long"
     if method in WRITES:
         failures[409] = "Conflict"
+    if name == "list_changes":
+        failures[410] = "Gone"
     for status, text in sorted(failures.items()):
         responses[str(status)] = _response(text, "Errors", shown.get(status))
     return responses

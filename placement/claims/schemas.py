@@ -16,7 +16,7 @@ DEFAULT_LIMIT = 1000
 
 _UUID = {"type": "string", "format": "uuid"}
 # Clients and proxies take parts that are dots out of a path: nobody could read such a group.
-_NO_DOTS = r"^(?!(?:[\s\S]*/)?\.\.?(?:/|$))"
+_NO_DOTS = r"^(?!(?:[\s\S]*/)?\.\.?(?:/|$))[^\u0000]{1,255}$"
 _GROUP_NAME = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": _NO_DOTS}
 _RULE = allow_only(
     {
@@ -65,7 +65,7 @@ CLAIMS = Schema(
         {
             "strategy": {"type": "string", "enum": ["any", "spread", "pack"]},
             "hold_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_HOLD_S},
-            "groups": allow_keys(_NO_DOTS + r"[\s\S]{1,255}$", _RULE),
+            "groups": allow_keys(_NO_DOTS, _RULE),
             "claims": {
                 "type": "array",
                 "items": _CLAIM,

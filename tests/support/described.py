@@ -72,10 +72,9 @@ REQUESTS = [
 ]
 
 
-def fitting(schema: Json, name: str = "", *, whole: bool = True, choice: int = 0) -> Any:
+def fitting(schema: Json, *, whole: bool = True, choice: int = 0) -> Any:
     """Return a value that fits a schema.
 
-    :param name: of the member, as some texts are queries.
     :param whole: with the members that may be left out.
     :param choice: which it is of several schemas.
     """
@@ -87,9 +86,9 @@ def fitting(schema: Json, name: str = "", *, whole: bool = True, choice: int = 0
     if kind == "object":
         return _fitting_object(schema, whole, choice)
     if kind == "array":
-        return [fitting(schema["items"], name, whole=whole, choice=choice)]
+        return [fitting(schema["items"], whole=whole, choice=choice)]
     if kind == "string":
-        return _fitting_text(schema, name)
+        return _fitting_text(schema)
     numbers = {"integer": max(1, schema.get("minimum", 1)), "number": 1.0}
     return numbers.get(kind)
 
@@ -98,7 +97,7 @@ def _fitting_object(schema: Json, whole: bool, choice: int) -> Any:
     wanted = schema.get("properties", {})
     if not whole:
         wanted = {name: wanted[name] for name in schema.get("required", ())}
-    value = {name: fitting(each, name, whole=whole, choice=choice) for name, each in wanted.items()}
+    value = {name: fitting(each, whole=whole, choice=choice) for name, each in wanted.items()}
     if isinstance(of_any := schema.get("additionalProperties"), dict):
         pattern = schema.get("propertyNames", {}).get("pattern", "")
         name = next(text for text in TEXTS if re.search(pattern, text))
@@ -106,10 +105,10 @@ def _fitting_object(schema: Json, whole: bool, choice: int) -> Any:
     return value
 
 
-def _fitting_text(schema: Json, name: str) -> str:
+def _fitting_text(schema: Json) -> str:
     if schema.get("format") == "uuid":
         return SOMEBODY
-    if name in ("query", "place"):
+    if schema.get("format") == "placement-query":
         return QUERY
     return next(text for text in TEXTS if re.search(schema.get("pattern", ""), text))
 
