@@ -177,7 +177,9 @@ def made(url: str, shape: str) -> tuple[sa.MetaData, Rows]:
         for name, given in rows.items():
             connection.execute(metadata.tables[name].insert(), given)
         if connection.dialect.name == "postgresql":
-            for name in rows.keys() & {"projects", "users", "consumers", "traits"}:
+            # Resource classes choose their ids themselves.
+            with_ids = {name for name, given in rows.items() if "id" in given[0]} - {"resource_classes"}
+            for name in with_ids:
                 connection.exec_driver_sql(f"SELECT setval('{name}_id_seq', 100)")
     return metadata, rows
 
