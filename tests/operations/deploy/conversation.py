@@ -76,12 +76,16 @@ def counted_claims(site: Site) -> int:
     )
 
 
+DRAW = drawn_by_run(__name__)
+"""One source for all loads: two on one site do not make the same consumers."""
+
+
 class Load(Ledger):
     """Clients that read, claim and give back; every request must succeed."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(
-            [site], some_hosts(site, 2), drawn_by_run(__name__).randrange(2**31), clients=4, steady=True
+            [site], some_hosts(site, 2), DRAW.randrange(2**31), clients=4, steady=True
         )
         self._counted = counted_claims(site)
 
