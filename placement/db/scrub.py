@@ -406,8 +406,11 @@ class _Rows:
         if not db.read(lambda reader: reader.rows(self.statement, span)):
             return
         mended = invariants.repair(db, self.invariant)
-        # Groups that have ended leave rows by design: to remove those is to tidy up, and nothing was wrong.
-        if mended and self.invariant.broken:
+        if not self.invariant.broken:
+            # Groups that have ended leave rows by design: to remove those is to tidy up, and nothing was wrong.
+            # Others may have ended meanwhile, and go in a later round.
+            return
+        if mended:
             part.healed["rows"] += mended
             LOG.warning("Not so, and mended: %s (%d rows). %s", self.invariant.name, mended, WARNING)
             if self.invariant is invariants.OWNERS:
