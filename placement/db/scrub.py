@@ -407,7 +407,7 @@ class _Rows:
             return
         mended = invariants.repair(db, self.invariant)
         if not self.invariant.broken:
-            # Groups that have ended leave rows by design: to remove those is to tidy up, and nothing was wrong.
+            # Groups that have ended leave rows by design: to remove those is to tidy up; nothing was wrong.
             # Others may have ended meanwhile, and go in a later round.
             return
         if mended:
