@@ -23,6 +23,7 @@ from placement.db.database import Database, Transaction
 from placement.objects import allocation
 from placement.objects.allocation import AllocationChange
 from placement.objects.replacement import ConsumerChange, Resources
+from placement.web.validation import is_uuid_like, normalized_uuid
 
 if TYPE_CHECKING:
     from placement.client.nova import NovaConsumer
@@ -225,16 +226,22 @@ def _write_metrics(path: str, left: Report, *, with_places: bool) -> None:
 
 
 def _read_list(name: str) -> Iterator[str]:
+    """Yield the uuids of a list.
+
+    :raises AuditError: a line is anything else. A damaged line, such as the last one of a list that was cut,
+        would make a consumer that exists look like a leak.
+    """
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise AuditError(f"{name}: {error}") from error
-    for number, line in enumerate(text.splitlines(), start=1):
-        uuid = line.strip().lower()
-        if " " in uuid:
+    # Some programs begin a file with a mark of its encoding.
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
+        given = line.strip().lower()
+        if given and not is_uuid_like(given):
             raise AuditError(f"{name}, line {number}: {line.strip()!r} is not one uuid")
-        if uuid:
-            yield uuid
+        if given:
+            yield normalized_uuid(given)
 
 
 def holders(db: Database) -> Iterator[Holder]:

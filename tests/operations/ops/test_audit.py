@@ -122,6 +122,8 @@ LISTS = {
     "one page": ("\n".join(map(uuid_of, range(5))), "15 of 20 consumers"),
     "of another cloud": (UNKNOWN, "20 of 20 consumers"),
     "one in ten too few": ("\n".join(map(uuid_of, range(17))), "3 of 20 consumers"),
+    "the last one cut": ("\n".join(map(uuid_of, range(20)))[:-10], "is not one uuid"),
+    "one in quotes": ("\n".join([f'"{uuid_of(0)}"', *map(uuid_of, range(1, 20))]), "is not one uuid"),
 }
 """Lists of less than all consumers, and what is said of them."""
 
@@ -146,6 +148,20 @@ def test_a_list_of_less_than_all_removes_nothing(
     assert done.returncode == 1
     assert words in done.stderr
     assert len(list(audit.holders(database))) == 20
+
+
+@AT_HEAD
+def test_the_mark_of_an_encoding_and_other_spellings_make_no_leak(
+    command: Command, database: Database, url: str, tmp_path: Path
+) -> None:
+    fill(database, 20)
+    file = tmp_path / "consumers"
+    listed = [uuid_of(0), uuid_of(1).upper(), uuid_of(2).replace("-", ""), *map(uuid_of, range(3, 20))]
+    file.write_text("\n".join(listed), encoding="utf-8-sig")
+
+    done = command("placement-manage", "audit", "--consumers", str(file), url=url)
+
+    assert done.returncode == 0, done.stdout
 
 
 @AT_HEAD
