@@ -44,13 +44,17 @@ _changes = models.provider_changes
 
 SLOTS = 64
 LENGTH = 255
-"""Characters of a slot: some 18 claims, so more than a thousand in all."""
+"""Characters of a slot: some 15 claims, so about a thousand in all."""
 
-MOST_STEP = 2**16
+MOST_STEP = 10**8 - 1
+"""So many that no other history comes by the same mark: a follower's token may know a mark and no more."""
 
-ROOM = LENGTH - len(f"{MOST_STEP}:;")
+_BESIDE_IDS = len(f"{MOST_STEP}:;")
+ROOM = LENGTH - _BESIDE_IDS
 """Characters of an entry for what it names."""
 
+HALF_ROOM = LENGTH // 2 - _BESIDE_IDS
+"""The same for an entry that leaves room for another one."""
 
 STOCK = "+"
 """Before the ids of providers of which inventories and usage alone have changed."""
@@ -250,13 +254,14 @@ def note(
         return
     ids = [*map(str, sorted(provider_ids))]
     before, after = STOCK * stock_alone, left and LEFT + left
-    room, size = ROOM - len(before + after), len(",".join(ids))
-    # So few in each, where that is possible, that a slot keeps half of what it had.
-    entries = min(SLOTS, math.ceil(size / (room - ROOM // 2)))
-    each = math.ceil(len(ids) / entries)
+    beside, widest = len(before + after), len(f"{ids[-1]},")
+    # So few in each, where that is possible, that a slot has room for two: a second write of as many leaves
+    # what the first has named.
+    most = max(1, (HALF_ROOM - beside + 1) // widest)
+    each = math.ceil(len(ids) / min(SLOTS, math.ceil(len(ids) / most)))
     parts = [",".join(ids[at : at + each]) for at in range(0, len(ids), each)]
     # Cut in the middle of its ids an entry would name some, and hide the others.
-    named = all(len(part) <= room for part in parts)
+    named = all(len(part) <= ROOM - beside for part in parts)
     _add_entries(tx, [f"{before}{part}{after}" for part in parts] if named else [""])
 
 

@@ -1,7 +1,8 @@
 """Rows that name a consumer by its id and by its uuid: holds, and memberships of groups.
 
 A database gives the id of a consumer to another one: SQLite after a deletion, every database after a restore
-or TRUNCATE. So a row counts only for the consumer that also has its uuid. A worker of the release before
+or TRUNCATE. So a row counts only for the consumer that also has its uuid. If the same uuid gets the same id
+again, nothing tells the two apart: ``db restored`` deletes such rows before. A worker of the release before
 writes no uuid. Its rows count by the id, until a data migration notes the uuid.
 """
 

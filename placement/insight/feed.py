@@ -133,7 +133,7 @@ def _read_trees(tx: Snapshot, since: Token, limit: int) -> FeedPage | None:
     if log is None:
         return None
     marks = dict(zip(range(SLOTS), since.marks, strict=True))
-    if _token_at(log, marks) != since:
+    if not _may_be_of(log, since):
         return None
     written: list[tuple[int, Entry]] = []
     for slot, mark in marks.items():
@@ -167,15 +167,26 @@ def _name_trees(entry: Entry, roots: Mapping[int, str]) -> set[str]:
 
 
 def _token_at(log: Log, marks: Mapping[int, int]) -> Token | None:
-    """Return the token of a log that had these marks; None if it does not reach back to one of them."""
+    """Return the token of a log that had these marks; None if slots are missing."""
     if log.slots.keys() != set(range(SLOTS)):
         return None
-    entries = [log.entry_at(slot, marks[slot]) for slot in range(SLOTS)]
-    if None in entries:
-        return None
-    # The last write of each slot too: a restored backup that lacks one write may come by its mark again, once
-    # in 30,000 times, but hardly by the same entry.
+    # The last write of each slot too: an earlier release stepped the marks by so little that a restored backup
+    # which lacks one write comes by its mark again, once in 30,000 times, but hardly by the same entry.
+    entries = [log.entry_at(slot, marks[slot]) or "" for slot in range(SLOTS)]
     return Token(tuple(marks[slot] for slot in range(SLOTS)), _digest(entries))
+
+
+def _may_be_of(log: Log, token: Token) -> bool:
+    """Say whether a log had this token, as far as the log still has the entries by which it came to it.
+
+    Of an entry that a later write has cut off the mark alone is left, which :meth:`Log.entries_since` meets
+    or does not.
+    """
+    marks = dict(enumerate(token.marks))
+    if log.slots.keys() != marks.keys():
+        return False
+    is_cut = any(log.entry_at(slot, mark) is None for slot, mark in marks.items())
+    return is_cut or _token_at(log, marks) == token
 
 
 def _digest_signs(signs: Signs) -> bytes:

@@ -15,7 +15,7 @@ from placement.db import change_rows, cloud_rows, invariants, models, scrub
 from placement.db.coexistence import takeover
 from placement.db.database import Transaction
 from placement.insight import lookout
-from placement.insight.feed import find_token
+from placement.insight.feed import Token, find_token
 from placement.insight.lookout import Lookout
 from placement.objects.scrubber import Scrubber
 from tests.functional.test_scrub import forget, go_round
@@ -341,8 +341,8 @@ def test_what_the_log_does_not_name_makes_tokens_too_old(place: Service, loss: s
     require_equal(mirror, place)
 
 
-MANY = (15, 16, 30, 31, 100, 960, 1_900)
-"""Providers that one transaction writes, with ids of seven digits: one slot has room for 30 of them."""
+MANY = (15, 16, 30, 31, 100, 890, 1_800)
+"""Providers that one transaction writes, with ids of seven digits: one slot has room for 30 of them, and half a slot for 14."""
 
 
 @pytest.mark.parametrize("number", MANY)
@@ -374,8 +374,55 @@ def test_a_large_write_is_named_whole(place: Service, number: int, left: str, se
         return
     assert changed is not None
     assert changed.whole | set(changed.stock) == {1, *ids}
-    if number <= 1_000:
+    if number <= 900:
         assert place.db.read(read_log).changed_since(earlier), "what was written before is still named"
+
+
+@pytest.mark.parametrize("number", [15, 35, 60, 200, 500, 890])
+def test_of_two_large_writes_the_first_is_still_named(place: Service, number: int) -> None:
+    """Also where both take the same slots, with ids of seven digits."""
+    before = token(place)
+    for first in (10**6, 2 * 10**6):
+        place.db.write(lambda tx, first=first: write_ids(tx, range(first, first + number)))
+
+    log = place.db.read(lambda reader: cloud_rows.log(reader)[0])
+    marks = dict(enumerate(Token.parse(before).marks))
+    named = {id_ for slot in marks for entry in log.entries_since(slot, marks[slot]) for id_ in entry.ids}
+    assert len(named) == 2 * number
+    assert since(place, before).status == 200
+
+
+def write_ids(tx: Transaction, ids: range) -> None:
+    tx.slot_seed = 0
+    change_rows.note(tx, ids)
+
+
+@pytest.mark.parametrize("number", [50, 200, 500])
+def test_who_asks_after_each_large_write_is_always_told(place: Service, number: int) -> None:
+    """One reshape of all hosts after another; a gang on all of them, and its end."""
+    world = World(place)
+    hosts = [world.host(PGPU=1) for _ in range(number)]
+    known = token(place)
+
+    def ask() -> set[str]:
+        nonlocal known
+        answer = since(place, known)
+        assert answer.status == 200, answer
+        known = answer.json["next"]
+        return {each["root"] for each in answer.json["trees"]}
+
+    ask()
+    for turn in range(8):
+        # All are written alike.
+        generation = world.generation(hosts[0])
+        listed = {host: bodies.stock(generation, {"PGPU": turn + 2}) for host in hosts}
+        world.call("POST", "/reshaper", {"inventories": listed, "allocations": {}})
+        assert ask() == set(hosts)
+    gang = {new_uuid(): bodies.entry({host: {"PGPU": 1}}, None) for host in hosts}
+    gone = {uuid: bodies.entry({}, 1) for uuid in gang}
+    for body in (gang, gone) * 4:
+        world.call("POST", "/allocations", body)
+        assert ask() == set(hosts)
 
 
 def write_small(tx: Transaction, slot: int) -> None:

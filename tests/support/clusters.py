@@ -137,9 +137,10 @@ class Cluster(Generic[N]):
         """Make a database anew; return its URL on each node."""
         self.writer().execute(f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
         for node in self.nodes:
+            # A node that is behind may still show the one of before, and drop it later.
             wait_until(
                 f"{node.name} has {name}",
-                lambda node=node: node.execute(f"SHOW DATABASES LIKE '{name}'"),
+                lambda node=node: node.execute(node.sees_all, f"SHOW DATABASES LIKE '{name}'"),
             )
         return [node.url(name) for node in self.nodes]
 

@@ -40,8 +40,8 @@ FRESH = {
     "resource_provider_aggregates": "aggregate_id",
     "owner_usages": "slot",
     "provider_changes": "slot",
-    "consumer_group_members": "consumer_id",
-    "consumer_holds": "consumer_id",
+    "consumer_group_members": "consumer_id consumer_uuid",
+    "consumer_holds": "consumer_id consumer_uuid",
     "capacity_records": "recorded_at",
     "placement_aggregates": "uuid",
     "projects": "external_id",
@@ -79,16 +79,19 @@ def _select_id(table: Table, column: str, value: str) -> Executable:
 
 
 _spare = _select_id(models.resource_providers, "uuid", STRUCK.uuid("spare"))
-_other = _select_id(models.consumers, "uuid", STRUCK.uuid("other"))
+_consumers = models.consumers
+
+
+def _uuid_of_consumer(what: str) -> Executable:
+    return select(_consumers.c.uuid).where(_consumers.c.uuid == STRUCK.uuid(what))
+
 
 LOOKED_UP: dict[str, Executable] = {
-    "allocations.consumer_id": select(models.consumers.c.uuid).where(
-        models.consumers.c.uuid == STRUCK.uuid("other")
-    ),
-    "consumer_group_members.consumer_id": _select_id(
-        models.consumers, "uuid", STRUCK.uuid("plain")
-    ),
-    "consumer_holds.consumer_id": _other,
+    "allocations.consumer_id": _uuid_of_consumer("other"),
+    "consumer_group_members.consumer_id": _select_id(_consumers, "uuid", STRUCK.uuid("plain")),
+    "consumer_group_members.consumer_uuid": _uuid_of_consumer("plain"),
+    "consumer_holds.consumer_id": _select_id(_consumers, "uuid", STRUCK.uuid("other")),
+    "consumer_holds.consumer_uuid": _uuid_of_consumer("other"),
     **dict.fromkeys(("root_provider_id", "parent_provider_id", "resource_provider_id"), _spare),
     "resource_class_id": _select_id(models.resource_classes, "name", "VGPU"),
     "trait_id": _select_id(models.traits, "name", "HW_CPU_X86_VMX"),
@@ -123,10 +126,16 @@ class ByHand:
         return True
 
 
-def _value(connection: Connection, table: Table, column: str) -> Any:
-    """Return what is written into a column: looked up before, since MariaDB does not in the same table."""
+def _value_of(table: Table, column: str) -> Callable[[Connection], Any]:
+    """Return what gives the value of a column: looked up before, since MariaDB does not in the same table.
+
+    :raises KeyError: a new column has none yet, which every run shall see, not the one that draws its line.
+    """
     looked_up = LOOKED_UP.get(f"{table.name}.{column}", LOOKED_UP.get(column))
-    return VALUES[column] if looked_up is None else connection.execute(looked_up).scalar_one()
+    if looked_up is not None:
+        return lambda connection: connection.execute(looked_up).scalar_one()
+    value = VALUES[column]
+    return lambda _: value
 
 
 def _is_struck(table: Table) -> list[Any]:
@@ -136,9 +145,10 @@ def _is_struck(table: Table) -> list[Any]:
 def _change(table: Table, column: str) -> ByHand:
     # No time of the last change is written beside it.
     kept = {"updated_at": table.c.updated_at} if "updated_at" in table.c else {}
+    value_of = _value_of(table, column)
 
     def write(connection: Connection) -> int:
-        values = {**kept, column: _value(connection, table, column)}
+        values = {**kept, column: value_of(connection)}
         return connection.execute(update(table).where(*_is_struck(table)).values(values)).rowcount
 
     return ByHand(f"change {table.name} {column}", write)
@@ -150,13 +160,14 @@ def _delete(table: Table) -> ByHand:
 
 
 def _copy(table: Table) -> ByHand:
+    fresh = {column: _value_of(table, column) for column in FRESH.get(table.name, "name").split()}
+
     def write(connection: Connection) -> int:
         row = dict(
             connection.execute(select(table).where(*_is_struck(table))).mappings().first() or {}
         )
         row.pop("id", None)
-        fresh = FRESH.get(table.name, "name").split()
-        row |= {column: _value(connection, table, column) for column in fresh}
+        row |= {column: value_of(connection) for column, value_of in fresh.items()}
         return connection.execute(insert(table).values(row)).rowcount
 
     return ByHand(f"insert {table.name}", write)
