@@ -170,7 +170,7 @@ def _token_at(log: Log, marks: Mapping[int, int]) -> Token | None:
     """Return the token of a log that had these marks; None if slots are missing."""
     if log.slots.keys() != set(range(SLOTS)):
         return None
-    # The last write of each slot too: an earlier release stepped the marks by so little that a restored backup
+    # The last write of each slot too: an earlier release steps the marks by so little that a restored backup
     # which lacks one write comes by its mark again, once in 30,000 times, but hardly by the same entry.
     entries = [log.entry_at(slot, marks[slot]) or "" for slot in range(SLOTS)]
     return Token(tuple(marks[slot] for slot in range(SLOTS)), _digest(entries))
