@@ -342,7 +342,7 @@ def test_what_the_log_does_not_name_makes_tokens_too_old(place: Service, loss: s
 
 
 MANY = (15, 16, 30, 31, 100, 890, 1_800)
-"""Providers that one transaction writes, with ids of seven digits: a slot has room for 30, half a slot for 14."""
+"""Providers of one transaction, with ids of seven digits: a slot has room for 30, half of one for 14."""
 
 
 @pytest.mark.parametrize("number", MANY)
