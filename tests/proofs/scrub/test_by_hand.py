@@ -163,6 +163,7 @@ NO_NEWS = ("created_at", "updated_at", "-id")
 """Lines that end so are tried in the long mode alone: no answer has what they change."""
 
 Line = ByHand | Damage
+DAMAGES = [damage for damage in TABLE if SKIPPED.keys().isdisjoint(damage.tables.split())]
 DRAWN = 16
 """Lines that CI draws for each run, beside those of pages. None whose change no answer has."""
 
@@ -170,11 +171,11 @@ DRAWN = 16
 def _choose() -> list[tuple[Way, Line]]:
     """Return the lines that are tried, with ways: in the long mode each in all of them, else each in one."""
     if LONG:
-        return [(way, line) for line in (*LINES, *TABLE) for way in WAYS]
+        return [(way, line) for line in (*LINES, *DAMAGES) for way in WAYS]
     drawn = drawn_by_run(__name__)
     pages = [line for line in LINES if line.name in PAGES]
     others = [line for line in LINES if line not in pages and not str(line).endswith(NO_NEWS)]
-    return [(drawn.choice(WAYS), line) for line in (*pages, *drawn.sample([*others, *TABLE], DRAWN))]
+    return [(drawn.choice(WAYS), line) for line in (*pages, *drawn.sample([*others, *DAMAGES], DRAWN))]
 
 
 CASES = [
@@ -229,6 +230,8 @@ def assert_all_is_shown(workers: Workers, line: Line) -> None:
     # While another service writes too, what is derived is not believed, and left to the end of that.
     repaired = 0
     if not workers.is_shared:
+        # An id that was written by hand may be above the sequence, which no round of the scrub sets.
+        invariants.repair(workers.db, invariants.SEQUENCES)
         repaired = sum(invariants.repair(workers.db, each) for each in invariants.INVARIANTS)
     right = ask(workers.new(), ALL)
     assert {path: (first[path], right[path]) for path in ALL if first[path] != right[path]} == {}
