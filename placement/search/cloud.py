@@ -356,6 +356,7 @@ class Cloud:
         Another service, or a hand, may have written anything into the tables.
         """
         alive, roots, parents = np.flatnonzero(self.ids >= 0), self.roots, self.parents
+        stored = roots.copy()
         astray = alive[self.ids[roots[alive]] < 0]
         roots[astray] = astray
         above = parents.copy()
@@ -371,6 +372,8 @@ class Cloud:
         cut = np.flatnonzero((parents >= 0) & ((above >= 0) | (roots[parents] != roots)))
         self.severed |= dict(zip(cut.tolist(), self.ids[parents[cut]].tolist(), strict=True))
         parents[cut] = -1
+        # What was rendered of them before is not true any more, though their own rows have not changed.
+        self.stamps[cut] = self.stamps[roots != stored] = self._stamp
 
     def _count_in_block(self, provider_id: int, count: int, revisions: int) -> None:
         block = provider_id // BLOCK
