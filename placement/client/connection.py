@@ -9,7 +9,12 @@ from typing import Any
 
 from keystoneauth1 import adapter, loading
 
+from placement.client.argument_types import number
+
 HELP = "--help-identity"
+
+TIMEOUT_S = 600.0
+"""How long a command waits for an answer, unless ``--timeout`` or the cloud says otherwise."""
 
 _PASSWORD = re.compile(r"(?<=://)([^\s/:@]*):[^\s/]*@")
 
@@ -24,12 +29,17 @@ class NoCloud(Exception):
 
 
 def take_identity(
-    prog: str, argv: Sequence[str], service_type: str = "placement"
+    prog: str,
+    argv: Sequence[str],
+    service_type: str = "placement",
+    *,
+    timeout_s: float = TIMEOUT_S,
 ) -> tuple[argparse.Namespace, list[str]]:
     """Read the options for session, adapter and authentication, as every OpenStack client has them.
 
     Some forty, so that the help of a command shows one instead, ``--help-identity``, which lists them here.
 
+    :param timeout_s: the default of ``--timeout``.
     :return: their values, and the other words.
     """
     parser = argparse.ArgumentParser(
@@ -44,10 +54,19 @@ def take_identity(
     loading.register_session_argparse_arguments(parser)
     loading.register_adapter_argparse_arguments(parser, service_type=service_type)
     loading.register_auth_argparse_arguments(parser, list(argv), default="password")
+    parser.set_defaults(timeout=timeout_s)
+    _bound_timeout(parser)
     if HELP in argv:
         parser.print_help()
         parser.exit()
     return parser.parse_known_args(argv)
+
+
+def _bound_timeout(parser: argparse.ArgumentParser) -> None:
+    """Refuse a ``--timeout`` that is no time: keystoneauth takes 0 for none, and would wait for ever."""
+    for action in parser._actions:
+        if action.dest == "timeout":
+            action.type = number(lowest=0.001)
 
 
 def mention_identity(parser: argparse.ArgumentParser) -> None:
@@ -84,16 +103,23 @@ def of_environment(service_type: str) -> Any:
     return adapter_of(arguments)
 
 
-def of_cloud(name: str, service_type: str = "placement") -> Any:
+def of_cloud(name: str, service_type: str = "placement", timeout_s: float = TIMEOUT_S) -> Any:
     """Return the proxy of a service in a cloud of clouds.yaml, which is an adapter too.
 
+    :param timeout_s: how long to wait for an answer, if the cloud has no ``api_timeout``.
     :raises NoCloud: openstacksdk is not installed, or does not know the cloud.
     """
     try:
         import openstack
     except ImportError as error:
-        raise NoCloud("a cloud of clouds.yaml needs openstacksdk: pip install openstacksdk") from error
+        raise NoCloud(
+            "a cloud of clouds.yaml needs openstacksdk: pip install openstacksdk"
+        ) from error
     try:
-        return getattr(openstack.connect(cloud=name), service_type)
+        cloud = openstack.connect(cloud=name)
+        # Before the proxy, which may already ask for a token.
+        if cloud.session.timeout is None:
+            cloud.session.timeout = timeout_s
+        return getattr(cloud, service_type)
     except openstack.exceptions.SDKException as error:
         raise NoCloud(str(error)) from error

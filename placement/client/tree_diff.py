@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from placement.client.printing import escape_unprintable
 from placement.client.provider_tree import ProviderData, ProviderTree
 from placement.client.relocation import Move
 from placement.client.tree_plan import TreePlan
@@ -30,11 +31,6 @@ def colour_lines(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         colour = _COLOURS.get(line.lstrip()[:1])
         yield f"\x1b[{colour}m{line}\x1b[0m" if colour else line
-
-
-def escape_unprintable(text: str) -> str:
-    """Escape the characters that could steer a terminal: names may have any."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _list_providers(plan: TreePlan) -> list[str]:

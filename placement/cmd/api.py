@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from placement.client.argument_types import whole_number
 from placement.cmd import completion
 from placement.cmd.http_server import Bounds, Server
 from placement.version import VERSION
@@ -74,7 +75,10 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--host", default=HOST, help="address to listen on (%(default)s)")
     parser.add_argument(
-        "--port", type=_parse_port, default=PORT, help="port, 0 for any (%(default)s)"
+        "--port",
+        type=whole_number(0, HIGHEST_PORT),
+        default=PORT,
+        help="port, 0 for any (%(default)s)",
     )
     for name, default, what in (
         ("--threads", Bounds.threads, "requests served at once"),
@@ -87,7 +91,7 @@ def _make_parser() -> argparse.ArgumentParser:
         ("--request-timeout", Bounds.request_s, "seconds for a client to send headers and body"),
     ):
         words = f"{what} (%(default)s)"
-        parser.add_argument(name, type=_parse_positive, default=default, help=words)
+        parser.add_argument(name, type=whole_number(1), default=default, help=words)
     parser.add_argument(
         "--config-file",
         action="append",
@@ -97,18 +101,6 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=VERSION)
     completion.add_option(parser)
     return parser
-
-
-def _parse_port(text: str) -> int:
-    if not text.isdecimal() or int(text) > HIGHEST_PORT:
-        raise argparse.ArgumentTypeError(f"must be from 0 to {HIGHEST_PORT}")
-    return int(text)
-
-
-def _parse_positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return int(text)
 
 
 def _make_greeting(url: str, conf: "cfg.ConfigOpts") -> str:

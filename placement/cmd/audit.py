@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import prometheus_client
 
 from placement import errors
+from placement.client.argument_types import whole_number
+from placement.client.printing import escape_lines, escape_unprintable
 from placement.cmd import output
 from placement.db import consumer_rows, ledger_writes
 from placement.db.database import Database, Transaction
@@ -151,7 +153,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--at-most",
-        type=_parse_number,
+        type=whole_number(1),
         metavar="N",
         help="with --remove: remove up to N, if you have looked at them; default: a tenth of what"
         " was compared",
@@ -163,21 +165,16 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def _parse_duration(text: str) -> timedelta:
     units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
     number, unit = text[:-1], text[-1:]
-    if not number.isdecimal() or unit not in units:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90m, 2h or 7d")
-    return timedelta(**{units[unit]: int(number)})
-
-
-def _parse_number(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
+    try:
+        return timedelta(**{units[unit]: whole_number(0)(number)})
+    except (KeyError, OverflowError, argparse.ArgumentTypeError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90m, 2h or 7d") from error
 
 
 def run(database: Database, arguments: Any) -> int:
     """Make the audit that the arguments describe, and return the exit code, or raise :class:`AuditError`."""
     # Before the work, which may take minutes: there is nobody to answer.
-    if arguments.remove and not arguments.yes and not sys.stdin.isatty():
+    if arguments.remove and not arguments.yes and not (sys.stdin and sys.stdin.isatty()):
         raise AuditError("--remove asks before it removes; without a terminal give --yes")
     if arguments.from_nova:
         # Only here: other commands do not wait for what speaks HTTP.
@@ -231,6 +228,8 @@ def _read_list(name: str) -> Iterator[str]:
     :raises AuditError: a line is anything else. A damaged line, such as the last one of a list that was cut,
         would make a consumer that exists look like a leak.
     """
+    if name == "-" and sys.stdin is None:
+        raise AuditError("-: standard input is closed, so there is no list")
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -267,7 +266,9 @@ def release(db: Database, holder: Holder, keeps: Mapping[str, Resources] = NOTHI
     """
     project, user = holder.project or "", holder.user or ""
     if keeps and not (project and user):
-        raise AuditError("its project or user is gone; placement-manage db check --repair names another")
+        raise AuditError(
+            "its project or user is gone; placement-manage db check --repair names another"
+        )
     change = ConsumerChange(holder.uuid, keeps, project, user, holder.generation)
 
     def work(tx: Transaction) -> bool:
@@ -332,7 +333,7 @@ def _print_places(words: str, found: list[Misplaced], names: Mapping[str, str]) 
     rows = []
     for each in found:
         held = [
-            f"{names.get(uuid, uuid)} {_write_amounts(amounts)}"
+            f"{escape_unprintable(names.get(uuid, uuid))} {_write_amounts(amounts)}"
             for uuid, amounts in each.elsewhere.items()
         ]
         server = (each.server.state, each.server.node or "-", "\n".join(held))
@@ -400,6 +401,6 @@ def _remove(database: Database, report: Report, arguments: Any) -> set[str]:
             else:
                 print(f"{holder.uuid} has changed meanwhile and stays as it is.", file=say)
         except (errors.Conflict, AuditError) as error:
-            print(f"{holder.uuid} stays as it is: {error}", file=say)
+            print(f"{holder.uuid} stays as it is: {escape_lines(str(error))}", file=say)
     print(f"{len(gone)} removed.", file=say)
     return gone

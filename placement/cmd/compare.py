@@ -13,9 +13,11 @@ from typing import Any
 from keystoneauth1 import exceptions as keystone_exceptions
 
 from placement.client import connection
+from placement.client.argument_types import whole_number
 from placement.client.comparison.run import Comparison, NothingCompared
 from placement.client.comparison.searches import read_log
 from placement.client.comparison.side import Side
+from placement.client.printing import escape_lines, escape_unprintable
 from placement.cmd import completion, output, progress
 from placement.version import VERSION
 
@@ -25,6 +27,11 @@ DIFFERENT = 3
 
 HTTP = ("http://", "https://")
 
+MOST_SEARCHES, MOST_AT_ONCE = 1_000_000, 256
+
+TIMEOUT_S = 60.0
+"""The default of ``--timeout``: each question is one that a service answers within seconds."""
+
 SHOWN = 20
 """Differences of one kind that are shown in full; ``--json`` has all of them."""
 
@@ -33,7 +40,8 @@ name of a cloud of clouds.yaml. Only GET requests are sent. A question with diff
 twice more before it counts, so both services may be in use while they are compared.
 
 exit status: 0 no difference, 3 differences, 2 bad arguments, a side that cannot be asked, or a kind of
-question that both sides refuse: of that nothing was compared"""
+question that both sides refuse: of that nothing was compared. A side that does not answer within
+--timeout (one of the identity options, by default 60 seconds) cannot be asked"""
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -53,21 +61,21 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--searches",
-        type=int,
+        type=whole_number(0, MOST_SEARCHES),
         default=200,
         metavar="N",
         help="generate N searches from the inventories of the cloud; default: 200",
     )
     parser.add_argument(
         "--seed",
-        type=int,
+        type=whole_number(0),
         default=0,
         metavar="S",
         help="seed of the generated searches; default: 0",
     )
     parser.add_argument(
         "--at-once",
-        type=int,
+        type=whole_number(1, MOST_AT_ONCE),
         default=4,
         metavar="N",
         help="questions asked at the same time; default: 4",
@@ -82,13 +90,13 @@ def _make_parser() -> argparse.ArgumentParser:
 def _make_side(name: str, place: str, arguments: argparse.Namespace) -> Side:
     if place.startswith(HTTP):
         return Side(name, connection.adapter_of(arguments, place))
-    return Side(name, connection.of_cloud(place))
+    return Side(name, connection.of_cloud(place, timeout_s=arguments.timeout))
 
 
 def _compare(arguments: argparse.Namespace) -> Comparison:
     old = _make_side("OLD", arguments.old, arguments)
     new = _make_side("NEW", arguments.new, arguments)
-    comparison = Comparison(old, new, at_once=max(1, arguments.at_once))
+    comparison = Comparison(old, new, at_once=arguments.at_once)
     with _open_queries(arguments.queries) as lines, progress.Bar("questions") as bar:
 
         def announce(number: int) -> None:
@@ -122,8 +130,9 @@ def _print_table(comparison: Comparison) -> None:
     print(output.make_table(columns, rows, left=["kind"]))
     for kind, result in comparison.results.items():
         for found in result.differences[:SHOWN]:
-            print(f"\n{kind}, microversion {found.question.microversion}: {found.question.path}")
-            print(f"  {found.words}\n  {found.curl_old}\n  {found.curl_new}")
+            path = escape_unprintable(found.question.path)
+            print(f"\n{kind}, microversion {found.question.microversion}: {path}")
+            print(f"  {escape_lines(found.words)}\n  {found.curl_old}\n  {found.curl_new}")
         if len(result.differences) > SHOWN:
             print(f"\n{kind}: {len(result.differences) - SHOWN} more; --json shows all")
 
@@ -151,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return the exit status."""
     argv = sys.argv[1:] if argv is None else argv
     parser = _make_parser()
-    arguments, rest = connection.take_identity(parser.prog, argv)
+    arguments, rest = connection.take_identity(parser.prog, argv, timeout_s=TIMEOUT_S)
     parser.parse_args(rest, arguments)
     for name in ("old", "new"):
         place = getattr(arguments, name)
@@ -161,10 +170,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         comparison = _compare(arguments)
     except NothingCompared as error:
-        print(f"placement-compare: nothing was compared. {error}", file=sys.stderr)
+        print(
+            f"placement-compare: nothing was compared. {escape_lines(str(error))}", file=sys.stderr
+        )
         return TROUBLE
     except (keystone_exceptions.ClientException, connection.NoCloud, OSError) as error:
-        print(f"placement-compare: {connection.without_password(str(error))}", file=sys.stderr)
+        print(
+            f"placement-compare: {escape_lines(connection.without_password(str(error)))}",
+            file=sys.stderr,
+        )
         return TROUBLE
     if arguments.json:
         output.print_json(_render_json(comparison))

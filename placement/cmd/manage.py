@@ -12,6 +12,7 @@ from oslo_config import cfg
 from placement import authorship
 from placement import conf as configuration
 from placement.authorship import Author
+from placement.client.printing import escape_lines, escape_unprintable
 from placement.cmd import audit, config_check, output, progress
 from placement.cmd.database_command import DatabaseCommand
 from placement.db import invariants, online_migrations, schema, scrub
@@ -241,7 +242,7 @@ class _ManageCommand(DatabaseCommand):
         try:
             return audit.run(database, self.conf.command)
         except audit.AuditError as error:
-            print(f"{self.conf.prog}: {error}", file=sys.stderr)
+            print(f"{self.conf.prog}: {escape_lines(str(error))}", file=sys.stderr)
             return audit.TROUBLE
 
     def record_capacity(self) -> int:
@@ -442,7 +443,7 @@ def _print_advice(findings: list[invariants.Finding]) -> None:
         if found.count:
             print(f"{found.invariant.name}: {found.invariant.advice}")
             for example in found.examples:
-                print(f"  {example}")
+                print(f"  {escape_unprintable(example)}")
 
 
 if __name__ == "__main__":

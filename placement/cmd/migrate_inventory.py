@@ -12,9 +12,11 @@ from oslo_config import cfg
 from placement import advice, db_api
 from placement import conf as options
 from placement.client import drivers
+from placement.client.argument_types import number
 from placement.client.exceptions import PlacementClientError
 from placement.client.migrate import migrate_compute_inventory
 from placement.client.patience import RESHAPE_TIMEOUT_S
+from placement.client.printing import escape_lines, escape_unprintable
 from placement.client.report import ReportClient
 from placement.cmd import completion
 from placement.cmd.progress import show_progress
@@ -58,7 +60,7 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=number(),
         default=RESHAPE_TIMEOUT_S,
         metavar="SECONDS",
         help="how long to repeat a reshape that meets conflicts (%(default)g)",
@@ -94,7 +96,7 @@ def _migrate(conf: cfg.ConfigOpts, arguments: argparse.Namespace) -> int:
         failed = isinstance(result, Exception)
         # The service's error texts have line breaks; scripts read one line per node.
         words = " ".join(str(result).split())
-        print(f"{node}: {f'failed: {words}' if failed else words}")
+        print(escape_unprintable(f"{node}: {f'failed: {words}' if failed else words}"))
     return FAILED if any(isinstance(one, Exception) for one in results.values()) else DONE
 
 
@@ -112,7 +114,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # No node was changed: the database or the list of nodes could not be read.
         message = advice.explain(error, conf) if conf else None
         in_words = str(error) if isinstance(error, PlacementClientError) else repr(error)
-        print(f"placement-migrate-compute-inventory: {message or in_words}", file=sys.stderr)
+        print(
+            f"placement-migrate-compute-inventory: {escape_lines(message or in_words)}",
+            file=sys.stderr,
+        )
         return FAILED
     finally:
         db_api.close_connections()

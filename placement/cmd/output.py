@@ -8,6 +8,8 @@ from typing import Any
 
 from prettytable import PrettyTable
 
+from placement.client.printing import escape_lines
+
 
 def add_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``."""
@@ -23,9 +25,14 @@ def print_json(document: Any) -> None:
 def make_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str] = ()
 ) -> PrettyTable:
-    """Return a table whose columns ``left`` are words; the others are numbers, at the right."""
+    """Return a table whose columns ``left`` are words; the others are numbers, at the right.
+
+    A cell may have several lines, and shows no other control character.
+    """
     made = PrettyTable(columns, align="r")
     for name in left:
         made.align[name] = "l"
-    made.add_rows([list(row) for row in rows])
+    made.add_rows(
+        [[escape_lines(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    )
     return made

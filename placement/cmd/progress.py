@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 from placement.client.gathering import ProgressCallback, log_progress
+from placement.client.printing import escape_lines, escape_unprintable
 
 DRAWN_EVERY_S = 0.1
 LINE_EVERY_S = 5.0
@@ -41,7 +42,7 @@ class Bar:
 
     def show(self, what: str, done: int, total: int | None) -> None:
         """Say what is being done, how much of it is done, and how much there is."""
-        self._what, self._done, self.total = f"{what}: ", done, total
+        self._what, self._done, self.total = f"{escape_unprintable(what)}: ", done, total
         self._draw()
 
     def reset(self) -> None:
@@ -51,7 +52,7 @@ class Bar:
     def print(self, line: str) -> None:
         """Print a line on stderr that stays, above this one."""
         self._write(ERASE)
-        print(line, file=sys.stderr, flush=True)
+        print(escape_lines(line), file=sys.stderr, flush=True)
 
     def _draw(self) -> None:
         self._drawn_s = time.monotonic()
@@ -92,6 +93,10 @@ def show_rows(every_s: float = LINE_EVERY_S, bar: Bar | None = None) -> Iterator
                 bar.show(what, done, total)
             elif time.monotonic() - said_s >= every_s:
                 said_s = time.monotonic()
-                print(f"{what}: {done} of {total} rows", file=sys.stderr, flush=True)
+                print(
+                    f"{escape_unprintable(what)}: {done} of {total} rows",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
         yield tell

@@ -14,8 +14,10 @@ from keystoneauth1 import exceptions as keystone_exceptions
 from oslo_config import cfg
 
 from placement.client import connection
+from placement.client.argument_types import number
 from placement.client.exceptions import NotAnswered, PlacementClientError
 from placement.client.patience import RESHAPE_TIMEOUT_S
+from placement.client.printing import escape_lines
 from placement.client.report import ReportClient
 from placement.client.tree_diff import colour_lines, diff_lines
 from placement.client.tree_file import TreeFile, TreeFileError, parse, render
@@ -104,7 +106,7 @@ def _make_parser(*, with_service: bool = True) -> argparse.ArgumentParser:
     )
     apply.add_argument(
         "--reshape-timeout",
-        type=float,
+        type=number(),
         default=RESHAPE_TIMEOUT_S,
         metavar="SECONDS",
         help="how long to repeat a reshape that meets conflicts (%(default)g)",
@@ -250,7 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if arguments.debug:
             raise
-        words = connection.without_password(_explain(error, arguments.command))
+        words = escape_lines(connection.without_password(_explain(error, arguments.command)))
         print(f"placement-tree: {words}", file=sys.stderr)
         # A failed apply may have written a part; a file or words that are wrong are trouble, as everywhere.
         is_of_service = isinstance(error, PlacementClientError)

@@ -24,6 +24,8 @@ NAMES = (
     '"',
     "\\",
     "a\nb",
+    "\x1b[2J\x1b]0;x\x07'\\1",
+    "\u202e\u00e41\x85",
     "*",
     "--wait",
     "& touch x &",
@@ -43,8 +45,9 @@ def read_by_a_shell(tmp_path: Path) -> Words:
     there = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": "/"}
 
     def read(command: str) -> list[str]:
+        assert command.isprintable()
         done = subprocess.run(
-            ["sh", "-c", command],
+            ["bash", "-c", command],
             capture_output=True,
             cwd=tmp_path,
             env=there,

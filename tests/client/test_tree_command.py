@@ -16,8 +16,8 @@ from placement import deploy
 from placement.client import drivers
 from placement.client.drivers.split import read_layout
 from placement.client.migrate import migrate_compute_inventory
+from placement.client.printing import escape_unprintable
 from placement.client.report import ReportClient
-from placement.client.tree_diff import escape_unprintable
 from placement.client.tree_file import parse
 from placement.client.tree_plan import apply_file
 from placement.cmd import tree as command
@@ -355,10 +355,10 @@ def test_a_database_that_is_not_there(tmp_path: Path) -> None:
         assert "Error" not in done.stderr
 
 
-def test_a_file_from_standard_input(
-    run: Run, host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"placement_tree: 1\nproviders: [{{name: {host[0]}}}]\n"))
+def test_a_file_from_standard_input(run: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        sys, "stdin", io.StringIO(f"placement_tree: 1\nproviders: [{{name: {host[0]}}}]\n")
+    )
     assert run("apply", "-")[:2] == (0, "Nothing to change.\n")
 
 

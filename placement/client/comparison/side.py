@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from typing import Any
 
@@ -10,6 +9,7 @@ from placement.client.comparison.meaning import SideAnswer
 from placement.client.comparison.question import ComparedQuestion
 from placement.client.connection import without_password
 from placement.client.exceptions import NotAnswered
+from placement.client.printing import quote_word
 from placement.client.sending import send_request
 
 
@@ -42,7 +42,7 @@ class Side:
     def curl(self, question: ComparedQuestion) -> str:
         """Return the request as a command; the token is a variable of the shell."""
         url = f"{self._adapter.get_endpoint() or ''}".rstrip("/") + question.path
-        shown = shlex.quote(without_password(url))
+        shown = quote_word(without_password(url))
         return (
             f'curl -s -H "X-Auth-Token: ${self.name}_TOKEN"'
             f" -H 'OpenStack-API-Version: placement {question.microversion}' {shown}"

@@ -7,6 +7,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
+from placement.client.argument_types import whole_number
 from placement.client.osc import insight, text
 
 Fields = tuple[Sequence[str], Sequence[Any]]
@@ -116,14 +117,17 @@ class ExplainAllocationCandidate(command.ShowOne):
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         add_query_options(parser)
         add_or_option(parser)
-        parser.add_argument("--limit", metavar="<limit>", help="The most candidates to count.")
+        parser.add_argument(
+            "--limit", metavar="<limit>", type=whole_number(1), help="The most candidates to count."
+        )
         parser.add_argument(
             "--about", metavar="<provider>", help="Why not this provider: its uuid or name."
         )
         parser.add_argument(
             "--examples",
             metavar="<number>",
-            default="3",
+            default=3,
+            type=whole_number(0, 20),
             help="Providers named for each test, 0 to 20. Default: 3.",
         )
         return parser
@@ -174,7 +178,11 @@ class AllocationCandidateCapacity(command.ShowOne):
             "--by", choices=["trees", "aggregates"], default="trees", help="Default: trees."
         )
         parser.add_argument(
-            "--top", metavar="<number>", default="20", help="Places shown, most first. Default: 20."
+            "--top",
+            metavar="<number>",
+            default=20,
+            type=whole_number(1),
+            help="Places shown, most first. Default: 20.",
         )
         return parser
 

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from osc_lib import exceptions
 from osc_lib.command import command
 
+from placement.client.argument_types import whole_number
 from placement.client.osc import candidates, insight, text
 
 
@@ -31,7 +32,11 @@ class CreateClaim(command.Lister):
             help="A new consumer. May be repeated. Default: one with a new uuid.",
         )
         who.add_argument(
-            "--count", metavar="<number>", type=int, default=1, help="So many, with new uuids."
+            "--count",
+            metavar="<number>",
+            type=whole_number(1),
+            default=1,
+            help="So many, with new uuids.",
         )
         parser.add_argument("--project-id", metavar="<project_id>", required=True)
         parser.add_argument("--user-id", metavar="<user_id>", required=True)
@@ -44,7 +49,7 @@ class CreateClaim(command.Lister):
         parser.add_argument(
             "--hold",
             metavar="<seconds>",
-            type=int,
+            type=whole_number(1),
             help="Keep the room for so long only, unless it is confirmed. Default: for good.",
         )
         _add_group_options(parser)
@@ -68,9 +73,7 @@ class CreateClaim(command.Lister):
         ]
         if parsed_args.alternatives:
             names = (*names, "chosen")
-            rows = [
-                (*row, each["chosen"]) for row, each in zip(rows, told["claims"], strict=True)
-            ]
+            rows = [(*row, each["chosen"]) for row, each in zip(rows, told["claims"], strict=True)]
         if parsed_args.formatter == "table":
             # 80 columns have room for two uuids.
             shown = [0, 2, *range(4, len(names))]
@@ -89,7 +92,7 @@ def _add_group_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--at-most",
         metavar="<number>",
-        type=int,
+        type=whole_number(1),
         default=1,
         help="Members of a group that is apart in one domain. Default: 1.",
     )
@@ -223,6 +226,9 @@ class ShowGroup(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> candidates.Fields:
         """Ask, and show the answer."""
         told = insight.get(self.app, f"/-/groups/{quote(parsed_args.name)}", [])
-        shown = {name.replace("_", " "): value for name, value in told.items()}
+        shown = {
+            name.replace("_", " "): text.NameColumn(value) if isinstance(value, str) else value
+            for name, value in told.items()
+        }
         shown["members"] = text.WordedColumn(told["members"], text.word_members)
         return tuple(shown), tuple(shown.values())

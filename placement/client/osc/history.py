@@ -4,6 +4,7 @@ import argparse
 
 from osc_lib.command import command
 
+from placement.client.argument_types import whole_number
 from placement.client.osc import candidates, insight, text
 
 
@@ -36,7 +37,11 @@ class ShowPlacementHistory(command.ShowOne):
         )
         parser.add_argument("--until", metavar="<time>", help="Older.")
         parser.add_argument(
-            "--limit", metavar="<number>", default="20", help="At most so many. Default: 20."
+            "--limit",
+            metavar="<number>",
+            default=20,
+            type=whole_number(1),
+            help="At most so many. Default: 20.",
         )
         parser.add_argument(
             "--marker", metavar="<marker>", help="Go on where an answer has ended: its next."

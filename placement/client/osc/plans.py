@@ -1,7 +1,6 @@
 """``openstack placement plan create`` (specification 10 section 7)."""
 
 import argparse
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +9,9 @@ from urllib.parse import quote
 from osc_lib import exceptions
 from osc_lib.command import command
 
+from placement.client.argument_types import number, whole_number
 from placement.client.osc import insight, text
+from placement.client.printing import escape_unprintable, quote_word
 
 REMOVED = "(removed)"
 COMPUTE_VERSION = "2.30"
@@ -32,7 +33,7 @@ class CreatePlan(command.Lister):
         shown.add_argument(
             "--hold",
             metavar="<seconds>",
-            type=int,
+            type=whole_number(1),
             help="Keep the destinations for so long, for those who carry the plan out by requests.",
         )
         shown.add_argument(
@@ -64,8 +65,10 @@ class CreatePlan(command.Lister):
         rows = [
             (
                 step.get("remove") or step["consumer_uuid"],
-                names.root_of(next(iter(step["from"]))),
-                REMOVED if "remove" in step else names.of(step["root_provider_uuid"]),
+                text.NameColumn(names.root_of(next(iter(step["from"])))),
+                REMOVED
+                if "remove" in step
+                else text.NameColumn(names.of(step["root_provider_uuid"])),
             )
             for step in told["steps"]
         ]
@@ -92,7 +95,10 @@ def _add_goal_options(parser: argparse.ArgumentParser) -> None:
         help="The tree of this provider, uuid or name, is to be empty. May be repeated.",
     )
     goal.add_argument(
-        "--empty-any", metavar="<number>", type=int, help="So many hosts are to be empty, any."
+        "--empty-any",
+        metavar="<number>",
+        type=whole_number(1),
+        help="So many hosts are to be empty, any.",
     )
     goal.add_argument(
         "--keep",
@@ -101,7 +107,10 @@ def _add_goal_options(parser: argparse.ArgumentParser) -> None:
         help="The rule of this group of consumers is to hold again. May be repeated.",
     )
     parser.add_argument(
-        "--times", metavar="<number>", type=int, help="What is to fit, so often. Default: once."
+        "--times",
+        metavar="<number>",
+        type=whole_number(1),
+        help="What is to fit, so often. Default: once.",
     )
     parser.add_argument(
         "--level",
@@ -135,12 +144,12 @@ def _add_permission_options(parser: argparse.ArgumentParser) -> None:
             action="append",
             help=f"{words} May be repeated.",
         )
-    parser.add_argument("--most", metavar="<number>", type=int, help="The most steps.")
+    parser.add_argument("--most", metavar="<number>", type=whole_number(1), help="The most steps.")
     for name, default in (("move", 1), ("remove", 10)):
         parser.add_argument(
             f"--{name}-cost",
             metavar="<number>",
-            type=float,
+            type=number(),
             help=f"What each {name} costs. Default: {default}.",
         )
 
@@ -215,12 +224,16 @@ class _ProviderNames:
 def _word_command(names: _ProviderNames, step: Mapping[str, Any]) -> str:
     """Return what lets Nova carry out a step, and waits until it has: the next may need that."""
     if "remove" in step:
-        return shlex.join(["openstack", "server", "delete", "--wait", step["remove"]])
+        return _join(["openstack", "server", "delete", "--wait", step["remove"]])
     words = ["openstack", "--os-compute-api-version", COMPUTE_VERSION]
     words += ["server", "migrate", "--live-migration"]
     # One word with its option: a name may begin with a dash.
     words.append(f"--host={names.of(step['root_provider_uuid'])}")
-    return shlex.join([*words, "--wait", step["consumer_uuid"]])
+    return _join([*words, "--wait", step["consumer_uuid"]])
+
+
+def _join(words: Sequence[str]) -> str:
+    return " ".join(map(quote_word, words))
 
 
 def _word_plan(told: Mapping[str, Any]) -> str:
@@ -233,7 +246,7 @@ def _word_plan(told: Mapping[str, Any]) -> str:
     if not told["complete"]:
         lines.append("The search ended for want of time: there may be a cheaper one.")
     if told.get("emptied"):
-        lines.append(f"Empty then: {', '.join(told['emptied'])}")
+        lines.append(f"Empty then: {escape_unprintable(', '.join(told['emptied']))}")
     if "hold" in told:
         lines.append(f"The destinations are held until {told['hold']['expires_at']}.")
     return "\n".join(lines)
@@ -245,7 +258,7 @@ def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
     response = getattr(refused.__cause__, "response", None)
     error = {} if response is None else response.json()["errors"][0]
     if error.get("groups"):
-        yield f"In the way were the rules of: {', '.join(error['groups'])}"
+        yield f"In the way were the rules of: {escape_unprintable(', '.join(error['groups']))}"
     if error.get("homeless"):
         yield f"Cannot leave:\n{text.word_consumers(error['homeless'])}"
     if "explanation" in error:

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from osc_lib.command import command
 
 from placement.client.osc import candidates, insight, text
+from placement.client.printing import escape_unprintable
 
 ANYTHING = "resources=VCPU:1"
 """The request of a drain check without options."""
@@ -69,7 +70,7 @@ def _draw_tree(providers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     drawn: dict[str, str] = {}
 
     def draw(provider: Mapping[str, Any], before: str, below: str) -> None:
-        drawn[provider["uuid"]] = f"{before}{provider['name']}"[:NAME_WIDTH]
+        drawn[provider["uuid"]] = f"{before}{escape_unprintable(provider['name'])}"[:NAME_WIDTH]
         mine = children.get(provider["uuid"], [])
         for child in mine:
             last = child is mine[-1]

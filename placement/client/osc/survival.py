@@ -5,6 +5,7 @@ from typing import Any
 
 from osc_lib.command import command
 
+from placement.client.argument_types import whole_number
 from placement.client.osc import candidates, insight, text
 
 
@@ -24,7 +25,8 @@ class ShowPlacementSurvival(command.ShowOne):
         parser.add_argument(
             "--top",
             metavar="<number>",
-            default="20",
+            type=whole_number(1, 1000),
+            default=20,
             help="Places shown, worst first. Default: 20.",
         )
         return parser

@@ -7,6 +7,8 @@ from typing import Any
 
 from cliff.columns import FormattableColumn
 
+from placement.client.printing import escape_unprintable
+
 WIDTH = 60
 """The width of a value: 80 columns without the names of the fields."""
 
@@ -27,6 +29,14 @@ class WordedColumn(FormattableColumn):
         return self._words(self._value)
 
 
+class NameColumn(FormattableColumn):
+    """A name: as it is for programs, without what steers a terminal for people."""
+
+    def human_readable(self) -> str:
+        """Return the name on one line."""
+        return escape_unprintable(str(self._value))
+
+
 class CountColumn(FormattableColumn):
     """A count that may be a lower bound: the number for programs, with the bound named for people."""
 
@@ -41,7 +51,8 @@ class CountColumn(FormattableColumn):
 
 def _wrap(lines: Iterable[str]) -> str:
     return "\n".join(
-        "\n".join(textwrap.wrap(line, WIDTH, subsequent_indent="    ")) for line in lines
+        "\n".join(textwrap.wrap(escape_unprintable(line), WIDTH, subsequent_indent="    "))
+        for line in lines
     )
 
 
@@ -155,7 +166,9 @@ def word_consumers(told: Iterable[Mapping[str, Any]]) -> str:
 def word_members(told: Iterable[Mapping[str, Any]]) -> str:
     """Return the members of a group with the domains that they are in."""
     return "\n".join(
-        f"{each['consumer_uuid']} in\n    " + "\n    ".join(each["domains"]) for each in told
+        f"{each['consumer_uuid']} in\n    "
+        + "\n    ".join(map(escape_unprintable, each["domains"]))
+        for each in told
     )
 
 
@@ -212,7 +225,9 @@ def _word_changes(written: Mapping[str, Any]) -> list[str]:
     if written["consumer_uuid"]:
         return [" -> ".join(_word_amounts_held(side) for side in sides)]
     was, is_now = ({} if side is None else side for side in sides)
-    lines = [] if None not in sides else [f"it has {'come' if written['before'] is None else 'gone'}"]
+    lines = (
+        [] if None not in sides else [f"it has {'come' if written['before'] is None else 'gone'}"]
+    )
     for name in {**was, **is_now}:
         old, new = was.get(name), is_now.get(name)
         if old != new:
