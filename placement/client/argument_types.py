@@ -4,7 +4,6 @@ import argparse
 import math
 from collections.abc import Callable
 
-
 LARGEST = 1e12
 """The upper bound of numbers that need not be whole."""
 
