@@ -13,12 +13,11 @@ import secrets
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import cache
 from time import perf_counter
 from typing import Any, TypeVar
 
 import tenacity
-from sqlalchemy import Connection, Engine, Executable, Table, UniqueConstraint, exc, select
+from sqlalchemy import Connection, Engine, Executable, Table, exc, select
 from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
@@ -35,6 +34,7 @@ from placement.db.statements import (
     Statement,
     batches,
     insert_of,
+    list_key,
 )
 from placement.db.transport import QueuedStatement, Watch
 from placement.db.transport import StaleRead as StaleRead
@@ -326,15 +326,7 @@ class Transaction(Access):
         if self.dialect == "sqlite":
             return "", " ON CONFLICT DO NOTHING"
         # Not for a taken id, which a sequence that stands behind has drawn: it would look like a taken name.
-        return "", f" ON CONFLICT ({_list_key(table)}) DO NOTHING"
-
-
-@cache
-def _list_key(table: Table) -> str:
-    """Return the columns by which a row is told from others: of its unique key, or else its primary key."""
-    keys = [each for each in table.constraints if isinstance(each, UniqueConstraint)]
-    assert len(keys) <= 1, f"{table.name} has several"
-    return ", ".join(column.name for column in (keys[0] if keys else table.primary_key).columns)
+        return "", f" ON CONFLICT ({list_key(table)}) DO NOTHING"
 
 
 class Database:

@@ -13,7 +13,7 @@ tuple as a list, and SQLite reads it from JSON.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,6 +24,7 @@ from sqlalchemy import (
     Dialect,
     Executable,
     Table,
+    UniqueConstraint,
     bindparam,
     case,
     func,
@@ -366,3 +367,11 @@ def _insert(
         for name, key in zip(names, keys(index), strict=True)
     }
     return CompiledStatement(statement.bindparams(*typed.values()))
+
+
+@cache
+def list_key(table: Table) -> str:
+    """Return the columns by which a row is told from others: of its unique key, or else its primary key."""
+    keys = [each for each in table.constraints if isinstance(each, UniqueConstraint)]
+    assert len(keys) <= 1, f"{table.name} has several"
+    return ", ".join(column.name for column in (keys[0] if keys else table.primary_key).columns)
