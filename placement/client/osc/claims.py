@@ -227,7 +227,7 @@ class ShowGroup(command.ShowOne):
         """Ask, and show the answer."""
         told = insight.get(self.app, f"/-/groups/{quote(parsed_args.name)}", [])
         shown = {
-            name.replace("_", " "): text.NameColumn(value) if isinstance(value, str) else value
+            name.replace("_", " "): text.PrintableColumn(value) if isinstance(value, str) else value
             for name, value in told.items()
         }
         shown["members"] = text.WordedColumn(told["members"], text.word_members)

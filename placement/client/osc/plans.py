@@ -65,10 +65,10 @@ class CreatePlan(command.Lister):
         rows = [
             (
                 step.get("remove") or step["consumer_uuid"],
-                text.NameColumn(names.root_of(next(iter(step["from"])))),
+                text.PrintableColumn(names.root_of(next(iter(step["from"])))),
                 REMOVED
                 if "remove" in step
-                else text.NameColumn(names.of(step["root_provider_uuid"])),
+                else text.PrintableColumn(names.of(step["root_provider_uuid"])),
             )
             for step in told["steps"]
         ]

@@ -29,7 +29,7 @@ class WordedColumn(FormattableColumn):
         return self._words(self._value)
 
 
-class NameColumn(FormattableColumn):
+class PrintableColumn(FormattableColumn):
     """A name: as it is for programs, without what steers a terminal for people."""
 
     def human_readable(self) -> str:
