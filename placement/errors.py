@@ -242,6 +242,16 @@ class SequenceBehind(PlacementError):
     table: str
 
 
+class NumberAtBound(PlacementError):
+    """A number in the database, which no write of this service brings there, cannot grow any more."""
+
+    reason = "number_at_bound"
+    text = (
+        "A number that the database has derived of others is at the bound of its column. Nothing was"
+        ' changed. An operator must run "placement-manage db scrub", which derives it anew.'
+    )
+
+
 class DatabaseReadOnly(Unavailable):
     """The database takes no writes (read-only file or server, full disk)."""
 

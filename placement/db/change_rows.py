@@ -19,6 +19,7 @@ several in the order of their numbers. So two writers cannot wait for one anothe
 """
 
 import math
+import re
 import secrets
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -28,15 +29,17 @@ from sqlalchemy import (
     ColumnElement,
     String,
     bindparam,
+    case,
     delete,
     func,
     literal_column,
     or_,
+    select,
     update,
 )
 
 from placement.db import digests, models, statements
-from placement.db.database import Transaction
+from placement.db.database import Access, Transaction
 from placement.db.statements import CompiledStatement
 
 _providers = models.resource_providers
@@ -63,6 +66,13 @@ LEFT = "!"
 """Between the ids of providers that have left a tree and the uuid of its root, whose row may be gone."""
 
 
+MOST_MARK = 2**62
+"""A mark that is larger, or negative, is none of ours: a step could lead beyond the bound of the column."""
+
+_ENTRY = re.compile(r"([1-9][0-9]{0,9}):(?:\+?([0-9]{1,10}(?:,[0-9]{1,10})*)(?:!.*)?)?", re.DOTALL)
+"""An entry that can be read; the second group is what it names."""
+
+
 class Changed(NamedTuple):
     """Which providers were written: ``whole``, or their inventories and usage alone, and how often that."""
 
@@ -83,7 +93,8 @@ class Log(NamedTuple):
     def changed_since(self, before: "Log") -> Changed | None:
         """Return the ids of the providers written since; None if the log was cut since."""
         changed = Changed(set(), Counter())
-        # A slot that was deleted takes no writes, which would go unseen: all providers are compared then.
+        # A slot that was deleted, or cannot be stepped, takes no writes, or they would go unseen: all
+        # providers are compared then.
         if len(self.slots) != SLOTS or before.slots.keys() != self.slots.keys():
             return None
         for slot, (known, _) in before.slots.items():
@@ -124,25 +135,29 @@ class Log(NamedTuple):
         for text in entries:
             if mark <= known:
                 return text if mark == known else None
-            mark -= Entry(mark, text).step
+            entry = Entry(mark, text)
+            if not entry.step:
+                return None
+            mark -= entry.step
         return "" if mark == known and not rest else None
 
 
 class Entry:
     """What one transaction wrote.
 
-    ``mark``: of its slot, after it. ``step``: by how much that moved. ``left``: the uuid of the root of the
-    tree that its providers have left, or "".
+    ``mark``: of its slot, after it. ``step``: by how much that moved; 0 if the text cannot be read, and then
+    it names none. ``left``: the uuid of the root of the tree that its providers have left, or "".
     """
 
     __slots__ = ("_ids", "left", "mark", "step", "stock_alone")
 
     def __init__(self, mark: int, text: str) -> None:
-        step, _, named = text.partition(":")
-        ids, _, self.left = named.partition(LEFT)
-        self.mark, self.step = mark, int(step)
-        self.stock_alone = ids.startswith(STOCK)
-        self._ids = ids.removeprefix(STOCK)
+        read = _ENTRY.fullmatch(text)
+        self.mark, self.step = mark, int(read[1]) if read else 0
+        self._ids = (read[2] or "") if read else ""
+        named = text.partition(":")[2]
+        self.stock_alone = named.startswith(STOCK)
+        self.left = named.partition(LEFT)[2]
 
     @property
     def names_all(self) -> bool:
@@ -282,12 +297,17 @@ def _add_entries(tx: Transaction, entries: Sequence[str]) -> None:
         tx.change_later(_ADD_ENTRY, given)
 
 
+_by_step = bindparam("by_step", type_=_changes.c.mark.type)
 _ADD_ENTRY = CompiledStatement(
     update(_changes)
     .where(_changes.c.slot == bindparam("slot_of_tx"))
     .values(
         {
-            _changes.c.mark: _changes.c.mark + bindparam("by_step", type_=_changes.c.mark.type),
+            _changes.c.mark: case(
+                # Damage, from which no step would lead anywhere.
+                (or_(_changes.c.mark < 0, _changes.c.mark > MOST_MARK), _by_step),
+                else_=_changes.c.mark + _by_step,
+            ),
             _changes.c.recent: func.substr(
                 bindparam("entry", type_=String()) + _changes.c.recent,
                 literal_column("1"),
@@ -326,12 +346,45 @@ def void(tx: Transaction) -> None:
     tx.change(update(_changes).values(mark=secrets.randbits(40), recent=""))
 
 
-def restore(tx: Transaction) -> int:
-    """Insert the slots that are not there, delete those that no write takes, and return how many.
+_ROWS = select(_changes.c.slot, _changes.c.mark, _changes.c.recent).order_by(_changes.c.slot)
 
-    Two statements.
+
+def can_be_read(mark: object, recent: str) -> bool:
+    """Return whether a slot has a mark that a write can step, and entries that name what they name."""
+    # What follows the last semicolon was cut.
+    return is_mark(mark) and all(map(_ENTRY.fullmatch, recent.split(";")[:-1]))
+
+
+def is_mark(mark: object) -> bool:
+    """Return whether a write can step it."""
+    # SQLite makes a number that has gone too far a float.
+    return isinstance(mark, int) and 0 <= mark <= MOST_MARK
+
+
+def find_faults(access: Access) -> list[str]:
+    """Return which slots are missing, moved, or cannot be read. One statement."""
+    rows = {slot: (mark, recent) for slot, mark, recent in access.rows(_ROWS)}
+    wrong = {slot: "missing" for slot in range(SLOTS) if slot not in rows}
+    for slot, (mark, recent) in rows.items():
+        if slot not in range(SLOTS):
+            wrong[slot] = "taken by no write"
+        elif not can_be_read(mark, recent):
+            wrong[slot] = f"mark {mark}, recent {recent[:20]!r} cannot be read"
+    return [f"slot {slot}: {wrong[slot]};" for slot in sorted(wrong)]
+
+
+def restore(tx: Transaction) -> int:
+    """Insert the slots that are not there, or cannot be read; delete those that no write takes.
+
+    :returns: how many. Three statements at most.
     """
-    deleted = tx.change(delete(_changes).where(or_(_changes.c.slot < 0, _changes.c.slot >= SLOTS)))
+    wrong = [
+        slot
+        for slot, mark, recent in tx.rows(_ROWS)
+        if slot not in range(SLOTS) or not can_be_read(mark, recent)
+    ]
+    gone = delete(_changes).where(statements.is_one_of(_changes.c.slot, wrong))
+    deleted = tx.change(gone) if wrong else 0
     # With a mark that no search knows.
     start = secrets.randbits(40)
     rows = [{"slot": slot, "mark": start, "recent": ""} for slot in range(SLOTS)]

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from placement.db import dialects, ended_holds, models, statements
-from placement.db.change_rows import SLOTS, Log
+from placement.db.change_rows import SLOTS, Log, is_mark
 from placement.db.coexistence.state import UNDER_WAY
 from placement.db.database import Access, Snapshot
 from placement.db.inventory_rows import SEEN_AMOUNTS
@@ -44,7 +44,7 @@ _block = _providers.c.id.bitwise_rshift(BLOCK_BITS)
 _TOTAL = CompiledStatement(
     select(
         func.count(),
-        func.coalesce(func.sum(_changes.c.mark), 0),
+        func.coalesce(func.sum(statements.within_reach(_changes.c.mark)), 0),
         UNDER_WAY,
         ended_holds.ANY_OVER,
     ).select_from(_changes)
@@ -143,7 +143,13 @@ def log(access: Access) -> tuple[Log | None, bool]:
     _, _, _, coexistence_under_way, any_over = rows[0]
     if coexistence_under_way:
         return None, bool(any_over)
-    return Log({slot: (mark, recent) for slot, mark, recent, *_ in rows if slot is not None}), bool(any_over)
+    # One that cannot be stepped is as one that is missing.
+    slots = {
+        slot: (mark, recent)
+        for slot, mark, recent, *_ in rows
+        if slot is not None and is_mark(mark)
+    }
+    return Log(slots), bool(any_over)
 
 
 def digests_by_block(tx: Snapshot) -> dict[int, Digest]:

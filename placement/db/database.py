@@ -65,9 +65,7 @@ BEGIN_SNAPSHOT = {
 }
 
 # Full jitter from some 10 ms, in which the other transaction ends.
-RETRY_WAIT_S = 0.01
-RETRY_WAIT_MAX_S = 0.5
-
+RETRY_WAIT_S, RETRY_WAIT_MAX_S = 0.01, 0.5
 DEADLINE_S = 30
 
 MOST_TURNS = 10_000
@@ -501,6 +499,8 @@ class Database:
                 raise errors.DatabaseBusy() from error
             if (table := driver_errors.find_table_of_taken_id(error)) is not None:
                 raise errors.SequenceBehind(table=table) from error
+            if driver_errors.is_out_of_range(error):
+                raise errors.NumberAtBound() from error
             if (name := character_sets.find_unstorable(error)) is not None:
                 raise errors.NotStorable(name=name) from error
             raise

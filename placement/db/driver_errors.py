@@ -71,6 +71,14 @@ is_unstorable = ErrorCodes(
 )
 """A value has characters that the database cannot hold, or is not of the type of its column."""
 
+is_out_of_range = ErrorCodes(
+    # numeric_value_out_of_range, sequence_generator_limit_exceeded.
+    frozenset({"22003", "2200H"}),
+    # Out of range for a column, and for an expression; no number for the next row.
+    frozenset({1264, 1690, 1467}),
+)
+"""A number is beyond the bound of its column. SQLite says so by no code, and makes it a float instead."""
+
 _is_gone = ErrorCodes(
     # admin_shutdown, crash_shutdown, cannot_connect_now, connection failures, idle inside a transaction.
     frozenset({"57P01", "57P02", "57P03", "08000", "08003", "08006", "25P03"}),

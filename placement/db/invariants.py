@@ -5,7 +5,7 @@ violation that can be put right without losing anything has a repair.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -31,10 +31,10 @@ from sqlalchemy import (
 
 from placement import authorship
 from placement.db import (
+    broken_groups,
     change_rows,
     consumer_rows,
     counters,
-    group_rows,
     history_rows,
     ledger_writes,
     lost_rows,
@@ -46,11 +46,10 @@ from placement.db import (
 )
 from placement.db.coexistence.adoption import adopt_some
 from placement.db.coexistence.state import IS_FOREIGN, UNDER_WAY
-from placement.db.consumer_keys import names_consumer
-from placement.db.database import MOST_TURNS, Database, Snapshot, Transaction
+from placement.db.database import MOST_TURNS, Access, Database, Snapshot, Transaction
 from placement.db.lost_rows import BATCH
 from placement.db.owner_usage_rows import Account
-from placement.db.statements import NOTHING, CompiledStatement, Parameters, is_one_of
+from placement.db.statements import NOTHING, CompiledStatement, Parameters, is_one_of, within_reach
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -69,6 +68,7 @@ REPAIR = "placement-manage db check --repair"
 class Invariant:
     """One line of the promise.
 
+    :param look: finds the violations itself, where no query can; the query is that of none then.
     :param repair: changes some ``BATCH`` rows and returns how many.
     :param broken: a violation is a fault; otherwise it may also come from an inventory that was changed
         later, and is only reported.
@@ -79,6 +79,7 @@ class Invariant:
     repair: Callable[[Transaction], int] | None = None
     advice: str = REPAIR
     broken: bool = True
+    look: Callable[[Access], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,10 @@ def violations(database: Database) -> list[Finding]:
 
 def examine(tx: Snapshot, invariant: Invariant) -> Finding:
     """Return how often one invariant is violated."""
-    if invariant is SEQUENCES:
-        lagging = sequences.find_lagging(tx)
-        # All of them: each has a remedy of its own.
-        told = (f"table {each.table}, highest id {each.highest_id}: {each.remedy};" for each in lagging)
-        return Finding(invariant, len(lagging), tuple(told))
+    if invariant.look is not None:
+        told = invariant.look(tx)
+        # Of sequences all: each has a remedy of its own.
+        return Finding(invariant, len(told), tuple(told if invariant is SEQUENCES else told[:EXAMPLES]))
     count = tx.value(_compile_count(invariant)) or 0
     if not count:
         return Finding(invariant, 0, ())
@@ -223,7 +223,7 @@ def select_wrong_owner_usages(
             _usages.c.user_id.label("user"),
             _usages.c.consumer_type_id.label("type"),
             _usages.c.resource_class_id.label("class"),
-            _usages.c.used.label("amount"),
+            within_reach(_usages.c.used).label("amount"),
         ).where(is_meant(_usages.c.project_id)),
         select(*_owned, class_id, func.sum(func.coalesce(-_allocations.c.used, 1)))
         .outerjoin(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
@@ -253,6 +253,11 @@ def _repair_owner_usages(tx: Transaction) -> int:
     return len(subtract_surplus(tx, _wrong_owner_usages.limit(BATCH)))
 
 
+_REMOVE_BEYOND = CompiledStatement(
+    delete(_usages).where(_usages.c.used != within_reach(_usages.c.used))
+)
+
+
 def subtract_surplus(
     tx: Transaction, wrong: CompiledStatement | Select[Any], given: Parameters = NOTHING
 ) -> dict[Account, int]:
@@ -262,6 +267,8 @@ def subtract_surplus(
     the other.
     """
     scrub_rows.step_mendings(tx)
+    # Of these nothing can be subtracted; what is left without them is what is compared.
+    tx.change(_REMOVE_BEYOND)
     surplus = {Account(*row[:4]): int(row[4]) for row in tx.rows(wrong, given)}
     ledger_writes.add_owner_usages(tx, {account: -amount for account, amount in surplus.items()})
     return surplus
@@ -399,103 +406,17 @@ def _repair_roots(tx: Transaction) -> int:
     return len(true)
 
 
-# Groups of consumers, and holds
-
-_groups, _members = models.consumer_groups, models.consumer_group_members
-_in_aggregate, _aggregates = models.resource_provider_aggregates, models.placement_aggregates
-_root_of = func.coalesce(_providers.c.root_provider_id, _providers.c.id)
-
-
-def _shares(provider_id: ColumnElement[int]) -> ColumnElement[bool]:
-    has = models.resource_provider_traits.c
-    return exists().where(
-        has.resource_provider_id == provider_id,
-        has.trait_id == models.traits.c.id,
-        models.traits.c.name == "MISC_SHARES_VIA_AGGREGATE",
-    )
-
-
-_others = _allocations.alias("of_member")
-_has_own = exists().where(
-    _others.c.consumer_id == _consumers.c.uuid, ~_shares(_others.c.resource_provider_id)
-)
-_placed = (
-    select(_members.c.group_id, _members.c.consumer_id, _root_of.label("root"))
-    .distinct()
-    .join(_consumers, names_consumer(_members))
-    .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
-    .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
-    # What shares counts only for a member that has nothing else.
-    .where(or_(~_shares(_providers.c.id), ~_has_own))
-    .subquery()
-)
-_trees_in = (
-    select(_root_of.label("root"), _aggregates.c.uuid)
-    .distinct()
-    .join(_in_aggregate, _in_aggregate.c.resource_provider_id == _providers.c.id)
-    .join(_aggregates, _aggregates.c.id == _in_aggregate.c.aggregate_id)
-    .subquery()
-)
-_is_domain = _groups.c.aggregates.contains(_trees_in.c.uuid)
-_in_domain = union_all(
-    select(_placed.c.group_id, _placed.c.consumer_id, _trees_in.c.uuid.label("domain"))
-    .join(_groups, _groups.c.id == _placed.c.group_id)
-    .join(_trees_in, (_trees_in.c.root == _placed.c.root) & _is_domain),
-    select(_placed.c.group_id, _placed.c.consumer_id, _providers.c.uuid)
-    .join(_groups, _groups.c.id == _placed.c.group_id)
-    .join(_providers, _providers.c.id == _placed.c.root)
-    .where(
-        or_(
-            _groups.c.aggregates.is_(None),
-            ~exists(select(1).where(_trees_in.c.root == _placed.c.root, _is_domain)),
-        )
-    ),
-).subquery()
-_number = func.count(_in_domain.c.consumer_id.distinct())
-_by_domain = (
-    select(_in_domain.c.group_id, _number.label("members"))
-    .group_by(_in_domain.c.group_id, _in_domain.c.domain)
-    .subquery()
-)
-_in_all = (
-    select(_placed.c.group_id, func.count(_placed.c.consumer_id.distinct()).label("members"))
-    .group_by(_placed.c.group_id)
-    .subquery()
-)
-_broken_groups = (
-    select(_groups.c.name.label("group"), _groups.c.rule, func.max(_in_all.c.members).label("of"))
-    .join(_by_domain, _by_domain.c.group_id == _groups.c.id)
-    .join(_in_all, _in_all.c.group_id == _groups.c.id)
-    .group_by(_groups.c.name, _groups.c.rule, _groups.c.at_most)
-    .having(
-        or_(
-            (_groups.c.rule == "apart") & (func.max(_by_domain.c.members) > _groups.c.at_most),
-            (_groups.c.rule == "together")
-            & (func.max(_by_domain.c.members) < func.max(_in_all.c.members)),
-        )
-    )
-)
-
-_without_members = select(_groups.c.name.label("group")).where(
-    ~exists().where(_members.c.group_id == _groups.c.id)
-)
-
-
-def _remove_empty_groups(tx: Transaction) -> int:
-    ids = tx.column(_without_members.with_only_columns(_groups.c.id).limit(BATCH))
-    return group_rows.remove_without_members(tx, ids)
-
-
 # The log of what searches see
 
-_slot = models.provider_changes.c.slot
-_slots = select(
-    func.count().label("slots"), func.min(_slot).label("first"), func.max(_slot).label("last")
-).subquery()
-_missing_slots = select(_slots).where(
-    # One that was moved by hand is missing too: writes that draw it would not be seen.
-    or_(_slots.c.slots != change_rows.SLOTS, _slots.c.first != 0, _slots.c.last != change_rows.SLOTS - 1)
-)
+_none = select(literal(1)).where(false())
+
+
+def _tell_of_sequences(access: Access) -> list[str]:
+    return [
+        f"table {each.table}, highest id {each.highest_id}: {each.remedy};"
+        for each in sequences.find_lagging(access)
+    ]
+
 
 COUNTERS = Invariant(
     "usage counters equal the sums of the ledger", _wrong_counters, _repair_counters
@@ -544,19 +465,28 @@ ROOTLESS = Invariant(
 )
 ROOTS = Invariant("every provider names the root of its tree", _wrong_roots, _repair_roots)
 EMPTY_GROUPS = Invariant(
-    "groups of consumers have members", _without_members, _remove_empty_groups, broken=False
+    "groups of consumers have members",
+    broken_groups.WITHOUT_MEMBERS,
+    broken_groups.remove_empty,
+    broken=False,
 )
 ORPHANS = Invariant(
     "members of groups and holds have a consumer", lost_rows.ORPHANS, lost_rows.remove_orphans
 )
 GROUPLESS = Invariant("members of groups have a group", lost_rows.GROUPLESS, lost_rows.remove_groupless)
-SLOTS = Invariant("the log of changed providers has all its slots", _missing_slots, change_rows.restore)
+SLOTS = Invariant(
+    "the log of changed providers has all its slots",
+    _none,
+    change_rows.restore,
+    look=change_rows.find_faults,
+)
 SEQUENCES = Invariant(
     "sequences of PostgreSQL are not behind their tables",
-    # Their names are known only to the database (examine).
-    select(literal(1)).where(false()),
+    # Their names are known only to the database.
+    _none,
     sequences.set_lagging,
     f"A restore of rows alone leaves them behind. Run these statements, or {REPAIR}.",
+    look=_tell_of_sequences,
 )
 
 INVARIANTS: tuple[Invariant, ...] = (
@@ -592,7 +522,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     ROOTS,
     Invariant(
         "groups of consumers keep their rules",
-        _broken_groups,
+        broken_groups.BROKEN,
         advice="An ordinary write has moved a member: move it back, or claim it again (/-/claims).",
         broken=False,
     ),

@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from placement.db import counters, models
 from placement.db.database import Access
-from placement.db.statements import CompiledStatement
+from placement.db.statements import CompiledStatement, within_reach
 
 _usages = models.owner_usages
 _types = models.consumer_types
@@ -119,7 +119,7 @@ def _compile_ledger_sums(of_user: bool) -> CompiledStatement:
 
 def _sum_by_name(seen: Subquery) -> Select[Any]:
     """Add up amounts by type and class, and give these their names."""
-    total = func.sum(seen.c.used).label("total")
+    total = func.sum(within_reach(seen.c.used)).label("total")
     of_class = seen.c.resource_class_id
     return (
         select(

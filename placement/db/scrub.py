@@ -47,7 +47,14 @@ from placement.db.coexistence.state import IS_FOREIGN, UNDER_WAY, is_under_way
 from placement.db.database import Access, Database, Transaction
 from placement.db.invariants import Invariant
 from placement.db.owner_usage_rows import Account
-from placement.db.statements import CompiledStatement, Parameters, Row, batches, is_among
+from placement.db.statements import (
+    CompiledStatement,
+    Parameters,
+    Row,
+    batches,
+    is_among,
+    within_reach,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -162,7 +169,7 @@ _both_ways = union_all(
     select(
         _inventories.c.resource_provider_id.label("provider"),
         _inventories.c.resource_class_id.label("class"),
-        _inventories.c.used.label("amount"),
+        within_reach(_inventories.c.used).label("amount"),
         literal(1).label("is_there"),
     ).where(_within(_inventories.c.resource_provider_id)),
     # Added up first: in the order of an index, and so without a table of its own.
@@ -403,7 +410,9 @@ class _Rows:
 
     def compare(self, db: Database, span: Parameters, part: Part) -> None:
         """Mend all violations, wherever they are, if there are some here."""
-        if not db.read(lambda reader: reader.rows(self.statement, span)):
+        look = self.invariant.look
+        # Those that look themselves are few rows, wherever they are.
+        if not db.read(look or (lambda reader: [*map(str, reader.rows(self.statement, span))])):
             return
         mended = invariants.repair(db, self.invariant)
         if not self.invariant.broken:
@@ -440,9 +449,11 @@ _ROWS_OF_ALL = tuple(map(_Rows.of, (invariants.ORPHANS, invariants.GROUPLESS, in
 _SLOTS = _Rows.of(invariants.SLOTS)
 
 _totals = union_all(
-    select(_inventories.c.resource_class_id.label("class"), func.sum(_inventories.c.used).label("amount"))
-    .group_by(_inventories.c.resource_class_id),
-    select(_usages.c.resource_class_id, -func.sum(_usages.c.used))
+    select(
+        _inventories.c.resource_class_id.label("class"),
+        func.sum(within_reach(_inventories.c.used)).label("amount"),
+    ).group_by(_inventories.c.resource_class_id),
+    select(_usages.c.resource_class_id, -func.sum(within_reach(_usages.c.used)))
     .where(_usages.c.resource_class_id >= 0)
     .group_by(_usages.c.resource_class_id),
 ).subquery()

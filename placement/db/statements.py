@@ -28,6 +28,7 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
+    literal_column,
     text,
 )
 from sqlalchemy.ext.compiler import compiles
@@ -250,6 +251,16 @@ def is_among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         return column.in_([bindparam(f"{name}_{index}") for index in range(size)])
 
     return BySize(name, make)
+
+
+REACH = 2**56
+"""No sum of ours comes so far; a thousand of them fit into 64 bits."""
+
+
+def within_reach(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return a number that can be added up: the bound instead of what is beyond it, by damage."""
+    most: ColumnElement[Any] = literal_column(str(REACH))
+    return case((column > most, most), (column < -most, -most), else_=column)
 
 
 def is_one_of(column: ColumnElement[Any], values: Sequence[Any]) -> ColumnElement[bool]:

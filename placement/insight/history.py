@@ -1,9 +1,10 @@
 """Who wrote what, and what was there before (specification 07 section 11)."""
 
-import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+
+import orjson
 
 from placement import errors
 from placement.db import history_rows
@@ -32,7 +33,7 @@ class Written(NamedTuple):
     """What one request wrote of a consumer on a provider, or of a provider.
 
     ``user`` and ``project``: of the token. ``generations``: before and after; None where there was none.
-    ``before`` and ``after``: as JSON shows them; None for nothing.
+    ``before`` and ``after``: as JSON shows them; None for nothing, and for what cannot be read.
     """
 
     at: str
@@ -113,4 +114,9 @@ def _make_written(row: HistoryRow) -> Written:
 
 
 def _read_state(text: str | None) -> Any:
-    return None if text is None else json.loads(text)
+    try:
+        state = orjson.loads(text or "null")
+        # What is nested so deep, or numbers so large, cannot be shown either.
+        return state if isinstance(state, dict) and orjson.dumps([[state]]) else None
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None

@@ -52,6 +52,10 @@ _left_behind: WeakKeyDictionary[Database, frozenset[int]] = WeakKeyDictionary()
 """The consumers for which this process has waited in vain: it does not wait for them again."""
 
 
+_told: WeakKeyDictionary[Database, str] = WeakKeyDictionary()
+"""Why the end of holds could not be written: what this process has warned of, and does not again."""
+
+
 class _Removal(NamedTuple):
     """What one transaction has done.
 
@@ -118,6 +122,12 @@ def _expire(db: Database) -> bool:
     except errors.Unavailable as refused:
         # The caller's own statement meets the same database, and has the better words for it.
         LOG.info("Holds that are over stay for the moment: %s", refused)
+    except (errors.SequenceBehind, errors.NumberAtBound) as refused:
+        # What is in the database keeps them there, until an operator mends that: each request goes on with
+        # what is there (specification 09 section 5.5).
+        level = logging.INFO if _told.get(db) == str(refused) else logging.WARNING
+        _told[db] = str(refused)
+        LOG.log(level, "Holds that are over stay, since their end cannot be written: %s", refused)
     return any_went
 
 

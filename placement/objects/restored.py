@@ -20,7 +20,7 @@ from placement.objects import holds
 STEP_BITS = 30
 """How far revisions move: a search may know those that providers had after the backup."""
 
-ROWS = (invariants.ORPHANS, invariants.GROUPLESS, invariants.EMPTY_GROUPS, invariants.SLOTS)
+ROWS = (invariants.ORPHANS, invariants.GROUPLESS, invariants.EMPTY_GROUPS)
 """Rows of this service that are removed, or inserted, where they do not fit the others."""
 
 
@@ -38,10 +38,12 @@ def settle(db: Database, tell_progress: TellProgress) -> Restored:
     # First: what follows may insert rows.
     lagging = db.snapshot(sequences.find_lagging)
     db.write(sequences.set_lagging)
+    # What cannot be stepped would stop the rest.
+    rows = invariants.repair(db, invariants.SLOTS)
     # Before a worker removes what is over: the allocations are those that the backup was restored for.
     no_longer_held = holds.end_all(db)
     db.write(change_rows.void)
-    rows = sum(invariants.repair(db, each) for each in ROWS)
+    rows += sum(invariants.repair(db, each) for each in ROWS)
     providers, step = 0, 1 + secrets.randbits(STEP_BITS)
     for ids in takeover.walk_providers(db, tell_progress):
         db.write(partial(_count, ids=ids, step=step))

@@ -91,8 +91,8 @@ import signal
 from placement.web import stopping
 signal.signal(signal.SIGINT, signal.default_int_handler)
 stopping.listen_for_stop()
-print("listens", flush=True)
 try:
+    print("listens", flush=True)
     signal.pause()
 finally:
     print(stopping.is_told_to_stop())

@@ -14,6 +14,7 @@ from placement.objects import restored
 from tests.functional.test_claims import claim, place
 from tests.support import bodies
 from tests.support.client import Answer
+from tests.support.clock import let_holds_end
 from tests.support.databases import synced
 from tests.support.service import Service, configure
 from tests.support.world import World, new_uuid
@@ -118,6 +119,24 @@ def test_a_taken_id_is_not_a_taken_name(service: Service, table: str) -> None:
     service.db.write(lambda tx: tx.rows(text(remedy)))
     assert WRITES[table](service).status in (200, 201, 204)
     assert invariants.violations(service.db) == []
+
+
+def test_a_hold_whose_end_cannot_be_written_stops_no_read(service: Service) -> None:
+    """Searches and other reads are answered; once the sequence is set, the hold ends (09 section 5.5)."""
+    let_holds_end(service.db)
+
+    search = "/allocation_candidates?resources=VCPU:1"
+    for path in (search, "/-/trees", "/-/changes", "/-/capacity?resources=VCPU:1"):
+        # Each attempt draws the next id, and one will be free.
+        set_back(service.db, "history")
+        assert service.send("GET", path).status == 200, path
+    host = the_host(service)
+    usages = f"/resource_providers/{host}/usages"
+    assert service.send("GET", usages).json["usages"] == {"VCPU": 1}
+
+    service.db.write(sequences.set_lagging)
+    assert service.send("GET", "/allocation_candidates?resources=VCPU:100").json["allocation_requests"]
+    assert service.send("GET", usages).json["usages"] == {"VCPU": 0}
 
 
 def highest_id(table: str) -> object:

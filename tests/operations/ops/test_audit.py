@@ -208,7 +208,7 @@ def test_every_consumer_is_read_once(ledger: Database, monkeypatch: pytest.Monke
         (("--consumers", "/nowhere/consumers"), "/nowhere/consumers", 1),
         ((), "one of the arguments --consumers --from-nova is required", 2),
         (("--consumers", "-", "--older-than", "soon"), "is not a time such as 90m", 2),
-        (("--consumers", "-", "--at-most", "0"), "is not a number above 0", 2),
+        (("--consumers", "-", "--at-most", "0"), "must be at least 1", 2),
     ],
 )
 def test_what_cannot_be_done_is_said(
