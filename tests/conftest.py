@@ -10,7 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.support import effort
+from tests.support import affected, effort, seconds, short_run
 from tests.support.processes import PATIENCE
 
 pytest_plugins = ["tests.support.browser", "tests.support.keystone"]
@@ -33,10 +33,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--drawn", type=int, metavar="N", help=said)
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say how to draw the same cases again, and the same tests if only some are drawn."""
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say how to draw the same cases again, and what else is drawn."""
     drawn, cases = config.option.drawn, f"{effort.DRAWN_BY}={effort.run_seed()}"
-    return f"one of {drawn} tests: {cases} pytest --drawn {drawn}" if drawn else f"random cases: {cases}"
+    seed = (
+        f"one of {drawn} tests: {cases} pytest --drawn {drawn}"
+        if drawn
+        else f"random cases: {cases}"
+    )
+    chosen = short_run.chosen()
+    return [seed, *(chosen.header() if chosen else ())]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -44,13 +50,36 @@ def pytest_configure(config: pytest.Config) -> None:
     """End a test that hangs, later on a busy machine; let the processes of the run share databases."""
     if config.getoption("timeout", None) is None:
         config.option.timeout = HANGS_S * PATIENCE
-    # The processes of the run inherit the seed, and draw the same.
+    # The processes of the run inherit the seed and what is chosen by it, and draw the same.
     seed = effort.run_seed()
+    if not hasattr(config, "workerinput"):
+        _choose(config)
     if config.option.hypothesis_seed is None and (effort.CI or effort.LONG):
         config.option.hypothesis_seed = seed
     if effort.TEMPLATES not in os.environ:
         os.environ[effort.TEMPLATES] = tempfile.mkdtemp(prefix="placement-templates-")
         config.add_cleanup(_drop_templates)
+
+
+def _choose(config: pytest.Config) -> None:
+    """Choose what the run tries, and have a full run say how long it took."""
+    os.environ.pop(short_run.VARIABLE, None)
+    # pytest-xdist would begin with the groups of most tests.
+    config.option.loadscopereorder = not affected.recorded()
+    if not effort.CI or effort.chooses(config):
+        return
+    if not effort.FULL:
+        short_run.choose()
+    elif not effort.LONG:
+        config.pluginmanager.register(seconds.Recorder())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of tests that the change does not reach."""
+    chosen = short_run.chosen()
+    if chosen is None or chosen.everything or not collection_path.match("test_*.py"):
+        return None
+    return str(collection_path.relative_to(config.rootpath)) not in chosen.tests or None
 
 
 def _drop_templates() -> None:
@@ -81,9 +110,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         every = list(items)
         items[:] = effort.draw(items, config.option.drawn, int(os.environ[effort.DRAWN_BY]))
         config.hook.pytest_deselected(items=[item for item in every if item not in items])
+    chosen = short_run.chosen()
     for item in items:
-        if reason := effort.left_out(item):
+        if reason := effort.left_out(item) or (chosen and chosen.left_out(item)):
             item.add_marker(pytest.mark.skip(reason=reason))
+    seconds.longest_first(items)
 
 
 def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:

@@ -59,7 +59,7 @@ from tests.support.effort import LONG
 from tests.support.recorder import Hook, observed
 from tests.support.service import Service, configure
 
-MODES = [f"{kind}-{mode}" for kind in KINDS for mode in ("alone", "shared")]
+MODES = [f"{kind}-{mode}" for kind in KINDS for mode in ("unshared", "shared")]
 
 CASES = [
     (line, mode)
@@ -469,7 +469,7 @@ def test_the_table_has_every_foreign_id_and_every_nullable_column() -> None:
 
 
 def test_every_route_is_asked() -> None:
-    stage = _stage("sqlite", "alone")
+    stage = _stage("sqlite", "unshared")
     service = stage.struck(TABLE[0])
     ask_all(stage, service)
     for way, sets in WAYS:

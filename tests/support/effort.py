@@ -9,6 +9,7 @@ import pytest
 
 CI = bool(os.environ.get("CI"))
 LONG = bool(os.environ.get("PLACEMENT_TEST_LONG"))
+FULL = LONG or bool(os.environ.get("PLACEMENT_TEST_FULL"))
 
 TEMPLATES = "PLACEMENT_TEST_TEMPLATES"
 """The variable that names the folder by which the processes of a run share the databases they copy."""
@@ -36,9 +37,7 @@ def draw(items: list[pytest.Item], of: int, seed: int) -> list[pytest.Item]:
     for item in items:
         files.setdefault(item.path, []).append(item)
     drawn = random.Random(seed)
-    kept = {
-        item for file in files.values() for item in drawn.sample(file, -(-len(file) // of))
-    }
+    kept = {item for file in files.values() for item in drawn.sample(file, -(-len(file) // of))}
     return [item for item in items if item in kept]
 
 
@@ -68,6 +67,14 @@ def left_out(item: pytest.Item) -> str | None:
     if not (CI or LONG or _is_named(item)) and any(map(item.get_closest_marker, MARKS_OF_CI)):
         return ONLY_IN_CI
     return None
+
+
+def chooses(config: pytest.Config) -> bool:
+    """Say whether the command line chooses tests itself: a file, a folder, words, or one of so many."""
+    named = (Path(each.partition("::")[0]).resolve() for each in config.args)
+    is_all = all(each in (config.rootpath, config.rootpath / "tests") for each in named)
+    option = config.option
+    return bool(not is_all or option.keyword or option.markexpr or option.drawn)
 
 
 def _is_named(item: pytest.Item) -> bool:

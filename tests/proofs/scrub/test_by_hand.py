@@ -155,7 +155,7 @@ AFTERWARDS = (nothing, start_anew, claim, stock)
 """What happens between a line and the round."""
 
 ROUNDS = (by_command, by_requests)
-MODES = [f"{route}-{mode}" for route in MAIN_ROUTES for mode in ("alone", "shared")]
+MODES = [f"{route}-{mode}" for route in MAIN_ROUTES for mode in ("unshared", "shared")]
 Way = tuple[str, Callable[[Workers], None], Callable[[Service], None]]
 WAYS: list[Way] = list(itertools.product(MODES, ROUNDS, AFTERWARDS))
 

@@ -1,0 +1,275 @@
+"""Which tests a change can reach.
+
+The tree says so: which file imports which, which tests send the URLs of an extension, and the page of the
+documentation that says which tests hold a module. Anything in doubt reaches everything. This module and
+``tools/affected`` need the standard library only.
+"""
+
+import ast
+import json
+import re
+import subprocess
+from collections.abc import Iterable
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = "tests/seconds.json"
+"""What the last full run took, and of which commit it was."""
+
+EXTENSIONS = ("claims", "client", "cmd", "explorer", "insight", "placing", "plans")
+"""The packages that the core can do without. A change of any other reaches everything."""
+
+TOPS = ("cmd", "deploy", "direct", "profiling", "routes", "tests", "wsgi")
+"""Where the packages are put together: a change of what they import does not reach those who import them."""
+
+FOLDERS = ("benchmarks", "debian", "etc", "examples")
+"""A file in one of these folders reaches the tests that name the folder, as in ``"etc"`` and ``/etc/``."""
+
+EVERY_TEST = "tests/conftest.py"
+
+DOCUMENTATION = "tests/docs/"
+"""Its tests read all sources and ask for what the pages show: every change reaches them."""
+
+
+class Reached(NamedTuple):
+    """What is to be tried after a change.
+
+    :param everything: why everything is, or nothing.
+    :param tests: otherwise the files of tests that are, each with the first changed file that reaches it.
+    """
+
+    everything: str
+    tests: dict[str, str]
+
+
+def recorded(root: Path = ROOT) -> dict[str, Any]:
+    """Return what the last full run has written, or nothing."""
+    try:
+        return dict(json.loads((root / SECONDS).read_text()))
+    except FileNotFoundError:
+        return {}
+
+
+def changed_files(root: Path = ROOT) -> list[str] | str:
+    """Return what differs from the commit of the last full run, or why nobody can say."""
+    commit = recorded(root).get("commit")
+    if not commit:
+        return "there is no full run to compare with"
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", "-C", root, *words], capture_output=True, check=True, text=True
+        ).stdout
+
+    try:
+        git("merge-base", "--is-ancestor", commit, "HEAD")
+        # A file that was moved is there under both names.
+        found = git("diff", "--no-renames", "--name-only", "-z", commit)
+        found += git("ls-files", "--others", "--exclude-standard", "-z")
+    except (OSError, subprocess.CalledProcessError):
+        return f"the commit of the last full run, {commit[:12]}, is none of the past of this one"
+    return sorted(set(filter(None, found.split("\0"))))
+
+
+def reached(changed: Iterable[str], tree: "Tree") -> Reached:
+    """Return what files that differ can reach."""
+    tests: dict[str, str] = {}
+    for path in changed:
+        found = tree.reached_by(path)
+        if isinstance(found, str):
+            return Reached(found, {})
+        for test in sorted(found):
+            tests.setdefault(test, path)
+    for test in sorted(tree.named(DOCUMENTATION)):
+        tests.setdefault(test, "any change")
+    return Reached("", tests)
+
+
+def main() -> None:
+    """Print what the changes since the last full run reach, and what they leave out."""
+    changed, tree = changed_files(), Tree()
+    found = Reached(changed, {}) if isinstance(changed, str) else reached(changed, tree)
+    if found.everything:
+        print(f"Everything is tried: {found.everything}.")
+        return
+    print(
+        f"{len(changed)} files differ from the last full run's commit, {recorded()['commit'][:12]}."
+    )
+    for test, why in sorted(found.tests.items()):
+        print(f"tried     {test}: {why}")
+    for folder, files in sorted(left_out(found, tree).items()):
+        print(f"left out  {folder}: nothing that differs reaches {', '.join(files)}")
+
+
+def left_out(found: Reached, tree: "Tree") -> dict[str, list[str]]:
+    """Return the files of tests that a change does not reach, by folder."""
+    folders: dict[str, list[str]] = {}
+    for test in sorted(tree.tests - found.tests.keys()):
+        folders.setdefault(str(Path(test).parent), []).append(Path(test).name)
+    reached_folders = {str(Path(test).parent) for test in found.tests}
+    return {
+        folder: files if folder in reached_folders else [f"any of its {len(files)} files"]
+        for folder, files in folders.items()
+    }
+
+
+class Tree:
+    """The sources, and what they say of each other."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self._root = root
+        self._sources = {
+            str(path.relative_to(root)): path.read_text()
+            for folder in ("placement", "tests", "docs/_tools", "benchmarks", "examples")
+            for suffix in ("py", "yaml")
+            for path in (root / folder).rglob(f"*.{suffix}")
+            if "node_modules" not in path.parts
+        }
+        self._python = {path: text for path, text in self._sources.items() if path.endswith(".py")}
+        self._naming = cache(self._find_naming)
+        self.tests = {path for path in self._python if Path(path).name.startswith("test_")}
+
+    def reached_by(self, path: str) -> set[str] | str:
+        """Return the tests that a changed file reaches, or why it reaches all."""
+        folder, _, rest = path.partition("/")
+        if path == SECONDS:
+            return set()
+        if folder == "placement":
+            return self._by_package(path, rest.partition("/")[0])
+        if folder == "tests":
+            return self._by_test(path)
+        if folder in FOLDERS:
+            return self._by_name(path, rf"""["'/]{folder}["'/]""")
+        if folder == "docs" or path.endswith(".rst"):
+            return self._by_name(path, rf"\b{re.escape(Path(path).name)}\b")
+        return f"{path} can reach anything"
+
+    def named(self, name: str) -> set[str]:
+        """Return the tests that a name of the map of tests stands for."""
+        if name.startswith("tests/gabbits/"):
+            name = "tests/functional/test_gabbi.py"
+        return {test for test in self.tests if test.startswith(name)}
+
+    def _by_package(self, path: str, package: str) -> set[str] | str:
+        """The tests that import what imports the file, send its URLs, or stand beside it in the map."""
+        if package not in EXTENSIONS:
+            return f"{path} is of the core"
+        if not (self._root / path).exists():
+            return f"{path} is gone"
+        users = self._importers({path})
+        for each in sorted(users):
+            if each.startswith("placement/") and _package(each) not in (*EXTENSIONS, *TOPS):
+                return f"{path} reaches the core by {each}"
+        askers = self._importers(self._naming(self._urls(users)))
+        return self._tests(users | askers) | self.held_by_map(users)
+
+    def held_by_map(self, modules: set[str]) -> set[str]:
+        """Return the tests that stand in a row of the map of tests with one of these files."""
+        found: set[str] = set()
+        for held, names in self._rows:
+            folders = tuple(each for each in held if each.endswith("/"))
+            if modules & held or any(each.startswith(folders) for each in modules):
+                found = found.union(*map(self.named, names))
+        return found
+
+    def _by_test(self, path: str) -> set[str] | str:
+        if path.startswith("tests/gabbits/"):
+            return self.named(path)
+        if not path.endswith(".py"):
+            return self.named(f"{Path(path).parent}/")
+        if path not in self._python and not Path(path).name.startswith("test_"):
+            return f"{path} is gone"
+        users = self._importers({path})
+        return f"{path} is of every test" if EVERY_TEST in users else self._tests(users)
+
+    def _by_name(self, path: str, pattern: str) -> set[str]:
+        return self._tests(self._importers(self._naming(pattern) | {path}))
+
+    def _tests(self, users: set[str]) -> set[str]:
+        """Return which of these files are tests, and the tests of which one is the conftest.py.
+
+        But for that of all tests: it has what several need, and each of these names what it asks.
+        """
+        found = [Path(each) for each in users - {EVERY_TEST} if Path(each).name == "conftest.py"]
+        folders = [path.parent for path in found]
+        return (users & self.tests).union(*(self.named(f"{folder}/") for folder in folders))
+
+    def _find_naming(self, pattern: str) -> set[str]:
+        """Return what belongs to the tests and has a text; suites in YAML are run by a test."""
+        found = {
+            path
+            for path, text in self._sources.items()
+            if path.startswith(("tests/", "docs/_tools/")) and re.search(pattern, text)
+        }
+        suites = {path for path in found if path.endswith(".yaml")}
+        return (found - suites).union(*map(self.named, suites))
+
+    def _urls(self, users: set[str]) -> str:
+        """Return what finds the URLs that lead to these files."""
+        page = self._python["placement/routes.py"]
+        urls = [
+            url
+            for url, package in re.findall(r'^ +"(/-/[a-z-]+).*: \w+\((\w+)\.', page, re.M)
+            if f"placement/{package}/handlers.py" in users
+        ]
+        urls += ["/-/explorer"] if any(_package(each) == "explorer" for each in users) else []
+        return "|".join(urls) or "(?!)"
+
+    def _importers(self, paths: set[str]) -> set[str]:
+        """Return the files and all that import them, but not what imports a place of ``TOPS`` that does."""
+        own = {_package(each) for each in paths}
+        found, todo = set(paths), list(paths)
+        while todo:
+            for each in self._imported_by.get(todo.pop(), set()) - found:
+                found.add(each)
+                if _package(each) not in TOPS or _package(each) in own:
+                    todo.append(each)
+        return found
+
+    @cached_property
+    def _rows(self) -> list[tuple[set[str], list[str]]]:
+        """The rows of the map of tests: their modules as files and folders, and the names of their tests."""
+        page = (self._root / "docs/maintainers/test-map.rst").read_text()
+        rows = []
+        for row in page.split("   * - ")[1:]:
+            _, modules, tests = row.split("\n     - ")
+            paths = [f"placement/{name}" for name in re.findall("``(.+?)``", modules)]
+            files = {f"{path}{end}" for path in paths for end in ("", ".py", "/__init__.py")}
+            rows.append((files, re.findall("tests/[^`]+", tests)))
+        return rows
+
+    @cached_property
+    def _imported_by(self) -> dict[str, set[str]]:
+        """Return who imports each file, in functions too; who names a module in a text starts it."""
+        files = {_module(path): path for path in self._python}
+        found: dict[str, set[str]] = {}
+        for path, text in self._python.items():
+            for name in _names(ast.parse(text)):
+                if name in files:
+                    found.setdefault(files[name], set()).add(path)
+        return found
+
+
+def _package(path: str) -> str:
+    """Return the package of the service that a file is of, or nothing."""
+    top, _, rest = path.partition("/")
+    return rest.partition("/")[0].removesuffix(".py") if top == "placement" else ""
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _names(tree: ast.AST) -> set[str]:
+    """Return the names that may be modules which a source imports or starts."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+    return found

@@ -1,0 +1,199 @@
+"""What a change reaches is tried, and what is left out is named."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import affected
+from tests.support.affected import Tree, changed_files, reached
+
+
+@pytest.fixture(scope="module")
+def tree() -> Tree:
+    return Tree()
+
+
+def reached_by(tree: Tree, path: str) -> set[str]:
+    found = tree.reached_by(path)
+    assert not isinstance(found, str), found
+    return found
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "placement/db/engine.py",
+        "placement/objects/allocation.py",
+        "placement/search/combine.py",
+        "placement/web/request.py",
+        "placement/wsgi/api.py",
+        "placement/routes.py",
+        "placement/newpackage/module.py",
+        "placement/claims/not_there_any_more.py",
+        "placement/placing/choose.py",
+        "setup.cfg",
+        ".ci/run",
+        "tools/test",
+        "a file nobody knows",
+        "tests/conftest.py",
+        "tests/support/effort.py",
+        "tests/support/databases.py",
+        "tests/support/browser.py",
+        "tests/support/not_there_any_more.py",
+    ],
+)
+def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -> None:
+    assert isinstance(tree.reached_by(path), str)
+    assert reached(["docs/index.rst", path], tree).everything
+
+
+@pytest.mark.parametrize(
+    ("path", "tried", "not_tried"),
+    [
+        (
+            "placement/plans/service.py",
+            # Its own suites, its URL in YAML, and proofs that play its requests.
+            "functional/test_plans functional/test_gabbi explorer/test_plan proofs/plans/test_carried_out"
+            " proofs/promise/test_errors proofs/promise/test_interleavings",
+            "property/test_ledger_model proofs/galera/test_races operations/deploy/test_reload",
+        ),
+        (
+            "placement/claims/writing.py",
+            "functional/test_claims functional/test_plans property/test_claims_model"
+            " proofs/races/test_gang_races proofs/histories/test_histories proofs/faults/test_campaign"
+            " proofs/replay/test_replay",
+            "client/test_flush search/test_packing operations/ops/test_schema_history unit/web/test_request",
+        ),
+        (
+            "placement/placing/planning/walk.py",
+            "search/test_plans functional/test_plans unit/test_solver proofs/promise/test_errors",
+            "search/test_choose property/test_claims_model",
+        ),
+        (
+            "placement/insight/what_if.py",
+            "functional/test_what_if client/test_drain_check explorer/test_capacity property/test_bounds",
+            "search/test_scale db/test_isolation proofs/faults/test_frozen client/test_flush",
+        ),
+        (
+            "placement/client/report.py",
+            "client/test_flush client/test_tree_command proofs/races/test_reshape_races",
+            "functional/test_claims explorer/test_search proofs/promise/test_errors",
+        ),
+        (
+            "placement/explorer/views/plan.js",
+            "explorer/test_plan explorer/test_access operations/ops/test_config_check",
+            "functional/test_plans client/test_plans",
+        ),
+        (
+            "placement/cmd/http_server.py",
+            "functional/test_api_command functional/test_slow_clients operations/deploy/test_stop",
+            "search/test_scale proofs/promise/test_interleavings",
+        ),
+        (
+            "docs/openapi.json",
+            "docs/test_openapi property/test_hostile_bodies",
+            "functional/test_claims",
+        ),
+        ("docs/_tools/live_pages.py", "docs/test_docs", "functional/test_claims"),
+        ("CHANGES.rst", "docs/test_supported", "functional/test_claims"),
+        ("etc/uwsgi/placement.ini", "operations/deploy/test_servers", "search/test_scale"),
+        ("examples/claim_eight.py", "client/test_examples", "search/test_scale"),
+        ("tests/search/worlds.py", "search/test_against_oracle", "functional/test_claims"),
+        ("tests/search/test_scale.py", "search/test_scale", "search/test_packing"),
+        (
+            "tests/client/conftest.py",
+            "client/test_flush client/test_plans",
+            "functional/test_claims",
+        ),
+        (
+            "tests/support/damage.py",
+            "functional/test_damage proofs/scrub/test_by_hand",
+            "client/test_flush",
+        ),
+        ("tests/gabbits/plans.yaml", "functional/test_gabbi", "functional/test_plans"),
+        (
+            "tests/operations/ops/defaults.json",
+            "operations/ops/test_config_check",
+            "client/test_flush",
+        ),
+    ],
+)
+def test_a_change_reaches_what_meets_it_and_no_more(
+    tree: Tree, path: str, tried: str, not_tried: str
+) -> None:
+    found = reached_by(tree, path)
+    named = {f"tests/{each}.py": each in tried.split() for each in f"{tried} {not_tried}".split()}
+    assert named.keys() <= tree.tests
+    assert {each for each in named if each in found} == {each for each in named if named[each]}
+
+
+@pytest.mark.parametrize("package", affected.EXTENSIONS)
+def test_each_extension_reaches_the_rows_of_its_modules(tree: Tree, package: str) -> None:
+    """Whatever the map of tests says holds a module is tried after a change of it."""
+    for path in (affected.ROOT / "placement" / package).rglob("*.py"):
+        found = tree.reached_by(str(path.relative_to(affected.ROOT)))
+        held = tree.held_by_map({str(path.relative_to(affected.ROOT))})
+        assert isinstance(found, str) or held <= found
+
+
+def test_documentation_is_always_tried(tree: Tree) -> None:
+    """Its tests read the names and citations of all sources."""
+    everything, tests = reached(["tests/search/test_scale.py"], tree)
+    assert everything == ""
+    assert tests["tests/search/test_scale.py"] == "tests/search/test_scale.py"
+    assert {Path(test).parent.name for test in tests} == {"search", "docs"}
+    assert reached([affected.SECONDS], tree).tests.keys() == tree.named("tests/docs/")
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    done = subprocess.run(
+        ["git", "-C", folder, *who, *words], capture_output=True, check=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "tests").mkdir()
+    for name in ("stays", "changes", "goes", "moves"):
+        (tmp_path / name).write_text(name)
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    (tmp_path / affected.SECONDS).write_text(
+        f'{{"commit": "{git(tmp_path, "rev-parse", "HEAD")}"}}'
+    )
+    return tmp_path
+
+
+def test_what_is_committed_changed_removed_moved_and_new_is_seen(repository: Path) -> None:
+    git(repository, "mv", "moves", "moved")
+    git(repository, "commit", "-qm", "second")
+    (repository / "changes").write_text("changed")
+    (repository / "goes").unlink()
+    (repository / "new").touch()
+
+    assert changed_files(repository) == [
+        "changes",
+        "goes",
+        "moved",
+        "moves",
+        "new",
+        affected.SECONDS,
+    ]
+
+
+def test_a_commit_that_is_none_of_the_past_says_nothing(repository: Path) -> None:
+    git(repository, "commit", "-q", "--amend", "-m", "another")
+    assert isinstance(changed_files(repository), str)
+
+
+def test_without_git_or_a_full_run_nobody_knows(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert isinstance(changed_files(repository), str)
+    (repository / affected.SECONDS).unlink()
+    assert changed_files(repository) == "there is no full run to compare with"
