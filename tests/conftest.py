@@ -36,11 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say how to draw the same cases again, and what else is drawn."""
     drawn, cases = config.option.drawn, f"{effort.DRAWN_BY}={effort.run_seed()}"
-    seed = (
-        f"one of {drawn} tests: {cases} pytest --drawn {drawn}"
-        if drawn
-        else f"random cases: {cases}"
-    )
+    seed = f"one of {drawn} tests: {cases} pytest --drawn {drawn}" if drawn else f"random cases: {cases}"
     chosen = short_run.chosen()
     return [seed, *(chosen.header() if chosen else ())]
 
@@ -71,7 +67,7 @@ def _choose(config: pytest.Config) -> None:
     if not effort.FULL:
         short_run.choose()
     elif not effort.LONG:
-        config.pluginmanager.register(seconds.Recorder())
+        config.pluginmanager.register(seconds.Recorder(affected.head()))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -105,14 +101,20 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes long, unless it is asked for, and what is not drawn."""
+    """Leave out what takes long, unless it is asked for, and what is not drawn; begin with the longest."""
+    seed = int(os.environ[effort.DRAWN_BY])
     if config.option.drawn:
         every = list(items)
-        items[:] = effort.draw(items, config.option.drawn, int(os.environ[effort.DRAWN_BY]))
+        items[:] = effort.draw(items, config.option.drawn, seed)
         config.hook.pytest_deselected(items=[item for item in every if item not in items])
     chosen = short_run.chosen()
-    for item in items:
-        if reason := effort.left_out(item) or (chosen and chosen.left_out(item)):
+    reasons = {item: effort.left_out(item) or (chosen and chosen.left_out(item)) for item in items}
+    if not (effort.CI or effort.LONG or effort.chooses(config)):
+        long = seconds.of_what_takes_long([item for item in items if not reasons[item]])
+        others = set(long).difference(effort.draw(long, effort.OF_LONG, seed))
+        reasons |= dict.fromkeys(others, effort.NOT_DRAWN)
+    for item, reason in reasons.items():
+        if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
     seconds.longest_first(items)
 
@@ -132,5 +134,6 @@ def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None
     for reason, count in reasons.most_common():
         terminalreporter.write_line(f"{count or '':>6}  {reason}")
     terminalreporter.write_line(
-        "On a fresh Debian 12, bash .ci/run installs what is missing and tries all but the long mode."
+        "On a fresh Debian 12, PLACEMENT_TEST_FULL=1 bash .ci/run installs what is missing and tries all"
+        " but the long mode."
     )

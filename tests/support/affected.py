@@ -57,20 +57,24 @@ def changed_files(root: Path = ROOT) -> list[str] | str:
     commit = recorded(root).get("commit")
     if not commit:
         return "there is no full run to compare with"
-
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", "-C", root, *words], capture_output=True, check=True, text=True
-        ).stdout
-
     try:
-        git("merge-base", "--is-ancestor", commit, "HEAD")
+        _git(root, "merge-base", "--is-ancestor", commit, "HEAD")
         # A file that was moved is there under both names.
-        found = git("diff", "--no-renames", "--name-only", "-z", commit)
-        found += git("ls-files", "--others", "--exclude-standard", "-z")
+        found = _git(root, "diff", "--no-renames", "--name-only", "-z", commit)
+        found += _git(root, "ls-files", "--others", "--exclude-standard", "-z")
     except (OSError, subprocess.CalledProcessError):
         return f"the commit of the last full run, {commit[:12]}, is none of the past of this one"
     return sorted(set(filter(None, found.split("\0"))))
+
+
+def head() -> str:
+    """Return the commit of this checkout."""
+    return _git(ROOT, "rev-parse", "HEAD").strip()
+
+
+def _git(root: Path, *words: str) -> str:
+    command = ["git", "-C", root, *words]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
 
 def reached(changed: Iterable[str], tree: "Tree") -> Reached:

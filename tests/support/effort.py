@@ -23,6 +23,9 @@ SEED_BY_HAND = "58"
 MARKS_OF_CI = ("ci", "deploy", "galera")
 ONLY_IN_CI = "proofs of CI: CI=true runs them, and so does naming their file or folder"
 ONLY_IN_LONG_MODE = "proofs that take minutes: PLACEMENT_TEST_LONG=1 runs them"
+OF_LONG = 3
+"""By hand one of so many tests is tried of each file that takes long."""
+NOT_DRAWN = "two thirds of the tests of what takes long: CI=true runs them, and so does naming their file"
 SEEDS = "two thirds of the random examples: CI=true runs them"
 
 
@@ -37,7 +40,9 @@ def draw(items: list[pytest.Item], of: int, seed: int) -> list[pytest.Item]:
     for item in items:
         files.setdefault(item.path, []).append(item)
     drawn = random.Random(seed)
-    kept = {item for file in files.values() for item in drawn.sample(file, -(-len(file) // of))}
+    kept = {
+        item for file in files.values() for item in drawn.sample(file, -(-len(file) // of))
+    }
     return [item for item in items if item in kept]
 
 
@@ -72,9 +77,10 @@ def left_out(item: pytest.Item) -> str | None:
 def chooses(config: pytest.Config) -> bool:
     """Say whether the command line chooses tests itself: a file, a folder, words, or one of so many."""
     named = (Path(each.partition("::")[0]).resolve() for each in config.args)
-    is_all = all(each in (config.rootpath, config.rootpath / "tests") for each in named)
-    option = config.option
-    return bool(not is_all or option.keyword or option.markexpr or option.drawn)
+    if not all(each in (config.rootpath, config.rootpath / "tests") for each in named):
+        return True
+    words = ("keyword", "markexpr", "drawn", "deselect", "lf")
+    return any(getattr(config.option, word, None) for word in words)
 
 
 def _is_named(item: pytest.Item) -> bool:

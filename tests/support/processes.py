@@ -50,9 +50,10 @@ def lacking(what: str) -> None:
 
 
 def require_program(name: str, *elsewhere: str) -> str:
-    """Return the path of a program, looked up in PATH, in the sbin directories and ``elsewhere``."""
-    places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin", *elsewhere])
-    found = shutil.which(name, path=places)
+    """Return the path of a program, looked up in PATH, the sbin beside each bin of it, and ``elsewhere``."""
+    places = os.environ.get("PATH", "").split(os.pathsep)
+    places += [f"{place.removesuffix('bin')}sbin" for place in places if place.endswith("/bin")]
+    found = shutil.which(name, path=os.pathsep.join([*places, *elsewhere]))
     if found is None:
         lacking(f"the program {name}")
         raise AssertionError

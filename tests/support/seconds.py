@@ -4,7 +4,6 @@ Two processors wait for each other at the end if the longest group is the last.
 """
 
 import json
-import subprocess
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.affected import ROOT, SECONDS, recorded
+
+LONG_S = 5
+"""By hand not all tests are tried of what takes longer than this in the full run."""
 
 
 def unit(nodeid: str) -> str:
@@ -32,11 +34,17 @@ def longest_first(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: -whole[unit(item.nodeid)])
 
 
+def of_what_takes_long(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests whose group took more than ``LONG_S`` in the last full run."""
+    seconds = recorded().get("seconds_by_group", {})
+    return [item for item in items if seconds.get(unit(item.nodeid), 0) > LONG_S]
+
+
 class Recorder:
     """Adds up what the tests of a full run take, and writes it for the next."""
 
-    def __init__(self, file: Path = ROOT / SECONDS) -> None:
-        self._file = file
+    def __init__(self, commit: str, file: Path = ROOT / SECONDS) -> None:
+        self._commit, self._file = commit, file
         self._began = datetime.now(UTC)
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._passed = 0
@@ -48,15 +56,12 @@ class Recorder:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Write the file, unless a test has failed: changes are compared with the last green run."""
-        if exitstatus != pytest.ExitCode.OK:
+        if exitstatus != pytest.ExitCode.OK or not self._passed:
             return
         ended = datetime.now(UTC)
-        head = subprocess.run(
-            ["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, check=True, text=True
-        )
         by_length = sorted(self._seconds.items(), key=lambda each: (-each[1], each[0]))
         told = {
-            "commit": head.stdout.strip(),
+            "commit": self._commit,
             "date": f"{ended:%Y-%m-%d}",
             "seconds": round((ended - self._began).total_seconds()),
             "passed": self._passed,

@@ -110,18 +110,16 @@ def chosen() -> Chosen | None:
 def choose() -> None:
     """Draw what this run and its processes try, by its seed; nothing is drawn before the first full run."""
     if affected.recorded():
-        os.environ[VARIABLE] = json.dumps(draw(affected.changed_files())._asdict())
+        os.environ[VARIABLE] = json.dumps(draw(affected.changed_files(), affected.Tree())._asdict())
 
 
-def draw(changed: list[str] | str) -> Chosen:
+def draw(changed: list[str] | str, tree: affected.Tree) -> Chosen:
     """Return what is tried after a change.
 
     :param changed: the files, or why nobody knows them.
     """
     is_known = not isinstance(changed, str)
-    found = (
-        affected.reached(changed, affected.Tree()) if is_known else affected.Reached(changed, {})
-    )
+    found = affected.reached(changed, tree) if is_known else affected.Reached(changed, {})
     starts = not is_known or any(map(STARTS_SERVERS.match, changed))
     return Chosen(
         everything=found.everything,

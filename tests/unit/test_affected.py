@@ -7,6 +7,10 @@ import pytest
 
 from tests.support import affected
 from tests.support.affected import Tree, changed_files, reached
+from tests.support.processes import require_program
+
+# One process reads the tree, which takes seconds.
+pytestmark = pytest.mark.xdist_group("tree")
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +160,7 @@ def git(folder: Path, *words: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
+    require_program("git")
     git(tmp_path, "init", "-q")
     (tmp_path / "tests").mkdir()
     for name in ("stays", "changes", "goes", "moves"):
