@@ -18,6 +18,7 @@ from placement.cmd import manage
 from placement.db import invariants, schema, standard_names
 from placement.db.database import Database
 from placement.routes import CLAIMS, ROUTES
+from tests.support.affected import SECONDS
 from tests.support.commands import forked_for_shells
 from tests.support.databases import KINDS, opened, scratch_database
 from tests.support.forks import placement_api
@@ -182,6 +183,8 @@ def test_files_that_maintainers_are_sent_to_are_there(page: Path) -> None:
     )
     # What is built, and 1.40, which the recipes take as the version to be added.
     missing = {name for name in named if not (DOCS.parent / name).exists()}
+    # A full run writes it, the first one too.
+    missing.discard(SECONDS)
     assert not {name for name in missing if "_build" not in name and "1.40" not in name}
     # A module that is named without its folder.
     modules = set(re.findall(r"``(?!docs/)([\w/]+\.py)``", page.read_text()))
