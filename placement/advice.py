@@ -10,6 +10,7 @@ from oslo_log.log import LogConfigError
 from sqlalchemy import exc
 from sqlalchemy.engine import URL
 
+from placement import errors
 from placement.db import address, driver_errors, refusals
 from placement.db.migrations import MigrationBlocked
 from placement.db.schema import SchemaError
@@ -54,9 +55,16 @@ class NotConfigured(Exception):
         return " ".join(self.args)
 
 
+_TOLD_ALREADY = (
+    *(SchemaError, MigrationBlocked, NotConfigured, LogConfigError),
+    *(errors.NumberAtBound, errors.SequenceBehind),
+)
+"""Errors whose own words say what to do."""
+
+
 def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
     """Return what is wrong and what to do about it; None for an error that needs its traceback."""
-    if isinstance(error, (SchemaError, MigrationBlocked, NotConfigured, LogConfigError)):
+    if isinstance(error, _TOLD_ALREADY):
         return str(error)
     if isinstance(error, cfg.RequiredOptError):
         return _explain_missing(error, conf)

@@ -247,8 +247,9 @@ class NumberAtBound(PlacementError):
 
     reason = "number_at_bound"
     text = (
-        "A number that the database has derived of others is at the bound of its column. Nothing was"
-        ' changed. An operator must run "placement-manage db scrub", which derives it anew.'
+        "A number in the database is at the bound of its column, where only a change by hand can have brought"
+        ' it. Nothing was changed. An operator must run "placement-manage db scrub", which counts usage anew.'
+        " A generation or a revision must be set to a smaller number by hand."
     )
 
 

@@ -4,7 +4,7 @@ import argparse
 import math
 from collections.abc import Callable
 
-LARGEST = 1e12
+LARGEST = 1e9
 """The upper bound of numbers that need not be whole."""
 
 

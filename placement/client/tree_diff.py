@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from placement.client.printing import escape_unprintable
 from placement.client.provider_tree import ProviderData, ProviderTree
 from placement.client.relocation import Move
 from placement.client.tree_plan import TreePlan
+from placement.printable import escape_unprintable
 
 _COLOURS = {"+": "32", "-": "31", "~": "33", ">": "36", "!": "1;31"}
 

@@ -18,13 +18,13 @@ import prometheus_client
 
 from placement import errors
 from placement.client.argument_types import whole_number
-from placement.client.printing import escape_lines, escape_unprintable
 from placement.cmd import output
 from placement.db import consumer_rows, ledger_writes
 from placement.db.database import Database, Transaction
 from placement.objects import allocation
 from placement.objects.allocation import AllocationChange
 from placement.objects.replacement import ConsumerChange, Resources
+from placement.printable import escape_lines, escape_unprintable
 from placement.web.validation import is_uuid_like, normalized_uuid
 
 if TYPE_CHECKING:

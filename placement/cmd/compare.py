@@ -17,8 +17,8 @@ from placement.client.argument_types import whole_number
 from placement.client.comparison.run import Comparison, NothingCompared
 from placement.client.comparison.searches import read_log
 from placement.client.comparison.side import Side
-from placement.client.printing import escape_lines, escape_unprintable
 from placement.cmd import completion, output, progress
+from placement.printable import escape_lines, escape_unprintable
 from placement.version import VERSION
 
 EQUAL = 0
@@ -40,8 +40,8 @@ name of a cloud of clouds.yaml. Only GET requests are sent. A question with diff
 twice more before it counts, so both services may be in use while they are compared.
 
 exit status: 0 no difference, 3 differences, 2 bad arguments, a side that cannot be asked, or a kind of
-question that both sides refuse: of that nothing was compared. A side that does not answer within
---timeout (one of the identity options, by default 60 seconds) cannot be asked"""
+question that both sides refuse: of that nothing was compared. A side that sends nothing for --timeout
+seconds (one of the identity options, by default 60) cannot be asked"""
 
 
 def _make_parser() -> argparse.ArgumentParser:

@@ -12,7 +12,6 @@ from oslo_config import cfg
 from placement import authorship
 from placement import conf as configuration
 from placement.authorship import Author
-from placement.client.printing import escape_lines, escape_unprintable
 from placement.cmd import audit, config_check, output, progress
 from placement.cmd.database_command import DatabaseCommand
 from placement.db import invariants, online_migrations, schema, scrub
@@ -20,6 +19,7 @@ from placement.db.coexistence import state, takeover
 from placement.db.database import Database, Snapshot
 from placement.objects import restored
 from placement.objects.restored import Restored
+from placement.printable import escape_lines, escape_unprintable
 from placement.version import VERSION
 
 LOG = logging.getLogger(__name__)

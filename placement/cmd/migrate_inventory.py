@@ -16,11 +16,11 @@ from placement.client.argument_types import number
 from placement.client.exceptions import PlacementClientError
 from placement.client.migrate import migrate_compute_inventory
 from placement.client.patience import RESHAPE_TIMEOUT_S
-from placement.client.printing import escape_lines, escape_unprintable
 from placement.client.report import ReportClient
 from placement.cmd import completion
 from placement.cmd.progress import show_progress
 from placement.direct import PlacementDirect
+from placement.printable import escape_lines, escape_unprintable
 from placement.version import VERSION
 
 DONE = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from prettytable import PrettyTable
 
-from placement.client.printing import escape_lines
+from placement.printable import escape_lines
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from placement.client.gathering import ProgressCallback, log_progress
-from placement.client.printing import escape_lines, escape_unprintable
+from placement.printable import escape_lines, escape_unprintable
 
 DRAWN_EVERY_S = 0.1
 LINE_EVERY_S = 5.0

@@ -17,13 +17,13 @@ from placement.client import connection
 from placement.client.argument_types import number
 from placement.client.exceptions import NotAnswered, PlacementClientError
 from placement.client.patience import RESHAPE_TIMEOUT_S
-from placement.client.printing import escape_lines
 from placement.client.report import ReportClient
 from placement.client.tree_diff import colour_lines, diff_lines
 from placement.client.tree_file import TreeFile, TreeFileError, parse, render
 from placement.client.tree_plan import TreePlan, apply_file, make_plan
 from placement.cmd import completion
 from placement.cmd.progress import show_progress
+from placement.printable import escape_lines
 from placement.version import VERSION
 
 SAME = 0

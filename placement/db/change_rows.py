@@ -23,7 +23,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from sqlalchemy import (
     ColumnElement,
@@ -67,7 +67,10 @@ LEFT = "!"
 
 
 MOST_MARK = 2**62
-"""A mark that is larger, or negative, is none of ours: a step could lead beyond the bound of the column."""
+"""Of a mark that is larger, or negative, which no write has brought there, the next write begins anew."""
+
+COUNTED_BITS = 2**56 - 1
+"""The part of a mark that is added up, so that no sum of 64 comes beyond 64 bits."""
 
 _ENTRY = re.compile(r"([1-9][0-9]{0,9}):(?:\+?([0-9]{1,10}(?:,[0-9]{1,10})*)(?:!.*)?)?", re.DOTALL)
 """An entry that can be read; the second group is what it names."""
@@ -88,7 +91,7 @@ class Log(NamedTuple):
     @property
     def total(self) -> int:
         """The sum of the marks, which grows with every write."""
-        return sum(mark for mark, _ in self.slots.values())
+        return sum(mark & COUNTED_BITS for mark, _ in self.slots.values())
 
     def changed_since(self, before: "Log") -> Changed | None:
         """Return the ids of the providers written since; None if the log was cut since."""
@@ -350,15 +353,16 @@ _ROWS = select(_changes.c.slot, _changes.c.mark, _changes.c.recent).order_by(_ch
 
 
 def can_be_read(mark: object, recent: str) -> bool:
-    """Return whether a slot has a mark that a write can step, and entries that name what they name."""
-    # What follows the last semicolon was cut.
-    return is_mark(mark) and all(map(_ENTRY.fullmatch, recent.split(";")[:-1]))
+    """Return whether a slot has a mark that a token can have, and entries that name what they name."""
+    # A write may have gone one step beyond the bound. What follows the last semicolon was cut.
+    in_bounds = is_mark(mark) and mark <= MOST_MARK + MOST_STEP
+    return in_bounds and all(map(_ENTRY.fullmatch, recent.split(";")[:-1]))
 
 
-def is_mark(mark: object) -> bool:
-    """Return whether a write can step it."""
+def is_mark(mark: object) -> TypeGuard[int]:
+    """Return whether a token can have it."""
     # SQLite makes a number that has gone too far a float.
-    return isinstance(mark, int) and 0 <= mark <= MOST_MARK
+    return isinstance(mark, int) and mark >= 0
 
 
 def find_faults(access: Access) -> list[str]:

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from placement.db import dialects, ended_holds, models, statements
-from placement.db.change_rows import SLOTS, Log, is_mark
+from placement.db.change_rows import COUNTED_BITS, SLOTS, Log, is_mark
 from placement.db.coexistence.state import UNDER_WAY
 from placement.db.database import Access, Snapshot
 from placement.db.inventory_rows import SEEN_AMOUNTS
@@ -44,7 +44,7 @@ _block = _providers.c.id.bitwise_rshift(BLOCK_BITS)
 _TOTAL = CompiledStatement(
     select(
         func.count(),
-        func.coalesce(func.sum(statements.within_reach(_changes.c.mark)), 0),
+        func.coalesce(func.sum(_changes.c.mark.bitwise_and(COUNTED_BITS)), 0),
         UNDER_WAY,
         ended_holds.ANY_OVER,
     ).select_from(_changes)
@@ -143,7 +143,7 @@ def log(access: Access) -> tuple[Log | None, bool]:
     _, _, _, coexistence_under_way, any_over = rows[0]
     if coexistence_under_way:
         return None, bool(any_over)
-    # One that cannot be stepped is as one that is missing.
+    # One that no token can have is as one that is missing.
     slots = {
         slot: (mark, recent)
         for slot, mark, recent, *_ in rows

@@ -55,6 +55,7 @@ from placement.db.statements import (
     is_among,
     within_reach,
 )
+from placement.printable import escape_unprintable
 
 LOG = logging.getLogger(__name__)
 
@@ -479,7 +480,7 @@ def _tell(part: Part, what: str, sentences: Collection[str]) -> None:
     if sentences:
         part.healed[what] += len(sentences)
     for sentence in sentences:
-        LOG.warning("%s. %s", sentence, WARNING)
+        LOG.warning("%s. %s", escape_unprintable(sentence), WARNING)
 
 
 # The stages

@@ -18,6 +18,7 @@ from placement import errors, telemetry
 from placement.db import scrub, scrub_rows
 from placement.db.database import Database, Transaction
 from placement.db.scrub_rows import ScrubLook, ScrubProgress
+from placement.printable import escape_unprintable
 from placement.telemetry import Trace
 
 LOG = logging.getLogger(__name__)
@@ -165,7 +166,7 @@ class Scrubber:
                     "Not so, and not to be mended alone: %s (%d; %s). %s",
                     found.invariant.name,
                     found.count,
-                    "; ".join(found.examples),
+                    escape_unprintable("; ".join(found.examples)),
                     found.invariant.advice,
                 )
 

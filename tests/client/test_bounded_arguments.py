@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from placement.client.osc import candidates, claims, history, plans, survival
-from placement.client.printing import escape_unprintable, quote_word
 from placement.cmd import api, audit, compare, migrate_inventory, tree
+from placement.printable import escape_unprintable, quote_word
 
 COMPARE = ("http://127.0.0.1:1", "http://127.0.0.1:1")
 

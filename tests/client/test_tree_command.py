@@ -16,12 +16,12 @@ from placement import deploy
 from placement.client import drivers
 from placement.client.drivers.split import read_layout
 from placement.client.migrate import migrate_compute_inventory
-from placement.client.printing import escape_unprintable
 from placement.client.report import ReportClient
 from placement.client.tree_file import parse
 from placement.client.tree_plan import apply_file
 from placement.cmd import tree as command
 from placement.direct import PlacementDirect
+from placement.printable import escape_unprintable
 from tests.client.conftest import http_adapter, serving
 from tests.client.world import Recorder, World
 from tests.support.commands import Forked

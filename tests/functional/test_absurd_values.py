@@ -29,7 +29,7 @@ from tests.support.damage import SOUND, STRUCK, questions
 from tests.support.effort import LONG
 from tests.support.service import Service
 
-ALONE = [mode for mode in MODES if mode.endswith("alone")]
+ALONE = [mode for mode in MODES if mode.endswith("unshared")]
 CASES = [
     (line, mode)
     for number, line in enumerate(ABSURD)
@@ -108,6 +108,11 @@ def test_a_command_cures_or_names_it(
     assert told(stage.db) <= named
     service = stage.service()
     ask_of_struck(service)
+    token = service.send("GET", "/-/changes").json["next"]
+    assert service.send("GET", f"/-/changes?since={token}").status == 200
     if not named:
         for way in (put, post, reshape):
             assert way(service, "plain", SPARE).status == 204, way
+        followed = service.send("GET", f"/-/changes?since={token}")
+        assert followed.status == 200
+        assert STRUCK.uuid("root") in {tree["root"] for tree in followed.json["trees"]}

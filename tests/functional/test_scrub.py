@@ -163,6 +163,18 @@ def test_what_was_changed_by_hand_is_answered_as_by_a_fresh_service(
     assert healed in scrub.WHAT
 
 
+def test_a_name_in_the_log_steers_no_terminal_and_forges_no_line(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.by_hand(update(models.projects).values(external_id="red\x1b[31m\nline"))
+    scene.by_hand(text("UPDATE owner_usages SET used = used + 5"))
+    with caplog.at_level(logging.WARNING):
+        scrub.scrub_all(scene.db)
+    told = [record.getMessage() for record in caplog.records]
+    assert any("red\\x1b[31m\\nline" in each for each in told)
+    assert all(map(str.isprintable, told))
+
+
 def test_hosts_are_compared_in_each_round_and_sums_of_owners_in_every_third(scene: Scene) -> None:
     one = Scrubber(scene.db, 0.5)
     sums = select(func.count()).select_from(models.owner_usages)

@@ -14,7 +14,7 @@ from placement.db.database import Database
 from tests.support.damage import ROWS, STRUCK, unguarded
 
 NUMBERS = {
-    "provider_changes.mark": (2**63 - 1, 2**62 + 1, -1, -(2**63)),
+    "provider_changes.mark": (2**63 - 1, 2**62, 2**62 - 1, -1, -(2**63)),
     "inventories.used": (2**63 - 1, 2**62, -1, -(2**62)),
     "owner_usages.used": (2**62, -1, -(2**62)),
 }

@@ -9,8 +9,8 @@ from placement.client.comparison.meaning import SideAnswer
 from placement.client.comparison.question import ComparedQuestion
 from placement.client.connection import without_password
 from placement.client.exceptions import NotAnswered
-from placement.client.printing import quote_word
 from placement.client.sending import send_request
+from placement.printable import quote_word
 
 
 class Side:

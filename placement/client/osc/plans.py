@@ -11,7 +11,7 @@ from osc_lib.command import command
 
 from placement.client.argument_types import number, whole_number
 from placement.client.osc import insight, text
-from placement.client.printing import escape_unprintable, quote_word
+from placement.printable import escape_unprintable, quote_word
 
 REMOVED = "(removed)"
 COMPUTE_VERSION = "2.30"

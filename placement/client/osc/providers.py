@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from osc_lib.command import command
 
 from placement.client.osc import candidates, insight, text
-from placement.client.printing import escape_unprintable
+from placement.printable import escape_unprintable
 
 ANYTHING = "resources=VCPU:1"
 """The request of a drain check without options."""

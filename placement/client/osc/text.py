@@ -7,7 +7,7 @@ from typing import Any
 
 from cliff.columns import FormattableColumn
 
-from placement.client.printing import escape_unprintable
+from placement.printable import escape_unprintable
 
 WIDTH = 60
 """The width of a value: 80 columns without the names of the fields."""

@@ -13,6 +13,7 @@ from placement.db.database import MOST_TURNS, Access, Database, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.provider_rows import LockedProvider
 from placement.db.statements import is_one_of
+from placement.printable import escape_unprintable
 
 LOG = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def tell_of(name: str) -> None:
     LOG.error(
         "Another service wrote resource provider %s although the coexistence has ended; its usage was"
         " counted again. Stop that service, or run placement-manage db release",
-        name,
+        escape_unprintable(name),
     )
 
 

@@ -1,4 +1,4 @@
-"""Names as a terminal and a shell may have them: a name from the database may have any character."""
+"""Names as a log, a terminal and a shell may have them: a name from the database may have any character."""
 
 import shlex
 
