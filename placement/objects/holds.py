@@ -124,7 +124,7 @@ def _expire(db: Database) -> bool:
         LOG.info("Holds that are over stay for the moment: %s", refused)
     except (errors.SequenceBehind, errors.NumberAtBound) as refused:
         # What is in the database keeps them there, until an operator mends that: each request goes on with
-        # what is there (specification 09 section 5.5).
+        # what is there (specification 09 section 5).
         level = logging.INFO if _told.get(db) == str(refused) else logging.WARNING
         _told[db] = str(refused)
         LOG.log(level, "Holds that are over stay, since their end cannot be written: %s", refused)

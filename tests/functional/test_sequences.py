@@ -122,7 +122,7 @@ def test_a_taken_id_is_not_a_taken_name(service: Service, table: str) -> None:
 
 
 def test_a_hold_whose_end_cannot_be_written_stops_no_read(service: Service) -> None:
-    """Searches and other reads are answered; once the sequence is set, the hold ends (09 section 5.5)."""
+    """Searches and other reads are answered; once the sequence is set, the hold ends (09 section 5)."""
     let_holds_end(service.db)
 
     search = "/allocation_candidates?resources=VCPU:1"
