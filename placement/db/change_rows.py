@@ -367,6 +367,12 @@ def is_mark(mark: object) -> TypeGuard[int]:
 
 def find_faults(access: Access) -> list[str]:
     """Return which slots are missing, moved, or cannot be read. One statement."""
+    wrong = _find_wrong(access)
+    return [f"slot {slot}: {wrong[slot]};" for slot in sorted(wrong)]
+
+
+def _find_wrong(access: Access) -> dict[int, str]:
+    """Return what is wrong with slots, by slot."""
     rows = {slot: (mark, recent) for slot, mark, recent in access.rows(_ROWS)}
     wrong = {slot: "missing" for slot in range(SLOTS) if slot not in rows}
     for slot, (mark, recent) in rows.items():
@@ -374,7 +380,7 @@ def find_faults(access: Access) -> list[str]:
             wrong[slot] = "taken by no write"
         elif not can_be_read(mark, recent):
             wrong[slot] = f"mark {mark}, recent {recent[:20]!r} cannot be read"
-    return [f"slot {slot}: {wrong[slot]};" for slot in sorted(wrong)]
+    return wrong
 
 
 def restore(tx: Transaction) -> int:
@@ -382,11 +388,7 @@ def restore(tx: Transaction) -> int:
 
     :returns: how many. Three statements at most.
     """
-    wrong = [
-        slot
-        for slot, mark, recent in tx.rows(_ROWS)
-        if slot not in range(SLOTS) or not can_be_read(mark, recent)
-    ]
+    wrong = sorted(_find_wrong(tx))
     gone = delete(_changes).where(statements.is_one_of(_changes.c.slot, wrong))
     deleted = tx.change(gone) if wrong else 0
     # With a mark that no search knows.

@@ -411,9 +411,12 @@ class _Rows:
 
     def compare(self, db: Database, span: Parameters, part: Part) -> None:
         """Mend all violations, wherever they are, if there are some here."""
-        look = self.invariant.look
+        def look_here(reader: Access) -> Sequence[object]:
+            return reader.rows(self.statement, span)
+
         # Those that look themselves are few rows, wherever they are.
-        if not db.read(look or (lambda reader: [*map(str, reader.rows(self.statement, span))])):
+        look: Callable[[Access], Sequence[object]] = self.invariant.look or look_here
+        if not db.read(look):
             return
         mended = invariants.repair(db, self.invariant)
         if not self.invariant.broken:

@@ -172,8 +172,13 @@ def _token_at(log: Log, marks: Mapping[int, int]) -> Token | None:
         return None
     # The last write of each slot too: an earlier release steps the marks by so little that a restored backup
     # which lacks one write comes by its mark again, once in 30,000 times, but hardly by the same entry.
-    entries = [log.entry_at(slot, marks[slot]) or "" for slot in range(SLOTS)]
+    entries = [entry or "" for entry in _entries_at(log, marks)]
     return Token(tuple(marks[slot] for slot in range(SLOTS)), _digest(entries))
+
+
+def _entries_at(log: Log, marks: Mapping[int, int]) -> list[str | None]:
+    """Return the entries by which the slots came to these marks; None for each that was cut off."""
+    return [log.entry_at(slot, marks[slot]) for slot in range(SLOTS)]
 
 
 def _may_be_of(log: Log, token: Token) -> bool:
@@ -185,8 +190,8 @@ def _may_be_of(log: Log, token: Token) -> bool:
     marks = dict(enumerate(token.marks))
     if log.slots.keys() != marks.keys():
         return False
-    is_cut = any(log.entry_at(slot, mark) is None for slot, mark in marks.items())
-    return is_cut or _token_at(log, marks) == token
+    entries = _entries_at(log, marks)
+    return None in entries or _digest(entries) == token.check
 
 
 def _digest_signs(signs: Signs) -> bytes:
