@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-import random
+import secrets
 import shutil
 import signal
 import socket
@@ -64,12 +64,16 @@ def free_ports(count: int) -> list[int]:
     """Return that many TCP ports on which nobody listens.
 
     They lie below those that the system gives to outgoing connections (on Linux from 32,768 on): until the
-    server listens, no client of another test can be given one.
+    server listens, no client of another test can be given one. Each process of a run has its own ports, since
+    another may be given a port before the server listens. They are drawn from the system: Hypothesis seeds
+    ``random`` alike in every process.
     """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     with contextlib.ExitStack() as held:
         ports: list[int] = []
         while len(ports) < count:
-            port = random.randrange(10_000, 32_768)
+            port = 10_000 + worker + workers * secrets.randbelow(22_768 // workers)
             each = held.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 each.bind(("127.0.0.1", port))
