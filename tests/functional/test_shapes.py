@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, update
 
 from placement.cmd import capacity_record
 from placement.db import models
@@ -224,6 +224,20 @@ def test_records_of_the_future_do_not_count_and_go(recorded: Service) -> None:
     with recorded.db.engine.connect() as connection:
         rows = connection.execute(select(models.capacity_records.c.shape)).scalars().all()
     assert sorted(rows).count("small") == 1
+
+
+@pytest.mark.parametrize("at", [-(2**63), -(10**15), -1, 10**15, 2**63 - 1])
+def test_records_of_times_that_nobody_lived_do_not_count_and_go(recorded: Service, at: int) -> None:
+    """Somebody has written them by SQL."""
+    records = models.capacity_records
+    with recorded.db.engine.begin() as connection:
+        connection.execute(insert(records).values(shape="small", recorded_at=at, placements=1))
+    assert history_of(recorded, "small")["records"] == []
+
+    assert capacity_record.run(recorded.conf, recorded.db, as_json=False) == 0
+
+    with recorded.db.engine.connect() as connection:
+        assert at not in connection.execute(select(records.c.recorded_at)).scalars().all()
 
 
 def test_records_are_kept_for_a_year(recorded: Service) -> None:
