@@ -35,6 +35,9 @@ POLICY = """\
 "placement:claims:confirm": "role:nobody"
 "placement:holds:list": "!"
 "placement:insight:survival": "role:nobody"
+"placement:insight:plans": "role:nobody"
+"placement:insight:changes": "role:nobody"
+"placement:insight:history": "!"
 """
 CLOSED = {
     ("GET", "/traits"),
@@ -44,7 +47,11 @@ CLOSED = {
     ("POST", "/-/claims/{consumer_uuid}/confirm"),
     ("GET", "/-/holds"),
     ("GET", "/-/survival"),
+    ("POST", "/-/plans"),
+    ("GET", "/-/changes"),
+    ("GET", "/-/history"),
 }
+OPTIONS = "[insight]\nenabled = true\nhistory_days = 30\n"
 TIMEOUT_S = 30
 NO_ANSWER = 599
 
@@ -111,7 +118,7 @@ def run(server: str, database: str, count: int, seed: int) -> HostileReport:
     """Send so many requests, and say what they met and what they broke."""
     report, began = HostileReport(f"{server} on {database}", seed), time.monotonic()
     with public_folder("placement-hostile-") as folder, _database(database, folder) as url:
-        environment = deployment.prepare(folder, url, "[insight]\nenabled = true\n")
+        environment = deployment.prepare(folder, url, OPTIONS)
         with SERVERS[server](folder, environment) as (site, logs):
             world = World(site)
             # For the claims of those who may: no request asks for what the victim has.

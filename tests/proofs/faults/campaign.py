@@ -14,6 +14,7 @@ from placement.db import invariants, models
 from placement.db.database import Database
 from tests.proofs.faults.clients import CAPACITY, crew, servers
 from tests.proofs.faults.gangs import Ganger
+from tests.proofs.faults.planners import SHELF
 from tests.proofs.faults.proxy import Proxy
 from tests.proofs.faults.servers import Server, SQLite, server
 from tests.support.book import Book
@@ -103,6 +104,8 @@ class Campaign:
             "moved": ["50000000-0000-4000-8000-000000000000"],
             "rack": ["70000000-0000-4000-8000-000000000000"],
             "in rack": [f"71000000-0000-4000-8000-{n:012}" for n in range(RACK)],
+            "shelves": [f"80000000-0000-4000-8000-{n:012}" for n in range(3)],
+            "on shelves": [f"81000000-0000-4000-8000-{n:012}" for n in range(2)],
             "partners": [f"60000000-0000-4000-8000-{n:012}" for n in range(2)],
         }
         world = World(self.caller)
@@ -117,6 +120,12 @@ class Campaign:
         world.claim({uuids["pair"][0]: {"VCPU": 2}}, uuids["moved"][0])
         for each in uuids["partners"]:
             world.claim({uuids["exchange"][0]: {"VCPU": CAPACITY // 2}}, each)
+        self.caller.send("PUT", f"/resource_classes/{SHELF}")
+        for each in uuids["shelves"]:
+            # Room for plans that were not answered, and hold something until they are found.
+            world.host(each, **{SHELF: 100})
+        for each in uuids["on shelves"]:
+            world.claim({uuids["shelves"][0]: {SHELF: 2}}, each)
         self.probe = uuids["probe"][0]
         self.start_generations = dict.fromkeys(uuids["hosts"], 1)
         return uuids

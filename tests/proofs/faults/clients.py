@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.proofs.faults.gangs import Ganger
+from tests.proofs.faults.planners import Planner
 from tests.support import bodies
 from tests.support.book import AggregatesPage, Book, Violation
 from tests.support.client import Client
@@ -185,4 +186,5 @@ def crew(ports: Sequence[int], book: Book, seed: int, world: dict[str, list[str]
         Seeker(*given(6, "seeker")),
         *(Ganger(*given(n, f"ganger {n}"), among=world["rack"][0]) for n in (7, 8)),
         Follower(*given(9, "follower")),
+        Planner(*given(10, "planner"), hosts=world["shelves"], servers=world["on shelves"]),
     ]

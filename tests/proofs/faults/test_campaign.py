@@ -35,6 +35,7 @@ def test_faults_break_no_promise(kind: str) -> None:
     written = report.counts["PUT 204"]
     assert written > 100, f"only {written} writes got through"
     assert report.counts["gangs granted"]
+    assert report.counts["plans carried out"]
     assert len(report.faults) >= FAULTS[kind] - ("disk full" in " ".join(report.left_out))
     assert all(report.faults.values()), report.faults
 

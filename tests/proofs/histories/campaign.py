@@ -27,9 +27,9 @@ class HistoryReport(CampaignReport):
 
     @property
     def tells(self) -> bool:
-        """Whether claims were granted, and holds confirmed."""
+        """Whether claims were granted, holds confirmed, and steps of plans taken."""
         granted = sum(self.counts[f"claim of {size} 200"] for size in (1, 2, 3))
-        return bool(granted and self.counts["confirm 200"])
+        return bool(granted and self.counts["confirm 200"] and self.counts["step of a plan 204"])
 
     def notes(self) -> Iterator[str]:
         """Yield the figures of the checker."""

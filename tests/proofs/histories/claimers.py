@@ -7,10 +7,11 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from tests.proofs.histories.clients import CLASSES, HOLD_S, Caller, reason
-from tests.support import registers, whole
+from tests.support import bodies, registers, whole
 from tests.support.client import NOTHING, Answer
 from tests.support.registers import Hold
 from tests.support.whole import Ask, Effects, Told
@@ -35,6 +36,7 @@ class Claimer(Caller):
         return (
             *super()._choices(),
             (self.claim, 14),
+            (self.carry_out_a_plan, 2),
             (self.confirm, 3),
             (self.confirm_one, 2),
             (self.look_at_users, 5),
@@ -183,6 +185,25 @@ class Claimer(Caller):
         moment = datetime.fromisoformat(shown).timestamp() - self._history.epoch
         return moment - CLOCKS_S, moment + CLOCKS_S
 
+    # Plans
+
+    def carry_out_a_plan(self) -> None:
+        """Ask how a provider becomes empty, and take the steps beside everybody else's writes."""
+        steps: list[dict[str, Any]] = []
+
+        def read(answer: Answer) -> Effects:
+            steps.extend(answer.json["steps"] if answer.status == 200 else [])
+            return {}
+
+        asked = {"goal": {"empty": {"trees": [self._provider()]}}}
+        self._do("plan", "POST", "/-/plans", asked, read)
+        for step in steps:
+            name, held = step["consumer_uuid"], _amounts(step["allocations"])
+            entries = {name: (step["consumer_generation"], held)}
+            body = {name: bodies.entry(held, step["consumer_generation"])}
+            wrote = partial(self._wrote, entries=entries)
+            self._do("step of a plan", "POST", "/allocations", body, wrote)
+
     # Confirmation
 
     def confirm(self, count: int = 1) -> None:
@@ -270,3 +291,7 @@ class Claimer(Caller):
         shown = answer.json[members] if answer.status == 200 else []
         generations = {each["consumer_uuid"]: each["consumer_generation"] for each in shown}
         return {name: effect(generations.get(name)) for name in self._history.consumers}
+
+
+def _amounts(allocations: Mapping[str, Any]) -> dict[str, Any]:
+    return {provider: each["resources"] for provider, each in allocations.items()}
