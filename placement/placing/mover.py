@@ -1,7 +1,7 @@
 """Where consumers go when their trees close: the one engine of what-if, survival and plans. Pure.
 
-A consumer is one thing: all that it has in the trees that close finds places, or nothing moves. What it has in
-one tree, a part, takes the first candidate in a tree that is in reach of the rest
+A consumer is one thing: all that it has in the trees that close finds places, or nothing moves. What it has
+in one tree, a part, takes the first candidate in a tree that is in reach of the rest
 (:mod:`placement.placing.reach`), one consumer after the other (specification 07 section 4). Members of groups
 come before the others, and places are chosen for all of them at once, as for claims; the one that found no
 place is left out, and places are chosen again for the rest.
@@ -256,7 +256,9 @@ class Mover:
     def _has_taker(self, providers: Any, amounts: Mapping[str, int]) -> bool:
         has_class = all(map(self.cloud.has_class, amounts))
         return has_class and bool(
-            np.logical_and.reduce([self.cloud.room(n)[providers] >= a for n, a in amounts.items()]).any()
+            np.logical_and.reduce(
+                [self.cloud.room(n)[providers] >= a for n, a in amounts.items()]
+            ).any()
         )
 
     def _explain_reach(
@@ -285,7 +287,7 @@ class Mover:
         stayed = self._stayed.get(asked)
         if stayed is not None:
             return stayed
-        walk = _Walk(WAYS)
+        walk = _PartsWalk(WAYS)
         taken = self._walk(leaving, 0, leaving.kept, walk, work)
         if taken is not None:
             return MovedTo(add_up(taken))
@@ -297,7 +299,7 @@ class Mover:
         return found
 
     def _walk(
-        self, leaving: Leaving, number: int, kept: KeptParts, walk: "_Walk", work: Work
+        self, leaving: Leaving, number: int, kept: KeptParts, walk: "_PartsWalk", work: Work
     ) -> list[AmountsByIndex] | None:
         """Take places for all parts from a number on; None, and nothing taken, if there are none."""
         if number == len(leaving.parts):
@@ -316,7 +318,7 @@ class Mover:
         return None
 
     def _list_places(
-        self, leaving: Leaving, number: int, kept: KeptParts, walk: "_Walk", work: Work
+        self, leaving: Leaving, number: int, kept: KeptParts, walk: "_PartsWalk", work: Work
     ) -> Iterator[AmountsByIndex]:
         """Yield where a part may go, the first candidates first."""
         held = leaving.parts[number]
@@ -363,9 +365,7 @@ class Mover:
 
     # -- members of groups --
 
-    def _move_members(
-        self, leaving: Mapping[int, Leaving], work: Work
-    ) -> dict[int, Destination]:
+    def _move_members(self, leaving: Mapping[int, Leaving], work: Work) -> dict[int, Destination]:
         """Move members of groups: their hosts at once, then what each has on pools."""
         names = {name for each in leaving.values() for name in self.members.of(each.consumer_uuid)}
         closed = [str(self.cloud.uuids[root]) for root in self._closed]
@@ -385,9 +385,7 @@ class Mover:
                 uuid = str(move.leaving.consumer_uuid)
                 self._set_members(self.members.with_rows_of(before, uuid))
                 self._forget()
-        return {
-            number: move.ends or MovedTo(add_up(move.taken)) for number, move in moves.items()
-        }
+        return {number: move.ends or MovedTo(add_up(move.taken)) for number, move in moves.items()}
 
     def _choose_places(self, moves: Mapping[int, "_MemberMove"], turn: int, work: Work) -> None:
         """Choose places for a part of each member that has so many on hosts, all at once.
@@ -406,8 +404,15 @@ class Mover:
             for move in waiting:
                 uuid = str(move.leaving.consumer_uuid)
                 among = self._mark_with_rest(move.leaving, turn, move.kept)
-                request = self._request(_Question(move.leaving.parts[turn], among))
-                wishes.append(Wish(request, tuple(self.members.of(uuid)), stays.get(uuid, ())))
+                held = move.leaving.parts[turn]
+                # A mask that was made for this moment is not kept; equal requests are one object.
+                is_lasting = not move.leaving.pools
+                ask = (
+                    self._request(_Question(held, among))
+                    if is_lasting
+                    else make_request(held, among)
+                )
+                wishes.append(Wish(ask, tuple(self.members.of(uuid)), stays.get(uuid, ())))
             with work.part(SHARE) as part:
                 chosen = choose(self.cloud, None, wishes, states, "any", part, None, WAYS)
                 if isinstance(chosen, NoPlace):
@@ -462,7 +467,7 @@ class _Question:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _PartsWalk:
     """Ways that are left to place a consumer; ``is_cut``: a search ended at a bound."""
 
     left: int
@@ -471,7 +476,7 @@ class _Walk:
 
 @dataclass(slots=True)
 class _MemberMove:
-    """A member on its way: ``taken`` by its parts, and ``kept`` with these; ``ends``: why it does not move."""
+    """A member on its way: ``taken`` by its parts, ``kept`` with these; ``ends``: why it does not move."""
 
     leaving: Leaving
     kept: KeptParts
