@@ -51,6 +51,10 @@ class Leaving(NamedTuple):
     pools: int = 0
     kept: KeptParts = KeptParts()
 
+    def is_pool(self, number: int) -> bool:
+        """Tell whether a part is on sharing providers alone."""
+        return number >= len(self.parts) - self.pools
+
     @property
     def hosts(self) -> int:
         """The number of the first parts, whose trees count for the rules of groups."""
@@ -205,7 +209,7 @@ class Mover:
         """Mark where a part may go: to a pool that all hosts reach, or to a tree that reaches all pools."""
         if not self.reach.shares:
             return None
-        if number >= len(leaving.parts) - leaving.pools and kept.hosts:
+        if leaving.is_pool(number) and kept.hosts:
             return self.reach.mark_pools_of(kept.hosts)
         return self.reach.mark_trees_in_reach_of(kept.pools)
 
@@ -310,8 +314,8 @@ class Mover:
                 break
             walk.left -= 1
             self._take(given)
-            more = KeptParts.of(self.reach.cloud, given)
-            rest = self._walk(leaving, number + 1, kept.with_parts(more), walk, work)
+            more = self.reach.add(kept, given, is_pool=leaving.is_pool(number))
+            rest = self._walk(leaving, number + 1, more, walk, work)
             if rest is not None:
                 return [given, *rest]
             self._undo_to(before)
@@ -335,7 +339,7 @@ class Mover:
             passed = len(places)
             if passed < limit:
                 break
-        if number >= len(leaving.parts) - leaving.pools and kept.hosts:
+        if leaving.is_pool(number) and kept.hosts:
             joined = self._join_host(held, kept.hosts, work)
             walk.is_cut |= isinstance(joined, CutShort)
             if isinstance(joined, MovedTo):
@@ -344,10 +348,9 @@ class Mover:
     def _mark_with_rest(self, leaving: Leaving, number: int, kept: KeptParts) -> Mask | None:
         """Mark where a part may go so that the parts on pools, which come after it, find places too."""
         marked = self._mark(leaving, number, kept)
-        first_pool = len(leaving.parts) - leaving.pools
-        if number >= first_pool or not self.reach.shares:
+        if leaving.is_pool(number):
             return marked
-        for held in leaving.parts[first_pool:]:
+        for held in leaving.parts[len(leaving.parts) - leaving.pools :]:
             takers = self._mark_takers(held)
             if kept.hosts and takers[np.isin(self.cloud.roots, list(kept.hosts))].any():
                 continue
@@ -421,7 +424,8 @@ class Mover:
                     continue
             for move, place in zip(waiting, chosen, strict=True):
                 uuid = str(move.leaving.consumer_uuid)
-                self._take_part(move, place.allocations)
+                self._take(place.allocations)
+                move.note(self.reach, place.allocations, is_pool=move.leaving.is_pool(turn))
                 self._set_members(self.members.with_place(self.cloud, uuid, place.allocations))
             break
 
@@ -432,13 +436,9 @@ class Mover:
                 return
             found = self._move_one(Leaving(None, (held,), 1, move.kept), work)
             if isinstance(found, MovedTo):
-                move.note(self.reach.cloud, found.given)
+                move.note(self.reach, found.given, is_pool=True)
             else:
                 move.ends = found
-
-    def _take_part(self, move: "_MemberMove", given: AmountsByIndex) -> None:
-        self._take(given)
-        move.note(self.reach.cloud, given)
 
     def _set_members(self, members: Members) -> None:
         self._back.append(partial(setattr, self, "members", self.members))
@@ -483,10 +483,10 @@ class _MemberMove:
     taken: list[AmountsByIndex] = field(default_factory=list)
     ends: Stayed | CutShort | None = None
 
-    def note(self, cloud: Cloud, given: AmountsByIndex) -> None:
+    def note(self, reach: Reach, given: AmountsByIndex, *, is_pool: bool) -> None:
         """Note what a part has taken."""
         self.taken.append(given)
-        self.kept = self.kept.with_parts(KeptParts.of(cloud, given))
+        self.kept = reach.add(self.kept, given, is_pool=is_pool)
 
 
 def add_up(taken: Sequence[AmountsByIndex]) -> AmountsByIndex:
