@@ -292,7 +292,7 @@ class Mover:
         if stayed is not None:
             return stayed
         walk = _PartsWalk(WAYS)
-        taken = self._walk(leaving, 0, leaving.kept, walk, work)
+        taken = self._walk(leaving, [], leaving.kept, walk, work)
         if taken is not None:
             return MovedTo(add_up(taken))
         if walk.is_cut:
@@ -303,11 +303,17 @@ class Mover:
         return found
 
     def _walk(
-        self, leaving: Leaving, number: int, kept: KeptParts, walk: "_PartsWalk", work: Work
+        self,
+        leaving: Leaving,
+        taken: list[AmountsByIndex],
+        kept: KeptParts,
+        walk: "_PartsWalk",
+        work: Work,
     ) -> list[AmountsByIndex] | None:
-        """Take places for all parts from a number on; None, and nothing taken, if there are none."""
+        """Take places for the parts that have none yet; None, and no more taken, if there are none."""
+        number = len(taken)
         if number == len(leaving.parts):
-            return []
+            return taken if self._is_whole(leaving, taken) else None
         before = len(self._back)
         for given in self._list_places(leaving, number, kept, walk, work):
             if walk.left <= 0:
@@ -315,11 +321,16 @@ class Mover:
             walk.left -= 1
             self._take(given)
             more = self.reach.add(kept, given, is_pool=leaving.is_pool(number))
-            rest = self._walk(leaving, number + 1, more, walk, work)
-            if rest is not None:
-                return [given, *rest]
+            found = self._walk(leaving, [*taken, given], more, walk, work)
+            if found is not None:
+                return found
             self._undo_to(before)
         return None
+
+    def _is_whole(self, leaving: Leaving, taken: Sequence[AmountsByIndex]) -> bool:
+        """Tell whether all parts reach each other where they are now."""
+        parts = [(leaving.is_pool(number), [*given]) for number, given in enumerate(taken)]
+        return not self.reach.shares or self.reach.admits_parts(parts, leaving.kept)
 
     def _list_places(
         self, leaving: Leaving, number: int, kept: KeptParts, walk: "_PartsWalk", work: Work
@@ -381,6 +392,8 @@ class Mover:
         for move in moves.values():
             self._move_pools(move, work)
         for move in moves.values():
+            if move.ends is None and not self._is_whole(move.leaving, move.taken):
+                move.ends = Stayed(OutOfReach())
             if move.ends is not None and move.taken:
                 # Half a consumer does not move.
                 for given in move.taken:

@@ -81,9 +81,12 @@ class Reach:
 
         :param part: the providers that the consumer uses in the tree that it leaves.
         """
+        return self._mark(self.is_pool(part), kept)
+
+    def _mark(self, is_pool: bool, kept: KeptParts) -> Mask | None:
         if not self.shares:
             return None
-        if not kept.hosts or not self.is_pool(part):
+        if not kept.hosts or not is_pool:
             return self.mark_trees_in_reach_of(kept.pools)
         own = np.zeros(self.cloud.size, np.bool_)
         own[list(kept.hosts)] = True
@@ -94,18 +97,20 @@ class Reach:
 
         :param stays: the providers that the consumer uses in the trees that it does not leave.
         """
-        if not self.shares:
-            return True
-        stays = list(stays)
-        for move in moves:
-            kept = KeptParts.of(self.cloud, stays)
-            # Hosts first: whether a disk is with one of them decides what it is.
-            for is_pool in (False, True):
-                for other in moves:
-                    if other is not move and self.is_pool(other.source) is is_pool:
-                        kept = self.add(kept, other.destination, is_pool=is_pool)
-            allowed = self.mark_allowed(move.source, kept)
-            if allowed is not None and not allowed[list(move.destination)].all():
+        parts = [(self.is_pool(move.source), move.destination) for move in moves]
+        return self.admits_parts(parts, KeptParts.of(self.cloud, stays))
+
+    def admits_parts(self, parts: Sequence[tuple[bool, Collection[int]]], kept: KeptParts) -> bool:
+        """Tell the same of parts of which it is known whether they are only on sharing providers."""
+        # Hosts first: whether a disk is with one of them decides what it is.
+        ordered = sorted(parts, key=lambda part: part[0])
+        for part in ordered:
+            others = kept
+            for other in ordered:
+                if other is not part:
+                    others = self.add(others, other[1], is_pool=other[0])
+            allowed = self._mark(part[0], others)
+            if allowed is not None and not allowed[list(part[1])].all():
                 return False
         return True
 
