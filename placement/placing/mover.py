@@ -113,7 +113,7 @@ class Mover:
         self._requests: dict[_Question, CandidateRequest] = {}
         self._firsts: dict[_Question, MovedTo | Stayed] = {}
         self._later: dict[_Question, MovedTo | Stayed] = {}
-        self._stayed: dict[tuple[Any, ...], Stayed] = {}
+        self._whole: dict[tuple[Any, ...], MovedTo | Stayed] = {}
 
     def leave(
         self,
@@ -186,7 +186,7 @@ class Mover:
     def _forget(self) -> None:
         """Remember nothing of which more room would make something else."""
         self._later.clear()
-        self._stayed.clear()
+        self._whole.clear()
 
     # -- one by one --
 
@@ -288,18 +288,24 @@ class Mover:
     def _move_parts(self, leaving: Leaving, work: Work) -> Destination:
         """Move a consumer that leaves several trees, with all that it has there or not at all."""
         asked = leaving[1:]
-        stayed = self._stayed.get(asked)
-        if stayed is not None:
-            return stayed
+        first = self._whole.get(asked)
+        # As for one part: what had no places has none now, and none before the first gets room.
+        if isinstance(first, Stayed):
+            return first
+        if first is not None and has_room(self.cloud, first.given):
+            self._take(first.given)
+            return first
         walk = _PartsWalk(WAYS)
         taken = self._walk(leaving, [], leaving.kept, walk, work)
-        if taken is not None:
-            return MovedTo(add_up(taken))
-        if walk.is_cut:
+        if taken is None and walk.is_cut:
             return CutShort()
-        found = self._explain_reach(Stayed(OutOfReach()), leaving.parts, work)
-        if isinstance(found, Stayed):
-            self._stayed[asked] = found
+        found: Destination
+        if taken is not None:
+            found = MovedTo(add_up(taken))
+        else:
+            found = self._explain_reach(Stayed(OutOfReach()), leaving.parts, work)
+        if not isinstance(found, CutShort):
+            self._whole[asked] = found
         return found
 
     def _walk(
