@@ -60,7 +60,11 @@ def load_solver() -> bool:
         return False
     if tuple(map(int, found.split(".")[:2])) < OLDEST_SCIPY:
         oldest = ".".join(map(str, OLDEST_SCIPY))
-        LOG.warning("SciPy %s is too old to prove plans, and is not used: install %s or newer", found, oldest)
+        LOG.warning(
+            "SciPy %s is too old to prove plans, and is not used: install %s or newer",
+            found,
+            oldest,
+        )
         return False
     import scipy.optimize  # noqa: F401
 
