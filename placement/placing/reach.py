@@ -1,0 +1,125 @@
+"""Where a part of a consumer may go, given what else the consumer keeps (specification 07 section 4.1). Pure.
+
+What a consumer has is one thing: its host must reach its shared storage before a move, and after it. What-if,
+survival and plans ask here, so that they agree on what a move is.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from placement.search.cloud import SHARING_TRAIT, Cloud
+from placement.search.index_set import Mask
+
+
+class KeptParts(NamedTuple):
+    """What a consumer has beside the part that moves.
+
+    ``hosts``: the roots of the trees in which it uses a provider that does not share. ``pools``: the sharing
+    providers that it uses.
+    """
+
+    hosts: frozenset[int] = frozenset()
+    pools: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, cloud: Cloud, providers: Iterable[int]) -> "KeptParts":
+        """Return what a consumer keeps that uses these providers."""
+        hosts, pools = set[int](), set[int]()
+        for index in providers:
+            if SHARING_TRAIT in cloud.traits[index]:
+                pools.add(index)
+            else:
+                hosts.add(int(cloud.roots[index]))
+        return cls(frozenset(hosts), frozenset(pools))
+
+
+class PartMove(NamedTuple):
+    """A part of a consumer, what it has in one tree, that goes to providers of another tree."""
+
+    source: Sequence[int]
+    destination: Sequence[int]
+
+
+@dataclass(slots=True)
+class Reach:
+    """Says of one cloud where parts may go. Its sharing providers and aggregates must not change.
+
+    ``shares``: some provider shares. Without one every part may go anywhere, and nothing costs anything.
+    """
+
+    cloud: Cloud
+    shares: bool = field(init=False)
+    _masks: dict[tuple[bool, KeptParts], Mask | None] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.shares = self.cloud.has_trait(SHARING_TRAIT)
+
+    def mark_allowed(self, part: Iterable[int], kept: KeptParts) -> Mask | None:
+        """Mark the providers that a part may go to, all of them in one tree; None if it may go anywhere.
+
+        A part on a host goes to trees that reach all sharing providers that the consumer keeps. A part that
+        is only on sharing providers goes to sharing providers that all hosts of the consumer reach, or joins
+        the consumer in the tree of one of these hosts; if the consumer keeps no host, it is the host.
+
+        :param part: the providers that the consumer uses in the tree that it leaves.
+        """
+        if not self.shares:
+            return None
+        is_pool = bool(kept.hosts) and all(SHARING_TRAIT in self.cloud.traits[i] for i in part)
+        # Equal for many consumers: 10,000 hosts have some ten pools.
+        key = is_pool, KeptParts(hosts=kept.hosts) if is_pool else KeptParts(pools=kept.pools)
+        if key not in self._masks:
+            made = self._mark_pools(kept.hosts) if is_pool else self._mark_hosts(kept.pools)
+            self._masks[key] = made
+        return self._masks[key]
+
+    def admits(self, moves: Sequence[PartMove], stays: Iterable[int]) -> bool:
+        """Tell whether parts of one consumer may go where they go, all at once.
+
+        :param stays: the providers that the consumer uses in the trees that it does not leave.
+        """
+        if not self.shares:
+            return True
+        stays = list(stays)
+        for number, move in enumerate(moves):
+            others = (each.destination for n, each in enumerate(moves) if n != number)
+            kept = KeptParts.of(self.cloud, [*stays, *(index for each in others for index in each)])
+            allowed = self.mark_allowed(move.source, kept)
+            if allowed is not None and not allowed[list(move.destination)].all():
+                return False
+        return True
+
+    def mark_trees_that_reach(self, pools: Mask) -> Mask:
+        """Mark the providers of all trees that reach one of these sharing providers, or have it."""
+        roots = self.cloud.sharing.mark_reached(pools)
+        roots[self.cloud.roots[pools]] = True
+        return self._mark_trees(roots)
+
+    def _mark_hosts(self, pools: Iterable[int]) -> Mask | None:
+        """Mark the trees that reach each of these sharing providers."""
+        allowed = None
+        for pool in pools:
+            alone = np.zeros(self.cloud.size, np.bool_)
+            alone[pool] = True
+            reaching = self.mark_trees_that_reach(alone)
+            allowed = reaching if allowed is None else allowed & reaching
+        return allowed
+
+    def _mark_pools(self, hosts: Iterable[int]) -> Mask:
+        """Mark the sharing providers that each of these trees reaches, and these trees."""
+        allowed = self.cloud.sharing.mask.copy()
+        own = np.zeros(self.cloud.size, np.bool_)
+        for host in hosts:
+            reached = np.zeros(self.cloud.size, np.bool_)
+            reached[list(self.cloud.sharing.away(host))] = True
+            allowed &= reached
+            own[host] = True
+        return allowed | self._mark_trees(own)
+
+    def _mark_trees(self, roots: Mask) -> Mask:
+        """Mark all providers of trees of which the roots are marked."""
+        # A free slot has the root -1.
+        return np.where(self.cloud.roots >= 0, roots[self.cloud.roots], False)
