@@ -32,6 +32,8 @@ class Node(NamedTuple):
     tree: int
     has: Mapping[str, int]
     max_unit: int = 1000
+    min_unit: int = 1
+    step_size: int = 1
 
 
 class Consumer(NamedTuple):
@@ -266,11 +268,9 @@ def _records(world: World, roots: Mapping[int, int]) -> list[ProviderRecord]:
         aggregates = {"pool"} if number == world.pool else {world.racks[node.tree]}
         if node.tree in world.reached and number == root:
             aggregates.add("pool")
+        units = node.min_unit, node.max_unit, node.step_size
         inventories = {
-            name: UsedInventory(
-                InventoryRecord(total, 0, 1, min(total, node.max_unit), 1, 1.0),
-                total - free[number, name],
-            )
+            name: UsedInventory(InventoryRecord(total, 0, *units), total - free[number, name])
             for name, total in node.has.items()
         }
         records.append(
@@ -307,6 +307,8 @@ def _goal(world: World, tree_root: Mapping[int, int]) -> Goal:
 Where = tuple[tuple[int, ...], ...]
 """Of each consumer the providers that it is on, in the order of what it holds; () once all is given back."""
 
+Arrived = frozenset[int]
+"""The trees that steps have gone to."""
 
 Taken = tuple[tuple[tuple[int, str], int], ...]
 """What all steps have taken, by provider and class."""
@@ -319,22 +321,26 @@ class TooMany(Exception):
 def find_cheapest(world: World) -> float:
     """Return what the cheapest plan costs, infinite if there is none."""
     start, ticket = start_of(world), count()
-    queue: list[tuple[float, int, int, Where, Taken]] = [(0.0, 0, next(ticket), start, ())]
+    queue: list[tuple[float, int, int, Where, Taken, Arrived]] = [
+        (0.0, 0, next(ticket), start, (), frozenset())
+    ]
     seen: set[object] = set()
     free_at_start = free_in(world, start)
+    domains = world.goal.domains if isinstance(world.goal, Emptied) else []
+    watched = {tree for domain in domains for tree in domain}
     while queue:
-        cost, steps, _, where, taken = heappop(queue)
-        key = where, taken, steps if world.limits.most < inf else 0
+        cost, steps, _, where, taken, arrived = heappop(queue)
+        key = where, taken, arrived, steps if world.limits.most < inf else 0
         if key in seen:
             continue
         seen.add(key)
         if len(seen) > MOST_STATES:
             raise TooMany
-        if holds(world, where):
+        if holds(world, where, arrived):
             return cost
         if steps >= world.limits.most:
             continue
-        for price, then, needs in list_steps(world, where):
+        for price, then, needs, target in list_steps(world, where):
             more = taken
             if world.limits.all_at_once and needs:
                 sums = Counter(dict(taken))
@@ -342,7 +348,8 @@ def find_cheapest(world: World) -> float:
                 if any(free_at_start[slot] < amount for slot, amount in sums.items()):
                     continue
                 more = tuple(sorted(sums.items()))
-            heappush(queue, (cost + price, steps + 1, next(ticket), then, more))
+            passed = arrived | ({target} & watched)
+            heappush(queue, (cost + price, steps + 1, next(ticket), then, more, passed))
     return inf
 
 
@@ -373,24 +380,24 @@ def parts_of(consumer: Consumer) -> list[tuple[tuple[str, int], ...]]:
 
 def list_steps(
     world: World, where: Where
-) -> Iterator[tuple[float, Where, Counter[tuple[int, str]]]]:
-    """Yield what each step costs, what is where after it, and what it takes."""
+) -> Iterator[tuple[float, Where, Counter[tuple[int, str]], int]]:
+    """Yield what each step costs, what is where after it, what it takes, and the tree it goes to."""
     free = free_in(world, where)
     excess = excess_of(world, where)
     for number, consumer in enumerate(world.consumers):
         if not where[number]:
             continue
         if consumer.may_remove:
-            yield world.costs.remove, (*where[:number], (), *where[number + 1 :]), Counter()
+            yield world.costs.remove, (*where[:number], (), *where[number + 1 :]), Counter(), -1
         if not consumer.may_move:
             continue
         begin = 0
         for tree in consumer.held:
             end = begin + len(tree)
+            part = range(begin, end)
             here = world.nodes[where[number][begin]].tree
-            mine = {world.nodes[n].tree for n in where[number]}
             for target in range(world.trees):
-                if target in mine or target in world.limits.closed or target == here:
+                if target == here or target in world.limits.closed:
                     continue
                 nodes = [n for n, node in enumerate(world.nodes) if node.tree == target]
                 for chosen in product(nodes, repeat=len(tree)):
@@ -398,10 +405,9 @@ def list_steps(
                     for node, (_, amounts) in zip(chosen, tree, strict=True):
                         for name, amount in amounts:
                             needs[node, name] += amount
-                    if any(
-                        free[slot] < amount or amount > world.nodes[slot[0]].max_unit
-                        for slot, amount in needs.items()
-                    ):
+                    if any(free[slot] < amount for slot, amount in needs.items()):
+                        continue
+                    if not may_be_written(world, consumer, where[number], part, chosen):
                         continue
                     mine_then = (*where[number][:begin], *chosen, *where[number][end:])
                     then = (*where[:number], mine_then, *where[number + 1 :])
@@ -412,8 +418,62 @@ def list_steps(
                         for _, amounts in tree
                         for name, amount in amounts
                     )
-                    yield price, then, needs
+                    yield price, then, needs, target
             begin = end
+
+
+def may_be_written(
+    world: World, consumer: Consumer, mine: tuple[int, ...], part: range, chosen: Sequence[int]
+) -> bool:
+    """Tell whether a part of a consumer may go to these providers by what the consumer is and keeps."""
+    others = [node for n, node in enumerate(mine) if n not in part]
+    here = {world.nodes[mine[n]].tree for n in part}
+    if here & {world.nodes[node].tree for node in others}:
+        # What has joined another part moves no more.
+        return False
+    if len({(mine[n], node) for n, node in zip(part, chosen, strict=True)}) > len(
+        {mine[n] for n in part}
+    ):
+        # What is on one provider goes to one provider.
+        return False
+    parts = parts_of(consumer)
+    moved: Counter[tuple[int, str]] = Counter()
+    kept: Counter[tuple[int, str]] = Counter()
+    for n, node in enumerate(mine):
+        for name, amount in parts[n]:
+            (moved if n in part else kept)[chosen[n - part.start] if n in part else node, name] += (
+                amount
+            )
+    sums = moved + kept
+    if not all(
+        admits(world, slot, amount) for each in (moved, sums) for slot, amount in each.items()
+    ):
+        return False
+    return is_in_reach(world, [mine[n] for n in part], others, chosen)
+
+
+def admits(world: World, slot: tuple[int, str], amount: int) -> bool:
+    """Tell whether a provider has a class, and one allocation may have so much of it."""
+    node = world.nodes[slot[0]]
+    return (
+        slot[1] in node.has
+        and node.min_unit <= amount <= min(node.max_unit, node.has[slot[1]])
+        and amount % node.step_size == 0
+    )
+
+
+def is_in_reach(
+    world: World, source: Sequence[int], others: Sequence[int], chosen: Sequence[int]
+) -> bool:
+    """Tell whether hosts reach the pool after a step that did so before, or go together."""
+    target = world.nodes[chosen[0]].tree
+    if world.pool is None:
+        return True
+    hosts = {world.nodes[node].tree for node in others if node != world.pool}
+    if set(source) == {world.pool} and hosts:
+        # There is one pool: the part joins a host.
+        return target in hosts
+    return world.pool not in others or target in world.reached or set(chosen) == {world.pool}
 
 
 def excess_of(world: World, where: Where) -> int:
@@ -435,13 +495,13 @@ def excess_of(world: World, where: Where) -> int:
     return len(domains) - max(counts.values(), default=0)
 
 
-def holds(world: World, where: Where) -> bool:
-    """Tell whether the goal holds."""
+def holds(world: World, where: Where, arrived: Arrived = frozenset()) -> bool:
+    """Tell whether the goal holds; a tree that a step has gone to is none of those that the plan empties."""
     match world.goal:
         case Room(asked, times):
             return _fits(world, free_in(world, where), asked, times)
         case Emptied(domains, number):
-            occupied = {world.nodes[n].tree for nodes in where for n in nodes}
+            occupied = {world.nodes[n].tree for nodes in where for n in nodes} | arrived
             return sum(occupied.isdisjoint(domain) for domain in domains) >= number
     return excess_of(world, where) == 0
 
@@ -466,7 +526,7 @@ def _fits(world: World, free: Counter[tuple[int, str]], asked: Asked, times: int
                 needs[gpu, VGPU] = asked.vgpu
             if disk is not None:
                 needs[disk, DISK] = asked.disk
-            if all(free[s] >= a and a <= world.nodes[s[0]].max_unit for s, a in needs.items()):
+            if all(free[s] >= a and admits(world, s, a) for s, a in needs.items()):
                 left = free.copy()
                 left.subtract(needs)
                 if _fits(world, left, asked, times - 1):

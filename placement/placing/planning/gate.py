@@ -10,6 +10,7 @@ from itertools import starmap
 
 from placement.placing.planning.scene import Share, State, sum_slots
 from placement.placing.planning.values import MoveStep, Step
+from placement.placing.reach import PartMove
 from placement.placing.wishes import ChosenPlace
 
 
@@ -90,6 +91,18 @@ def _stays_in_one_piece(state: State, share: Share, place: ChosenPlace) -> bool:
     )
 
 
+def _stays_in_reach(state: State, share: Share, place: ChosenPlace) -> bool:
+    """The host of a consumer reaches its shared storage after every step."""
+    reach = state.scene.reach
+    if not reach.shares:
+        return True
+    here = state.place_of(share)
+    assert here is not None
+    move = PartMove([*here.allocations], [*place.allocations])
+    others = (index for other in _list_others(state, share) for index in other.allocations)
+    return reach.admits([move], [*others, *state.scene.occupants[share.occupant].elsewhere])
+
+
 def _has_room(state: State, _: Share, place: ChosenPlace) -> bool:
     """The destination has room while the source is still held."""
     slots = sum_slots(place.allocations)
@@ -135,6 +148,7 @@ RULES: Mapping[str, Callable[[State, Share, ChosenPlace], bool]] = {
     "closed": _is_open,
     "piece": _stays_in_one_piece,
     "room": _has_room,
+    "reach": _stays_in_reach,
     "held": _can_be_held,
     "units": _has_right_units,
     "groups": _keeps_groups,

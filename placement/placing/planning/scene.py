@@ -11,6 +11,7 @@ from placement.inventory_record import InventoryRecord
 from placement.placing.members import AmountsByIndex, Members
 from placement.placing.mover import HeldInTree, make_request, without_sharing
 from placement.placing.planning.values import Costs, Limits, MoveStep, Occupant, RemovalStep, Step
+from placement.placing.reach import Reach
 from placement.placing.wishes import ChosenPlace, GroupState
 from placement.search.cloud import SHARING_TRAIT, Cloud
 from placement.search.group_rules import Domains, GroupRule
@@ -64,6 +65,7 @@ class Scene:
     ) -> None:
         self.work = work
         self.closed = limits.closed | emptied
+        self.reach = Reach(cloud)
         self.cloud, self.known, self.occupants = cloud, known, occupants
         self.members, self.costs, self.limits = members, costs, limits
         self.share_count = sum(len(occupant.held) for occupant in occupants)
