@@ -101,7 +101,8 @@ def draw_world(draw: Random) -> World:
 
 
 def _draw_world(draw: Random) -> World:
-    kind = draw.choice(["flat", "flat", "devices", "shared"])
+    kind = draw.choice(["flat", "devices", "shared", "shared"])
+    shape = draw.choice(["loose", "loose", "full", "spread", "cut"])
     hosts = draw.randint(2, 5)
     nodes: list[Node] = []
     for host in range(hosts):
@@ -113,7 +114,7 @@ def _draw_world(draw: Random) -> World:
         nodes.append(Node(host, root, draw.choice([1000, 1000, 4])))
         if kind == "devices":
             for _ in range(draw.randint(0, 2)):
-                nodes.append(Node(host, {VGPU: draw.randint(1, 3)}))
+                nodes.append(Node(host, {VGPU: draw.randint(1, 4)}))
     pool, trees = None, hosts
     if kind == "shared":
         pool, trees = len(nodes), hosts + 1
@@ -130,16 +131,16 @@ def _draw_world(draw: Random) -> World:
     free = Counter(
         {(n, name): total for n, node in enumerate(nodes) for name, total in node.has.items()}
     )
-    for _ in range(draw.randint(1, draw.choice([4, 6, 8]))):
-        consumer = _draw_consumer(draw, world, free)
+    for _ in range(draw.randint(1, draw.choice([4, 6, 8])) + 2 * (shape == "full")):
+        consumer = _draw_consumer(draw, world, free, is_spread=shape == "spread")
         if consumer is not None:
             world.consumers.append(consumer)
+    if shape == "full":
+        _fill_up(draw, world, free)
+    if shape == "cut":
+        _cut_units(draw, world)
     world.goal = _draw_goal(draw, world, hosts)
-    world.costs = Costs(
-        draw.choice([1.0, 1.0, 2.0]),
-        draw.choice([10.0, 10.0, 1.5, 0.5]),
-        draw.choice([{}, {}, {VCPU: 0.25}]),
-    )
+    world.costs = draw.choice([_draw_costs, _draw_costs, _draw_far_costs])(draw)
     world.limits = Limits(
         draw.choice([inf, inf, inf, 2, 3]),
         draw.random() < 0.25,
@@ -148,7 +149,46 @@ def _draw_world(draw: Random) -> World:
     return world
 
 
-def _draw_consumer(draw: Random, world: World, free: Counter[tuple[int, str]]) -> Consumer | None:
+def _draw_costs(draw: Random) -> Costs:
+    return Costs(
+        draw.choice([1.0, 1.0, 2.0]),
+        draw.choice([10.0, 10.0, 1.5, 0.5]),
+        draw.choice([{}, {}, {VCPU: 0.25}]),
+    )
+
+
+def _draw_far_costs(draw: Random) -> Costs:
+    """Return costs that are far from one, and from one another."""
+
+    def cost() -> float:
+        return float(draw.choice([1, 2, 3])) * 10.0 ** draw.randint(-6, 5)
+
+    if draw.random() < 0.2:
+        return Costs(1e-300, draw.choice([3e-300, 1e6]), {})
+    return Costs(cost(), cost(), draw.choice([{}, {VCPU: cost()}]))
+
+
+def _fill_up(draw: Random, world: World, free: Counter[tuple[int, str]]) -> None:
+    """Leave of most classes what two servers have at most, so that some must make way for others."""
+    for number, node in enumerate(world.nodes):
+        left = {
+            n: total - free[number, n] + draw.choice([0, 0, 1, 2]) for n, total in node.has.items()
+        }
+        has = {name: max(1, min(total, left[name])) for name, total in node.has.items()}
+        world.nodes[number] = node._replace(has=has)
+
+
+def _cut_units(draw: Random, world: World) -> None:
+    """Let some providers not admit any more what consumers have."""
+    for number, node in enumerate(world.nodes):
+        if number == world.pool or draw.random() < 0.3:
+            cut = draw.choice([{"max_unit": 1}, {"max_unit": 2}, {"min_unit": 2}, {"step_size": 2}])
+            world.nodes[number] = node._replace(**cut)
+
+
+def _draw_consumer(
+    draw: Random, world: World, free: Counter[tuple[int, str]], *, is_spread: bool
+) -> Consumer | None:
     roots = [n for n, node in enumerate(world.nodes) if VCPU in node.has]
     root = draw.choice(roots)
     mine: dict[int, dict[str, int]] = {root: {VCPU: draw.randint(1, 3)}}
@@ -159,10 +199,15 @@ def _draw_consumer(draw: Random, world: World, free: Counter[tuple[int, str]]) -
     ]
     if children and draw.random() < 0.6:
         mine[draw.choice(children)] = {VGPU: draw.randint(1, 2)}
+        if draw.random() < 0.5:
+            # Both may come together on one device, and then move on in one piece.
+            mine.setdefault(draw.choice(children), {VGPU: 1})
     if DISK in world.nodes[root].has and draw.random() < 0.6:
         mine[root][DISK] = draw.randint(1, 2)
     elif world.pool is not None and draw.random() < 0.5:
         mine[world.pool] = {DISK: draw.randint(1, 3)}
+    if is_spread and draw.random() < 0.6:
+        mine.setdefault(draw.choice(roots), {VCPU: draw.randint(1, 2)})
     slots = {(n, name): amount for n, a in mine.items() for name, amount in a.items()}
     if any(
         free[slot] < amount or amount > world.nodes[slot[0]].max_unit

@@ -104,8 +104,9 @@ def carry_out(world: World, plan: Plan, about: str) -> None:
                 taken[node, name] += amount
                 cost += world.costs.per_unit.get(name, 0.0) * amount
         by_group = [step.place.mappings[f"_{n}"][0] for n in range(1, len(leaving) + 1)]
+        began = start_of(world)[step.occupant]
         order = sorted(
-            range(len(leaving)), key=lambda n: given.cloud.index_of[mine[leaving[n]] + 1]
+            range(len(leaving)), key=lambda n: given.cloud.index_of[began[leaving[n]] + 1]
         )
         part, before_it = range(leaving[0], leaving[-1] + 1), tuple(mine)
         assert len(part) == len(leaving), about
