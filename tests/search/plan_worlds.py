@@ -101,7 +101,7 @@ def draw_world(draw: Random) -> World:
 
 
 def _draw_world(draw: Random) -> World:
-    kind = draw.choice(["flat", "devices", "shared", "shared"])
+    kind = draw.choice(["flat", "devices", "merging", "shared", "shared"])
     shape = draw.choice(["loose", "loose", "full", "spread", "cut"])
     hosts = draw.randint(2, 5)
     nodes: list[Node] = []
@@ -112,6 +112,8 @@ def _draw_world(draw: Random) -> World:
         if kind == "shared" and draw.random() < 0.4:
             root[DISK] = draw.randint(2, 5)
         nodes.append(Node(host, root, draw.choice([1000, 1000, 4])))
+        if kind == "merging":
+            nodes += [Node(host, {VGPU: draw.randint(2, 4)})] * draw.randint(1, 2)
         if kind == "devices":
             for _ in range(draw.randint(0, 2)):
                 nodes.append(Node(host, {VGPU: draw.randint(1, 4)}))
@@ -199,9 +201,9 @@ def _draw_consumer(
     ]
     if children and draw.random() < 0.6:
         mine[draw.choice(children)] = {VGPU: draw.randint(1, 2)}
-        if draw.random() < 0.5:
-            # Both may come together on one device, and then move on in one piece.
-            mine.setdefault(draw.choice(children), {VGPU: 1})
+    if len(children) > 1 and draw.random() < 0.4:
+        # Both may come together on one device, and then move on in one piece.
+        mine |= {child: {VGPU: 1} for child in children}
     if DISK in world.nodes[root].has and draw.random() < 0.6:
         mine[root][DISK] = draw.randint(1, 2)
     elif world.pool is not None and draw.random() < 0.5:
@@ -427,44 +429,48 @@ def list_steps(
     world: World, where: Where
 ) -> Iterator[tuple[float, Where, Counter[tuple[int, str]], int]]:
     """Yield what each step costs, what is where after it, what it takes, and the tree it goes to."""
-    free = free_in(world, where)
-    excess = excess_of(world, where)
     for number, consumer in enumerate(world.consumers):
-        if not where[number]:
+        if where[number] and consumer.may_remove:
+            then = (*where[:number], (), *where[number + 1 :])
+            yield world.costs.remove, then, Counter(), -1
+        if where[number] and consumer.may_move:
+            begin = 0
+            for tree in consumer.held:
+                part = range(begin, begin + len(tree))
+                yield from _list_moves(world, where, number, part)
+                begin = part.stop
+
+
+def _list_moves(
+    world: World, where: Where, number: int, part: range
+) -> Iterator[tuple[float, Where, Counter[tuple[int, str]], int]]:
+    """Yield the moves of one part of a consumer."""
+    consumer, mine = world.consumers[number], where[number]
+    free, excess = free_in(world, where), excess_of(world, where)
+    moved = parts_of(consumer)[part.start : part.stop]
+    price = world.costs.move + sum(
+        world.costs.per_unit.get(name, 0.0) * amount
+        for amounts in moved
+        for name, amount in amounts
+    )
+    for target in range(world.trees):
+        if target == world.nodes[mine[part.start]].tree or target in world.limits.closed:
             continue
-        if consumer.may_remove:
-            yield world.costs.remove, (*where[:number], (), *where[number + 1 :]), Counter(), -1
-        if not consumer.may_move:
-            continue
-        begin = 0
-        for tree in consumer.held:
-            end = begin + len(tree)
-            part = range(begin, end)
-            here = world.nodes[where[number][begin]].tree
-            for target in range(world.trees):
-                if target == here or target in world.limits.closed:
-                    continue
-                nodes = [n for n, node in enumerate(world.nodes) if node.tree == target]
-                for chosen in product(nodes, repeat=len(tree)):
-                    needs: Counter[tuple[int, str]] = Counter()
-                    for node, (_, amounts) in zip(chosen, tree, strict=True):
-                        for name, amount in amounts:
-                            needs[node, name] += amount
-                    if any(free[slot] < amount for slot, amount in needs.items()):
-                        continue
-                    if not may_be_written(world, consumer, where[number], part, chosen):
-                        continue
-                    mine_then = (*where[number][:begin], *chosen, *where[number][end:])
-                    then = (*where[:number], mine_then, *where[number + 1 :])
-                    if consumer.groups and excess_of(world, then) > excess:
-                        continue
-                    price = world.costs.move + sum(
-                        world.costs.per_unit.get(name, 0.0) * amount
-                        for _, amounts in tree
-                        for name, amount in amounts
-                    )
-                    yield price, then, needs, target
-            begin = end
+        nodes = [n for n, node in enumerate(world.nodes) if node.tree == target]
+        for chosen in product(nodes, repeat=len(part)):
+            needs: Counter[tuple[int, str]] = Counter()
+            for node, amounts in zip(chosen, moved, strict=True):
+                for name, amount in amounts:
+                    needs[node, name] += amount
+            if any(free[slot] < amount for slot, amount in needs.items()):
+                continue
+            if not may_be_written(world, consumer, mine, part, chosen):
+                continue
+            mine_then = (*mine[: part.start], *chosen, *mine[part.stop :])
+            then = (*where[:number], mine_then, *where[number + 1 :])
+            if consumer.groups and excess_of(world, then) > excess:
+                continue
+            yield price, then, needs, target
 
 
 def may_be_written(

@@ -1,4 +1,4 @@
-"""The one gate of planning against the rules, as they are said of small clouds (specification 10 section 2.4)."""
+"""The one gate of planning against the rules, on small clouds (specification 10 section 2.4)."""
 
 from collections import Counter
 from collections.abc import Iterator
