@@ -104,19 +104,7 @@ def _draw_world(draw: Random) -> World:
     kind = draw.choice(["flat", "devices", "merging", "shared", "shared"])
     shape = draw.choice(["loose", "loose", "full", "spread", "cut"])
     hosts = draw.randint(2, 5)
-    nodes: list[Node] = []
-    for host in range(hosts):
-        root = {VCPU: draw.randint(2, 6)}
-        if kind == "flat" and draw.random() < 0.3:
-            root[DISK] = draw.randint(2, 6)
-        if kind == "shared" and draw.random() < 0.4:
-            root[DISK] = draw.randint(2, 5)
-        nodes.append(Node(host, root, draw.choice([1000, 1000, 4])))
-        if kind == "merging":
-            nodes += [Node(host, {VGPU: draw.randint(2, 4)})] * draw.randint(1, 2)
-        if kind == "devices":
-            for _ in range(draw.randint(0, 2)):
-                nodes.append(Node(host, {VGPU: draw.randint(1, 4)}))
+    nodes = _draw_hosts(draw, kind, hosts)
     pool, trees = None, hosts
     if kind == "shared":
         pool, trees = len(nodes), hosts + 1
@@ -149,6 +137,23 @@ def _draw_world(draw: Random) -> World:
         frozenset([draw.randrange(hosts)]) if draw.random() < 0.1 else frozenset(),
     )
     return world
+
+
+def _draw_hosts(draw: Random, kind: str, hosts: int) -> list[Node]:
+    nodes: list[Node] = []
+    for host in range(hosts):
+        root = {VCPU: draw.randint(2, 6)}
+        if kind == "flat" and draw.random() < 0.3:
+            root[DISK] = draw.randint(2, 6)
+        if kind == "shared" and draw.random() < 0.4:
+            root[DISK] = draw.randint(2, 5)
+        nodes.append(Node(host, root, draw.choice([1000, 1000, 4])))
+        if kind == "merging":
+            nodes += [Node(host, {VGPU: draw.randint(2, 4)})] * draw.randint(1, 2)
+        if kind == "devices":
+            for _ in range(draw.randint(0, 2)):
+                nodes.append(Node(host, {VGPU: draw.randint(1, 4)}))
+    return nodes
 
 
 def _draw_costs(draw: Random) -> Costs:

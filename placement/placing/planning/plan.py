@@ -194,6 +194,8 @@ class _Planner:
                 "A plan was found that breaks a rule, and is not used: %s. Please report this",
                 refused,
             )
+            # What this search says of other plans is in doubt as well.
+            self._aim.exact = False
             return False
         reached = self._aim.test(replayed)
         if reached is None:
