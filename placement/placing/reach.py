@@ -35,6 +35,10 @@ class KeptParts(NamedTuple):
                 hosts.add(int(cloud.roots[index]))
         return cls(frozenset(hosts), frozenset(pools))
 
+    def with_parts(self, more: "KeptParts") -> "KeptParts":
+        """Return these parts and more."""
+        return KeptParts(self.hosts | more.hosts, self.pools | more.pools)
+
 
 class PartMove(NamedTuple):
     """A part of a consumer, what it has in one tree, that goes to providers of another tree."""
@@ -52,10 +56,15 @@ class Reach:
 
     cloud: Cloud
     shares: bool = field(init=False)
-    _masks: dict[tuple[bool, KeptParts], Mask | None] = field(init=False, default_factory=dict)
+    _reaching: dict[frozenset[int], Mask | None] = field(init=False, default_factory=dict)
+    _reached: dict[frozenset[tuple[int, ...]], Mask] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.shares = self.cloud.has_trait(SHARING_TRAIT)
+
+    def is_pool(self, part: Iterable[int]) -> bool:
+        """Tell whether all of these providers share."""
+        return self.shares and all(SHARING_TRAIT in self.cloud.traits[index] for index in part)
 
     def mark_allowed(self, part: Iterable[int], kept: KeptParts) -> Mask | None:
         """Mark the providers that a part may go to, all of them in one tree; None if it may go anywhere.
@@ -68,13 +77,11 @@ class Reach:
         """
         if not self.shares:
             return None
-        is_pool = bool(kept.hosts) and all(SHARING_TRAIT in self.cloud.traits[i] for i in part)
-        # Equal for many consumers: 10,000 hosts have some ten pools.
-        key = is_pool, KeptParts(hosts=kept.hosts) if is_pool else KeptParts(pools=kept.pools)
-        if key not in self._masks:
-            made = self._mark_pools(kept.hosts) if is_pool else self._mark_hosts(kept.pools)
-            self._masks[key] = made
-        return self._masks[key]
+        if not kept.hosts or not self.is_pool(part):
+            return self.mark_trees_in_reach_of(kept.pools)
+        own = np.zeros(self.cloud.size, np.bool_)
+        own[list(kept.hosts)] = True
+        return self.mark_pools_of(kept.hosts) | self._mark_trees(own)
 
     def admits(self, moves: Sequence[PartMove], stays: Iterable[int]) -> bool:
         """Tell whether parts of one consumer may go where they go, all at once.
@@ -92,32 +99,38 @@ class Reach:
                 return False
         return True
 
+    # -- the same object for equal questions: 10,000 hosts have some ten pools ---------------------
+
+    def mark_trees_in_reach_of(self, pools: frozenset[int]) -> Mask | None:
+        """Mark the providers of the trees that reach each of these sharing providers; None: all trees."""
+        if pools not in self._reaching:
+            allowed = None
+            for pool in sorted(pools):
+                alone = np.zeros(self.cloud.size, np.bool_)
+                alone[pool] = True
+                reaching = self.mark_trees_that_reach(alone)
+                allowed = reaching if allowed is None else allowed & reaching
+            self._reaching[pools] = allowed
+        return self._reaching[pools]
+
+    def mark_pools_of(self, hosts: frozenset[int]) -> Mask:
+        """Mark the sharing providers that each of these trees, at least one, reaches."""
+        # Trees with equal aggregates reach the same: a pool may serve thousands of hosts.
+        sets = frozenset(self.cloud.sharing.away(host) for host in hosts)
+        if sets not in self._reached:
+            common = set.intersection(*map(set, sets))
+            reached = np.zeros(self.cloud.size, np.bool_)
+            reached[list(common)] = True
+            self._reached[sets] = reached
+        return self._reached[sets]
+
+    # -- afresh each time --------------------------------------------------------------------------
+
     def mark_trees_that_reach(self, pools: Mask) -> Mask:
         """Mark the providers of all trees that reach one of these sharing providers, or have it."""
         roots = self.cloud.sharing.mark_reached(pools)
         roots[self.cloud.roots[pools]] = True
         return self._mark_trees(roots)
-
-    def _mark_hosts(self, pools: Iterable[int]) -> Mask | None:
-        """Mark the trees that reach each of these sharing providers."""
-        allowed = None
-        for pool in pools:
-            alone = np.zeros(self.cloud.size, np.bool_)
-            alone[pool] = True
-            reaching = self.mark_trees_that_reach(alone)
-            allowed = reaching if allowed is None else allowed & reaching
-        return allowed
-
-    def _mark_pools(self, hosts: Iterable[int]) -> Mask:
-        """Mark the sharing providers that each of these trees reaches, and these trees."""
-        allowed = self.cloud.sharing.mask.copy()
-        own = np.zeros(self.cloud.size, np.bool_)
-        for host in hosts:
-            reached = np.zeros(self.cloud.size, np.bool_)
-            reached[list(self.cloud.sharing.away(host))] = True
-            allowed &= reached
-            own[host] = True
-        return allowed | self._mark_trees(own)
 
     def _mark_trees(self, roots: Mask) -> Mask:
         """Mark all providers of trees of which the roots are marked."""
