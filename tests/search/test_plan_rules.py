@@ -92,12 +92,12 @@ class Row:
 
 
 def test_members_that_may_not_move_are_not_brought_together() -> None:
-    """Two that are fixed are on a full host, and the third one has nowhere to go but there."""
-    given = Given(World().host("a", VCPU=stock(4, 4)).host("b", VCPU=stock(8, 2)))
+    """Two that are fixed are on different hosts; wherever the third one goes, they are not together."""
+    given = Given(World().host("a", VCPU=stock(8, 2)).host("b", VCPU=stock(8, 4)))
     given.occupant("one", {"a": {"VCPU": 2}}, may_move=False)
-    given.occupant("two", {"a": {"VCPU": 2}}, may_move=False)
+    given.occupant("two", {"b": {"VCPU": 2}}, may_move=False)
     given.occupant("three", {"b": {"VCPU": 2}})
-    rows: Sequence[Row] = [Row("one", "a"), Row("two", "a"), Row("three", "b")]
+    rows: Sequence[Row] = [Row("one", "a"), Row("two", "b"), Row("three", "b")]
     names = {each.uuid: ("g",) for each in given.occupants}
     given.members = Members({"g": GroupRule("together")}, {"g": rows}, names)
 

@@ -185,7 +185,11 @@ class Programme:
         self, alike: list[Share], places: Sequence[ChosenPlace], complete: bool
     ) -> None:
         self.complete &= complete
-        own = alike[0].root if len(alike) == 1 else -1
+        first, is_alone = alike[0], len(alike) == 1
+        own = first.root if is_alone else -1
+        among = self._scene.mark_reach(first) if is_alone else None
+        mine = [each for each in self._scene.shares_of(first.occupant) if each is not first]
+        others = {self._moves[s.number]: -1.0 for s in mine if s.number in self._moves}
         travels: list[_Travel] = []
         by_tree: defaultdict[int, dict[int, float]] = defaultdict(dict)
         for place in places:
@@ -194,6 +198,9 @@ class Programme:
                 continue
             travel = _Travel(self._column(0.0, len(alike)), place)
             travels.append(travel)
+            if among is not None and not among[list(place.allocations)].all():
+                # Out of reach of what its consumer has, unless that moves too.
+                self._rows.append(({travel.column: 1.0, **others}, -inf, 0.0))
             by_tree[place.root][travel.column] = 1.0
             self._load(travel.column, place)
         self._travels.append((alike, travels))

@@ -1,7 +1,7 @@
 """A cloud with its occupants, and how it changes step by step (specification 10 section 3). Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import starmap
@@ -11,10 +11,11 @@ from placement.inventory_record import InventoryRecord
 from placement.placing.members import AmountsByIndex, Members
 from placement.placing.mover import HeldInTree, make_request, without_sharing
 from placement.placing.planning.values import Costs, Limits, MoveStep, Occupant, RemovalStep, Step
-from placement.placing.reach import Reach
+from placement.placing.reach import KeptParts, Reach
 from placement.placing.wishes import ChosenPlace, GroupState
 from placement.search.cloud import SHARING_TRAIT, Cloud
 from placement.search.group_rules import Domains, GroupRule
+from placement.search.index_set import Mask
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import search
 from placement.search.work import Work
@@ -247,9 +248,21 @@ class Scene:
     def find_likeness(self, share: Share) -> object:
         """Return what is equal for shares that may stand for each other, wherever they are."""
         occupant = self.occupants[share.occupant]
-        if len(occupant.held) > 1 or self.members.of(occupant.uuid):
+        if len(occupant.held) > 1 or occupant.elsewhere or self.members.of(occupant.uuid):
             return share.number
         return share.kind, occupant.may_move, occupant.may_remove
+
+    def mark_reach(self, share: Share, gone: Collection[int] = ()) -> Mask | None:
+        """Mark the providers that are in reach of what else a consumer has; None: all are.
+
+        :param gone: numbers of its other shares that leave too.
+        """
+        if not self.reach.shares:
+            return None
+        others = [each for each in self.shares_of(share.occupant) if each is not share]
+        kept = [index for s in others if s.number not in gone for index in s.place.allocations]
+        kept += self.occupants[share.occupant].elsewhere
+        return self.reach.mark_allowed(share.place.allocations, KeptParts.of(self.cloud, kept))
 
     # -- room --
 
@@ -284,17 +297,17 @@ class Scene:
     def list_places(self, share: Share, most: int, work: Work) -> tuple[list[ChosenPlace], bool]:
         """Return where a share might be, in any tree, and whether none is missing."""
         if share.kind not in self._places:
-            self._places[share.kind] = self._search_places(self.bare, share, most, work)
+            self._places[share.kind] = self._search_places(self.bare, share, None, most, work)
         return self._places[share.kind]
 
     def list_open_places(self, share: Share, most: int, work: Work) -> list[ChosenPlace]:
-        """Return some places that have room for a share now."""
-        return self._search_places(self.cloud, share, most, work)[0]
+        """Return some places that have room for a share now, and are in reach of what its consumer has."""
+        return self._search_places(self.cloud, share, self.mark_reach(share), most, work)[0]
 
     def _search_places(
-        self, cloud: Cloud, share: Share, most: int, work: Work
+        self, cloud: Cloud, share: Share, among: Mask | None, most: int, work: Work
     ) -> tuple[list[ChosenPlace], bool]:
-        request = replace(make_request(share.kind), limit=most)
+        request = replace(make_request(share.kind, among), limit=most)
         found = search(without_sharing(cloud), request, None, work)
         places = []
         for each in found:

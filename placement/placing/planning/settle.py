@@ -5,12 +5,20 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from placement.placing.choose import choose
-from placement.placing.mover import SHARE, WAYS, close_trees, make_request, without_sharing
+from placement.placing.mover import (
+    SHARE,
+    WAYS,
+    HeldInTree,
+    close_trees,
+    make_request,
+    without_sharing,
+)
 from placement.placing.planning import gate
 from placement.placing.planning.departures import Departures
-from placement.placing.planning.scene import Share, State
+from placement.placing.planning.scene import Scene, Share, State
 from placement.placing.wishes import ChosenPlace, NoPlace, Wish
 from placement.search.cloud import Cloud
+from placement.search.request import CandidateRequest
 from placement.search.work import Work
 
 MOST_ORDERS = 2_000
@@ -54,7 +62,6 @@ def _move_all(state: State, leaving: Departures, work: Work) -> Stuck | None:
     if not leaving.moved:
         return None
     scene = state.scene
-    requests = {share.kind: make_request(share.kind) for share in leaving.moved}
     gone = {share.number for share in leaving.moved}
     for share in leaving.moved:
         blocker = scene.find_blocker(share)
@@ -62,11 +69,13 @@ def _move_all(state: State, leaving: Departures, work: Work) -> Stuck | None:
             return Stuck(share)
     wishes = [
         Wish(
-            requests[share.kind],
+            request,
             tuple(scene.members.of(scene.occupants[share.occupant].uuid)),
             tuple(_stay(state, share, gone)),
         )
-        for share in leaving.moved
+        for share, request in zip(
+            leaving.moved, _make_requests(scene, leaving.moved, gone), strict=True
+        )
     ]
     cloud, groups = _open_destinations(state, leaving), dict(state.group_states(leaving.moved))
     with work.part(SHARE) as part:
@@ -75,6 +84,17 @@ def _move_all(state: State, leaving: Departures, work: Work) -> Stuck | None:
         return Stuck(leaving.moved[chosen.number], chosen.kept_out)
     is_ordered = find_order(state, list(zip(leaving.moved, chosen, strict=True)))
     return None if is_ordered else Stuck()
+
+
+def _make_requests(
+    scene: Scene, shares: Sequence[Share], gone: Collection[int]
+) -> Iterator[CandidateRequest]:
+    """Yield what shares ask for, among the providers that are in reach; equal requests are one object."""
+    made: dict[tuple[HeldInTree, bytes | None], CandidateRequest] = {}
+    for share in shares:
+        among = scene.mark_reach(share, gone)
+        key = share.kind, None if among is None else among.tobytes()
+        yield made.setdefault(key, make_request(share.kind, among))
 
 
 def _stay(state: State, share: Share, gone: Collection[int]) -> Iterator[int]:
