@@ -87,7 +87,7 @@ def _require_holders(tx: Transaction, changes: Sequence[ConsumerChange]) -> None
     # One that only leaves asks for no room.
     if not leaving or len(leaving) == len(changes):
         return
-    for uuid, hold in hold_rows.of(tx, leaving).items():
+    for hold in hold_rows.of(tx, leaving).values():
         if hold.is_over:
             raise ConsumerConflict(expected="null", given=hold.generation)
 

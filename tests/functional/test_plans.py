@@ -208,6 +208,29 @@ def test_nothing_moves_to_hosts_out_of_service(service: Service) -> None:
     assert error["exact"] is True
 
 
+def test_members_that_may_not_move_are_not_brought_together(service: Service) -> None:
+    """What is excepted, or of a type that may not be moved, stays, whatever the rule asks for."""
+    world = World(service)
+    first, second = world.host(VCPU=4), world.host(VCPU=4)
+    claim = {"consumer_generation": None, "project_id": "p", "user_id": "u", "groups": ["g"]}
+    claim |= {"consumer_type": "INSTANCE", "query": "resources=VCPU:1"}
+    members = [new_uuid(), new_uuid()]
+    claims = [{**claim, "consumer_uuid": uuid} for uuid in members]
+    body = {"claims": claims, "groups": {"g": {"rule": "together"}}}
+    assert service.request("POST", "/-/claims", json=body).status_int == 200
+    strays: dict[str, Any] = {"allocations": {}, "consumer_generation": 1}
+    strays |= {name: claim[name] for name in ("project_id", "user_id", "consumer_type")}
+    other = second if world.used(members[0]) == {first: {"VCPU": 1}} else first
+    strays["allocations"] = {other: {"resources": {"VCPU": 1}}}
+    url = f"/allocations/{members[0]}"
+    assert service.request("PUT", url, json=strays, version="1.39").status_int == 204
+    goal = {"keep": ["g"]}
+
+    for move in ({"except": members}, {"consumer_types": []}, {"consumer_types": ["JOB"]}):
+        assert refuse(service, goal, 409, may={"move": move})["exact"] is True
+    assert len(make(service, goal)["steps"]) == 1
+
+
 def test_a_removal_is_a_write_of_nothing(service: Service) -> None:
     world = World(service)
     host = world.host(VCPU=4)
