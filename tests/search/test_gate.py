@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
+from placement.placing.members import Members
 from placement.placing.planning import gate
 from placement.placing.planning.scene import Scene, Share, State
+from placement.placing.planning.values import Costs, Limits, Occupant
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
+from tests.search import builders
 from tests.search.plan_worlds import Where, World, draw_world, give, list_steps, start_of
 from tests.search.worlds import seeds
 
@@ -48,6 +51,22 @@ def test_the_gate_lets_through_what_the_rules_allow() -> None:
     compare()
     assert refused.keys() == gate.RULES.keys()
     print("clouds in which each rule refuses:", dict(refused))
+
+
+def test_what_has_joined_a_part_that_was_not_read_moves_no_more() -> None:
+    """Else the part would leave with it, which nobody has asked whether it may."""
+    cloud = builders.World().host("a", VCPU=4).host("b", VCPU=4).host("c", VCPU=4).cloud()
+    a, b, c = (cloud.index_of_uuid[f"uuid-of-{name}"] for name in "abc")
+    held = Occupant("server", {a: {a: {"VCPU": 1}}}, elsewhere={b: {"VCPU": 1}})
+    scene = Scene(cloud, None, [held], Members(), Costs(), Limits(), Work())
+    state, (share,) = State(scene), scene.shares_of(0)
+
+    def place(root: int) -> ChosenPlace:
+        return ChosenPlace(root, (root,), {root: {"VCPU": 1}}, {"_1": (root,)})
+
+    assert gate.may_go(state, share, place(c))
+    state.go(share, place(b))
+    assert gate.find_broken(state, share, place(c)) == "tree"
 
 
 class Walked:

@@ -71,7 +71,9 @@ def _is_another_tree(state: State, share: Share, place: ChosenPlace) -> bool:
     here = state.place_of(share)
     if here is None or place.root == here.root:
         return False
-    return all(other.root != here.root for other in _list_others(state, share))
+    roots = {other.root for other in _list_others(state, share)}
+    elsewhere = state.scene.occupants[share.occupant].elsewhere
+    return here.root not in roots.union(int(state.scene.cloud.roots[i]) for i in elsewhere)
 
 
 def _is_open(state: State, _: Share, place: ChosenPlace) -> bool:
