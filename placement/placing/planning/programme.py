@@ -187,7 +187,8 @@ class Programme:
         self.complete &= complete
         first, is_alone = alike[0], len(alike) == 1
         own = first.root if is_alone else -1
-        among = self._scene.mark_reach(first) if is_alone else None
+        reach, kept = self._scene.reach, self._scene.find_kept(first)
+        among = reach.mark_allowed(first.place.allocations, kept) if is_alone else None
         mine = [each for each in self._scene.shares_of(first.occupant) if each is not first]
         others = {self._moves[s.number]: -1.0 for s in mine if s.number in self._moves}
         travels: list[_Travel] = []
@@ -299,7 +300,7 @@ class Programme:
             if name not in asked and count_excess(rule, domains.values()):
                 continue
             mine = {uuid: share_of[uuid] for uuid in domains if uuid in share_of}
-            if any(len(scene.occupants[share.occupant].held) > 1 for share in mine.values()):
+            if any(scene.is_spread(share.occupant) for share in mine.values()):
                 continue
             changes = self._count_changes(rule, domains, mine)
             counts = Counter(domain for each in domains.values() for domain in each)

@@ -7,6 +7,8 @@ from functools import cached_property
 from itertools import starmap
 from math import fsum, inf
 
+import numpy as np
+
 from placement.inventory_record import InventoryRecord
 from placement.placing.members import AmountsByIndex, Members
 from placement.placing.mover import HeldInTree, make_request, without_sharing
@@ -177,7 +179,7 @@ class Scene:
         What is in trees that were not read counts twice, since it moves nowhere.
         """
         occupant = self.occupants[number]
-        if len(occupant.held) == 1 and not occupant.elsewhere:
+        if not self.is_spread(number):
             # Nothing stays when it moves.
             return ()
         if number not in self._misfits:
@@ -188,6 +190,11 @@ class Scene:
                 if not all(starmap(self.admits, sum_slots(held).items()))
             )
         return self._misfits[number]
+
+    def is_spread(self, number: int) -> bool:
+        """Tell whether an occupant has something in more than one tree."""
+        occupant = self.occupants[number]
+        return len(occupant.held) > 1 or bool(occupant.elsewhere)
 
     def admits(self, slot: Slot, amount: int) -> bool:
         """Tell whether a provider has inventory of a class that one allocation may have so much of."""
@@ -248,21 +255,29 @@ class Scene:
     def find_likeness(self, share: Share) -> object:
         """Return what is equal for shares that may stand for each other, wherever they are."""
         occupant = self.occupants[share.occupant]
-        if len(occupant.held) > 1 or occupant.elsewhere or self.members.of(occupant.uuid):
+        if self.is_spread(share.occupant) or self.members.of(occupant.uuid):
             return share.number
         return share.kind, occupant.may_move, occupant.may_remove
 
     def mark_reach(self, share: Share, gone: Collection[int] = ()) -> Mask | None:
-        """Mark the providers that are in reach of what else a consumer has; None: all are.
+        """Mark the providers in reach of what else a consumer has, but its own hosts; None: all are.
+
+        Equal answers are one object: a pool may serve thousands of hosts.
 
         :param gone: numbers of its other shares that leave too.
         """
         if not self.reach.shares:
             return None
+        kept = self.find_kept(share, gone)
+        if kept.hosts and self.reach.is_pool(share.place.allocations):
+            return self.reach.mark_pools_of(kept.hosts)
+        return self.reach.mark_trees_in_reach_of(kept.pools)
+
+    def find_kept(self, share: Share, gone: Collection[int] = ()) -> KeptParts:
+        """Return what a consumer has beside a share, and beside its shares of these numbers."""
         others = [each for each in self.shares_of(share.occupant) if each is not share]
         kept = [index for s in others if s.number not in gone for index in s.place.allocations]
-        kept += self.occupants[share.occupant].elsewhere
-        return self.reach.mark_allowed(share.place.allocations, KeptParts.of(self.cloud, kept))
+        return KeptParts.of(self.cloud, [*kept, *self.occupants[share.occupant].elsewhere])
 
     # -- room --
 
@@ -302,7 +317,12 @@ class Scene:
 
     def list_open_places(self, share: Share, most: int, work: Work) -> list[ChosenPlace]:
         """Return some places that have room for a share now, and are in reach of what its consumer has."""
-        return self._search_places(self.cloud, share, self.mark_reach(share), most, work)[0]
+        places = self._search_places(self.cloud, share, self.mark_reach(share), most, work)[0]
+        if self.reach.is_pool(share.place.allocations) and (hosts := self.find_kept(share).hosts):
+            # The part of a pool may join its consumer's host.
+            own = np.isin(self.cloud.roots, [*hosts])
+            places += self._search_places(self.cloud, share, own, most, work)[0]
+        return places
 
     def _search_places(
         self, cloud: Cloud, share: Share, among: Mask | None, most: int, work: Work

@@ -90,11 +90,13 @@ def _make_requests(
     scene: Scene, shares: Sequence[Share], gone: Collection[int]
 ) -> Iterator[CandidateRequest]:
     """Yield what shares ask for, among the providers that are in reach; equal requests are one object."""
-    made: dict[tuple[HeldInTree, bytes | None], CandidateRequest] = {}
+    made: dict[tuple[HeldInTree, int], CandidateRequest] = {}
     for share in shares:
         among = scene.mark_reach(share, gone)
-        key = share.kind, None if among is None else among.tobytes()
-        yield made.setdefault(key, make_request(share.kind, among))
+        key = share.kind, id(among)
+        if key not in made:
+            made[key] = make_request(share.kind, among)
+        yield made[key]
 
 
 def _stay(state: State, share: Share, gone: Collection[int]) -> Iterator[int]:
