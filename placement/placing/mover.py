@@ -51,6 +51,10 @@ class Leaving(NamedTuple):
     pools: int = 0
     kept: KeptParts = KeptParts()
 
+    def is_pool(self, number: int) -> bool:
+        """Tell whether a part is on sharing providers alone."""
+        return number >= len(self.parts) - self.pools
+
     @property
     def hosts(self) -> int:
         """The number of the first parts, whose trees count for the rules of groups."""
@@ -205,7 +209,7 @@ class Mover:
         """Mark where a part may go: to a pool that all hosts reach, or to a tree that reaches all pools."""
         if not self.reach.shares:
             return None
-        if number >= len(leaving.parts) - leaving.pools and kept.hosts:
+        if leaving.is_pool(number) and kept.hosts:
             return self.reach.mark_pools_of(kept.hosts)
         return self.reach.mark_trees_in_reach_of(kept.pools)
 
@@ -288,7 +292,7 @@ class Mover:
         if stayed is not None:
             return stayed
         walk = _PartsWalk(WAYS)
-        taken = self._walk(leaving, 0, leaving.kept, walk, work)
+        taken = self._walk(leaving, [], leaving.kept, walk, work)
         if taken is not None:
             return MovedTo(add_up(taken))
         if walk.is_cut:
@@ -299,23 +303,34 @@ class Mover:
         return found
 
     def _walk(
-        self, leaving: Leaving, number: int, kept: KeptParts, walk: "_PartsWalk", work: Work
+        self,
+        leaving: Leaving,
+        taken: list[AmountsByIndex],
+        kept: KeptParts,
+        walk: "_PartsWalk",
+        work: Work,
     ) -> list[AmountsByIndex] | None:
-        """Take places for all parts from a number on; None, and nothing taken, if there are none."""
+        """Take places for the parts that have none yet; None, and no more taken, if there are none."""
+        number = len(taken)
         if number == len(leaving.parts):
-            return []
+            return taken if self._is_whole(leaving, taken) else None
         before = len(self._back)
         for given in self._list_places(leaving, number, kept, walk, work):
             if walk.left <= 0:
                 break
             walk.left -= 1
             self._take(given)
-            more = KeptParts.of(self.reach.cloud, given)
-            rest = self._walk(leaving, number + 1, kept.with_parts(more), walk, work)
-            if rest is not None:
-                return [given, *rest]
+            more = self.reach.add(kept, given, is_pool=leaving.is_pool(number))
+            found = self._walk(leaving, [*taken, given], more, walk, work)
+            if found is not None:
+                return found
             self._undo_to(before)
         return None
+
+    def _is_whole(self, leaving: Leaving, taken: Sequence[AmountsByIndex]) -> bool:
+        """Tell whether all parts reach each other where they are now."""
+        parts = [(leaving.is_pool(number), [*given]) for number, given in enumerate(taken)]
+        return not self.reach.shares or self.reach.admits_parts(parts, leaving.kept)
 
     def _list_places(
         self, leaving: Leaving, number: int, kept: KeptParts, walk: "_PartsWalk", work: Work
@@ -335,7 +350,7 @@ class Mover:
             passed = len(places)
             if passed < limit:
                 break
-        if number >= len(leaving.parts) - leaving.pools and kept.hosts:
+        if leaving.is_pool(number) and kept.hosts:
             joined = self._join_host(held, kept.hosts, work)
             walk.is_cut |= isinstance(joined, CutShort)
             if isinstance(joined, MovedTo):
@@ -344,10 +359,9 @@ class Mover:
     def _mark_with_rest(self, leaving: Leaving, number: int, kept: KeptParts) -> Mask | None:
         """Mark where a part may go so that the parts on pools, which come after it, find places too."""
         marked = self._mark(leaving, number, kept)
-        first_pool = len(leaving.parts) - leaving.pools
-        if number >= first_pool or not self.reach.shares:
+        if leaving.is_pool(number):
             return marked
-        for held in leaving.parts[first_pool:]:
+        for held in leaving.parts[len(leaving.parts) - leaving.pools :]:
             takers = self._mark_takers(held)
             if kept.hosts and takers[np.isin(self.cloud.roots, list(kept.hosts))].any():
                 continue
@@ -378,6 +392,8 @@ class Mover:
         for move in moves.values():
             self._move_pools(move, work)
         for move in moves.values():
+            if move.ends is None and not self._is_whole(move.leaving, move.taken):
+                move.ends = Stayed(OutOfReach())
             if move.ends is not None and move.taken:
                 # Half a consumer does not move.
                 for given in move.taken:
@@ -421,7 +437,8 @@ class Mover:
                     continue
             for move, place in zip(waiting, chosen, strict=True):
                 uuid = str(move.leaving.consumer_uuid)
-                self._take_part(move, place.allocations)
+                self._take(place.allocations)
+                move.note(self.reach, place.allocations, is_pool=move.leaving.is_pool(turn))
                 self._set_members(self.members.with_place(self.cloud, uuid, place.allocations))
             break
 
@@ -432,13 +449,9 @@ class Mover:
                 return
             found = self._move_one(Leaving(None, (held,), 1, move.kept), work)
             if isinstance(found, MovedTo):
-                move.note(self.reach.cloud, found.given)
+                move.note(self.reach, found.given, is_pool=True)
             else:
                 move.ends = found
-
-    def _take_part(self, move: "_MemberMove", given: AmountsByIndex) -> None:
-        self._take(given)
-        move.note(self.reach.cloud, given)
 
     def _set_members(self, members: Members) -> None:
         self._back.append(partial(setattr, self, "members", self.members))
@@ -483,10 +496,10 @@ class _MemberMove:
     taken: list[AmountsByIndex] = field(default_factory=list)
     ends: Stayed | CutShort | None = None
 
-    def note(self, cloud: Cloud, given: AmountsByIndex) -> None:
+    def note(self, reach: Reach, given: AmountsByIndex, *, is_pool: bool) -> None:
         """Note what a part has taken."""
         self.taken.append(given)
-        self.kept = self.kept.with_parts(KeptParts.of(cloud, given))
+        self.kept = reach.add(self.kept, given, is_pool=is_pool)
 
 
 def add_up(taken: Sequence[AmountsByIndex]) -> AmountsByIndex:

@@ -4,7 +4,7 @@ What a consumer has is one thing: its host must reach its shared storage before 
 survival and plans ask here, so that they agree on what a move is.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,10 +35,6 @@ class KeptParts(NamedTuple):
                 hosts.add(int(cloud.roots[index]))
         return cls(frozenset(hosts), frozenset(pools))
 
-    def with_parts(self, more: "KeptParts") -> "KeptParts":
-        """Return these parts and more."""
-        return KeptParts(self.hosts | more.hosts, self.pools | more.pools)
-
 
 class PartMove(NamedTuple):
     """A part of a consumer, what it has in one tree, that goes to providers of another tree."""
@@ -66,6 +62,16 @@ class Reach:
         """Tell whether all of these providers share."""
         return self.shares and all(SHARING_TRAIT in self.cloud.traits[index] for index in part)
 
+    def add(self, kept: KeptParts, taken: Collection[int], *, is_pool: bool) -> KeptParts:
+        """Return what a consumer keeps, and the providers to which another part of it moves.
+
+        :param is_pool: that part comes from sharing providers alone. Otherwise it is a host wherever it goes.
+        """
+        if not is_pool:
+            return kept._replace(hosts=kept.hosts.union(int(self.cloud.roots[i]) for i in taken))
+        more = KeptParts.of(self.cloud, taken)
+        return KeptParts(kept.hosts or more.hosts, kept.pools | more.pools)
+
     def mark_allowed(self, part: Iterable[int], kept: KeptParts) -> Mask | None:
         """Mark the providers that a part may go to, all of them in one tree; None if it may go anywhere.
 
@@ -75,9 +81,12 @@ class Reach:
 
         :param part: the providers that the consumer uses in the tree that it leaves.
         """
+        return self._mark(self.is_pool(part), kept)
+
+    def _mark(self, is_pool: bool, kept: KeptParts) -> Mask | None:
         if not self.shares:
             return None
-        if not kept.hosts or not self.is_pool(part):
+        if not kept.hosts or not is_pool:
             return self.mark_trees_in_reach_of(kept.pools)
         own = np.zeros(self.cloud.size, np.bool_)
         own[list(kept.hosts)] = True
@@ -88,14 +97,20 @@ class Reach:
 
         :param stays: the providers that the consumer uses in the trees that it does not leave.
         """
-        if not self.shares:
-            return True
-        stays = list(stays)
-        for number, move in enumerate(moves):
-            others = (each.destination for n, each in enumerate(moves) if n != number)
-            kept = KeptParts.of(self.cloud, [*stays, *(index for each in others for index in each)])
-            allowed = self.mark_allowed(move.source, kept)
-            if allowed is not None and not allowed[list(move.destination)].all():
+        parts = [(self.is_pool(move.source), move.destination) for move in moves]
+        return self.admits_parts(parts, KeptParts.of(self.cloud, stays))
+
+    def admits_parts(self, parts: Sequence[tuple[bool, Collection[int]]], kept: KeptParts) -> bool:
+        """Tell the same of parts of which it is known whether they are only on sharing providers."""
+        # Hosts first: whether a disk is with one of them decides what it is.
+        ordered = sorted(parts, key=lambda part: part[0])
+        for part in ordered:
+            others = kept
+            for other in ordered:
+                if other is not part:
+                    others = self.add(others, other[1], is_pool=other[0])
+            allowed = self._mark(part[0], others)
+            if allowed is not None and not allowed[list(part[1])].all():
                 return False
         return True
 

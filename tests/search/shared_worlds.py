@@ -1,8 +1,8 @@
 """Small clouds whose disks are shared, and where their consumers may go (specification 07 section 4.1).
 
-An oracle for what-if, survival and plans: it reads like the chapter, tries everything, and knows nothing of the
-code that moves. Providers are numbers; in a tree no two providers have the same class, so that a tree has one
-way at most to take a part.
+An oracle for what-if, survival and plans: it reads like the chapter, tries everything, and knows nothing of
+the code that moves. Providers are numbers; in a tree no two providers have the same class, so that a tree has
+one way at most to take a part.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -129,29 +129,70 @@ def reaches(world: SharedWorld, tree: int, pool: int) -> bool:
     )
 
 
-def hosts_of(world: SharedWorld, providers: Iterable[int]) -> set[int]:
-    """Return the trees of those that do not share."""
-    return {world.providers[n].tree for n in providers if not world.providers[n].shares}
+class Kept(NamedTuple):
+    """What a consumer has beside a part: trees of hosts, and sharing providers."""
+
+    hosts: frozenset[int] = frozenset()
+    pools: frozenset[int] = frozenset()
+
+    def and_more(self, hosts: Iterable[int] = (), pools: Iterable[int] = ()) -> "Kept":
+        """Return these with more."""
+        return Kept(self.hosts.union(hosts), self.pools.union(pools))
 
 
-def may_go(world: SharedWorld, part: Iterable[int], kept: Iterable[int], to: Iterable[int]) -> bool:
-    """Tell whether a part may go to some providers of one tree.
+def keep(world: SharedWorld, providers: Iterable[int]) -> Kept:
+    """Return what a consumer keeps that uses these providers."""
+    found = Kept()
+    for number in providers:
+        each = world.providers[number]
+        found = found.and_more(pools=[number]) if each.shares else found.and_more([each.tree])
+    return found
 
-    :param part: the providers that it uses now.
-    :param kept: the providers that the consumer uses beside it.
-    """
-    kept = list(kept)
-    hosts = hosts_of(world, kept)
-    if hosts and all(world.providers[number].shares for number in part):
+
+def is_disk(world: SharedWorld, part: Iterable[int]) -> bool:
+    """Tell whether a part is on sharing providers alone."""
+    return all(world.providers[number].shares for number in part)
+
+
+def may_go(world: SharedWorld, part: Iterable[int], kept: Kept, to: Iterable[int]) -> bool:
+    """Tell whether a part, on the providers that it uses now, may go to some providers of one tree."""
+    if kept.hosts and is_disk(world, part):
         return all(
-            world.providers[number].tree in hosts
-            or (world.providers[number].shares and all(reaches(world, h, number) for h in hosts))
+            world.providers[number].tree in kept.hosts
+            or (
+                world.providers[number].shares
+                and all(reaches(world, h, number) for h in kept.hosts)
+            )
             for number in to
         )
-    pools = [number for number in kept if world.providers[number].shares]
     return all(
-        reaches(world, world.providers[number].tree, pool) for number in to for pool in pools
+        reaches(world, world.providers[number].tree, pool) for number in to for pool in kept.pools
     )
+
+
+def are_whole(
+    world: SharedWorld, parts: Sequence[Held], taken: Sequence[Held], stays: Iterable[int]
+) -> bool:
+    """Tell whether parts of a consumer may go to these places all at once.
+
+    A part that was on a host is a host wherever it goes.
+    """
+    disks = [is_disk(world, part) for part in parts]
+    for number, (part, place) in enumerate(zip(parts, taken, strict=True)):
+        others = [n for n in range(len(parts)) if n != number]
+        kept = keep(world, stays)
+        for n in others:
+            if not disks[n]:
+                kept = kept.and_more(world.providers[each].tree for each in taken[n])
+        has_host = bool(kept.hosts)
+        for n in others:
+            if disks[n]:
+                more = keep(world, taken[n])
+                # A disk that joins a host is none, but without a host it is one.
+                kept = kept.and_more(() if has_host else more.hosts, more.pools)
+        if not may_go(world, part, kept, place):
+            return False
+    return True
 
 
 # -- who is homeless ------------------------------------------------------------------------------
@@ -171,9 +212,10 @@ def find_homeless(world: SharedWorld, closed: Sequence[int]) -> set[str]:
     for consumer in seen:
         parts = world.parts(consumer.held)
         leaving = [p for p in parts if world.providers[min(p)].tree in closed]
-        kept = [number for part in parts if part not in leaving for number in part]
-        leaving.sort(key=lambda part: all(world.providers[number].shares for number in part))
-        taken = next(find_ways(world, leaving, kept, closed, used), None)
+        stays = [number for part in parts if part not in leaving for number in part]
+        leaving.sort(key=lambda part: is_disk(world, part))
+        ways = find_ways(world, leaving, stays, closed, used)
+        taken = next((way for way in ways if are_whole(world, leaving, way, stays)), None)
         if taken is None:
             homeless.add(consumer.uuid)
         else:
@@ -184,40 +226,30 @@ def find_homeless(world: SharedWorld, closed: Sequence[int]) -> set[str]:
 def find_ways(
     world: SharedWorld,
     leaving: Sequence[Held],
-    kept: Sequence[int],
+    stays: Sequence[int],
     closed: Sequence[int],
     used: Slots,
 ) -> Iterator[list[Held]]:
-    """Yield the places that the parts of a consumer may take together, the first candidates first."""
+    """Yield where the parts of a consumer have room together, the first candidates first."""
     if not leaving:
         yield []
         return
-    for place in list_places(world, leaving[0], kept, closed, used):
+    for place in list_places(world, leaving[0], stays, closed, used):
         more = add_slots(used, add_up([place]))
-        for rest in find_ways(world, leaving[1:], [*kept, *place], closed, more):
+        for rest in find_ways(world, leaving[1:], [*stays, *place], closed, more):
             yield [place, *rest]
 
 
 def list_places(
-    world: SharedWorld, part: Held, kept: Sequence[int], closed: Sequence[int], used: Slots
+    world: SharedWorld, part: Held, stays: Sequence[int], closed: Sequence[int], used: Slots
 ) -> list[Held]:
-    """Return where a part may go: to a tree that is open and has room, for a disk first to other pools."""
-    found = []
-    for tree in world.turns:
-        place = None if tree in closed else fit(world, part, tree, used)
-        if place is not None and may_go(world, part, kept, place):
-            found.append(place)
-    is_disk = bool(hosts_of(world, kept)) and all(world.providers[n].shares for n in part)
-    if is_disk:
-        pooled = [each for each in found if is_on_pools(world, each, kept)]
-        found = pooled + [each for each in found if each not in pooled]
+    """Return where a part has room: in the trees that are open, for a disk first on other pools."""
+    places = [fit(world, part, tree, used) for tree in world.turns if tree not in closed]
+    found = [place for place in places if place is not None]
+    hosts = keep(world, stays).hosts
+    if is_disk(world, part):
+        found.sort(key=lambda each: any(world.providers[n].tree in hosts for n in each))
     return found
-
-
-def is_on_pools(world: SharedWorld, place: Held, kept: Sequence[int]) -> bool:
-    """Tell whether a place is on sharing providers that hosts reach from outside."""
-    hosts = hosts_of(world, kept)
-    return all(world.providers[n].shares and world.providers[n].tree not in hosts for n in place)
 
 
 def fit(world: SharedWorld, part: Held, tree: int, used: Slots) -> Held | None:

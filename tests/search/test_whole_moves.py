@@ -58,6 +58,7 @@ def test_what_a_part_reaches_is_what_the_oracle_says(draw: Random) -> None:
             kept = [number for each in parts if each is not part for number in each]
             marked = reach.mark_allowed(part, KeptParts.of(reach.cloud, kept))
             for number in range(len(world.providers)):
-                expected = shared_worlds.may_go(world, part, kept, [number])
+                keeps = shared_worlds.keep(world, kept)
+                expected = shared_worlds.may_go(world, part, keeps, [number])
                 assert (marked is None or bool(marked[number])) is expected
                 assert reach.admits([PartMove(list(part), [number])], kept) is expected
