@@ -1,4 +1,4 @@
-"""Where a part of a consumer may go, given what else the consumer keeps (specification 07 section 4.1). Pure.
+"""Where a part of a consumer may go, given what else the consumer keeps (specification 07 section 4.2). Pure.
 
 What a consumer has is one thing: its host must reach its shared storage before a move, and after it. What-if,
 survival and plans ask here, so that they agree on what a move is.

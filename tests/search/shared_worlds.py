@@ -1,4 +1,4 @@
-"""Small clouds whose disks are shared, and where their consumers may go (specification 07 section 4.1).
+"""Small clouds whose disks are shared, and where their consumers may go (specification 07 section 4.2).
 
 An oracle for what-if, survival and plans: it reads like the chapter, tries everything, and knows nothing of
 the code that moves. Providers are numbers; in a tree no two providers have the same class, so that a tree has

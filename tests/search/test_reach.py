@@ -1,4 +1,4 @@
-"""Where a part of a consumer may go, given what else it keeps (specification 07 section 4.1)."""
+"""Where a part of a consumer may go, given what else it keeps (specification 07 section 4.2)."""
 
 import pytest
 

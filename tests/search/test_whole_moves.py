@@ -1,4 +1,4 @@
-"""What consumers have moves as one thing, against a plain oracle (specification 07 section 4.1)."""
+"""What consumers have moves as one thing, against a plain oracle (specification 07 section 4.2)."""
 
 from collections import Counter
 from itertools import combinations
