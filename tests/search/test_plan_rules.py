@@ -135,6 +135,21 @@ def test_a_consumer_goes_where_it_has_made_way_for_itself(move: float) -> None:
     assert isinstance(found, Plan) and (found.cost, found.minimal) == (2 * move, True)
 
 
+@pytest.mark.parametrize("move", [1.0, 3e-7, 1e-300, 1e6])
+def test_the_cheapest_plan_is_found_whatever_the_order_of_magnitude(move: float) -> None:
+    """Three servers can leave at once; two steps are fewer, the first of which makes way for the second."""
+    world = World().host("a", VCPU=stock(3, 3)).host("b", VCPU=stock(3, 2)).host("c", VCPU=2)
+    given = Given(world.host("d", VCPU=stock(3, 3)))
+    given.occupant("large", {"a": {"VCPU": 3}}).occupant("in its way", {"b": {"VCPU": 2}})
+    for number in range(3):
+        given.occupant(f"small {number}", {"d": {"VCPU": 1}})
+
+    found = given.plan(Empty([[given.index["a"]], [given.index["d"]]], 1), Costs(move))
+
+    assert given.list_moves(found) == [("in its way", "c"), ("large", "b")]
+    assert isinstance(found, Plan) and found.minimal
+
+
 def test_a_part_joins_another_part_of_its_consumer() -> None:
     given = Given(World().host("a", VCPU=stock(2, 1)).host("b", VCPU=stock(3, 2)))
     given.occupant("both", {"a": {"VCPU": 1}, "b": {"VCPU": 2}})

@@ -102,7 +102,7 @@ class _Walk:
         for share in self._shares:
             if state.place_of(share) is None:
                 continue
-            if self._scene.occupants[share.occupant].may_remove and share.occupant not in removable:
+            if share.occupant not in removable and gate.may_be_removed(state, share.occupant):
                 removable.add(share.occupant)
                 found.append((share, None))
             for place in self._places.get(share.number, ()):
