@@ -4,7 +4,10 @@ from collections import Counter
 from itertools import combinations
 from random import Random
 
+from placement.placing.members import Members
 from placement.placing.mover import Leaving, MovedTo, Mover
+from placement.placing.planning.plan import make_plan
+from placement.placing.planning.values import Costs, Empty, Limits, Occupant, Plan
 from placement.placing.reach import KeptParts, PartMove, Reach
 from placement.search.work import Work
 from tests.search import shared_worlds
@@ -62,3 +65,34 @@ def test_what_a_part_reaches_is_what_the_oracle_says(draw: Random) -> None:
                 expected = shared_worlds.may_go(world, part, keeps, [number])
                 assert (marked is None or bool(marked[number])) is expected
                 assert reach.admits([PartMove(list(part), [number])], kept) is expected
+
+
+def test_a_plan_of_one_step_is_what_a_drain_does() -> None:
+    """For one consumer in one tree that closes: plans go further, since other parts may move first."""
+    counts: Counter[bool] = Counter()
+
+    @seeds(100)
+    def compare(draw: Random) -> None:
+        world = draw_shared_world(draw)
+        for tree in world.trees:
+            for consumer in world.consumers:
+                parts = {
+                    world.providers[min(part)].tree: part for part in world.parts(consumer.held)
+                }
+                if tree not in parts:
+                    continue
+                stays = [n for root, part in parts.items() if root != tree for n in part]
+                mover = Mover(world.as_cloud())
+                leaving = mover.leave(consumer.uuid, [parts[tree]], stays)
+                mover.close([tree])
+                ((_, went),) = mover.move([leaving], Work())
+                plan = make_plan(
+                    *(world.as_cloud(), None, [Occupant(consumer.uuid, parts)], Members()),
+                    *(Empty([[tree]], 1), Costs(), Limits(most=1), (), Work()),
+                )
+                assert isinstance(plan, Plan) is isinstance(went, MovedTo), (tree, consumer)
+                assert isinstance(plan, Plan) or plan.exact
+                counts[isinstance(went, MovedTo)] += 1
+
+    compare()
+    assert min(counts[True], counts[False]) > sum(counts.values()) / 10

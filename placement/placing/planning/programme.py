@@ -27,8 +27,19 @@ LOG = logging.getLogger(__name__)
 MOST_VARIABLES = 20_000
 """A programme of more would not be solved within a deadline."""
 
+MOST_TIMES_DEARER = 1e6
+"""What costs more than so many times the cheapest step counts as costing so many times as much.
+
+The solver is right to a millionth part of what it adds up. With smaller costs than the true ones its optimum
+is a bound all the same.
+"""
+
 OLDEST_SCIPY = (1, 15)
 """The first release that was seen to let other threads run while it solves: 1.10.1 stopped them for 35 s."""
+
+
+TOLERANCE = 1e-6
+"""The part by which a bound of the solver may be wrong."""
 
 
 class ProgrammeTooLarge(Exception):
@@ -112,6 +123,8 @@ class Programme:
         for share in self._shares:
             scene.work.go_on()
             self._add_share(share)
+        for share in self._shares:
+            self._add_blocker(share)
         for alike in self._group_alike():
             self._add_travels(alike, *list_places(alike[0]))
         if isfinite(scene.limits.most):
@@ -139,7 +152,7 @@ class Programme:
     def _add_share(self, share: Share) -> None:
         scene, occupant = self._scene, self._scene.occupants[share.occupant]
         alternatives: dict[int, float] = {}
-        if occupant.may_move:
+        if scene.may_move(share):
             column = self._moves[share.number] = self._column(share.cost, 1)
             alternatives[column] = 1.0
         if occupant.may_remove:
@@ -152,6 +165,15 @@ class Programme:
                 load = self._loads[slot]
                 load[column] = load.get(column, 0.0) - amount
 
+    def _add_blocker(self, share: Share) -> None:
+        """Let a share move only if the part of its consumer does whose units are wrong where it is."""
+        blocker = self._scene.find_blocker(share)
+        if blocker is not None and share.number in self._moves:
+            row = {self._moves[share.number]: 1.0}
+            if blocker.number in self._moves:
+                row[self._moves[blocker.number]] = -1.0
+            self._rows.append((row, -inf, 0.0))
+
     def _group_alike(self) -> Iterable[list[Share]]:
         alike: defaultdict[object, list[Share]] = defaultdict(list)
         for share in self._shares:
@@ -162,18 +184,24 @@ class Programme:
     def _add_travels(
         self, alike: list[Share], places: Sequence[ChosenPlace], complete: bool
     ) -> None:
-        first = alike[0]
         self.complete &= complete
-        taken = set(self._scene.occupants[first.occupant].held) if len(alike) == 1 else set()
-        emptied = self._always_emptied()
+        first, is_alone = alike[0], len(alike) == 1
+        own = first.root if is_alone else -1
+        reach, kept = self._scene.reach, self._scene.find_kept(first)
+        among = reach.mark_allowed(first.place.allocations, kept) if is_alone else None
+        mine = [each for each in self._scene.shares_of(first.occupant) if each is not first]
+        others = {self._moves[s.number]: -1.0 for s in mine if s.number in self._moves}
         travels: list[_Travel] = []
         by_tree: defaultdict[int, dict[int, float]] = defaultdict(dict)
         for place in places:
             self._scene.work.go_on()
-            if place.root in taken or place.root in emptied:
+            if place.root == own:
                 continue
             travel = _Travel(self._column(0.0, len(alike)), place)
             travels.append(travel)
+            if among is not None and not among[list(place.allocations)].all():
+                # Out of reach of what its consumer has, unless that moves too.
+                self._rows.append(({travel.column: 1.0, **others}, -inf, 0.0))
             by_tree[place.root][travel.column] = 1.0
             self._load(travel.column, place)
         self._travels.append((alike, travels))
@@ -218,12 +246,6 @@ class Programme:
             load[column] = load.get(column, 0.0) + amount
 
     # -- the goal --
-
-    def _always_emptied(self) -> set[int]:
-        aim = self._aim
-        if isinstance(aim, EmptyAim) and aim.goal.count == len(aim.goal.domains):
-            return {root for roots in aim.goal.domains for root in roots}
-        return set()
 
     def _add_goal(self) -> None:
         match self._aim:
@@ -278,7 +300,7 @@ class Programme:
             if name not in asked and count_excess(rule, domains.values()):
                 continue
             mine = {uuid: share_of[uuid] for uuid in domains if uuid in share_of}
-            if any(len(scene.occupants[share.occupant].held) > 1 for share in mine.values()):
+            if any(scene.is_spread(share.occupant) for share in mine.values()):
                 continue
             changes = self._count_changes(rule, domains, mine)
             counts = Counter(domain for each in domains.values() for domain in each)
@@ -400,10 +422,12 @@ class Programme:
         upper = np.array([high for _, _, high in self._rows])
         seconds = work.remaining_s() - work.reserve_s
         options: dict[str, Any] = {"mip_rel_gap": 0.0}
+        unit = min((cost for cost in self._costs if cost), default=1.0)
+        costs = np.array([min(cost / unit, MOST_TIMES_DEARER) for cost in self._costs])
         if isfinite(seconds):
             options["time_limit"] = max(seconds, 0.01)
         found = milp(
-            np.array(self._costs),
+            costs,
             integrality=np.ones(self.size),
             bounds=Bounds(0, np.array(self._upper)),
             constraints=LinearConstraint(matrix, lower, upper),
@@ -415,8 +439,11 @@ class Programme:
         bound = found.mip_dual_bound
         bound = 0.0 if bound is None or not isfinite(bound) else max(float(bound), 0.0)
         if found.x is None:
-            return Solution(None, (), bound)
-        return self._read(np.rint(found.x).astype(np.int64), bound)
+            return Solution(None, (), bound * unit * (1 - TOLERANCE))
+        values = np.rint(found.x).astype(np.int64)
+        # At the optimum both are equal but for what floats add; before it the bound is as good as its digits.
+        bound = float(costs @ values) if found.status == 0 else bound * (1 - TOLERANCE)
+        return self._read(values, bound * unit)
 
     def _read(self, values: Any, bound: float) -> Solution:
         moves: list[tuple[Share, ChosenPlace]] = []
