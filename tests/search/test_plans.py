@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from placement.placing.planning import programme
+from placement.placing.planning import solver
 from placement.placing.planning.plan import make_plan
 from placement.placing.planning.values import MoveStep, NoPlan, Plan
 from placement.search.work import Work
@@ -48,7 +48,7 @@ def test_plans_are_as_cheap_as_can_be(draw: Random) -> None:
 @seeds(50)
 def test_without_a_solver_they_are_too_where_the_cloud_is_small(draw: Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(programme, "load_solver", lambda: False)
+        patch.setattr(solver, "load_solver", lambda: False)
         check(draw_world(draw))
 
 

@@ -16,12 +16,14 @@ from placement.inventory_record import InventoryRecord
 from placement.placing.members import Members
 from placement.placing.mover import HeldInTree
 from placement.placing.packing import free_columns
-from placement.placing.planning import programme
+from placement.placing.planning import solver
+from placement.placing.planning.counted import Counted
 from placement.placing.planning.departures import find_part_lacking
 from placement.placing.planning.goals import Aim, EmptyAim, FitAim, Reached, open_aim
-from placement.placing.planning.programme import Programme, ProgrammeTooLarge, Solution
+from placement.placing.planning.programme import Programme, Solution
 from placement.placing.planning.scene import Scene, Share, State
 from placement.placing.planning.settle import Stuck, find_order, settle
+from placement.placing.planning.solver import ProgrammeTooLarge
 from placement.placing.planning.values import (
     Costs,
     Empty,
@@ -158,7 +160,13 @@ class _Planner:
         with suppress(WorkEnded):
             # The goal does not hold, so there is a step.
             self._bound = max(self._aim.bound(), 0.0 if self._unread else self._scene.cheapest_step)
-        for look in (self._try_sets, self._try_pieces, self._try_programme, self._try_walk):
+        for look in (
+            self._try_sets,
+            self._try_pieces,
+            self._try_counted,
+            self._try_programme,
+            self._try_walk,
+        ):
             if self._is_done():
                 break
             # A way that took its part of the time leaves the rest to the next one.
@@ -223,9 +231,48 @@ class _Planner:
         state.forget_reserved()
         self._take(state)
 
+    def _try_counted(self) -> None:
+        """Let the programme of counts choose; room matters to the kinds that found none."""
+        aim = self._aim
+        if self._scene.share_count <= WHOLE or not isinstance(aim, FitAim | EmptyAim):
+            return
+        if not solver.load_solver():
+            return
+        placed = {s.share.kind: s.share for s in self._stuck if s.share is not None}
+        with suppress(ProgrammeTooLarge):
+            while self._solve_counted(aim, placed):
+                pass
+
+    def _solve_counted(self, aim: FitAim | EmptyAim, placed: dict[HeldInTree, Share]) -> bool:
+        """Solve it once; return whether more kinds need room, which are then among the placed."""
+        scene = self._scene
+        found = {
+            kind: scene.list_places(share, MOST_OF_WHOLE, self._work)
+            for kind, share in placed.items()
+        }
+        counted = Counted(
+            scene, aim, {kind: places for kind, (places, _) in found.items()}, self._cost
+        )
+        with self._work.part(2) as part:
+            end = counted.solve(part)
+        if aim.exact and all(complete for _, complete in found.values()) and not self._unread:
+            self._bound = max(self._bound, end.bound)
+        if end.leaving is None or self._is_done():
+            return False
+        state = State(scene)
+        stuck = settle(state, end.leaving, self._work, end.moves)
+        state.forget_reserved()
+        if stuck is None:
+            self._take(state)
+            return False
+        share = stuck.share
+        new = [s for s in ([share] if share else end.leaving.moved) if s.kind not in placed]
+        placed |= {share.kind: share for share in new}
+        return bool(new)
+
     def _try_programme(self) -> None:
         """Let the programme choose what leaves and where it goes, until an order of its steps works."""
-        if not programme.load_solver():
+        if not solver.load_solver():
             return
         with suppress(ProgrammeTooLarge):
             self._solve(self._make_programme())
