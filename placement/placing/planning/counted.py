@@ -218,9 +218,22 @@ class Counted:
             free = float(max(self._scene.free(slot), 0))
             if any(amount > 0 for amount in load.values()):
                 self._rows.row(load, -inf, free)
+                self._add_rounded(load, free)
             if slot in taken:
                 # Nothing has left yet when all destinations are taken.
                 self._rows.row(taken[slot], -inf, free)
+
+    def _add_rounded(self, load: Mapping[int, float], free: float) -> None:
+        """Say once more how much fits, in units of each amount that comes: half of one does not.
+
+        Without values that are whole, half a server would fit where half its room is free. Each row says what
+        follows for whole ones (mixed-integer rounding), which makes the bound of the first step a good one.
+        """
+        for unit in {amount for amount in load.values() if amount > 0}:
+            part = free / unit % 1
+            if part:
+                row = {column: _round(amount / unit, part) for column, amount in load.items()}
+                self._rows.row(row, -inf, free // unit)
 
     # -- solving --
 
@@ -253,3 +266,8 @@ class Counted:
         )
         departures = Departures(tuple(moved), tuple(sorted(removed)), cost, tuple(chosen), emptied)
         return End(departures, moves, bound)
+
+
+def _round(factor: float, part: float) -> float:
+    """Return by how much a whole variable counts where a sum is rounded down by a part of one."""
+    return factor // 1 + max(0.0, factor % 1 - part) / (1 - part)
