@@ -5,7 +5,7 @@ the plan. Otherwise an integer programme chooses what leaves together with its p
 steps is looked for. On a small cloud every sequence of steps has the last word.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -47,6 +47,9 @@ MOST_ATTEMPTS = 20
 
 MOST_STUCK = 200
 """Places for a further request that are passed over since something that must leave found no place."""
+
+PLENTY = 50
+"""So many places with room let the programme of counts leave out that a kind of shares needs any."""
 
 MOST_SOLUTIONS = 20
 """Ends of the programme whose order is looked for."""
@@ -238,7 +241,7 @@ class _Planner:
             return
         if not solver.load_solver():
             return
-        placed = {s.share.kind: s.share for s in self._stuck if s.share is not None}
+        placed = self._list_scarce(s.share for s in self._stuck if s.share is not None)
         with suppress(ProgrammeTooLarge):
             while self._solve_counted(aim, placed):
                 pass
@@ -265,10 +268,21 @@ class _Planner:
         if stuck is None:
             self._take(state)
             return False
-        share = stuck.share
-        new = [s for s in ([share] if share else end.leaving.moved) if s.kind not in placed]
-        placed |= {share.kind: share for share in new}
-        return bool(new)
+        before = len(placed)
+        placed |= self._list_scarce(end.leaving.moved)
+        if len(placed) == before:
+            found_none = end.leaving.moved if stuck.share is None else [stuck.share]
+            placed |= {share.kind: share for share in found_none}
+        return len(placed) > before
+
+    def _list_scarce(self, shares: Iterable[Share]) -> dict[HeldInTree, Share]:
+        """Return by kind the shares of which few could go elsewhere now."""
+        kinds = {share.kind: share for share in shares}
+        return {
+            kind: share
+            for kind, share in kinds.items()
+            if len(self._scene.list_open_places(share, PLENTY, self._work)) < PLENTY
+        }
 
     def _try_programme(self) -> None:
         """Let the programme choose what leaves and where it goes, until an order of its steps works."""
