@@ -9,7 +9,7 @@ from typing import Any
 
 from placement import deploy, errors
 from placement.claims import schemas as claims
-from placement.handlers.explanation import KEPT_OUT
+from placement.handlers.explanation import KEPT_OUT, OUT_OF_REACH
 from placement.insight import schemas as insight
 from placement.plans import schemas as plans
 from placement.routes import CLAIMS, INSIGHT, ROUTES
@@ -321,9 +321,7 @@ SCHEMAS: dict[str, Json] = {
             "largest": AMOUNTS,
         }
     ),
-    "CapacityOfShapes": _object(
-        {"shapes": _map_of(reference_to("Capacity")), "complete": BOOLEAN}
-    ),
+    "CapacityOfShapes": _object({"shapes": _map_of(reference_to("Capacity")), "complete": BOOLEAN}),
     "CapacityOfAny": _object(
         {**HOW_MANY, "places": PLACES, "alternatives": _list_of(reference_to("Capacity"))}
     ),
@@ -421,7 +419,7 @@ SCHEMAS: dict[str, Json] = {
     ),
     "Explained": {"anyOf": [reference_to("Explanation"), reference_to("Choice")]},
     "Stopped": _object(_ended(*Stop)),
-    "KeptOut": _object(_ended(*Stop, KEPT_OUT)),
+    "KeptOut": _object(_ended(*Stop, KEPT_OUT, OUT_OF_REACH)),
     "Count": _object({"count": INTEGER, "complete": BOOLEAN}),
     "Relaxation": _object(
         {

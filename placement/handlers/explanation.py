@@ -16,7 +16,7 @@ from placement.handlers.candidate_query import GROUP_KEY
 from placement.handlers.query_syntax import ANY_PREFIX, ANY_TRAITS_SINCE
 from placement.placing import obstacles
 from placement.placing.explain import Diagnosis, Explanation
-from placement.placing.mover import KeptOut
+from placement.placing.mover import KeptOut, OutOfReach
 from placement.placing.remedies import Piece, RelaxableRequest, Relaxation, Remedies
 from placement.search.request import CandidateRequest
 from placement.search.tally import Stop, Stopped
@@ -25,6 +25,11 @@ from placement.web.microversion import Version
 KEPT_OUT = "GROUP_RULE"
 KEPT_OUT_MEANING = (
     "There is room in some tree, but the rules of the consumer's groups keep it out of there."
+)
+
+OUT_OF_REACH = "OUT_OF_REACH"
+OUT_OF_REACH_MEANING = (
+    "There is room for each part of the consumer, but none in reach of all its other parts."
 )
 
 AFTER_COMBINING = frozenset({Stop.NO_COMBINATION, Stop.WORK_LIMIT})
@@ -177,10 +182,13 @@ def _render_ends(stopped: Stopped | None) -> dict[str, Any]:
     return {"stopped": render_stop(stopped), "combining": None}
 
 
-def render_stop(stopped: Stopped | KeptOut) -> dict[str, Any]:
+def render_stop(stopped: Stopped | KeptOut | OutOfReach) -> dict[str, Any]:
     """Return the document that says what ended a search."""
     if isinstance(stopped, KeptOut):
         return {"why": KEPT_OUT, "group": None, "subject": None, "meaning": KEPT_OUT_MEANING}
+    if isinstance(stopped, OutOfReach):
+        ended = {"why": OUT_OF_REACH, "meaning": OUT_OF_REACH_MEANING}
+        return ended | {"group": None, "subject": None}
     return {
         "why": stopped.why.value,
         "group": stopped.group,

@@ -1,12 +1,13 @@
 """The consumers of trees with their groups, as what-if and survival read them (07 sections 4 and 9)."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 
-from placement.db import group_rows
+from placement.db import group_rows, tree_rows
 from placement.db.database import Access
 from placement.db.group_rows import MemberRow
 from placement.db.statements import MOST
@@ -66,6 +67,13 @@ def read_members(tx: Access, held: Sequence[HeldBy]) -> Members:
         {name: rows.get(group.id, []) for name, group in groups.items()},
         groups_of,
     )
+
+
+def read_others(tx: Access, rows: Sequence[HeldBy]) -> list[HeldBy]:
+    """Return all allocations of those consumers that have more than these rows, read by provider, say."""
+    here = Counter(row.consumer_uuid for row in rows)
+    others = {row.consumer_uuid for row in rows if row.in_all > here[row.consumer_uuid]}
+    return tree_rows.allocations_of_all(tx, sorted(others)) if others else []
 
 
 def batch_trees(

@@ -7,7 +7,7 @@ becomes of a list of consumers is known for all places that hold an equal list, 
 very place that fails. Places with members of groups are each tried anew: about 1 ms each, of 10,000 hosts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple
@@ -22,10 +22,11 @@ from placement.insight.affected import (
     batch_trees,
     list_consumers,
     read_members,
+    read_others,
 )
 from placement.objects.picture import Picture
 from placement.placing.members import Members
-from placement.placing.mover import CutShort, KeptOut, Leaving, MovedTo, Mover, Stayed
+from placement.placing.mover import CutShort, KeptOut, Leaving, MovedTo, Mover, OutOfReach, Stayed
 from placement.placing.packing import roots_by_aggregate
 from placement.search.cloud import Cloud
 from placement.search.tally import Stopped
@@ -47,7 +48,7 @@ class Homeless(NamedTuple):
     """A consumer with what it would lose, and what ended the search for another place."""
 
     consumer: AffectedConsumer
-    stopped: Stopped | KeptOut
+    stopped: Stopped | KeptOut | OutOfReach
 
 
 class Loss(NamedTuple):
@@ -98,12 +99,12 @@ def survival(
     found = Survival(len(places))
     failures = _Failures(cloud, work)
     for batch in batch_trees(cloud, places, lambda place: place.roots):
-        held, failures.mover.members = _read_holdings(db, cloud, batch)
+        holdings = _read_holdings(db, cloud, batch, shares=failures.mover.reach.shares)
+        failures.mover.members = holdings.members
         for place in batch:
             if not work.look():
                 return found
-            shares = [share for root in place.roots for share in held.get(root, [])]
-            _try(failures, cloud, place, shares, found)
+            _try(failures, cloud, place, holdings.of(place), found)
         found.losses.sort(key=lambda loss: (-loss.homeless, loss.place.name or loss.place.uuid))
         del found.losses[top:]
     return found
@@ -112,41 +113,89 @@ def survival(
 # -- what fails ----------------------------------------------------------------------------------
 
 
-Share = tuple[AffectedConsumer, Mapping[int, Mapping[str, int]]]
-"""A consumer, and its amounts by provider id in one tree."""
+class Affected(NamedTuple):
+    """A consumer with its amounts in each tree of a place, by provider id.
+
+    ``stays``: the ids of the providers that it uses elsewhere.
+    """
+
+    consumer: AffectedConsumer
+    parts: list[Mapping[int, Mapping[str, int]]]
+    stays: Sequence[int]
+
+
+class _Holdings(NamedTuple):
+    """By root what each consumer has in the tree, oldest first; ``used``: by uuid all providers of some."""
+
+    held: Mapping[int, Sequence[AffectedConsumer]]
+    members: Members
+    used: Mapping[str | None, Collection[int]]
+
+    def of(self, place: FailureDomain) -> list[Affected]:
+        """Return the consumers of a place, in the order of its trees."""
+        found: dict[str | None, Affected] = {}
+        for root in place.roots:
+            for consumer in self.held.get(root, ()):
+                first = found.setdefault(consumer.uuid, Affected(consumer, [], []))
+                first.parts.append(consumer.held)
+        if not self.used:
+            return list(found.values())
+        return [
+            each._replace(stays=sorted(set(self.used.get(uuid, ())).difference(*each.parts)))
+            for uuid, each in found.items()
+        ]
 
 
 def _read_holdings(
-    db: Database, cloud: Cloud, places: Sequence[FailureDomain]
-) -> tuple[dict[int, list[Share]], Members]:
-    """Return by root what each consumer has in the trees of some places, oldest first, and their groups."""
+    db: Database, cloud: Cloud, places: Sequence[FailureDomain], *, shares: bool
+) -> _Holdings:
+    """Return who has what in the trees of some places.
+
+    :param shares: what consumers have elsewhere is needed.
+    """
     roots = np.array(sorted({root for place in places for root in place.roots}))
     ids = sorted(cloud.ids[cloud.forest.trees(roots)[0]].tolist())
-    rows_of: dict[int, list[HeldBy]] = {}
 
-    def read(tx: Snapshot) -> tuple[list[HeldBy], Members]:
+    def read(tx: Snapshot) -> tuple[list[HeldBy], Members, dict[str | None, set[int]]]:
         rows = tree_rows.allocations(tx, ids)
-        return rows, read_members(tx, rows)
+        used = _read_used(tx, cloud, rows) if shares else {}
+        return rows, read_members(tx, rows), used
 
-    rows, members = db.snapshot(read)
+    rows, members, used = db.snapshot(read)
+    rows_of: dict[int, list[HeldBy]] = {}
     for row in rows:
         rows_of.setdefault(int(cloud.roots[cloud.index_of[row.provider_id]]), []).append(row)
-    held: dict[int, list[Share]] = {
-        root: [(consumer, consumer.held) for consumer in list_consumers(rows)]
-        for root, rows in rows_of.items()
-    }
-    return held, members
+    held = {root: list_consumers(rows) for root, rows in rows_of.items()}
+    return _Holdings(held, members, used)
+
+
+def _read_used(tx: Snapshot, cloud: Cloud, rows: Sequence[HeldBy]) -> dict[str | None, set[int]]:
+    """Return all providers that the consumers of these rows use."""
+    used: dict[str | None, set[int]] = {}
+    for row in [*rows, *read_others(tx, rows)]:
+        # One that came after the copy of the cloud was made is not there.
+        if row.provider_id in cloud.index_of:
+            used.setdefault(row.consumer_uuid, set()).add(row.provider_id)
+    return used
 
 
 def _try(
     failures: "_Failures",
     cloud: Cloud,
     place: FailureDomain,
-    shares: Sequence[Share],
+    affected: Sequence[Affected],
     found: Survival,
 ) -> None:
     """Let a place fail, and note the outcome; a place whose search was cut short was not tried."""
-    leaving = [Leaving.of(consumer.uuid, held.values()) for consumer, held in shares]
+    index_of = cloud.index_of
+    leaving = [
+        failures.mover.leave(
+            each.consumer.uuid,
+            [{index_of[id_]: amounts for id_, amounts in part.items()} for part in each.parts],
+            [index_of[id_] for id_ in each.stays],
+        )
+        for each in affected
+    ]
     stopped = failures.fail(place.roots, leaving)
     if stopped is None:
         return
@@ -154,20 +203,18 @@ def _try(
     if not stopped:
         found.survivable += 1
         return
-    homeless: dict[str, Homeless] = {}
-    for number, why in sorted(stopped.items()):
-        consumer, held = shares[number]
+    named = []
+    for number, why in sorted(stopped.items())[:MOST_NAMED]:
         # A tree may be in several places: each has its own list of what is lost.
-        kept_out_by = why.groups if isinstance(why, KeptOut) else ()
-        alone = Homeless(replace(consumer, lost={}, kept_out_by=kept_out_by), why)
-        first = homeless.setdefault(str(consumer.uuid), alone)
-        first.consumer.lost |= {
-            str(cloud.uuids[cloud.index_of[provider_id]]): dict(amounts)
-            for provider_id, amounts in held.items()
+        lost = {
+            str(cloud.uuids[index_of[id_]]): dict(amounts)
+            for part in affected[number].parts
+            for id_, amounts in part.items()
         }
-    consumers = len({consumer.uuid for consumer, _ in shares})
-    named = list(homeless.values())[:MOST_NAMED]
-    found.losses.append(Loss(place, consumers, len(homeless), named))
+        kept_out_by = why.groups if isinstance(why, KeptOut) else ()
+        alone = replace(affected[number].consumer, lost=lost, kept_out_by=kept_out_by)
+        named.append(Homeless(alone, why))
+    found.losses.append(Loss(place, len(affected), len(stopped), named))
 
 
 # -- failing -------------------------------------------------------------------------------------
@@ -176,7 +223,7 @@ def _try(
 class _Outcome(NamedTuple):
     """The consumers without a place, by number in the list; the roots of the trees that took the others."""
 
-    stopped: dict[int, Stopped | KeptOut]
+    stopped: dict[int, Stopped | KeptOut | OutOfReach]
     taken: set[int]
 
 
@@ -195,11 +242,11 @@ class _Failures:
 
     def fail(
         self, closed: Sequence[int], leaving: Sequence[Leaving]
-    ) -> dict[int, Stopped | KeptOut] | None:
+    ) -> dict[int, Stopped | KeptOut | OutOfReach] | None:
         """Return which consumers find no place when these trees are closed, None if a bound came first."""
         # Time is bounded for all together, placements for each: one hard domain takes none from others.
         work = Work(remaining_s=self._work.remaining_s, reserve_s=self._work.reserve_s)
-        if not self.mover.look_ahead((each.held for each in leaving), work):
+        if not self.mover.look_ahead(leaving, work):
             return None
         if any(self.mover.members.of(each.consumer_uuid) for each in leaving):
             # What becomes of members depends on where the others of their groups are: nothing is known of it.
@@ -212,7 +259,8 @@ class _Failures:
 
     def _recall(self, leaving: Sequence[Leaving], work: Work) -> _Outcome | None:
         """Return what becomes of consumers while nothing is closed: the same for all lists that are equal."""
-        held = [each.held for each in leaving]
+        # Where nothing is shared the parts say all, and are shorter.
+        held = [each[1:] if self.mover.reach.shares else each.parts for each in leaving]
         # Digests, since the lists themselves are as large as the ledger.
         digest = blake2b(repr(held).encode(), digest_size=16).digest()
         if digest not in self._outcomes:

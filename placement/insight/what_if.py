@@ -1,14 +1,21 @@
 """What changes would do, tried on a copy of the picture (specification 07 section 4)."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
 from placement.db import tree_rows
 from placement.db.database import Database, Snapshot
-from placement.insight.affected import AffectedConsumer, list_consumers, read_members
+from placement.insight.affected import (
+    AffectedConsumer,
+    list_consumers,
+    read_members,
+    read_others,
+)
 from placement.inventory_record import InventoryRecord
 from placement.objects.allocation import NoAllocations
 from placement.objects.allocation_candidate import refuse_unknown_names
@@ -26,7 +33,7 @@ from placement.placing.members import AmountsByIndex, Members
 from placement.placing.mover import CutShort, KeptOut, Leaving, MovedTo, Mover
 from placement.placing.packing import pack, record
 from placement.placing.remedies import Budget, Count, RelaxableRequest, Remedies, remedies
-from placement.search.cloud import Cloud
+from placement.search.cloud import SHARING_TRAIT, Cloud
 from placement.search.records import UsedInventory
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import search
@@ -134,8 +141,7 @@ def try_out(
     share = max(work_factor // 2, 1)
     with refuse_unknown_names():
         with work.part(3) as trial.work:
-            for change in changes:
-                trial.apply(change)
+            trial.apply(changes)
         # Side by side, so both get the same, and the second what the first has left over.
         with work.part(2) as part:
             before = _situation(cloud, known, asked, share, part)
@@ -182,11 +188,20 @@ def _situation(
 # -- the copy that changes -----------------------------------------------------------------------
 
 
+class _TakenOut(NamedTuple):
+    """A consumer with what it had, by provider id, in trees that are drained, also as the mover takes it."""
+
+    consumer: AffectedConsumer
+    held: dict[int, dict[str, int]]
+    leaving: Leaving
+
+
 @dataclass(slots=True)
 class _Trial:
     """A copy of the cloud, and the consumers there; ``left``: placements that may still be tried.
 
-    ``cut_short``: a search ended at a bound, without a candidate.
+    ``cut_short``: a search ended at a bound, without a candidate. ``age``: by root and consumer, the order of
+    their oldest allocations there.
     """
 
     cloud: Cloud
@@ -198,6 +213,7 @@ class _Trial:
     homeless: list[AffectedConsumer] = field(default_factory=list)
     placed: list[tuple[int, int]] = field(default_factory=list)
     drained: set[str] = field(default_factory=set)
+    age: dict[tuple[int, str | None], int] = field(default_factory=dict)
     members: Members = field(default_factory=Members)
 
     def read(self, tx: Snapshot, changes: Sequence[Change]) -> None:
@@ -210,21 +226,34 @@ class _Trial:
         self.members = read_members(tx, rows)
         removed = {change.consumer_uuid for change in changes if isinstance(change, Remove)}
         rows = [row for row in rows if row.consumer_uuid not in removed]
+        for row in rows:
+            root = int(self.cloud.roots[self.cloud.index_of[row.provider_id]])
+            self.age.setdefault((root, row.consumer_uuid), len(self.age))
+        if self._may_share(changes):
+            rows += read_others(tx, rows)
         for uuid in sorted(removed):
             rows += tree_rows.allocations_of(tx, uuid)
         self.consumers = list_consumers(rows)
 
-    def apply(self, change: Change) -> None:
-        """Make one change."""
-        match change:
-            case Drain():
-                self._drain(change)
-            case Remove():
-                self._remove(change)
-            case Placements():
-                self._place(change)
-            case Replace():
-                self._replace(change)
+    def _may_share(self, changes: Iterable[Change]) -> bool:
+        new = (change.traits for change in changes if isinstance(change, Replace) and change.traits)
+        return self.cloud.has_trait(SHARING_TRAIT) or any(SHARING_TRAIT in each for each in new)
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Make the changes in their order; trees that are drained one after the other close at once."""
+        for _, together in groupby(changes, lambda each: isinstance(each, Drain)):
+            drained = []
+            for change in together:
+                match change:
+                    case Drain():
+                        drained.append(change.provider_uuid)
+                    case Remove():
+                        self._remove(change)
+                    case Placements():
+                        self._place(change)
+                    case Replace():
+                        self._replace(change)
+            self._drain([uuid for uuid in drained if uuid not in self.drained])
 
     def _index(self, uuid: str) -> int:
         index = self.cloud.index_of_uuid.get(uuid)
@@ -238,46 +267,65 @@ class _Trial:
 
     # -- drain --
 
-    def _drain(self, change: Drain) -> None:
-        if change.provider_uuid in self.drained:
+    def _drain(self, uuids: Iterable[str]) -> None:
+        trees = {int(self.cloud.roots[tree[0]]): tree for tree in map(self._tree, uuids)}
+        if not trees:
             return
-        tree = self._tree(change.provider_uuid)
-        uuid_of = {int(self.cloud.ids[index]): str(self.cloud.uuids[index]) for index in tree}
+        # In the order of survival: both must say the same of the same trees.
+        roots = sorted(trees, key=self.cloud.ids.__getitem__)
+        id_of = self.cloud.ids.tolist()
+        uuid_of = {id_of[index]: str(self.cloud.uuids[index]) for r in roots for index in trees[r]}
         self.drained |= set(uuid_of.values())
-        self.cloud.replace([], removed=uuid_of)
         self.members = self.members.without_trees(uuid_of.values(), self.members.rows)
-        leaving = self._take_out(uuid_of)
+        mover = Mover(self.cloud, self.members)
+        mover.close(roots)
+        leaving = self._take_out(mover, roots)
+        self.cloud.replace([], removed=uuid_of)
         # Members of groups come first, so that it is others who are left out if no more may be tried.
-        leaving.sort(key=lambda each: not self.members.of(each[0].uuid))
+        leaving.sort(key=lambda each: not self.members.of(each.consumer.uuid))
         tried = leaving[: max(self.left, 0)]
         self.left -= len(leaving)
-        mover = Mover(self.cloud, self.members)
-        parts = [Leaving.of(consumer.uuid, here.values()) for consumer, here in tried]
-        for number, destination in mover.move(parts, self.work):
-            consumer, here = tried[number]
+        for number, destination in mover.move([each.leaving for each in tried], self.work):
+            consumer, held, _ = tried[number]
             if isinstance(destination, MovedTo):
                 self._give(consumer, destination.given)
                 continue
             self.cut_short |= isinstance(destination, CutShort)
             if isinstance(destination.why, KeptOut):
                 consumer.kept_out_by = destination.why.groups
-            self._lose(consumer, here, uuid_of)
-        for consumer, here in leaving[len(tried) :]:
-            self._lose(consumer, here, uuid_of)
+            self._lose(consumer, held, uuid_of)
+        for consumer, held, _ in leaving[len(tried) :]:
+            self._lose(consumer, held, uuid_of)
         self.members = mover.members
 
-    def _take_out(
-        self, provider_ids: Collection[int]
-    ) -> list[tuple[AffectedConsumer, dict[int, dict[str, int]]]]:
-        """Return the consumers of some providers, with what they had there; they have it no more."""
-        found = []
+    def _take_out(self, mover: Mover, roots: Sequence[int]) -> list["_TakenOut"]:
+        """Return the consumers of some trees with what they had there, which they have no more.
+
+        Tree by tree, in each those with the oldest allocations first; those that came since are last.
+        """
+        index_of, root_of = self.cloud.index_of, self.cloud.roots.tolist()
+        found: list[tuple[tuple[int, float], _TakenOut]] = []
         for consumer in self.consumers:
-            here = {id_: held for id_, held in consumer.held.items() if id_ in provider_ids}
-            for provider_id in here:
-                del consumer.held[provider_id]
-            if here:
-                found.append((consumer, here))
-        return found
+            parts: dict[int, dict[int, dict[str, int]]] = {}
+            stays = []
+            for id_, amounts in consumer.held.items():
+                # What is in a tree that was removed since is not there any more.
+                index = index_of.get(id_)
+                if index is not None and root_of[index] in roots:
+                    parts.setdefault(root_of[index], {})[index] = amounts
+                elif index is not None:
+                    stays.append(index)
+            if not parts:
+                continue
+            by_tree = sorted(parts, key=roots.index)
+            first = by_tree[0]
+            turn = roots.index(first), self.age.get((first, consumer.uuid), inf)
+            held = {int(self.cloud.ids[i]): a for root in by_tree for i, a in parts[root].items()}
+            for id_ in held:
+                del consumer.held[id_]
+            left = mover.leave(consumer.uuid, [parts[root] for root in by_tree], stays)
+            found.append((turn, _TakenOut(consumer, held, left)))
+        return [each for _, each in sorted(found, key=lambda pair: pair[0])]
 
     def _lose(
         self,

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from placement import errors
-from placement.db import allocation_rows
+from placement.db import allocation_rows, hold_rows
 from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
 from placement.db.database import Database, Transaction
 from placement.db.provider_rows import LockedProvider
 from placement.objects import ledger, replacement
-from placement.objects.replacement import ConsumerChange
+from placement.objects.replacement import ConsumerChange, ConsumerConflict
 
 
 class NoAllocations(errors.NotFound):
@@ -68,6 +68,7 @@ def replace(tx: Transaction, change: AllocationChange) -> None:
     with_stock = ledger.is_everyday(tx, change.consumers)
     reading = ledger.read(tx, change.consumers, with_stock=with_stock)
     replacement.require_sound(change.consumers, reading, change.action)
+    _require_holders(tx, change.consumers)
     replaced = replacement.work_out(change.consumers, reading)
 
     owners = ledger.take_consumers(tx, replaced, reading)
@@ -75,6 +76,20 @@ def replace(tx: Transaction, change: AllocationChange) -> None:
         return
     providers, inventories = ledger.write_then_hold(tx, replaced)
     ledger.finish_write(tx, replaced, owners, providers, inventories)
+
+
+def _require_holders(tx: Transaction, changes: Sequence[ConsumerChange]) -> None:
+    """Check that no consumer gives others what its hold, which is over, does not keep any more.
+
+    :raises ConsumerConflict: 409, as if the hold had been removed already (specification 10 section 5)
+    """
+    leaving = {change.uuid: change.generation for change in changes if not change.allocations}
+    # One that only leaves asks for no room.
+    if not leaving or len(leaving) == len(changes):
+        return
+    for hold in hold_rows.of(tx, leaving).values():
+        if hold.is_over:
+            raise ConsumerConflict(expected="null", given=hold.generation)
 
 
 def delete_allocations(db: Database, consumer_uuid: str) -> None:

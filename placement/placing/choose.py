@@ -181,7 +181,10 @@ class _Chooser:
                 continue
             if not work.look():
                 return False
-            found = pack(self._start, pool.request, self._known, COUNTING_SEARCHES, work)
+            # It copies trees, whose providers have other indexes there. What fits anywhere is no less.
+            groups = tuple(replace(group, among=None) for group in pool.request.groups)
+            anywhere = replace(pool.request, groups=groups)
+            found = pack(self._start, anywhere, self._known, COUNTING_SEARCHES, work)
             if found.exact and self._count_most(found.counts, equal) < len(equal):
                 return True
         return False

@@ -69,6 +69,15 @@ class Members:
             rows[name] = [*rows[name], *more]
         return replace(self, rows=rows)
 
+    def with_rows_of(self, others: "Members", consumer_uuid: str) -> "Members":
+        """Return them with one consumer in the trees where it is in others of them."""
+        rows = dict(self.rows)
+        for name in self.of(consumer_uuid):
+            kept = [row for row in rows[name] if row.consumer_uuid != consumer_uuid]
+            mine = [row for row in others.rows[name] if row.consumer_uuid == consumer_uuid]
+            rows[name] = [*kept, *mine]
+        return replace(self, rows=rows)
+
     # -- as a choice takes them --
 
     def states(self, cloud: Cloud, moving: Collection[str]) -> dict[str, GroupState]:

@@ -1,11 +1,15 @@
 """Where consumers go when their trees close: the one engine of what-if, survival and plans. Pure.
 
-Each takes the first candidate elsewhere for what it has in one tree, one after the other (specification 07
-section 4). Members of groups come before the others, and places are chosen for all of them at once, as for
-claims; the one that found no place is left out, and places are chosen again for the rest.
+A consumer is one thing: all that it has in the trees that close finds places, or nothing moves. What it has
+in one tree, a part, takes the first candidate in a tree that is in reach of the rest
+(:mod:`placement.placing.reach`), one consumer after the other (specification 07 section 4). Members of groups
+come before the others, and places are chosen for all of them at once, as for claims; the one that found no
+place is left out, and places are chosen again for the rest.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,8 +18,11 @@ import numpy as np
 from placement.placing.board import has_room
 from placement.placing.choose import choose
 from placement.placing.members import AmountsByIndex, Members
+from placement.placing.reach import KeptParts, Reach
 from placement.placing.wishes import NoPlace, Wish
 from placement.search.cloud import Cloud
+from placement.search.filters import fits
+from placement.search.index_set import Mask
 from placement.search.request import CandidateRequest, Group
 from placement.search.search import search
 from placement.search.structure import Sharing
@@ -23,7 +30,8 @@ from placement.search.tally import Stop, Stopped
 from placement.search.work import Work
 
 WAYS = 500
-"""Places that are tried before a member of a group is left out, beside orders of the members."""
+"""Places that are tried before a member of a group is left out, beside orders of the members; and for all
+parts of a consumer that leaves several trees."""
 
 SHARE = 4
 """Each search, and each choice, may take a fourth of the work that is left."""
@@ -33,15 +41,26 @@ HeldInTree = tuple[tuple[tuple[str, int], ...], ...]
 
 
 class Leaving(NamedTuple):
-    """A consumer with what it has in one tree that closes; in several trees it is one for each."""
+    """A consumer with what it has in the trees that close: its parts, one for each tree.
+
+    ``pools``: so many of the last parts are on sharing providers alone. ``kept``: what it has in other trees.
+    """
 
     consumer_uuid: str | None
-    held: HeldInTree
+    parts: tuple[HeldInTree, ...]
+    pools: int = 0
+    kept: KeptParts = KeptParts()
 
-    @classmethod
-    def of(cls, consumer_uuid: str | None, held: Iterable[Mapping[str, int]]) -> "Leaving":
-        """Return a consumer with its amounts on each provider."""
-        return cls(consumer_uuid, tuple(tuple(amounts.items()) for amounts in held))
+    def is_pool(self, number: int) -> bool:
+        """Tell whether a part is on sharing providers alone."""
+        return number >= len(self.parts) - self.pools
+
+    @property
+    def hosts(self) -> int:
+        """The number of the first parts, whose trees count for the rules of groups."""
+        # A tree that only shares counts if there is no other (09 section 4).
+        bare = self.pools == len(self.parts) and not self.kept.hosts
+        return len(self.parts) - (0 if bare else self.pools)
 
 
 class KeptOut(NamedTuple):
@@ -50,8 +69,12 @@ class KeptOut(NamedTuple):
     groups: tuple[str, ...]
 
 
+class OutOfReach(NamedTuple):
+    """There is room for each part of a consumer, but not in reach of the other parts, which move or stay."""
+
+
 class MovedTo(NamedTuple):
-    """What a consumer takes elsewhere."""
+    """What a consumer takes elsewhere, with all its parts."""
 
     given: AmountsByIndex
 
@@ -59,7 +82,7 @@ class MovedTo(NamedTuple):
 class Stayed(NamedTuple):
     """A consumer has no other place, for certain or as far as orders and ways were tried."""
 
-    why: Stopped | KeptOut
+    why: Stopped | KeptOut | OutOfReach
 
 
 class CutShort(NamedTuple):
@@ -74,8 +97,8 @@ Destination = MovedTo | Stayed | CutShort
 class Mover:
     """A copy of a cloud on which trees close and their consumers move, until everything is undone.
 
-    ``cloud`` and ``members``, the groups of those that move: as they are now. No provider shares here: what a
-    consumer has in one tree goes to one tree.
+    ``cloud`` and ``members``, the groups of those that move: as they are now. No provider shares in this
+    copy, since what a consumer has in one tree goes to one tree; which one may be, ``reach`` says.
 
     A first candidate is searched for once, and taken until it is full: as long as trees only close and room
     is only taken, none before it gets room. That makes survival of 10,000 hosts 1.5 s instead of a search for
@@ -83,15 +106,33 @@ class Mover:
     """
 
     def __init__(self, cloud: Cloud, members: Members | None = None) -> None:
-        self.cloud = without_sharing(cloud)
+        self.cloud, self.reach = without_sharing(cloud), Reach(cloud)
         self.members = members or Members()
         self._back: list[Callable[[], object]] = []
         self._closed: list[int] = []
-        self._requests: dict[HeldInTree, CandidateRequest] = {}
-        self._firsts: dict[HeldInTree, MovedTo | Stayed] = {}
-        self._later: dict[HeldInTree, MovedTo | Stayed] = {}
+        self._requests: dict[_Question, CandidateRequest] = {}
+        self._firsts: dict[_Question, MovedTo | Stayed] = {}
+        self._later: dict[_Question, MovedTo | Stayed] = {}
+        self._stayed: dict[tuple[Any, ...], Stayed] = {}
 
-    def look_ahead(self, held: Iterable[HeldInTree], work: Work) -> bool:
+    def leave(
+        self,
+        consumer_uuid: str | None,
+        parts: Sequence[AmountsByIndex],
+        stays: Iterable[int] = (),
+    ) -> Leaving:
+        """Return a consumer that leaves trees, with its amounts by provider in each of them.
+
+        :param stays: the providers that it uses in other trees, needed if some provider of the cloud shares.
+        """
+        if not self.reach.shares:
+            return Leaving(consumer_uuid, tuple(_list_amounts(part) for part in parts))
+        hosts = [part for part in parts if not self.reach.is_pool(part)]
+        pools = [part for part in parts if self.reach.is_pool(part)]
+        held = tuple(_list_amounts(part) for part in [*hosts, *pools])
+        return Leaving(consumer_uuid, held, len(pools), KeptParts.of(self.reach.cloud, stays))
+
+    def look_ahead(self, leaving: Iterable[Leaving], work: Work) -> bool:
         """Find the first candidates in the cloud as it was given, for all trees that will close.
 
         Worth it where several trees hold the same amounts.
@@ -99,12 +140,15 @@ class Mover:
         :returns: False if a bound came before that.
         """
         assert not self._back, "the cloud is as it was given"
-        for each in held:
-            if each not in self._firsts:
-                first = self._search(each, work)
+        for each in leaving:
+            if len(each.parts) > 1:
+                continue
+            question = self._ask(each)
+            if question not in self._firsts:
+                first = self._search(question, work)
                 if isinstance(first, CutShort):
                     return False
-                self._firsts[each] = first
+                self._firsts[question] = first
         return True
 
     def close(self, roots: Sequence[int]) -> None:
@@ -113,52 +157,79 @@ class Mover:
         self._closed += roots
 
     def move(self, leaving: Sequence[Leaving], work: Work) -> Iterator[tuple[int, Destination]]:
-        """Let each take a place in one tree; yield by number where it went, members of groups first.
+        """Let each take places elsewhere; yield by number where it went, members of groups first.
 
         A caller that breaks off has moved those that it was told of, and all members of groups.
         """
-        grouped = {n: each for n, each in enumerate(leaving) if self.members.of(each.consumer_uuid)}
+        # Where the host stays, no tree that counts for a rule changes.
+        grouped = {
+            n: each
+            for n, each in enumerate(leaving)
+            if self.members.of(each.consumer_uuid) and each.hosts
+        }
         if grouped:
-            names = {
-                name for each in grouped.values() for name in self.members.of(each.consumer_uuid)
-            }
-            closed = [str(self.cloud.uuids[root]) for root in self._closed]
-            # What members have in a tree that closes keeps nobody out of an aggregate: they all leave it.
-            self._set_members(self.members.without_trees(closed, names))
-            moved: dict[int, Destination] = {}
-            for together in _rounds(grouped):
-                moved |= self._move_at_once(together, work)
-            yield from sorted(moved.items())
+            yield from sorted(self._move_members(grouped, work).items())
         for number in sorted({*range(len(leaving))}.difference(grouped)):
-            found = self._first(leaving[number].held, work)
-            if isinstance(found, MovedTo):
-                self._take(found.given)
-            yield number, found
+            yield number, self._move_one(leaving[number], work)
 
     def undo(self) -> None:
         """Open all trees again, and take everything back."""
         # The last first: a tree may have been taken from before it was closed.
-        while self._back:
-            self._back.pop()()
+        self._undo_to(0)
         self._closed.clear()
+        self._forget()
+
+    def _undo_to(self, count: int) -> None:
+        while len(self._back) > count:
+            self._back.pop()()
+
+    def _forget(self) -> None:
+        """Remember nothing of which more room would make something else."""
         self._later.clear()
+        self._stayed.clear()
 
     # -- one by one --
 
-    def _first(self, held: HeldInTree, work: Work) -> Destination:
+    def _move_one(self, leaving: Leaving, work: Work) -> Destination:
+        if len(leaving.parts) > 1:
+            return self._move_parts(leaving, work)
+        found = self._first(self._ask(leaving), work)
+        if isinstance(found, Stayed) and leaving.pools and leaving.kept.hosts:
+            found = self._join_host(leaving.parts[0], leaving.kept.hosts, work) or found
+        if isinstance(found, MovedTo):
+            self._take(found.given)
+            return found
+        return self._explain_reach(found, leaving.parts, work)
+
+    def _ask(self, leaving: Leaving) -> "_Question":
+        """Return what is searched for first, for the only part of a consumer."""
+        return _Question(leaving.parts[0], self._mark(leaving, 0, leaving.kept))
+
+    def _mark(self, leaving: Leaving, number: int, kept: KeptParts) -> Mask | None:
+        """Mark where a part may go: to a pool that all hosts reach, or to a tree that reaches all pools."""
+        if not self.reach.shares:
+            return None
+        if leaving.is_pool(number) and kept.hosts:
+            return self.reach.mark_pools_of(kept.hosts)
+        return self.reach.mark_trees_in_reach_of(kept.pools)
+
+    def _first(self, question: "_Question", work: Work) -> Destination:
         """Return the first candidate now, or why there is none."""
-        first = self._later.get(held) or self._firsts.get(held)
+        first = self._later.get(question) or self._firsts.get(question)
         # What had no candidate has none now: nothing gets room.
         if isinstance(first, Stayed) or (first is not None and has_room(self.cloud, first.given)):
             return first
-        found = self._search(held, work)
+        found = self._search(question, work)
         if not isinstance(found, CutShort):
-            self._later[held] = found
+            self._later[question] = found
         return found
 
-    def _search(self, held: HeldInTree, work: Work) -> Destination:
+    def _search(self, question: "_Question", work: Work) -> Destination:
+        return self._run(self._request(question), work)
+
+    def _run(self, request: CandidateRequest, work: Work) -> Destination:
         with work.part(SHARE) as part:
-            result = search(self.cloud, self._request(held), None, part)
+            result = search(self.cloud, request, None, part)
         candidate = next(iter(result), None)
         if candidate is not None:
             return MovedTo(candidate.allocations)
@@ -166,11 +237,45 @@ class Mover:
             return CutShort()
         return Stayed(result.tally.stopped)
 
-    def _request(self, held: HeldInTree) -> CandidateRequest:
+    def _request(self, question: "_Question") -> CandidateRequest:
         """Return the request for what a consumer has in one tree, a group for each provider."""
-        if held not in self._requests:
-            self._requests[held] = make_request(held)
-        return self._requests[held]
+        if question not in self._requests:
+            self._requests[question] = make_request(question.held, question.among)
+        return self._requests[question]
+
+    def _join_host(
+        self, held: HeldInTree, hosts: Iterable[int], work: Work
+    ) -> MovedTo | CutShort | None:
+        """Return what a part of a pool takes in the tree of one of the consumer's hosts."""
+        for host in sorted(hosts, key=self.cloud.forest.place.__getitem__):
+            providers = self.cloud.forest.tree(host)
+            # Without a search, since each host is another question.
+            if all(self._has_taker(providers, dict(amounts)) for amounts in held):
+                request = replace(make_request(held), anchor=str(self.cloud.uuids[host]))
+                found = self._run(request, work)
+                if not isinstance(found, Stayed):
+                    return found
+        return None
+
+    def _has_taker(self, providers: Any, amounts: Mapping[str, int]) -> bool:
+        has_class = all(map(self.cloud.has_class, amounts))
+        return has_class and bool(
+            np.logical_and.reduce(
+                [self.cloud.room(n)[providers] >= a for n, a in amounts.items()]
+            ).any()
+        )
+
+    def _explain_reach(
+        self, found: Stayed | CutShort, parts: Iterable[HeldInTree], work: Work
+    ) -> Stayed | CutShort:
+        """Say that reach alone is in the way, if each part by itself has a candidate."""
+        if not isinstance(found, Stayed):
+            return found
+        for held in parts:
+            alone = self._first(_Question(held), work)
+            if not isinstance(alone, MovedTo):
+                return alone
+        return Stayed(OutOfReach())
 
     def _take(self, given: AmountsByIndex) -> None:
         for index, amounts in given.items():
@@ -178,43 +283,242 @@ class Mover:
             back = {name: -amount for name, amount in amounts.items()}
             self._back.append(partial(self.cloud.use, index, back))
 
+    # -- several parts --
+
+    def _move_parts(self, leaving: Leaving, work: Work) -> Destination:
+        """Move a consumer that leaves several trees, with all that it has there or not at all."""
+        asked = leaving[1:]
+        stayed = self._stayed.get(asked)
+        if stayed is not None:
+            return stayed
+        walk = _PartsWalk(WAYS)
+        taken = self._walk(leaving, [], leaving.kept, walk, work)
+        if taken is not None:
+            return MovedTo(add_up(taken))
+        if walk.is_cut:
+            return CutShort()
+        found = self._explain_reach(Stayed(OutOfReach()), leaving.parts, work)
+        if isinstance(found, Stayed):
+            self._stayed[asked] = found
+        return found
+
+    def _walk(
+        self,
+        leaving: Leaving,
+        taken: list[AmountsByIndex],
+        kept: KeptParts,
+        walk: "_PartsWalk",
+        work: Work,
+    ) -> list[AmountsByIndex] | None:
+        """Take places for the parts that have none yet; None, and no more taken, if there are none."""
+        number = len(taken)
+        if number == len(leaving.parts):
+            return taken if self._is_whole(leaving, taken) else None
+        before = len(self._back)
+        for given in self._list_places(leaving, number, kept, walk, work):
+            if walk.left <= 0:
+                break
+            walk.left -= 1
+            self._take(given)
+            more = self.reach.add(kept, given, is_pool=leaving.is_pool(number))
+            found = self._walk(leaving, [*taken, given], more, walk, work)
+            if found is not None:
+                return found
+            self._undo_to(before)
+        return None
+
+    def _is_whole(self, leaving: Leaving, taken: Sequence[AmountsByIndex]) -> bool:
+        """Tell whether all parts reach each other where they are now."""
+        parts = [(leaving.is_pool(number), [*given]) for number, given in enumerate(taken)]
+        return not self.reach.shares or self.reach.admits_parts(parts, leaving.kept)
+
+    def _list_places(
+        self, leaving: Leaving, number: int, kept: KeptParts, walk: "_PartsWalk", work: Work
+    ) -> Iterator[AmountsByIndex]:
+        """Yield where a part may go, the first candidates first."""
+        held = leaving.parts[number]
+        marked = self._mark_with_rest(leaving, number, kept)
+        request = make_request(held, marked)
+        passed = 0
+        # The first will nearly always do.
+        for limit in (1, WAYS):
+            with work.part(SHARE) as part:
+                result = search(self.cloud, replace(request, limit=limit), None, part)
+            walk.is_cut |= not result.complete
+            places = [each.allocations for each in result]
+            yield from places[passed:]
+            passed = len(places)
+            if passed < limit:
+                break
+        if leaving.is_pool(number) and kept.hosts:
+            joined = self._join_host(held, kept.hosts, work)
+            walk.is_cut |= isinstance(joined, CutShort)
+            if isinstance(joined, MovedTo):
+                yield joined.given
+
+    def _mark_with_rest(self, leaving: Leaving, number: int, kept: KeptParts) -> Mask | None:
+        """Mark where a part may go so that the parts on pools, which come after it, find places too."""
+        marked = self._mark(leaving, number, kept)
+        if leaving.is_pool(number):
+            return marked
+        for held in leaving.parts[len(leaving.parts) - leaving.pools :]:
+            takers = self._mark_takers(held)
+            if kept.hosts and takers[np.isin(self.cloud.roots, list(kept.hosts))].any():
+                continue
+            pools = takers & self.reach.cloud.sharing.mask
+            if kept.hosts:
+                pools &= self.reach.mark_pools_of(kept.hosts)
+            roots = np.unique(self.cloud.roots[takers])
+            near = self.reach.mark_trees_that_reach(pools) | np.isin(self.cloud.roots, roots)
+            marked = near if marked is None else marked & near
+        return marked
+
+    def _mark_takers(self, held: HeldInTree) -> Mask:
+        """Mark the providers that have room for what a part has on its first provider."""
+        return np.logical_and.reduce([fits(self.cloud, name, n) for name, n in held[0]])
+
     # -- members of groups --
 
-    def _move_at_once(self, leaving: Mapping[int, Leaving], work: Work) -> dict[int, Destination]:
-        """Choose places for members of groups, each of which leaves one tree."""
-        waiting, found = list(leaving), dict[int, Destination]()
+    def _move_members(self, leaving: Mapping[int, Leaving], work: Work) -> dict[int, Destination]:
+        """Move members of groups: their hosts at once, then what each has on pools."""
+        names = {name for each in leaving.values() for name in self.members.of(each.consumer_uuid)}
+        closed = [str(self.cloud.uuids[root]) for root in self._closed]
+        # What members have in a tree that closes keeps nobody out of an aggregate: they all leave it.
+        self._set_members(self.members.without_trees(closed, names))
+        before = self.members
+        moves = {number: _MemberMove(each, each.kept) for number, each in leaving.items()}
+        for turn in range(max(each.hosts for each in leaving.values())):
+            self._choose_places(moves, turn, work)
+        for move in moves.values():
+            self._move_pools(move, work)
+        for move in moves.values():
+            if move.ends is None and not self._is_whole(move.leaving, move.taken):
+                move.ends = Stayed(OutOfReach())
+            if move.ends is not None and move.taken:
+                # Half a consumer does not move.
+                for given in move.taken:
+                    self._take(_negate(given))
+                uuid = str(move.leaving.consumer_uuid)
+                self._set_members(self.members.with_rows_of(before, uuid))
+                self._forget()
+        return {number: move.ends or MovedTo(add_up(move.taken)) for number, move in moves.items()}
+
+    def _choose_places(self, moves: Mapping[int, "_MemberMove"], turn: int, work: Work) -> None:
+        """Choose places for a part of each member that has so many on hosts, all at once.
+
+        Of a consumer one part at a time: it would be two members of its group, which keep each other out.
+        """
+        waiting = [
+            move for move in moves.values() if move.ends is None and move.leaving.hosts > turn
+        ]
         while waiting:
             # One that was left out is a member where it stays.
-            moving = {str(leaving[number].consumer_uuid) for number in waiting}
-            states, stays = (
-                self.members.states(self.cloud, moving),
-                self.members.stays(self.cloud, moving),
-            )
-            wishes = [
-                Wish(
-                    self._request(leaving[number].held),
-                    tuple(self.members.of(leaving[number].consumer_uuid)),
-                    stays.get(str(leaving[number].consumer_uuid), ()),
+            moving = {str(move.leaving.consumer_uuid) for move in waiting}
+            states = self.members.states(self.cloud, moving)
+            stays = self.members.stays(self.cloud, moving)
+            wishes = []
+            for move in waiting:
+                uuid = str(move.leaving.consumer_uuid)
+                among = self._mark_with_rest(move.leaving, turn, move.kept)
+                held = move.leaving.parts[turn]
+                # A mask that was made for this moment is not kept; equal requests are one object.
+                is_lasting = not move.leaving.pools
+                ask = (
+                    self._request(_Question(held, among))
+                    if is_lasting
+                    else make_request(held, among)
                 )
-                for number in waiting
-            ]
+                wishes.append(Wish(ask, tuple(self.members.of(uuid)), stays.get(uuid, ())))
             with work.part(SHARE) as part:
                 chosen = choose(self.cloud, None, wishes, states, "any", part, None, WAYS)
                 if isinstance(chosen, NoPlace):
-                    number = waiting.pop(chosen.number)
-                    found[number] = _explain(chosen, wishes[chosen.number], part)
+                    move = waiting.pop(chosen.number)
+                    move.ends = _explain(chosen, wishes[chosen.number], part)
                     continue
-            for number, place in zip(waiting, chosen, strict=True):
+            for move, place in zip(waiting, chosen, strict=True):
+                uuid = str(move.leaving.consumer_uuid)
                 self._take(place.allocations)
-                uuid = str(leaving[number].consumer_uuid)
+                move.note(self.reach, place.allocations, is_pool=move.leaving.is_pool(turn))
                 self._set_members(self.members.with_place(self.cloud, uuid, place.allocations))
-                found[number] = MovedTo(place.allocations)
             break
-        return found
+
+    def _move_pools(self, move: "_MemberMove", work: Work) -> None:
+        """Move what a member has on pools after its host."""
+        for held in move.leaving.parts[move.leaving.hosts :]:
+            if move.ends is not None:
+                return
+            found = self._move_one(Leaving(None, (held,), 1, move.kept), work)
+            if isinstance(found, MovedTo):
+                move.note(self.reach, found.given, is_pool=True)
+            else:
+                move.ends = found
 
     def _set_members(self, members: Members) -> None:
         self._back.append(partial(setattr, self, "members", self.members))
         self.members = members
+
+
+class _Question:
+    """What is asked of a search: a part, and the providers among which it may go; None: all.
+
+    Equal if the amounts are, and the mask is the same object: those of equal questions are.
+    """
+
+    __slots__ = ("_hash", "among", "held")
+
+    def __init__(self, held: HeldInTree, among: Mask | None = None) -> None:
+        self.held, self.among = held, among
+        self._hash = hash((held, id(among)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Question) and self.among is other.among and self.held == other.held
+        )
+
+
+@dataclass(slots=True)
+class _PartsWalk:
+    """Ways that are left to place a consumer; ``is_cut``: a search ended at a bound."""
+
+    left: int
+    is_cut: bool = False
+
+
+@dataclass(slots=True)
+class _MemberMove:
+    """A member on its way: ``taken`` by its parts, ``kept`` with these; ``ends``: why it does not move."""
+
+    leaving: Leaving
+    kept: KeptParts
+    taken: list[AmountsByIndex] = field(default_factory=list)
+    ends: Stayed | CutShort | None = None
+
+    def note(self, reach: Reach, given: AmountsByIndex, *, is_pool: bool) -> None:
+        """Note what a part has taken."""
+        self.taken.append(given)
+        self.kept = reach.add(self.kept, given, is_pool=is_pool)
+
+
+def add_up(taken: Sequence[AmountsByIndex]) -> AmountsByIndex:
+    """Return what parts take together."""
+    if len(taken) == 1:
+        return taken[0]
+    sums: dict[int, Counter[str]] = {}
+    for given in taken:
+        for index, amounts in given.items():
+            sums.setdefault(index, Counter()).update(amounts)
+    return {index: dict(amounts) for index, amounts in sums.items()}
+
+
+def _negate(given: AmountsByIndex) -> AmountsByIndex:
+    return {index: {name: -n for name, n in amounts.items()} for index, amounts in given.items()}
+
+
+def _list_amounts(part: AmountsByIndex) -> HeldInTree:
+    return tuple(tuple(amounts.items()) for amounts in part.values())
 
 
 def without_sharing(cloud: Cloud) -> Cloud:
@@ -238,31 +542,32 @@ def close_trees(cloud: Cloud, roots: Sequence[int]) -> list[Callable[[], object]
     return back
 
 
-def make_request(held: HeldInTree) -> CandidateRequest:
+def make_request(held: HeldInTree, among: Mask | None = None) -> CandidateRequest:
     """Return the request for what a consumer has in one tree, a group for each provider."""
-    groups = tuple(Group(f"_{n}", dict(amounts)) for n, amounts in enumerate(held, 1))
-    return CandidateRequest(groups, limit=1)
-
-
-def _rounds(leaving: Mapping[int, Leaving]) -> list[dict[int, Leaving]]:
-    """Return first what each consumer has in one tree, then in a second, and so on.
-
-    In one choice a consumer would be two members of its group, which keep each other out.
-    """
-    rounds: list[dict[int, Leaving]] = []
-    seen: dict[str | None, int] = {}
-    for number, each in leaving.items():
-        turn = seen[each.consumer_uuid] = seen.get(each.consumer_uuid, -1) + 1
-        rounds += [{}] if turn == len(rounds) else []
-        rounds[turn][number] = each
-    return rounds
+    groups = (Group(f"_{n}", dict(each), among=among) for n, each in enumerate(held, 1))
+    return CandidateRequest(tuple(groups), limit=1)
 
 
 def _explain(refusal: NoPlace, wish: Wish, work: Work) -> Stayed | CutShort:
-    """Say whether rules alone keep a wish out, or what ends the search without them."""
+    """Say whether rules alone keep a wish out, or reach alone, or what ends the search without them."""
     is_cut = work.timed_out or refusal.timed_out
-    result = search(refusal.cloud, wish.request, None, work)
-    if next(iter(result), None) is not None:
+    found, stopped = _has_candidate(refusal.cloud, wish.request, work)
+    if found:
         why = KeptOut(refusal.kept_out or tuple(wish.groups))
         return CutShort(why) if is_cut else Stayed(why)
-    return CutShort() if is_cut else Stayed(result.tally.stopped or Stopped(Stop.WORK_LIMIT))
+    if is_cut:
+        return CutShort()
+    if any(group.among is not None for group in wish.request.groups):
+        anywhere = tuple(replace(group, among=None) for group in wish.request.groups)
+        request = replace(wish.request, groups=anywhere)
+        found, stopped = _has_candidate(refusal.cloud, request, work)
+        if found:
+            return Stayed(OutOfReach())
+    return Stayed(stopped or Stopped(Stop.WORK_LIMIT))
+
+
+def _has_candidate(
+    cloud: Cloud, request: CandidateRequest, work: Work
+) -> tuple[bool, Stopped | None]:
+    result = search(cloud, request, None, work)
+    return next(iter(result), None) is not None, result.tally.stopped

@@ -220,12 +220,18 @@ def _aim(wanted: Wanted, domains: list[list[int]]) -> Goal | None:
 def _occupy(cloud: Cloud, wanted: Wanted, ledger: Ledger, holder: Resident) -> Occupant:
     """Return a consumer with what a plan may do to it."""
     permission, owner = wanted.permission, holder.owner
+    held = hold_by_root(cloud, holder.held, ledger.unread)
     is_free = not holder.is_fixed and holder.uuid not in permission.untouched
     return Occupant(
         holder.uuid,
-        hold_by_root(cloud, holder.held, ledger.unread),
+        held,
         may_move=is_free and permission.lets_move(owner.type),
         may_remove=is_free and permission.lets_remove(owner.type, owner.project),
+        elsewhere={
+            index: amounts
+            for index, amounts in holder.held.items()
+            if int(cloud.roots[index]) not in held
+        },
     )
 
 

@@ -60,7 +60,8 @@ class _State:
         if not isinstance(step, MoveStep):
             self.held[number] = {}
             return RemovalShown(consumer, holder.owner, show_held(self.cloud, before))
-        leaves = {i: held for i, held in before.items() if int(self.cloud.roots[i]) == step.root}
+        # In the order of the groups of the mappings.
+        leaves = {index: before[index] for index in step.goes}
         after = {index: dict(held) for index, held in before.items() if index not in leaves}
         for index, amounts in step.place.allocations.items():
             # It may have something in that tree already.
@@ -68,10 +69,11 @@ class _State:
             for name, amount in amounts.items():
                 mine[name] = mine.get(name, 0) + amount
         self.held[number] = {**after}
+        mappings = {f"_{n}": (target,) for n, target in enumerate(step.goes.values(), 1)}
         return MoveShown(
             consumer,
             holder.owner,
             show_held(self.cloud, leaves),
             show_held(self.cloud, after),
-            show_place(self.cloud, step.place),
+            show_place(self.cloud, step.place._replace(mappings=mappings)),
         )

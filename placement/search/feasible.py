@@ -239,7 +239,8 @@ def _find_capable(
     of_tree = [test for test in tests if test.scope is Scope.TREE]
     for name, amount in group.amounts.items():
         funnel = Funnel(tally, group.suffix, Unit.PROVIDERS, cloud.forest.alive, len(cloud))
-        funnel.keep(Reason.CAPACITY, name, fits(cloud, name, amount))
+        fitting = fits(cloud, name, amount)
+        funnel.keep(Reason.CAPACITY, name, fitting if group.among is None else fitting & group.among)
         for test in of_tree:
             funnel.keep(test.reason, name, test.passed)
         if not funnel:

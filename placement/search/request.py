@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from placement.search.index_set import Mask
+
 GenerationStrategy = Literal["depth-first", "breadth-first"]
 
 
@@ -48,7 +50,8 @@ class Group:
     """One request group; the suffix "" is the unsuffixed group, all others are granular.
 
     ``required`` and ``member_of`` are conjunctions of any-of sets. ``in_tree`` is the uuid of any provider
-    of the wanted tree.
+    of the wanted tree. ``among``: the providers of the cloud that may serve it, None for all; no query says
+    that, but what a consumer keeps does (:mod:`placement.placing.reach`).
     """
 
     suffix: str
@@ -58,6 +61,7 @@ class Group:
     member_of: tuple[frozenset[str], ...] = ()
     forbidden_aggregates: frozenset[str] = frozenset()
     in_tree: str | None = None
+    among: Mask | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,29 @@ def test_nothing_moves_to_hosts_out_of_service(service: Service) -> None:
     assert error["exact"] is True
 
 
+def test_members_that_may_not_move_are_not_brought_together(service: Service) -> None:
+    """What is excepted, or of a type that may not be moved, stays, whatever the rule asks for."""
+    world = World(service)
+    first, second = world.host(VCPU=4), world.host(VCPU=4)
+    claim = {"consumer_generation": None, "project_id": "p", "user_id": "u", "groups": ["g"]}
+    claim |= {"consumer_type": "INSTANCE", "query": "resources=VCPU:1"}
+    members = [new_uuid(), new_uuid()]
+    claims = [{**claim, "consumer_uuid": uuid} for uuid in members]
+    body = {"claims": claims, "groups": {"g": {"rule": "together"}}}
+    assert service.request("POST", "/-/claims", json=body).status_int == 200
+    strays: dict[str, Any] = {"allocations": {}, "consumer_generation": 1}
+    strays |= {name: claim[name] for name in ("project_id", "user_id", "consumer_type")}
+    other = second if world.used(members[0]) == {first: {"VCPU": 1}} else first
+    strays["allocations"] = {other: {"resources": {"VCPU": 1}}}
+    url = f"/allocations/{members[0]}"
+    assert service.request("PUT", url, json=strays, version="1.39").status_int == 204
+    goal = {"keep": ["g"]}
+
+    for move in ({"except": members}, {"consumer_types": []}, {"consumer_types": ["JOB"]}):
+        assert refuse(service, goal, 409, may={"move": move})["exact"] is True
+    assert len(make(service, goal)["steps"]) == 1
+
+
 def test_a_removal_is_a_write_of_nothing(service: Service) -> None:
     world = World(service)
     host = world.host(VCPU=4)
@@ -276,20 +299,38 @@ def test_destinations_are_held_until_each_step(service: Service) -> None:
     assert world.usages(host) == {"VCPU": 0}
 
 
-def test_a_step_whose_hold_is_over_is_refused(service: Service) -> None:
+@pytest.mark.parametrize("is_room_taken", [True, False], ids=["", "nobody looked"])
+def test_a_step_whose_hold_is_over_is_refused(service: Service, is_room_taken: bool) -> None:
     """By the generation of the consumer that held; everything is as it was, and the room is free."""
     world = World(service)
     host, target = world.host(VCPU=4), world.host(VCPU=4)
     server = world.claim({host: {"VCPU": 2}})
     (step,) = make(service, {"empty": {"trees": [host]}}, hold_s=900)["steps"]
     let_holds_end(service.db)
-    world.claim({target: {"VCPU": 4}})
+    if is_room_taken:
+        world.claim({target: {"VCPU": 4}})
 
     answer = carry_out(service, step)
 
     assert answer.status_int == 409
     assert answer.json["errors"][0]["code"] == "placement.concurrent_update"
     assert world.used(server) == {host: {"VCPU": 2}}
+
+
+def test_room_of_a_hold_that_is_over_is_given_back_as_before(service: Service) -> None:
+    """By a write that leaves its consumer nothing, and gives nobody anything."""
+    world = World(service)
+    host, target = world.host(VCPU=4), world.host(VCPU=4)
+    world.claim({host: {"VCPU": 2}})
+    (step,) = make(service, {"empty": {"trees": [host]}}, hold_s=900)["steps"]
+    let_holds_end(service.db)
+    holder = {"project_id": "p", "user_id": "u", "consumer_type": "MIGRATION", "allocations": {}}
+    holder["consumer_generation"] = step["held_by"]["consumer_generation"]
+
+    body = {step["held_by"]["consumer_uuid"]: holder}
+
+    assert service.request("POST", "/allocations", json=body, version="1.39").status_int == 204
+    assert world.usages(target) == {"VCPU": 0}
 
 
 def test_a_plan_without_moves_holds_nothing(service: Service) -> None:

@@ -32,6 +32,8 @@ class Node(NamedTuple):
     tree: int
     has: Mapping[str, int]
     max_unit: int = 1000
+    min_unit: int = 1
+    step_size: int = 1
 
 
 class Consumer(NamedTuple):
@@ -99,19 +101,10 @@ def draw_world(draw: Random) -> World:
 
 
 def _draw_world(draw: Random) -> World:
-    kind = draw.choice(["flat", "flat", "devices", "shared"])
+    kind = draw.choice(["flat", "devices", "merging", "shared", "shared"])
+    shape = draw.choice(["loose", "loose", "full", "spread", "cut"])
     hosts = draw.randint(2, 5)
-    nodes: list[Node] = []
-    for host in range(hosts):
-        root = {VCPU: draw.randint(2, 6)}
-        if kind == "flat" and draw.random() < 0.3:
-            root[DISK] = draw.randint(2, 6)
-        if kind == "shared" and draw.random() < 0.4:
-            root[DISK] = draw.randint(2, 5)
-        nodes.append(Node(host, root, draw.choice([1000, 1000, 4])))
-        if kind == "devices":
-            for _ in range(draw.randint(0, 2)):
-                nodes.append(Node(host, {VGPU: draw.randint(1, 3)}))
+    nodes = _draw_hosts(draw, kind, hosts)
     pool, trees = None, hosts
     if kind == "shared":
         pool, trees = len(nodes), hosts + 1
@@ -128,16 +121,16 @@ def _draw_world(draw: Random) -> World:
     free = Counter(
         {(n, name): total for n, node in enumerate(nodes) for name, total in node.has.items()}
     )
-    for _ in range(draw.randint(1, draw.choice([4, 6, 8]))):
-        consumer = _draw_consumer(draw, world, free)
+    for _ in range(draw.randint(1, draw.choice([4, 6, 8])) + 2 * (shape == "full")):
+        consumer = _draw_consumer(draw, world, free, is_spread=shape == "spread")
         if consumer is not None:
             world.consumers.append(consumer)
+    if shape == "full":
+        _fill_up(draw, world, free)
+    if shape == "cut":
+        _cut_units(draw, world)
     world.goal = _draw_goal(draw, world, hosts)
-    world.costs = Costs(
-        draw.choice([1.0, 1.0, 2.0]),
-        draw.choice([10.0, 10.0, 1.5, 0.5]),
-        draw.choice([{}, {}, {VCPU: 0.25}]),
-    )
+    world.costs = draw.choice([_draw_costs, _draw_costs, _draw_far_costs])(draw)
     world.limits = Limits(
         draw.choice([inf, inf, inf, 2, 3]),
         draw.random() < 0.25,
@@ -146,7 +139,63 @@ def _draw_world(draw: Random) -> World:
     return world
 
 
-def _draw_consumer(draw: Random, world: World, free: Counter[tuple[int, str]]) -> Consumer | None:
+def _draw_hosts(draw: Random, kind: str, hosts: int) -> list[Node]:
+    nodes: list[Node] = []
+    for host in range(hosts):
+        root = {VCPU: draw.randint(2, 6)}
+        if kind == "flat" and draw.random() < 0.3:
+            root[DISK] = draw.randint(2, 6)
+        if kind == "shared" and draw.random() < 0.4:
+            root[DISK] = draw.randint(2, 5)
+        nodes.append(Node(host, root, draw.choice([1000, 1000, 4])))
+        if kind == "merging":
+            nodes += [Node(host, {VGPU: draw.randint(2, 4)})] * draw.randint(1, 2)
+        if kind == "devices":
+            for _ in range(draw.randint(0, 2)):
+                nodes.append(Node(host, {VGPU: draw.randint(1, 4)}))
+    return nodes
+
+
+def _draw_costs(draw: Random) -> Costs:
+    return Costs(
+        draw.choice([1.0, 1.0, 2.0]),
+        draw.choice([10.0, 10.0, 1.5, 0.5]),
+        draw.choice([{}, {}, {VCPU: 0.25}]),
+    )
+
+
+def _draw_far_costs(draw: Random) -> Costs:
+    """Return costs that are far from one, and from one another."""
+
+    def cost() -> float:
+        return float(draw.choice([1, 2, 3])) * 10.0 ** draw.randint(-6, 5)
+
+    if draw.random() < 0.2:
+        return Costs(1e-300, draw.choice([3e-300, 1e6]), {})
+    return Costs(cost(), cost(), draw.choice([{}, {VCPU: cost()}]))
+
+
+def _fill_up(draw: Random, world: World, free: Counter[tuple[int, str]]) -> None:
+    """Leave of most classes what two servers have at most, so that some must make way for others."""
+    for number, node in enumerate(world.nodes):
+        left = {
+            n: total - free[number, n] + draw.choice([0, 0, 1, 2]) for n, total in node.has.items()
+        }
+        has = {name: max(1, min(total, left[name])) for name, total in node.has.items()}
+        world.nodes[number] = node._replace(has=has)
+
+
+def _cut_units(draw: Random, world: World) -> None:
+    """Let some providers not admit any more what consumers have."""
+    for number, node in enumerate(world.nodes):
+        if number == world.pool or draw.random() < 0.3:
+            cut = draw.choice([{"max_unit": 1}, {"max_unit": 2}, {"min_unit": 2}, {"step_size": 2}])
+            world.nodes[number] = node._replace(**cut)
+
+
+def _draw_consumer(
+    draw: Random, world: World, free: Counter[tuple[int, str]], *, is_spread: bool
+) -> Consumer | None:
     roots = [n for n, node in enumerate(world.nodes) if VCPU in node.has]
     root = draw.choice(roots)
     mine: dict[int, dict[str, int]] = {root: {VCPU: draw.randint(1, 3)}}
@@ -157,10 +206,15 @@ def _draw_consumer(draw: Random, world: World, free: Counter[tuple[int, str]]) -
     ]
     if children and draw.random() < 0.6:
         mine[draw.choice(children)] = {VGPU: draw.randint(1, 2)}
+    if len(children) > 1 and draw.random() < 0.4:
+        # Both may come together on one device, and then move on in one piece.
+        mine |= {child: {VGPU: 1} for child in children}
     if DISK in world.nodes[root].has and draw.random() < 0.6:
         mine[root][DISK] = draw.randint(1, 2)
     elif world.pool is not None and draw.random() < 0.5:
         mine[world.pool] = {DISK: draw.randint(1, 3)}
+    if is_spread and draw.random() < 0.6:
+        mine.setdefault(draw.choice(roots), {VCPU: draw.randint(1, 2)})
     slots = {(n, name): amount for n, a in mine.items() for name, amount in a.items()}
     if any(
         free[slot] < amount or amount > world.nodes[slot[0]].max_unit
@@ -266,11 +320,9 @@ def _records(world: World, roots: Mapping[int, int]) -> list[ProviderRecord]:
         aggregates = {"pool"} if number == world.pool else {world.racks[node.tree]}
         if node.tree in world.reached and number == root:
             aggregates.add("pool")
+        units = node.min_unit, node.max_unit, node.step_size
         inventories = {
-            name: UsedInventory(
-                InventoryRecord(total, 0, 1, min(total, node.max_unit), 1, 1.0),
-                total - free[number, name],
-            )
+            name: UsedInventory(InventoryRecord(total, 0, *units), total - free[number, name])
             for name, total in node.has.items()
         }
         records.append(
@@ -307,6 +359,8 @@ def _goal(world: World, tree_root: Mapping[int, int]) -> Goal:
 Where = tuple[tuple[int, ...], ...]
 """Of each consumer the providers that it is on, in the order of what it holds; () once all is given back."""
 
+Arrived = frozenset[int]
+"""The trees that steps have gone to."""
 
 Taken = tuple[tuple[tuple[int, str], int], ...]
 """What all steps have taken, by provider and class."""
@@ -319,22 +373,26 @@ class TooMany(Exception):
 def find_cheapest(world: World) -> float:
     """Return what the cheapest plan costs, infinite if there is none."""
     start, ticket = start_of(world), count()
-    queue: list[tuple[float, int, int, Where, Taken]] = [(0.0, 0, next(ticket), start, ())]
+    queue: list[tuple[float, int, int, Where, Taken, Arrived]] = [
+        (0.0, 0, next(ticket), start, (), frozenset())
+    ]
     seen: set[object] = set()
     free_at_start = free_in(world, start)
+    domains = world.goal.domains if isinstance(world.goal, Emptied) else []
+    watched = {tree for domain in domains for tree in domain}
     while queue:
-        cost, steps, _, where, taken = heappop(queue)
-        key = where, taken, steps if world.limits.most < inf else 0
+        cost, steps, _, where, taken, arrived = heappop(queue)
+        key = where, taken, arrived, steps if world.limits.most < inf else 0
         if key in seen:
             continue
         seen.add(key)
         if len(seen) > MOST_STATES:
             raise TooMany
-        if holds(world, where):
+        if holds(world, where, arrived):
             return cost
         if steps >= world.limits.most:
             continue
-        for price, then, needs in list_steps(world, where):
+        for price, then, needs, target in list_steps(world, where):
             more = taken
             if world.limits.all_at_once and needs:
                 sums = Counter(dict(taken))
@@ -342,7 +400,8 @@ def find_cheapest(world: World) -> float:
                 if any(free_at_start[slot] < amount for slot, amount in sums.items()):
                     continue
                 more = tuple(sorted(sums.items()))
-            heappush(queue, (cost + price, steps + 1, next(ticket), then, more))
+            passed = arrived | ({target} & watched)
+            heappush(queue, (cost + price, steps + 1, next(ticket), then, more, passed))
     return inf
 
 
@@ -373,47 +432,104 @@ def parts_of(consumer: Consumer) -> list[tuple[tuple[str, int], ...]]:
 
 def list_steps(
     world: World, where: Where
-) -> Iterator[tuple[float, Where, Counter[tuple[int, str]]]]:
-    """Yield what each step costs, what is where after it, and what it takes."""
-    free = free_in(world, where)
-    excess = excess_of(world, where)
+) -> Iterator[tuple[float, Where, Counter[tuple[int, str]], int]]:
+    """Yield what each step costs, what is where after it, what it takes, and the tree it goes to."""
     for number, consumer in enumerate(world.consumers):
-        if not where[number]:
+        if where[number] and consumer.may_remove:
+            then = (*where[:number], (), *where[number + 1 :])
+            yield world.costs.remove, then, Counter(), -1
+        if where[number] and consumer.may_move:
+            begin = 0
+            for tree in consumer.held:
+                part = range(begin, begin + len(tree))
+                yield from _list_moves(world, where, number, part)
+                begin = part.stop
+
+
+def _list_moves(
+    world: World, where: Where, number: int, part: range
+) -> Iterator[tuple[float, Where, Counter[tuple[int, str]], int]]:
+    """Yield the moves of one part of a consumer."""
+    consumer, mine = world.consumers[number], where[number]
+    free, excess = free_in(world, where), excess_of(world, where)
+    moved = parts_of(consumer)[part.start : part.stop]
+    price = world.costs.move + sum(
+        world.costs.per_unit.get(name, 0.0) * amount
+        for amounts in moved
+        for name, amount in amounts
+    )
+    for target in range(world.trees):
+        if target == world.nodes[mine[part.start]].tree or target in world.limits.closed:
             continue
-        if consumer.may_remove:
-            yield world.costs.remove, (*where[:number], (), *where[number + 1 :]), Counter()
-        if not consumer.may_move:
-            continue
-        begin = 0
-        for tree in consumer.held:
-            end = begin + len(tree)
-            here = world.nodes[where[number][begin]].tree
-            mine = {world.nodes[n].tree for n in where[number]}
-            for target in range(world.trees):
-                if target in mine or target in world.limits.closed or target == here:
-                    continue
-                nodes = [n for n, node in enumerate(world.nodes) if node.tree == target]
-                for chosen in product(nodes, repeat=len(tree)):
-                    needs: Counter[tuple[int, str]] = Counter()
-                    for node, (_, amounts) in zip(chosen, tree, strict=True):
-                        for name, amount in amounts:
-                            needs[node, name] += amount
-                    if any(
-                        free[slot] < amount or amount > world.nodes[slot[0]].max_unit
-                        for slot, amount in needs.items()
-                    ):
-                        continue
-                    mine_then = (*where[number][:begin], *chosen, *where[number][end:])
-                    then = (*where[:number], mine_then, *where[number + 1 :])
-                    if consumer.groups and excess_of(world, then) > excess:
-                        continue
-                    price = world.costs.move + sum(
-                        world.costs.per_unit.get(name, 0.0) * amount
-                        for _, amounts in tree
-                        for name, amount in amounts
-                    )
-                    yield price, then, needs
-            begin = end
+        nodes = [n for n, node in enumerate(world.nodes) if node.tree == target]
+        for chosen in product(nodes, repeat=len(part)):
+            needs: Counter[tuple[int, str]] = Counter()
+            for node, amounts in zip(chosen, moved, strict=True):
+                for name, amount in amounts:
+                    needs[node, name] += amount
+            if any(free[slot] < amount for slot, amount in needs.items()):
+                continue
+            if not may_be_written(world, consumer, mine, part, chosen):
+                continue
+            mine_then = (*mine[: part.start], *chosen, *mine[part.stop :])
+            then = (*where[:number], mine_then, *where[number + 1 :])
+            if consumer.groups and excess_of(world, then) > excess:
+                continue
+            yield price, then, needs, target
+
+
+def may_be_written(
+    world: World, consumer: Consumer, mine: tuple[int, ...], part: range, chosen: Sequence[int]
+) -> bool:
+    """Tell whether a part of a consumer may go to these providers by what the consumer is and keeps."""
+    others = [node for n, node in enumerate(mine) if n not in part]
+    here = {world.nodes[mine[n]].tree for n in part}
+    if here & {world.nodes[node].tree for node in others}:
+        # What has joined another part moves no more.
+        return False
+    if len({(mine[n], node) for n, node in zip(part, chosen, strict=True)}) > len(
+        {mine[n] for n in part}
+    ):
+        # What is on one provider goes to one provider.
+        return False
+    parts = parts_of(consumer)
+    moved: Counter[tuple[int, str]] = Counter()
+    kept: Counter[tuple[int, str]] = Counter()
+    for n, node in enumerate(mine):
+        for name, amount in parts[n]:
+            (moved if n in part else kept)[chosen[n - part.start] if n in part else node, name] += (
+                amount
+            )
+    sums = moved + kept
+    if not all(
+        admits(world, slot, amount) for each in (moved, sums) for slot, amount in each.items()
+    ):
+        return False
+    return is_in_reach(world, [mine[n] for n in part], others, chosen)
+
+
+def admits(world: World, slot: tuple[int, str], amount: int) -> bool:
+    """Tell whether a provider has a class, and one allocation may have so much of it."""
+    node = world.nodes[slot[0]]
+    return (
+        slot[1] in node.has
+        and node.min_unit <= amount <= min(node.max_unit, node.has[slot[1]])
+        and amount % node.step_size == 0
+    )
+
+
+def is_in_reach(
+    world: World, source: Sequence[int], others: Sequence[int], chosen: Sequence[int]
+) -> bool:
+    """Tell whether hosts reach the pool after a step that did so before, or go together."""
+    target = world.nodes[chosen[0]].tree
+    if world.pool is None:
+        return True
+    hosts = {world.nodes[node].tree for node in others if node != world.pool}
+    if set(source) == {world.pool} and hosts:
+        # There is one pool: the part joins a host.
+        return target in hosts
+    return world.pool not in others or target in world.reached or set(chosen) == {world.pool}
 
 
 def excess_of(world: World, where: Where) -> int:
@@ -435,13 +551,13 @@ def excess_of(world: World, where: Where) -> int:
     return len(domains) - max(counts.values(), default=0)
 
 
-def holds(world: World, where: Where) -> bool:
-    """Tell whether the goal holds."""
+def holds(world: World, where: Where, arrived: Arrived = frozenset()) -> bool:
+    """Tell whether the goal holds; a tree that a step has gone to is none of those that the plan empties."""
     match world.goal:
         case Room(asked, times):
             return _fits(world, free_in(world, where), asked, times)
         case Emptied(domains, number):
-            occupied = {world.nodes[n].tree for nodes in where for n in nodes}
+            occupied = {world.nodes[n].tree for nodes in where for n in nodes} | arrived
             return sum(occupied.isdisjoint(domain) for domain in domains) >= number
     return excess_of(world, where) == 0
 
@@ -466,7 +582,7 @@ def _fits(world: World, free: Counter[tuple[int, str]], asked: Asked, times: int
                 needs[gpu, VGPU] = asked.vgpu
             if disk is not None:
                 needs[disk, DISK] = asked.disk
-            if all(free[s] >= a and a <= world.nodes[s[0]].max_unit for s, a in needs.items()):
+            if all(free[s] >= a and admits(world, s, a) for s, a in needs.items()):
                 left = free.copy()
                 left.subtract(needs)
                 if _fits(world, left, asked, times - 1):

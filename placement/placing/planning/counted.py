@@ -109,7 +109,7 @@ class Counted:
         scene, count = self._scene, len(alike.shares)
         share = alike.shares[0]
         occupant = scene.occupants[share.occupant]
-        if occupant.may_move:
+        if scene.may_move(share):
             alike.moved = self._rows.column(share.cost, count)
         if occupant.may_remove:
             # A removal serves all trees of a consumer at once.

@@ -108,13 +108,13 @@ def _list_options(state: State, lacking: Mapping[Slot, int]) -> list[_Option]:
     options = []
     removable: set[int] = set()
     for share in shares.values():
-        occupant = scene.occupants[share.occupant]
-        if occupant.may_move:
+        occupant, may_move = scene.occupants[share.occupant], scene.may_move(share)
+        if may_move:
             options.append(_Option(share.cost, _sum_freed([share], lacking), share, False))
         if occupant.may_remove and share.occupant not in removable:
             removable.add(share.occupant)
             mine = scene.shares_of(share.occupant)
-            if not occupant.may_move or scene.costs.remove < share.cost or len(mine) > 1:
+            if not may_move or scene.costs.remove < share.cost or len(mine) > 1:
                 freed = _sum_freed(mine, lacking)
                 options.append(_Option(scene.costs.remove, freed, share, True))
     # What frees much for little comes first: a good plan is then met early, and bounds the rest.

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from math import inf
+from math import fsum, inf
 from typing import NamedTuple, Protocol
 
 from placement.placing.planning.departures import (
@@ -16,7 +16,7 @@ from placement.placing.planning.departures import (
     find_part_lacking,
 )
 from placement.placing.planning.scene import Scene, Share, State, count_excess, sum_slots
-from placement.placing.planning.values import Empty, Fit, Goal, Keep, Occupant
+from placement.placing.planning.values import Empty, Fit, Goal, Keep
 from placement.placing.wishes import ChosenPlace
 from placement.search.cloud import Cloud
 from placement.search.work import Work
@@ -45,10 +45,12 @@ Attempts = Generator[Departures, Share | None, None]
 class Aim(Protocol):
     """A goal on a scene.
 
-    ``exact``: false once something was left out, so that "no" is not certain.
+    ``exact``: false once something was left out, so that "no" is not certain. ``watched``: roots of trees
+    that count only if no step has gone to them.
     """
 
     exact: bool
+    watched: frozenset[int]
 
     def test(self, state: State) -> Reached | None:
         """Return how the goal holds now, None if it does not."""
@@ -82,6 +84,8 @@ def open_aim(scene: Scene, goal: Goal, unread: frozenset[int], work: Work) -> Ai
 
 class FitAim:
     """A request fits so many times."""
+
+    watched: frozenset[int] = frozenset()
 
     def __init__(self, scene: Scene, goal: Fit, unread: frozenset[int], work: Work) -> None:
         self.scene, self.goal = scene, goal
@@ -130,7 +134,8 @@ class FitAim:
                 continue
             parts.append((0.0, now))
             if bare > now:
-                parts.append((self.scene.cheapest_step / (bare - now), bare - now))
+                # What leaves several trees at once is divided among them.
+                parts.append((self.scene.find_cheapest(root) / (bare - now), bare - now))
         left, bound = self.goal.times, 0.0
         for each, count in sorted(part for part in parts if part[0] < inf):
             bound += each * min(left, count)
@@ -320,7 +325,8 @@ class EmptyAim:
 
     def __init__(self, scene: Scene, goal: Empty) -> None:
         self.scene, self.goal, self.exact = scene, goal, True
-        self.costs = [sum(map(scene.cost_to_empty, roots)) for roots in goal.domains]
+        self.watched = frozenset(root for roots in goal.domains for root in roots)
+        self.costs = [fsum(map(scene.cost_to_empty, roots)) for roots in goal.domains]
 
     def shares_in(self, number: int) -> list[Share]:
         """Return what occupants have in a domain."""
@@ -333,9 +339,8 @@ class EmptyAim:
         return [share for share in shares if not self.scene.may_leave(share)]
 
     def test(self, state: State) -> Reached | None:
-        """Return which domains are empty, the first that are enough."""
-        places = [place for place in state.at.values() if place is not None]
-        arrived = {int(self.scene.cloud.roots[i]) for place in places for i in place.allocations}
+        """Return which domains are empty and have taken nothing from any step, the first that are enough."""
+        arrived = {root for root, times in state.arrived.items() if times}
         emptied: list[int] = []
         for number, roots in enumerate(self.goal.domains):
             if arrived.isdisjoint(roots) and all(self._is_left(state, root) for root in roots):
@@ -383,21 +388,16 @@ class EmptyAim:
         shares = {s.number: s for number in numbers for s in self.shares_in(number)}.values()
         by_moves: defaultdict[int, float] = defaultdict(float)
         for share in shares:
-            by_moves[share.occupant] += share.cost
+            by_moves[share.occupant] += share.cost if self.scene.may_move(share) else inf
         removed = {
             number
             for number, cost in by_moves.items()
-            if self._is_removed(self.scene.occupants[number], cost)
+            if self.scene.occupants[number].may_remove and self.scene.costs.remove < cost
         }
         moved = tuple(share for share in shares if share.occupant not in removed)
         cost = sum(share.cost for share in moved) + self.scene.costs.remove * len(removed)
         roots = frozenset(root for number in numbers for root in self.goal.domains[number])
         return Departures(moved, tuple(sorted(removed)), cost, emptied=roots)
-
-    def _is_removed(self, occupant: Occupant, by_moves: float) -> bool:
-        """Tell whether an occupant is removed, since that is cheaper or it may not move."""
-        is_cheaper = occupant.may_remove and self.scene.costs.remove < by_moves
-        return is_cheaper or not occupant.may_move
 
     def list_shares(self, most: int) -> list[Share]:
         """Return the shares in the cheapest domains."""
@@ -415,6 +415,8 @@ class EmptyAim:
 
 class KeepAim:
     """The rules of some groups hold."""
+
+    watched: frozenset[int] = frozenset()
 
     def __init__(self, scene: Scene, goal: Keep) -> None:
         self.scene, self.goal, self.exact = scene, goal, True
@@ -449,12 +451,14 @@ class KeepAim:
         return most
 
     def attempts(self) -> Attempts:
-        """Yield the members that are too many where they are, those that cost least."""
+        """Yield the members that are too many where they are, those that cost least, if they may move."""
         moved: dict[int, Share] = {}
         for name in self.goal.groups:
             for uuid in self._choose_members(name):
-                for share in self._shares_of(uuid):
-                    moved[share.number] = share
+                mine = self._shares_of(uuid)
+                if not mine or not all(map(self.scene.may_move, mine)):
+                    return
+                moved |= {share.number: share for share in mine}
         cost = sum(share.cost for share in moved.values())
         yield Departures(tuple(moved.values()), (), cost)
 

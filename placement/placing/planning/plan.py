@@ -5,6 +5,7 @@ the plan. Otherwise an integer programme chooses what leaves together with its p
 steps is looked for. On a small cloud every sequence of steps has the last word.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,9 +17,10 @@ from placement.inventory_record import InventoryRecord
 from placement.placing.members import Members
 from placement.placing.mover import HeldInTree
 from placement.placing.packing import free_columns
-from placement.placing.planning import solver
+from placement.placing.planning import gate, solver
 from placement.placing.planning.counted import Counted
 from placement.placing.planning.departures import find_part_lacking
+from placement.placing.planning.gate import StepRefused
 from placement.placing.planning.goals import Aim, EmptyAim, FitAim, Reached, open_aim
 from placement.placing.planning.programme import Programme, Solution
 from placement.placing.planning.scene import Scene, Share, State
@@ -33,6 +35,7 @@ from placement.placing.planning.values import (
     NoPlan,
     Occupant,
     Plan,
+    reaches,
 )
 from placement.placing.planning.walk import walk
 from placement.placing.wishes import ChosenPlace
@@ -41,6 +44,8 @@ from placement.search.columns import LARGEST_AMOUNT
 from placement.search.request import NameSets
 from placement.search.search import search
 from placement.search.work import Work, WorkEnded
+
+LOG = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 20
 """Sets that leave for which places are looked for before the programme chooses."""
@@ -68,9 +73,6 @@ MOST_OF_WHOLE = 4_000
 
 MOST_PLACES_READ = 20_000
 """Places of a request by which trees are put in order."""
-
-ROUNDING = 1e-6
-"""Costs are sums of floats, and the solver has a tolerance of its own."""
 
 WHOLE = 64
 """So many shares are all in the programme."""
@@ -110,7 +112,10 @@ def make_plan(
     :param unread: roots of trees whose occupants are not known: they stay.
     :raises UnknownTraitName, UnknownClassName: as the search does.
     """
-    scene = Scene(cloud, known, occupants, members, costs, limits, work)
+    emptied = frozenset[int]()
+    if isinstance(goal, Empty) and goal.count == len(goal.domains):
+        emptied = frozenset(root for roots in goal.domains for root in roots)
+    scene = Scene(cloud, known, occupants, members, costs, limits, work, emptied)
     aim = open_aim(scene, goal, frozenset(unread), work)
     return _Planner(scene, aim, frozenset(unread), work).plan()
 
@@ -183,16 +188,30 @@ class _Planner:
 
     def _is_done(self) -> bool:
         """Tell whether nothing cheaper can be found, or the time is over."""
-        return self._bound >= self._cost - ROUNDING or self._bound == inf or not self._work.look()
+        return reaches(self._bound, self._cost) or not self._work.look()
 
     def _take(self, state: State) -> bool:
-        """Take a state as the best one if the goal holds there and it is cheaper."""
+        """Take a state as the best one if the goal holds there and it is cheaper.
+
+        All its steps pass the gate once more, from the state that was read. If one fails, the search goes on.
+        """
         if state.cost >= self._cost or len(state.steps) > self._scene.limits.most:
             return False
-        reached = self._aim.test(state)
+        replayed = State(self._scene)
+        try:
+            gate.replay(replayed, state.steps)
+        except StepRefused as refused:
+            LOG.error(
+                "A plan was found that breaks a rule, and is not used: %s. Please report this",
+                refused,
+            )
+            # What this search says of other plans is in doubt as well.
+            self._aim.exact = False
+            return False
+        reached = self._aim.test(replayed)
         if reached is None:
             return False
-        self._best = state, reached
+        self._best = replayed, reached
         return True
 
     # -- ways to look --
@@ -315,7 +334,7 @@ class _Planner:
             # Later ends are those that were not left out.
             if number == 0 and chosen.complete and not self._unread:
                 self._bound = max(self._bound, solution.bound)
-            if solution.leaving is None or solution.leaving.cost >= self._cost - ROUNDING:
+            if solution.leaving is None or reaches(solution.leaving.cost, self._cost):
                 return
             self._order(solution)
             if self._is_done():
@@ -384,7 +403,7 @@ class _Planner:
         return Plan(
             tuple(state.steps),
             state.cost,
-            state.cost if self._bound >= state.cost - ROUNDING else self._bound,
+            state.cost if reaches(self._bound, state.cost) else self._bound,
             not timed_out,
             reached.placed,
             reached.emptied,

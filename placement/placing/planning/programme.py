@@ -71,6 +71,8 @@ class Programme:
         for share in self._shares:
             scene.work.go_on()
             self._add_share(share)
+        for share in self._shares:
+            self._add_blocker(share)
         for alike in self._group_alike():
             self._add_travels(alike, *list_places(alike[0]))
         if isfinite(scene.limits.most):
@@ -86,7 +88,7 @@ class Programme:
     def _add_share(self, share: Share) -> None:
         scene, occupant = self._scene, self._scene.occupants[share.occupant]
         alternatives: dict[int, float] = {}
-        if occupant.may_move:
+        if scene.may_move(share):
             column = self._moves[share.number] = self._rows.column(share.cost, 1)
             alternatives[column] = 1.0
         if occupant.may_remove:
@@ -99,6 +101,15 @@ class Programme:
                 load = self._loads[slot]
                 load[column] = load.get(column, 0.0) - amount
 
+    def _add_blocker(self, share: Share) -> None:
+        """Let a share move only if the part of its consumer does whose units are wrong where it is."""
+        blocker = self._scene.find_blocker(share)
+        if blocker is not None and share.number in self._moves:
+            row = {self._moves[share.number]: 1.0}
+            if blocker.number in self._moves:
+                row[self._moves[blocker.number]] = -1.0
+            self._rows.row(row, -inf, 0.0)
+
     def _group_alike(self) -> Iterable[list[Share]]:
         alike: defaultdict[object, list[Share]] = defaultdict(list)
         for share in self._shares:
@@ -109,18 +120,24 @@ class Programme:
     def _add_travels(
         self, alike: list[Share], places: Sequence[ChosenPlace], complete: bool
     ) -> None:
-        first = alike[0]
         self.complete &= complete
-        taken = set(self._scene.occupants[first.occupant].held) if len(alike) == 1 else set()
-        emptied = self._always_emptied()
+        first, is_alone = alike[0], len(alike) == 1
+        own = first.root if is_alone else -1
+        reach, kept = self._scene.reach, self._scene.find_kept(first)
+        among = reach.mark_allowed(first.place.allocations, kept) if is_alone else None
+        mine = [each for each in self._scene.shares_of(first.occupant) if each is not first]
+        others = {self._moves[s.number]: -1.0 for s in mine if s.number in self._moves}
         travels: list[_Travel] = []
         by_tree: defaultdict[int, dict[int, float]] = defaultdict(dict)
         for place in places:
             self._scene.work.go_on()
-            if place.root in taken or place.root in emptied:
+            if place.root == own:
                 continue
             travel = _Travel(self._rows.column(0.0, len(alike)), place)
             travels.append(travel)
+            if among is not None and not among[list(place.allocations)].all():
+                # Out of reach of what its consumer has, unless that moves too.
+                self._rows.row({travel.column: 1.0, **others}, -inf, 0.0)
             by_tree[place.root][travel.column] = 1.0
             self._load(travel.column, place)
         self._travels.append((alike, travels))
@@ -165,12 +182,6 @@ class Programme:
             load[column] = load.get(column, 0.0) + amount
 
     # -- the goal --
-
-    def _always_emptied(self) -> set[int]:
-        aim = self._aim
-        if isinstance(aim, EmptyAim) and aim.goal.count == len(aim.goal.domains):
-            return {root for roots in aim.goal.domains for root in roots}
-        return set()
 
     def _add_goal(self) -> None:
         match self._aim:
@@ -225,7 +236,7 @@ class Programme:
             if name not in asked and count_excess(rule, domains.values()):
                 continue
             mine = {uuid: share_of[uuid] for uuid in domains if uuid in share_of}
-            if any(len(scene.occupants[share.occupant].held) > 1 for share in mine.values()):
+            if any(scene.is_spread(share.occupant) for share in mine.values()):
                 continue
             changes = self._count_changes(rule, domains, mine)
             counts = Counter(domain for each in domains.values() for domain in each)

@@ -1,17 +1,23 @@
 """A cloud with its occupants, and how it changes step by step (specification 10 section 3). Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
+from itertools import starmap
+from math import fsum, inf
 
+import numpy as np
+
+from placement.inventory_record import InventoryRecord
 from placement.placing.members import AmountsByIndex, Members
 from placement.placing.mover import HeldInTree, make_request, without_sharing
 from placement.placing.planning.values import Costs, Limits, MoveStep, Occupant, RemovalStep, Step
+from placement.placing.reach import KeptParts, Reach
 from placement.placing.wishes import ChosenPlace, GroupState
 from placement.search.cloud import SHARING_TRAIT, Cloud
 from placement.search.group_rules import Domains, GroupRule
+from placement.search.index_set import Mask
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.search import search
 from placement.search.work import Work
@@ -43,7 +49,8 @@ class Share:
 class Scene:
     """The facts that stay: who has what where, what each step costs, and which rules there are.
 
-    Shares are made where they are asked for: of 60,000 occupants a plan looks at some hundred.
+    Shares are made where they are asked for: of 60,000 occupants a plan looks at some hundred. ``closed``:
+    roots of trees to which nothing moves, since they are avoided or emptied.
 
     ``work``: the time of the whole plan. Every loop over shares, places or trees looks at it.
     """
@@ -57,8 +64,11 @@ class Scene:
         costs: Costs,
         limits: Limits,
         work: Work,
+        emptied: frozenset[int] = frozenset(),
     ) -> None:
         self.work = work
+        self.closed = limits.closed | emptied
+        self.reach = Reach(cloud)
         self.cloud, self.known, self.occupants = cloud, known, occupants
         self.members, self.costs, self.limits = members, costs, limits
         self.share_count = sum(len(occupant.held) for occupant in occupants)
@@ -71,6 +81,8 @@ class Scene:
         self._on_provider: dict[int, dict[int, list[Share]]] = {}
         self._free: dict[int, dict[str, int]] = {}
         self._places: dict[HeldInTree, tuple[list[ChosenPlace], bool]] = {}
+        self._admitted: dict[tuple[Slot, int], bool] = {}
+        self._misfits: dict[int, tuple[int, ...]] = {}
 
     # -- shares --
 
@@ -114,10 +126,10 @@ class Scene:
         root = int(self.cloud.roots[index])
         found = []
         for number in self._occupants_in.get(root, ()):
-            occupant = self.occupants[number]
-            amount = occupant.held[root].get(index, {}).get(name)
-            if amount and (occupant.may_move or occupant.may_remove):
-                found.append((amount, self._cheapest(occupant, root)))
+            amount = self.occupants[number].held[root].get(index, {}).get(name)
+            cost = self._cheapest(number, root) if amount else inf
+            if amount and cost < inf:
+                found.append((amount, cost))
         return found
 
     @cached_property
@@ -139,35 +151,87 @@ class Scene:
     # -- who may leave --
 
     def may_move(self, share: Share) -> bool:
-        """Tell whether a share may go to another tree."""
-        return self.occupants[share.occupant].may_move
+        """Tell whether a share may go to another tree, now or after another part of its consumer."""
+        return self._can_move(share.occupant)
 
     def may_leave(self, share: Share) -> bool:
         """Tell whether a share may go, or be given back."""
-        occupant = self.occupants[share.occupant]
-        return occupant.may_move or occupant.may_remove
+        return self.occupants[share.occupant].may_remove or self.may_move(share)
+
+    def _can_move(self, number: int) -> bool:
+        """Tell whether an occupant may move, and the writes of its steps can be granted."""
+        occupant = self.occupants[number]
+        if not occupant.may_move:
+            return False
+        # A write has all that the consumer has then: with two parts of wrong units neither can go first.
+        return len(self._find_misfits(number)) < 2
+
+    def find_blocker(self, share: Share) -> Share | None:
+        """Return the part of its consumer that must move before a share, since its units are wrong now."""
+        for root in self._find_misfits(share.occupant):
+            if root != share.root:
+                return next(s for s in self.shares_of(share.occupant) if s.root == root)
+        return None
+
+    def _find_misfits(self, number: int) -> tuple[int, ...]:
+        """Return the roots of trees in which what an occupant has is not admitted any more.
+
+        What is in trees that were not read counts twice, since it moves nowhere.
+        """
+        occupant = self.occupants[number]
+        if not self.is_spread(number):
+            # Nothing stays when it moves.
+            return ()
+        if number not in self._misfits:
+            parts = [*occupant.held.items(), *[(-1, occupant.elsewhere)] * 2]
+            self._misfits[number] = tuple(
+                root
+                for root, held in parts
+                if not all(starmap(self.admits, sum_slots(held).items()))
+            )
+        return self._misfits[number]
+
+    def is_spread(self, number: int) -> bool:
+        """Tell whether an occupant has something in more than one tree."""
+        occupant = self.occupants[number]
+        return len(occupant.held) > 1 or bool(occupant.elsewhere)
+
+    def admits(self, slot: Slot, amount: int) -> bool:
+        """Tell whether a provider has inventory of a class that one allocation may have so much of."""
+        key = slot, amount
+        if key not in self._admitted:
+            index, name = slot
+            held = self.cloud.find_held(index, name)
+            record = None if held is None else InventoryRecord._make(held[3])
+            self._admitted[key] = record is not None and record.admits(amount)
+        return self._admitted[key]
+
+    def sum_elsewhere(self, occupant: int) -> dict[Slot, int]:
+        """Return what an occupant has in trees that were not read."""
+        return sum_slots(self.occupants[occupant].elsewhere)
 
     def cheapest(self, share: Share) -> float:
         """Return the least that it costs to be rid of a share; its consumer's shares divide a removal."""
-        return self._cheapest(self.occupants[share.occupant], share.root)
+        return self._cheapest(share.occupant, share.root)
 
     def cost_to_empty(self, root: int) -> float:
         """Return the least that it costs to be rid of all in a tree; infinite if something stays."""
-        cost = 0.0
         self.work.go_on()
-        for number in self._occupants_in.get(root, ()):
-            occupant = self.occupants[number]
-            if not (occupant.may_move or occupant.may_remove):
-                return inf
-            cost += self._cheapest(occupant, root)
-        return cost
+        return fsum(self._cheapest(number, root) for number in self._occupants_in.get(root, ()))
 
-    def _cheapest(self, occupant: Occupant, root: int) -> float:
-        remove = self.costs.remove / len(occupant.held)
-        if not occupant.may_move:
-            return remove
-        move = self._cost_move(occupant.held[root])
-        return min(move, remove) if occupant.may_remove else move
+    def find_cheapest(self, root: int) -> float:
+        """Return the least that it costs to be rid of anything in a tree; infinite if all stays."""
+        self.work.go_on()
+        numbers = self._occupants_in.get(root, ())
+        return min((self._cheapest(number, root) for number in numbers), default=inf)
+
+    def _cheapest(self, number: int, root: int) -> float:
+        """Return the least that it costs to be rid of an occupant in a tree; infinite if it stays."""
+        occupant = self.occupants[number]
+        remove = self.costs.remove / len(occupant.held) if occupant.may_remove else inf
+        return (
+            min(self._cost_move(occupant.held[root]), remove) if self._can_move(number) else remove
+        )
 
     def _cost_move(self, held: AmountsByIndex) -> float:
         per_unit = self.costs.per_unit
@@ -191,9 +255,29 @@ class Scene:
     def find_likeness(self, share: Share) -> object:
         """Return what is equal for shares that may stand for each other, wherever they are."""
         occupant = self.occupants[share.occupant]
-        if len(occupant.held) > 1 or self.members.of(occupant.uuid):
+        if self.is_spread(share.occupant) or self.members.of(occupant.uuid):
             return share.number
         return share.kind, occupant.may_move, occupant.may_remove
+
+    def mark_reach(self, share: Share, gone: Collection[int] = ()) -> Mask | None:
+        """Mark the providers in reach of what else a consumer has, but its own hosts; None: all are.
+
+        Equal answers are one object: a pool may serve thousands of hosts.
+
+        :param gone: numbers of its other shares that leave too.
+        """
+        if not self.reach.shares:
+            return None
+        kept = self.find_kept(share, gone)
+        if kept.hosts and self.reach.is_pool(share.place.allocations):
+            return self.reach.mark_pools_of(kept.hosts)
+        return self.reach.mark_trees_in_reach_of(kept.pools)
+
+    def find_kept(self, share: Share, gone: Collection[int] = ()) -> KeptParts:
+        """Return what a consumer has beside a share, and beside its shares of these numbers."""
+        others = [each for each in self.shares_of(share.occupant) if each is not share]
+        kept = [index for s in others if s.number not in gone for index in s.place.allocations]
+        return KeptParts.of(self.cloud, [*kept, *self.occupants[share.occupant].elsewhere])
 
     # -- room --
 
@@ -228,24 +312,29 @@ class Scene:
     def list_places(self, share: Share, most: int, work: Work) -> tuple[list[ChosenPlace], bool]:
         """Return where a share might be, in any tree, and whether none is missing."""
         if share.kind not in self._places:
-            self._places[share.kind] = self._search_places(self.bare, share, most, work)
+            self._places[share.kind] = self._search_places(self.bare, share, None, most, work)
         return self._places[share.kind]
 
     def list_open_places(self, share: Share, most: int, work: Work) -> list[ChosenPlace]:
-        """Return some places that have room for a share now."""
-        return self._search_places(self.cloud, share, most, work)[0]
+        """Return some places that have room for a share now, and are in reach of what its consumer has."""
+        places = self._search_places(self.cloud, share, self.mark_reach(share), most, work)[0]
+        if self.reach.is_pool(share.place.allocations) and (hosts := self.find_kept(share).hosts):
+            # The part of a pool may join its consumer's host.
+            own = np.isin(self.cloud.roots, [*hosts])
+            places += self._search_places(self.cloud, share, own, most, work)[0]
+        return places
 
     def _search_places(
-        self, cloud: Cloud, share: Share, most: int, work: Work
+        self, cloud: Cloud, share: Share, among: Mask | None, most: int, work: Work
     ) -> tuple[list[ChosenPlace], bool]:
-        request = replace(make_request(share.kind), limit=most)
+        request = replace(make_request(share.kind, among), limit=most)
         found = search(without_sharing(cloud), request, None, work)
         places = []
         for each in found:
             work.go_on()
             places.append(self._place(each.allocations, each.mappings))
         complete = found.complete and len(places) < most
-        return [each for each in places if each.root not in self.limits.closed], complete
+        return [each for each in places if each.root not in self.closed], complete
 
     def _place(
         self, allocations: AmountsByIndex, mappings: Mapping[str, tuple[int, ...]]
@@ -280,15 +369,19 @@ class Scene:
                 found.setdefault(str(self.cloud.uuids[root]), set()).add(uuid)
         return {root: frozenset(mine) for root, mine in found.items()}
 
-    def trees_of(self, places: Iterable[ChosenPlace]) -> frozenset[str]:
-        """Return the uuids of the roots that count for the groups of a consumer that is at these places."""
+    def trees_of(
+        self, places: Iterable[ChosenPlace], elsewhere: Iterable[int] = ()
+    ) -> frozenset[str]:
+        """Return the uuids of the roots that count for the groups of a consumer that is at these places.
+
+        :param elsewhere: providers in trees that were not read.
+        """
         own, all_ = set(), set()
-        for place in places:
-            for index in place.allocations:
-                root = str(self.cloud.uuids[self.cloud.roots[index]])
-                all_.add(root)
-                if SHARING_TRAIT not in self.cloud.traits[index]:
-                    own.add(root)
+        for index in (*(each for place in places for each in place.allocations), *elsewhere):
+            root = str(self.cloud.uuids[self.cloud.roots[index]])
+            all_.add(root)
+            if SHARING_TRAIT not in self.cloud.traits[index]:
+                own.add(root)
         return frozenset(own or all_)
 
 
@@ -304,15 +397,16 @@ def count_excess(rule: GroupRule, domains: Iterable[Domains]) -> int:
 class State:
     """A scene after some steps: where each share is now, and what is free.
 
-    ``taken``: what all steps have taken, where destinations are held from the beginning. ``reserved``: how
-    many places are kept for the goal's request.
+    ``taken``: what all steps have taken, where destinations are held from the beginning. ``arrived``: how
+    many steps have gone to each tree, by root. ``reserved``: how many places are kept for the goal's request.
     """
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.at: dict[int, ChosenPlace | None] = {}
         self.steps: list[Step] = []
-        self.cost = 0.0
+        self._prices: list[float] = []
+        self.arrived: Counter[int] = Counter()
         self._change: Counter[Slot] = Counter()
         self._reserved: Counter[Slot] = Counter()
         self.reserved = 0
@@ -328,32 +422,21 @@ class State:
         """Return what is free now."""
         return self.scene.free(slot) - self._change[slot] - self._reserved[slot]
 
-    def has_room(self, place: ChosenPlace) -> bool:
-        """Tell whether a place has room, while nothing leaves for it."""
-        slots = sum_slots(place.allocations)
-        if any(self.free(slot) < amount for slot, amount in slots.items()):
-            return False
-        if not self.scene.limits.all_at_once:
-            return True
-        return all(
-            self.scene.free(slot) - self.taken[slot] >= amount for slot, amount in slots.items()
-        )
+    @property
+    def cost(self) -> float:
+        """What all steps cost, rounded once: prices may differ by many orders of magnitude."""
+        return fsum(self._prices)
 
-    def may_go(self, share: Share, place: ChosenPlace) -> bool:
-        """Tell whether a step may take a share to a place: there is room, and no rule is broken further."""
-        here = self.place_of(share)
-        others = [
-            self.place_of(each)
-            for each in self.scene.shares_of(share.occupant)
-            if each is not share
-        ]
-        if here is None or place.root == here.root or place.root in self.scene.limits.closed:
-            return False
-        if any(other is not None and other.root == place.root for other in others):
-            return False
-        return self.has_room(place) and self._keeps_rules(share, place)
+    def find_share(self, step: MoveStep) -> Share | None:
+        """Return the share that a step moves, None if its occupant has nothing there."""
+        for share in self.scene.shares_of(step.occupant):
+            place = self.place_of(share)
+            if place is not None and place.root == step.root:
+                return share
+        return None
 
-    def _keeps_rules(self, share: Share, place: ChosenPlace) -> bool:
+    def keeps_groups(self, share: Share, place: ChosenPlace) -> bool:
+        """Tell whether a step raises the excess of no group."""
         uuid = self.scene.occupants[share.occupant].uuid
         names = self.scene.members.of(uuid)
         if not names:
@@ -362,7 +445,8 @@ class State:
             place if each is share else self.place_of(each)
             for each in self.scene.shares_of(share.occupant)
         ]
-        trees = self.scene.trees_of(each for each in after if each is not None)
+        elsewhere = self.scene.occupants[share.occupant].elsewhere
+        trees = self.scene.trees_of((each for each in after if each is not None), elsewhere)
         for name in names:
             rule = self.scene.members.rules[name]
             now = self.domains(name)
@@ -400,14 +484,25 @@ class State:
 
     # -- steps --
 
+    def take(self, step: Step) -> None:
+        """Take a step of a plan, which may be taken."""
+        if isinstance(step, RemovalStep):
+            self.remove(step.occupant)
+            return
+        share = self.find_share(step)
+        assert share is not None
+        self.go(share, step.place)
+
     def go(self, share: Share, place: ChosenPlace) -> None:
         """Take a share to a place."""
         here = self.place_of(share)
         assert here is not None
-        step = MoveStep(share.occupant, here.root, place)
+        goes = {here.mappings[name][0]: target for name, (target,) in place.mappings.items()}
+        step = MoveStep(share.occupant, here.root, place, goes)
         self._undo.append((step, [(share.number, here)]))
         self.steps.append(step)
-        self.cost += share.cost
+        self._prices.append(share.cost)
+        self.arrived[place.root] += 1
         self._change.subtract(sum_slots(here.allocations))
         self._change.update(sum_slots(place.allocations))
         self.taken.update(sum_slots(place.allocations))
@@ -425,7 +520,7 @@ class State:
             self.at[share.number] = None
         self._undo.append((step, were))
         self.steps.append(step)
-        self.cost += self.scene.costs.remove
+        self._prices.append(self.scene.costs.remove)
         self._note_trees(occupant)
 
     def let_go(self, moved: Iterable[Share], removed: Iterable[int]) -> None:
@@ -460,17 +555,17 @@ class State:
         """Undo the last step."""
         step, were = self._undo.pop()
         self.steps.pop()
+        self._prices.pop()
         for number, here in were:
             assert here is not None
-            now, share = self.at[number], self.scene.share(number)
+            now = self.at[number]
             if now is not None:
                 self._change.subtract(sum_slots(now.allocations))
                 self.taken.subtract(sum_slots(now.allocations))
-                self.cost -= share.cost
             self._change.update(sum_slots(here.allocations))
             self.at[number] = here
-        if isinstance(step, RemovalStep):
-            self.cost -= self.scene.costs.remove
+        if isinstance(step, MoveStep):
+            self.arrived[step.place.root] -= 1
         self._note_trees(step.occupant)
 
     def _note_trees(self, occupant: int) -> None:
@@ -479,10 +574,10 @@ class State:
             if name not in self._trees:
                 continue
             places = [self.place_of(share) for share in self.scene.shares_of(occupant)]
-            trees = self.scene.trees_of(place for place in places if place is not None)
+            here = [place for place in places if place is not None]
             mine = self._trees[name]
-            if trees:
-                mine[uuid] = trees
+            if here:
+                mine[uuid] = self.scene.trees_of(here, self.scene.occupants[occupant].elsewhere)
             else:
                 mine.pop(uuid, None)
 

@@ -5,11 +5,20 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from placement.placing.choose import choose
-from placement.placing.mover import SHARE, WAYS, close_trees, make_request, without_sharing
+from placement.placing.mover import (
+    SHARE,
+    WAYS,
+    HeldInTree,
+    close_trees,
+    make_request,
+    without_sharing,
+)
+from placement.placing.planning import gate
 from placement.placing.planning.departures import Departures
-from placement.placing.planning.scene import Share, State
+from placement.placing.planning.scene import Scene, Share, State
 from placement.placing.wishes import ChosenPlace, NoPlace, Wish
 from placement.search.cloud import Cloud
+from placement.search.request import CandidateRequest
 from placement.search.work import Work
 
 MOST_ORDERS = 2_000
@@ -59,6 +68,11 @@ def settle(
 def _move_all(
     state: State, leaving: Departures, work: Work, given: Sequence[tuple[Share, ChosenPlace]]
 ) -> Stuck | None:
+    scene, gone = state.scene, {share.number for share in leaving.moved}
+    for share in leaving.moved:
+        blocker = scene.find_blocker(share)
+        if not scene.may_move(share) or (blocker is not None and blocker.number not in gone):
+            return Stuck(share)
     is_given = {share.number for share, _ in given}
     moved = [share for share in leaving.moved if share.number not in is_given]
     moves = list(given)
@@ -79,14 +93,13 @@ def _choose_places(
 ) -> Sequence[ChosenPlace] | NoPlace:
     """Return places that have room now, and still have it beside the given ones."""
     scene, gone = state.scene, {share.number for share in leaving.moved}
-    requests = {share.kind: make_request(share.kind) for share in moved}
     wishes = [
         Wish(
-            requests[share.kind],
+            request,
             tuple(scene.members.of(scene.occupants[share.occupant].uuid)),
             tuple(_stay(state, share, gone)),
         )
-        for share in moved
+        for share, request in zip(moved, _make_requests(scene, moved, gone), strict=True)
     ]
     cloud, groups = _open_destinations(state, leaving), dict(state.group_states(moved))
     for _, place in given:
@@ -94,6 +107,19 @@ def _choose_places(
             cloud.use(index, amounts)
     with work.part(SHARE) as part:
         return choose(cloud, None, wishes, groups, "any", part, None, WAYS)
+
+
+def _make_requests(
+    scene: Scene, shares: Sequence[Share], gone: Collection[int]
+) -> Iterator[CandidateRequest]:
+    """Yield what shares ask for, among the providers that are in reach; equal requests are one object."""
+    made: dict[tuple[HeldInTree, int], CandidateRequest] = {}
+    for share in shares:
+        among = scene.mark_reach(share, gone)
+        key = share.kind, id(among)
+        if key not in made:
+            made[key] = make_request(share.kind, among)
+        yield made[key]
 
 
 def _stay(state: State, share: Share, gone: Collection[int]) -> Iterator[int]:
@@ -106,14 +132,15 @@ def _stay(state: State, share: Share, gone: Collection[int]) -> Iterator[int]:
 
 def _open_destinations(state: State, leaving: Departures) -> Cloud:
     """Return a cloud that has room only where shares may go, now and at the end."""
-    cloud = without_sharing(state.scene.cloud)
+    scene = state.scene
+    cloud = without_sharing(scene.cloud)
     for (index, name), amount in state.list_used():
         cloud.use(index, {name: amount})
     for place in leaving.placed:
         for index, amounts in place.allocations.items():
             cloud.use(index, amounts)
     sources = {share.root for share in leaving.moved}
-    close_trees(cloud, sorted(sources | leaving.emptied | state.scene.limits.closed))
+    close_trees(cloud, sorted(sources | leaving.emptied | scene.closed))
     return cloud
 
 
@@ -135,7 +162,7 @@ def find_order(state: State, moves: Sequence[tuple[Share, ChosenPlace]]) -> bool
 def _take_step(state: State, share: Share, place: ChosenPlace) -> bool:
     """Take a step if it may be taken now."""
     state.scene.work.go_on()
-    if not state.may_go(share, place):
+    if not gate.may_go(state, share, place):
         return False
     state.go(share, place)
     return True

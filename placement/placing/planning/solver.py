@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from placement.placing.planning.values import reaches
 from placement.search.work import Work
 
 LOG = logging.getLogger(__name__)
@@ -19,8 +20,15 @@ MOST_VARIABLES = 30_000
 OLDEST_SCIPY = (1, 15)
 """The first release that was seen to let other threads run while it solves: 1.10.1 stopped them for 35 s."""
 
+MOST_TIMES_DEARER = 1e6
+"""What costs more than so many times the cheapest step counts as costing so many times as much.
+
+The solver is right to a millionth part of what it adds up. With smaller costs than the true ones its optimum
+is a bound all the same.
+"""
+
 TOLERANCE = 1e-6
-"""How far the solver's values may be off, where the smallest cost is 1."""
+"""The part by which a bound of the solver may be wrong."""
 
 
 class ProgrammeTooLarge(Exception):
@@ -103,7 +111,8 @@ class _Problem:
         from scipy.sparse import csr_array
 
         self._unit = min((cost for cost in rows.costs if cost > 0), default=1.0)
-        self._costs, self._upper = np.array(rows.costs) / self._unit, np.array(rows.upper)
+        self._costs = np.minimum(np.array(rows.costs) / self._unit, MOST_TIMES_DEARER)
+        self._upper = np.array(rows.upper)
         shape = (len(rows.low), len(rows.costs))
         self._matrix: Any = csr_array((rows.factors, rows.columns, rows.starts), shape=shape)
         self._low, self._high = np.array(rows.low), np.array(rows.high)
@@ -114,30 +123,37 @@ class _Problem:
         """Return the cheapest solution, and what none is cheaper than."""
         relaxed, dearer = self._relax(work)
         bound, best, least = self._round_up(relaxed), None, inf
-        # At first only what makes nothing dearer: a tenth of it all, which mostly has a solution of the bound.
+        # At first only what makes nothing dearer: a tenth of it all, which mostly has the cheapest solution.
         gap = 0.0
-        while bound < least and work.look():
+        while not reaches(bound, least) and bound < inf and work.look():
             left_out = dearer > gap + TOLERANCE
             values, cost, proven = self._search(np.where(left_out, 0.0, self._upper), work)
             if cost < least:
                 best, least = values, cost
-            bound = max(bound, min(proven, self._next_cost(relaxed + gap) if left_out.any() else inf))
+            bound = max(
+                bound, min(proven, self._find_next(relaxed + gap) if left_out.any() else inf)
+            )
             if proven < cost or not left_out.any():
                 break
-            gap = max(gap, (bound if self._is_whole or least == inf else least) - relaxed)
-            gap += 0.0 if self._is_whole or least < inf else 1.0
+            if self._is_whole:
+                gap = bound - relaxed
+            else:
+                gap = gap + 1.0 if least == inf else least - relaxed
         return Solved(best, bound * self._unit)
 
     def _round_up(self, bound: float) -> float:
-        """Return the least cost that is no less."""
-        return float(ceil(bound - TOLERANCE)) if self._is_whole and bound < inf else bound
+        """Return the least cost that is no less, where the solver may be wrong by its tolerance."""
+        if bound == inf:
+            return inf
+        bound = max(bound * (1 - TOLERANCE), 0.0)
+        return float(ceil(bound - TOLERANCE)) if self._is_whole else bound
 
-    def _next_cost(self, cost: float) -> float:
+    def _find_next(self, cost: float) -> float:
         """Return the least cost that is more."""
         return floor(cost + TOLERANCE) + 1.0 if self._is_whole else cost
 
     def _relax(self, work: Work) -> tuple[float, Any]:
-        """Return a bound, infinite if there is no solution, and by variable how much dearer one of it makes it."""
+        """Return a bound, infinite where nothing is a solution; by variable how much dearer one of it is."""
         from scipy.optimize import linprog
         from scipy.sparse import vstack
 
@@ -157,7 +173,7 @@ class _Problem:
             return inf, None
         if found.status != 0:
             return 0.0, np.zeros(len(self._costs))
-        return max(float(found.fun), 0.0), found.lower.marginals
+        return float(found.fun), found.lower.marginals
 
     def _search(self, upper: Any, work: Work) -> tuple[Any, float, float]:
         """Return the best values that are found, their cost, and what none cost less than."""
@@ -174,12 +190,13 @@ class _Problem:
         if found.status == 2:
             return None, inf, inf
         proven = found.mip_dual_bound
-        proven = 0.0 if proven is None or not isfinite(proven) else max(float(proven), 0.0)
+        proven = 0.0 if proven is None or not isfinite(proven) else self._round_up(float(proven))
         if found.x is None:
-            return None, inf, self._round_up(proven)
-        proven = self._round_up(proven)
-        # The solver's sum may be off by its tolerance.
-        return np.rint(found.x).astype(np.int64), max(float(found.fun), proven), proven
+            return None, inf, proven
+        values = np.rint(found.x).astype(np.int64)
+        cost = float(self._costs @ values)
+        # At the optimum both are equal but for what floats add.
+        return values, cost, cost if found.status == 0 else min(proven, cost)
 
 
 def _limit(work: Work) -> dict[str, Any]:

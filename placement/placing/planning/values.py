@@ -17,13 +17,15 @@ class Occupant:
     """A consumer that stands in the way, or may.
 
     ``held``: by root of a tree, what it has there: amounts by class, by provider index. ``may_move``: what it
-    has in one tree may go to another tree. ``may_remove``: it may give back all that it has.
+    has in one tree may go to another tree. ``may_remove``: it may give back all that it has. ``elsewhere``:
+    what it has in trees that were not read, which stays there.
     """
 
     uuid: str
     held: Mapping[int, AmountsByIndex]
     may_move: bool = True
     may_remove: bool = False
+    elsewhere: AmountsByIndex = field(default_factory=dict)
 
 
 # -- goals ---------------------------------------------------------------------------------------
@@ -77,16 +79,29 @@ class Limits:
     closed: frozenset[int] = frozenset()
 
 
+ROUNDING = 1e-9
+"""Costs that differ by so small a part are equal: they are sums of floats, in orders of their own."""
+
+
+def reaches(bound: float, cost: float) -> bool:
+    """Tell whether a bound is as high as a cost, which may be of any order of magnitude."""
+    return bound >= cost * (1 - ROUNDING)
+
+
 # -- plans ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class MoveStep:
-    """What an occupant has in the tree ``root`` goes to a place in another tree."""
+    """What an occupant has in the tree ``root`` goes to a place in another tree.
+
+    ``goes``: by each provider that it leaves, the one that takes it.
+    """
 
     occupant: int
     root: int
     place: ChosenPlace
+    goes: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +133,7 @@ class Plan:
     @property
     def minimal(self) -> bool:
         """Whether no plan costs less for certain."""
-        # Costs are sums of floats, each made in an order of its own.
-        return self.cost <= self.lower_bound + 1e-9 * max(1.0, self.cost)
+        return reaches(self.lower_bound, self.cost)
 
 
 @dataclass(frozen=True, slots=True)

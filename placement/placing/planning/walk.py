@@ -1,13 +1,15 @@
 """Every sequence of steps, the cheapest first: the last word on small clouds (10 section 3). Pure."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
+from placement.placing.planning import gate
 from placement.placing.planning.goals import Aim
 from placement.placing.planning.scene import Scene, Share, State
-from placement.placing.planning.values import MoveStep, Step
+from placement.placing.planning.values import Step
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
 
@@ -91,15 +93,7 @@ class _Walk:
     def _replay(self, steps: Sequence[Step]) -> State:
         state = State(self._scene)
         for step in steps:
-            if isinstance(step, MoveStep):
-                share = next(
-                    each
-                    for each in self._scene.shares_of(step.occupant)
-                    if (place := state.place_of(each)) is not None and place.root == step.root
-                )
-                state.go(share, step.place)
-            else:
-                state.remove(step.occupant)
+            state.take(step)
         return state
 
     def _list_steps(self, state: State) -> list[tuple[Share, ChosenPlace | None]]:
@@ -112,7 +106,7 @@ class _Walk:
                 removable.add(share.occupant)
                 found.append((share, None))
             for place in self._places.get(share.number, ()):
-                if state.may_go(share, place):
+                if gate.may_go(state, share, place):
                     found.append((share, place))
         return found
 
@@ -128,14 +122,18 @@ class _Walk:
         for numbers in self._alike:
             places = [self._id(state.place_of(self._scene.share(number))) for number in numbers]
             where.append(tuple(sorted(places)))
+        # A tree that a step has gone to is not among those that the plan empties.
+        passed = frozenset(root for root in self._aim.watched if state.arrived[root])
         if not self._scene.limits.all_at_once:
-            return tuple(where)
-        return tuple(where), tuple(sorted((slot, n) for slot, n in state.taken.items() if n))
+            return tuple(where), passed
+        taken = tuple(sorted((slot, n) for slot, n in state.taken.items() if n))
+        return tuple(where), passed, taken
 
     def _id(self, place: ChosenPlace | None) -> int:
         if place is None:
             return -1
-        key = tuple(
-            sorted((index, tuple(sorted(a.items()))) for index, a in place.allocations.items())
-        )
+        amounts = sorted((i, tuple(sorted(a.items()))) for i, a in place.allocations.items())
+        # What is on one provider moves on in one piece.
+        pieces = Counter(index for indexes in place.mappings.values() for index in indexes)
+        key = tuple(amounts), tuple(sorted(pieces.items()))
         return self._ids.setdefault(key, len(self._ids))

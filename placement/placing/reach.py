@@ -1,0 +1,153 @@
+"""Where a part of a consumer may go, given what else the consumer keeps (specification 07 section 4.1). Pure.
+
+What a consumer has is one thing: its host must reach its shared storage before a move, and after it. What-if,
+survival and plans ask here, so that they agree on what a move is.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from placement.search.cloud import SHARING_TRAIT, Cloud
+from placement.search.index_set import Mask
+
+
+class KeptParts(NamedTuple):
+    """What a consumer has beside the part that moves.
+
+    ``hosts``: the roots of the trees in which it uses a provider that does not share. ``pools``: the sharing
+    providers that it uses.
+    """
+
+    hosts: frozenset[int] = frozenset()
+    pools: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, cloud: Cloud, providers: Iterable[int]) -> "KeptParts":
+        """Return what a consumer keeps that uses these providers."""
+        hosts, pools = set[int](), set[int]()
+        for index in providers:
+            if SHARING_TRAIT in cloud.traits[index]:
+                pools.add(index)
+            else:
+                hosts.add(int(cloud.roots[index]))
+        return cls(frozenset(hosts), frozenset(pools))
+
+
+class PartMove(NamedTuple):
+    """A part of a consumer, what it has in one tree, that goes to providers of another tree."""
+
+    source: Sequence[int]
+    destination: Sequence[int]
+
+
+@dataclass(slots=True)
+class Reach:
+    """Says of one cloud where parts may go. Its sharing providers and aggregates must not change.
+
+    ``shares``: some provider shares. Without one every part may go anywhere, and nothing costs anything.
+    """
+
+    cloud: Cloud
+    shares: bool = field(init=False)
+    _reaching: dict[frozenset[int], Mask | None] = field(init=False, default_factory=dict)
+    _reached: dict[frozenset[tuple[int, ...]], Mask] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.shares = self.cloud.has_trait(SHARING_TRAIT)
+
+    def is_pool(self, part: Iterable[int]) -> bool:
+        """Tell whether all of these providers share."""
+        return self.shares and all(SHARING_TRAIT in self.cloud.traits[index] for index in part)
+
+    def add(self, kept: KeptParts, taken: Collection[int], *, is_pool: bool) -> KeptParts:
+        """Return what a consumer keeps, and the providers to which another part of it moves.
+
+        :param is_pool: that part comes from sharing providers alone. Otherwise it is a host wherever it goes.
+        """
+        if not is_pool:
+            return kept._replace(hosts=kept.hosts.union(int(self.cloud.roots[i]) for i in taken))
+        more = KeptParts.of(self.cloud, taken)
+        return KeptParts(kept.hosts or more.hosts, kept.pools | more.pools)
+
+    def mark_allowed(self, part: Iterable[int], kept: KeptParts) -> Mask | None:
+        """Mark the providers that a part may go to, all of them in one tree; None if it may go anywhere.
+
+        A part on a host goes to trees that reach all sharing providers that the consumer keeps. A part that
+        is only on sharing providers goes to sharing providers that all hosts of the consumer reach, or joins
+        the consumer in the tree of one of these hosts; if the consumer keeps no host, it is the host.
+
+        :param part: the providers that the consumer uses in the tree that it leaves.
+        """
+        return self._mark(self.is_pool(part), kept)
+
+    def _mark(self, is_pool: bool, kept: KeptParts) -> Mask | None:
+        if not self.shares:
+            return None
+        if not kept.hosts or not is_pool:
+            return self.mark_trees_in_reach_of(kept.pools)
+        own = np.zeros(self.cloud.size, np.bool_)
+        own[list(kept.hosts)] = True
+        return self.mark_pools_of(kept.hosts) | self._mark_trees(own)
+
+    def admits(self, moves: Sequence[PartMove], stays: Iterable[int]) -> bool:
+        """Tell whether parts of one consumer may go where they go, all at once.
+
+        :param stays: the providers that the consumer uses in the trees that it does not leave.
+        """
+        parts = [(self.is_pool(move.source), move.destination) for move in moves]
+        return self.admits_parts(parts, KeptParts.of(self.cloud, stays))
+
+    def admits_parts(self, parts: Sequence[tuple[bool, Collection[int]]], kept: KeptParts) -> bool:
+        """Tell the same of parts of which it is known whether they are only on sharing providers."""
+        # Hosts first: whether a disk is with one of them decides what it is.
+        ordered = sorted(parts, key=lambda part: part[0])
+        for part in ordered:
+            others = kept
+            for other in ordered:
+                if other is not part:
+                    others = self.add(others, other[1], is_pool=other[0])
+            allowed = self._mark(part[0], others)
+            if allowed is not None and not allowed[list(part[1])].all():
+                return False
+        return True
+
+    # -- the same object for equal questions: 10,000 hosts have some ten pools ---------------------
+
+    def mark_trees_in_reach_of(self, pools: frozenset[int]) -> Mask | None:
+        """Mark the providers of the trees that reach each of these sharing providers; None: all trees."""
+        if pools not in self._reaching:
+            allowed = None
+            for pool in sorted(pools):
+                alone = np.zeros(self.cloud.size, np.bool_)
+                alone[pool] = True
+                reaching = self.mark_trees_that_reach(alone)
+                allowed = reaching if allowed is None else allowed & reaching
+            self._reaching[pools] = allowed
+        return self._reaching[pools]
+
+    def mark_pools_of(self, hosts: frozenset[int]) -> Mask:
+        """Mark the sharing providers that each of these trees, at least one, reaches."""
+        # Trees with equal aggregates reach the same: a pool may serve thousands of hosts.
+        sets = frozenset(self.cloud.sharing.away(host) for host in hosts)
+        if sets not in self._reached:
+            common = set.intersection(*map(set, sets))
+            reached = np.zeros(self.cloud.size, np.bool_)
+            reached[list(common)] = True
+            self._reached[sets] = reached
+        return self._reached[sets]
+
+    # -- afresh each time --------------------------------------------------------------------------
+
+    def mark_trees_that_reach(self, pools: Mask) -> Mask:
+        """Mark the providers of all trees that reach one of these sharing providers, or have it."""
+        roots = self.cloud.sharing.mark_reached(pools)
+        roots[self.cloud.roots[pools]] = True
+        return self._mark_trees(roots)
+
+    def _mark_trees(self, roots: Mask) -> Mask:
+        """Mark all providers of trees of which the roots are marked."""
+        # A free slot has the root -1.
+        return np.where(self.cloud.roots >= 0, roots[self.cloud.roots], False)

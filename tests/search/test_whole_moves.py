@@ -1,0 +1,98 @@
+"""What consumers have moves as one thing, against a plain oracle (specification 07 section 4.1)."""
+
+from collections import Counter
+from itertools import combinations
+from random import Random
+
+from placement.placing.members import Members
+from placement.placing.mover import Leaving, MovedTo, Mover
+from placement.placing.planning.plan import make_plan
+from placement.placing.planning.values import Costs, Empty, Limits, Occupant, Plan
+from placement.placing.reach import KeptParts, PartMove, Reach
+from placement.search.work import Work
+from tests.search import shared_worlds
+from tests.search.shared_worlds import SharedWorld, draw_shared_world
+from tests.search.worlds import seeds
+
+
+def move_all(world: SharedWorld, closed: tuple[int, ...]) -> dict[str, bool]:
+    """Return by consumer of trees that close whether it finds another place."""
+    mover, seen = Mover(world.as_cloud()), []
+    for tree in closed:
+        here = [
+            each for each in world.consumers if any(n in each.held for n in world.members(tree))
+        ]
+        seen += [each for each in here if each not in seen]
+    leaving: list[Leaving] = []
+    for each in seen:
+        parts = world.parts(each.held)
+        gone = [part for part in parts if world.providers[min(part)].tree in closed]
+        stays = [number for part in parts if part not in gone for number in part]
+        leaving.append(mover.leave(each.uuid, gone, stays))
+    mover.close(closed)
+    found = mover.move(leaving, Work())
+    return {seen[number].uuid: isinstance(went, MovedTo) for number, went in found}
+
+
+def test_who_is_homeless_is_what_the_oracle_says() -> None:
+    """Of any one tree that closes, and of any two."""
+    counts: Counter[bool] = Counter()
+
+    @seeds(1000)
+    def compare(draw: Random) -> None:
+        world = draw_shared_world(draw)
+        for closed in [*combinations(world.trees, 1), *combinations(world.trees, 2)]:
+            found = move_all(world, closed)
+            homeless = {uuid for uuid, moved in found.items() if not moved}
+            assert homeless == shared_worlds.find_homeless(world, closed), closed
+            counts.update(found.values())
+
+    compare()
+    assert min(counts[True], counts[False]) > sum(counts.values()) / 5
+
+
+@seeds(300)
+def test_what_a_part_reaches_is_what_the_oracle_says(draw: Random) -> None:
+    world = draw_shared_world(draw)
+    reach = Reach(world.as_cloud())
+    for consumer in world.consumers:
+        parts = world.parts(consumer.held)
+        for part in parts:
+            kept = [number for each in parts if each is not part for number in each]
+            marked = reach.mark_allowed(part, KeptParts.of(reach.cloud, kept))
+            for number in range(len(world.providers)):
+                keeps = shared_worlds.keep(world, kept)
+                expected = shared_worlds.may_go(world, part, keeps, [number])
+                assert (marked is None or bool(marked[number])) is expected
+                assert reach.admits([PartMove(list(part), [number])], kept) is expected
+
+
+def test_a_plan_of_one_step_is_what_a_drain_does() -> None:
+    """For one consumer in one tree that closes: plans go further, since other parts may move first."""
+    counts: Counter[bool] = Counter()
+
+    @seeds(100)
+    def compare(draw: Random) -> None:
+        world = draw_shared_world(draw)
+        for tree in world.trees:
+            for consumer in world.consumers:
+                parts = {
+                    world.providers[min(part)].tree: part for part in world.parts(consumer.held)
+                }
+                if tree not in parts:
+                    continue
+                stays = [n for root, part in parts.items() if root != tree for n in part]
+                mover = Mover(world.as_cloud())
+                leaving = mover.leave(consumer.uuid, [parts[tree]], stays)
+                mover.close([tree])
+                ((_, went),) = mover.move([leaving], Work())
+                plan = make_plan(
+                    *(world.as_cloud(), None, [Occupant(consumer.uuid, parts)], Members()),
+                    *(Empty([[tree]], 1), Costs(), Limits(most=1), (), Work()),
+                )
+                assert isinstance(plan, Plan) is isinstance(went, MovedTo), (tree, consumer)
+                assert isinstance(plan, Plan) or plan.exact
+                counts[isinstance(went, MovedTo)] += 1
+
+    compare()
+    assert min(counts[True], counts[False]) > sum(counts.values()) / 10
