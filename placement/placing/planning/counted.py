@@ -86,7 +86,8 @@ class Counted:
         :raises ProgrammeTooLarge:
         """
         arriving = sum(map(len, self._placed.values()))
-        if arriving > MOST_VARIABLES:
+        costs = self._aim.floors if isinstance(self._aim, FitAim) else self._aim.costs
+        if arriving + sum(cost < self._most for cost in costs) > MOST_VARIABLES:
             raise ProgrammeTooLarge
 
     # -- what leaves --
@@ -96,6 +97,7 @@ class Counted:
         for root in roots:
             if root in self._alike:
                 continue
+            self._scene.work.go_on()
             alike: defaultdict[object, _Alike] = defaultdict(_Alike)
             for share in self._scene.in_tree(root):
                 if self._scene.may_leave(share):
