@@ -20,7 +20,7 @@ from placement.objects.picture import Picture
 from placement.objects.scrubber import Scrubber
 from placement.objects.trait import EveryTrait
 from placement.objects.trimmer import Trimmer
-from placement.placing.planning.programme import load_solver
+from placement.placing.planning.solver import load_solver
 from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.web import error_responses, microversion
 from placement.web.after_answer import with_work_after

@@ -13,7 +13,7 @@ import pytest
 
 from placement.placing.members import Members
 from placement.placing.planning.plan import make_plan
-from placement.placing.planning.programme import load_solver
+from placement.placing.planning.solver import load_solver
 from placement.placing.planning.values import (
     Costs,
     Empty,

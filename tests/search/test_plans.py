@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from placement.placing.planning import programme
+from placement.placing.planning import plan, solver
 from placement.placing.planning.plan import make_plan
 from placement.placing.planning.values import MoveStep, NoPlan, Plan
 from placement.search.work import Work
@@ -49,7 +49,15 @@ def test_plans_are_as_cheap_as_can_be(draw: Random) -> None:
 @seeds(50)
 def test_without_a_solver_they_are_too_where_the_cloud_is_small(draw: Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(programme, "load_solver", lambda: False)
+        patch.setattr(solver, "load_solver", lambda: False)
+        check(draw_world(draw))
+
+
+@seeds(50)
+def test_counts_of_kinds_bound_all_plans_too(draw: Random) -> None:
+    """Kinds of servers are counted on large clouds; here on those that every sequence can be tried on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "WHOLE", 0)
         check(draw_world(draw))
 
 

@@ -6,15 +6,15 @@ from importlib import metadata
 
 import pytest
 
-from placement.placing.planning import programme
+from placement.placing.planning import solver
 
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     """Let the process not know yet what it has."""
-    programme.load_solver.cache_clear()
+    solver.load_solver.cache_clear()
     yield
-    programme.load_solver.cache_clear()
+    solver.load_solver.cache_clear()
 
 
 def test_a_solver_that_is_too_old_counts_as_missing_and_is_named_once(
@@ -22,8 +22,8 @@ def test_a_solver_that_is_too_old_counts_as_missing_and_is_named_once(
 ) -> None:
     monkeypatch.setattr(metadata, "version", {"scipy": "1.14.1"}.__getitem__)
 
-    assert not programme.load_solver()
-    assert not programme.load_solver()
+    assert not solver.load_solver()
+    assert not solver.load_solver()
 
     (line,) = caplog.messages
     assert line == "SciPy 1.14.1 is too old to prove plans, and is not used: install 1.15 or newer"
@@ -39,7 +39,7 @@ def test_without_a_solver_nothing_is_said(
 
     monkeypatch.setattr(metadata, "version", missing)
 
-    assert not programme.load_solver()
+    assert not solver.load_solver()
     assert caplog.messages == []
 
 
@@ -47,5 +47,5 @@ def test_without_a_solver_nothing_is_said(
 def test_a_solver_that_is_new_enough_is_loaded(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr(metadata, "version", {"scipy": version}.__getitem__)
 
-    assert programme.load_solver()
+    assert solver.load_solver()
     assert "scipy.optimize" in sys.modules

@@ -18,7 +18,6 @@ from placement.placing.planning.departures import (
 from placement.placing.planning.scene import Scene, Share, State, count_excess, sum_slots
 from placement.placing.planning.values import Empty, Fit, Goal, Keep
 from placement.placing.wishes import ChosenPlace
-from placement.search.cloud import Cloud
 from placement.search.work import Work
 
 MOST_PLACES = 20_000
@@ -60,9 +59,6 @@ class Aim(Protocol):
 
     def attempts(self) -> Attempts:
         """Yield what may leave so that the goal holds, the cheapest first as far as it is known."""
-
-    def list_shares(self, most: int) -> list[Share]:
-        """Return shares that matter, those first that matter most."""
 
 
 def open_aim(scene: Scene, goal: Goal, unread: frozenset[int], work: Work) -> Aim:
@@ -108,50 +104,10 @@ class FitAim:
         return None if placed is None else Reached(placed=placed)
 
     def bound(self) -> float:
-        """Return what the cheapest place costs; of several places a sum of what trees cost at the least."""
-        if self.goal.times > 1:
-            return self._bound_of_many()
+        """Return what the cheapest place costs: the request fits there once, however often it is to fit."""
         for floor, _, _ in self._in_order():
             return min(floor, self._floor_of_unread)
         return self._floor_of_unread
-
-    def _bound_of_many(self) -> float:
-        """Return a bound for several: a tree takes some for nothing, and more for one share at the least."""
-        floors: dict[int, float] = {}
-        for place, floor in zip(self.places, self.floors, strict=True):
-            floors[place.root] = min(floor, floors.get(place.root, inf))
-        # A share of a provider that several trees reach would be counted once for each.
-        if any(self._is_away(place, index) for place in self.places for index in place.allocations):
-            return 0.0 if min(floors.values(), default=inf) < inf else self._floor_of_unread
-        parts = [(0.0, self.goal.times)] if self._floor_of_unread < inf else []
-        for root, floor in floors.items():
-            now, bare = (
-                self._count_most(root, self.scene.cloud),
-                self._count_most(root, self.scene.bare),
-            )
-            if floor:
-                parts.append((floor / bare, bare))
-                continue
-            parts.append((0.0, now))
-            if bare > now:
-                # What leaves several trees at once is divided among them.
-                parts.append((self.scene.find_cheapest(root) / (bare - now), bare - now))
-        left, bound = self.goal.times, 0.0
-        for each, count in sorted(part for part in parts if part[0] < inf):
-            bound += each * min(left, count)
-            left -= min(left, count)
-        return bound if left == 0 else inf
-
-    def _count_most(self, root: int, cloud: Cloud) -> int:
-        """Return how often the request fits into a tree at the most, by sums; at least once."""
-        free: Counter[str] = Counter()
-        for index in cloud.forest.tree(root).tolist():
-            for name, capacity, used, _ in cloud.inventories[index]:
-                free[name] += max(capacity - used, 0)
-        return max(1, min(free[name] // n for name, n in self.goal.request.amounts.items()))
-
-    def _is_away(self, place: ChosenPlace, index: int) -> bool:
-        return int(self.scene.cloud.roots[index]) != place.root
 
     def _in_order(self) -> Iterator[tuple[float, int, Departures | None]]:
         """Yield places by what they cost, as sets that leave; None for what was not certain to the end.
@@ -238,18 +194,6 @@ class FitAim:
             yield replace(leaving, placed=(place,))
             if state.reserved > before:
                 heappush(queue, (0.0, number))
-
-    def list_shares(self, most: int) -> list[Share]:
-        """Return the shares on the providers of the places that cost least."""
-        ranked = sorted(zip(self.floors, range(len(self.places)), strict=True))
-        found: dict[int, Share] = {}
-        for floor, number in ranked:
-            if floor == inf or len(found) >= most:
-                break
-            for index, _ in sum_slots(self.places[number].allocations):
-                for share in self.scene.on_provider(index):
-                    found[share.number] = share
-        return list(found.values())
 
 
 class _Packing:
@@ -398,16 +342,6 @@ class EmptyAim:
         cost = sum(share.cost for share in moved) + self.scene.costs.remove * len(removed)
         roots = frozenset(root for number in numbers for root in self.goal.domains[number])
         return Departures(moved, tuple(sorted(removed)), cost, emptied=roots)
-
-    def list_shares(self, most: int) -> list[Share]:
-        """Return the shares in the cheapest domains."""
-        order = sorted(range(len(self.costs)), key=self.costs.__getitem__)
-        found: list[Share] = []
-        for place, number in enumerate(order):
-            if self.costs[number] == inf or (len(found) >= most and place >= self.goal.count):
-                break
-            found += self.shares_in(number)
-        return found
 
 
 # -- rules of groups hold ------------------------------------------------------------------------

@@ -6,7 +6,7 @@ steps is looked for. On a small cloud every sequence of steps has the last word.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -17,13 +17,14 @@ from placement.inventory_record import InventoryRecord
 from placement.placing.members import Members
 from placement.placing.mover import HeldInTree
 from placement.placing.packing import free_columns
-from placement.placing.planning import gate, programme
-from placement.placing.planning.departures import find_part_lacking
+from placement.placing.planning import gate, solver
+from placement.placing.planning.counted import Counted
 from placement.placing.planning.gate import StepRefused
-from placement.placing.planning.goals import Aim, EmptyAim, FitAim, Reached, open_aim
-from placement.placing.planning.programme import Programme, ProgrammeTooLarge, Solution
+from placement.placing.planning.goals import Aim, EmptyAim, FitAim, KeepAim, Reached, open_aim
+from placement.placing.planning.programme import Programme, Solution
 from placement.placing.planning.scene import Scene, Share, State
 from placement.placing.planning.settle import Stuck, find_order, settle
+from placement.placing.planning.solver import ProgrammeTooLarge
 from placement.placing.planning.values import (
     Costs,
     Empty,
@@ -36,7 +37,6 @@ from placement.placing.planning.values import (
     reaches,
 )
 from placement.placing.planning.walk import walk
-from placement.placing.wishes import ChosenPlace
 from placement.search.cloud import Cloud
 from placement.search.columns import LARGEST_AMOUNT
 from placement.search.request import NameSets
@@ -51,6 +51,9 @@ MOST_ATTEMPTS = 20
 MOST_STUCK = 200
 """Places for a further request that are passed over since something that must leave found no place."""
 
+PLENTY = 50
+"""So many places with room let the programme of counts leave out that a kind of shares needs any."""
+
 MOST_SOLUTIONS = 20
 """Ends of the programme whose order is looked for."""
 
@@ -58,10 +61,7 @@ MOST_SHARES = 400
 """Shares that are in a programme which does not have all."""
 
 MOST_PLACES = 60
-"""Places with room for each kind of shares that are in a programme which does not have all."""
-
-MOST_KINDS, MOST_NEAREST = 3, 15
-"""Kinds of shares that found no place, and places of each that others may leave for them."""
+"""Places with room for each kind of shares that are in such a programme."""
 
 MOST_OF_WHOLE = 4_000
 """Places of each kind that are in a programme which has all shares."""
@@ -243,28 +243,70 @@ class _Planner:
         self._take(state)
 
     def _try_programme(self) -> None:
-        """Let the programme choose what leaves and where it goes, until an order of its steps works."""
-        if not programme.load_solver():
+        """Let a programme choose what leaves and where it goes, until an order of its steps works."""
+        if not solver.load_solver():
             return
+        aim = self._aim
         with suppress(ProgrammeTooLarge):
-            self._solve(self._make_programme())
+            if self._scene.share_count > WHOLE and isinstance(aim, FitAim | EmptyAim):
+                self._count(aim)
+            else:
+                self._solve(self._make_programme())
 
     def _make_programme(self) -> Programme:
         scene, aim, work = self._scene, self._aim, self._work
-        if scene.share_count <= WHOLE:
+        if scene.share_count > WHOLE and isinstance(aim, KeepAim):
+            shares = aim.list_shares(MOST_SHARES)
             return Programme(
-                scene, aim, scene.shares, lambda s: scene.list_places(s, MOST_OF_WHOLE, work)
+                scene, aim, shares, lambda s: (scene.list_open_places(s, MOST_PLACES, work), False)
             )
-        nearest = self._find_nearest()
         return Programme(
-            scene,
-            aim,
-            self._list_shares(nearest),
-            lambda s: (
-                [*scene.list_open_places(s, MOST_PLACES, work), *nearest.get(s.kind, ())],
-                False,
-            ),
+            scene, aim, scene.shares, lambda s: scene.list_places(s, MOST_OF_WHOLE, work)
         )
+
+    def _count(self, aim: FitAim | EmptyAim) -> None:
+        """Count what leaves a large cloud; room matters to the kinds that found none, and there are more."""
+        placed = self._list_scarce(s.share for s in self._stuck if s.share is not None)
+        while self._solve_counted(aim, placed):
+            pass
+
+    def _solve_counted(self, aim: FitAim | EmptyAim, placed: dict[HeldInTree, Share]) -> bool:
+        """Solve it once; return whether more kinds need room, which are then among the placed."""
+        scene = self._scene
+        found = {
+            kind: scene.list_places(share, MOST_OF_WHOLE, self._work)
+            for kind, share in placed.items()
+        }
+        counted = Counted(
+            scene, aim, {kind: places for kind, (places, _) in found.items()}, self._cost
+        )
+        with self._work.part(2) as part:
+            end = counted.solve(part)
+        if aim.exact and all(complete for _, complete in found.values()) and not self._unread:
+            self._bound = max(self._bound, end.bound)
+        if end.leaving is None or self._is_done():
+            return False
+        state = State(scene)
+        stuck = settle(state, end.leaving, self._work, end.moves)
+        state.forget_reserved()
+        if stuck is None:
+            self._take(state)
+            return False
+        before = len(placed)
+        placed |= self._list_scarce(end.leaving.moved)
+        if len(placed) == before:
+            found_none = end.leaving.moved if stuck.share is None else [stuck.share]
+            placed |= {share.kind: share for share in found_none}
+        return len(placed) > before
+
+    def _list_scarce(self, shares: Iterable[Share]) -> dict[HeldInTree, Share]:
+        """Return by kind the shares of which few could go elsewhere now."""
+        kinds = {share.kind: share for share in shares}
+        return {
+            kind: share
+            for kind, share in kinds.items()
+            if len(self._scene.list_open_places(share, PLENTY, self._work)) < PLENTY
+        }
 
     def _solve(self, chosen: Programme) -> None:
         for number in range(MOST_SOLUTIONS):
@@ -279,25 +321,6 @@ class _Planner:
             if self._is_done():
                 return
             chosen.forbid(solution.leaving)
-
-    def _find_nearest(self) -> dict[HeldInTree, list[ChosenPlace]]:
-        """Return the places that lack least for what found none, by kind: others may make room there."""
-        start, found = State(self._scene), dict[HeldInTree, list[ChosenPlace]]()
-        for share in [stuck.share for stuck in self._stuck if stuck.share is not None]:
-            if share.kind in found or len(found) == MOST_KINDS:
-                continue
-            places, _ = self._scene.list_places(share, MOST_PLACES_READ, self._work)
-            lacking = [(find_part_lacking(start, place), n) for n, place in enumerate(places)]
-            found[share.kind] = [places[n] for part, n in sorted(lacking)[:MOST_NEAREST] if part]
-        return found
-
-    def _list_shares(self, nearest: Mapping[HeldInTree, Sequence[ChosenPlace]]) -> list[Share]:
-        """Return the shares that matter to the goal, and those that could make room at such places."""
-        shares = {share.number: share for share in self._aim.list_shares(MOST_SHARES)}
-        for places in nearest.values():
-            for index in {index for place in places for index in place.allocations}:
-                shares |= {share.number: share for share in self._scene.on_provider(index)}
-        return list(shares.values())
 
     def _order(self, solution: Solution) -> None:
         """Look for an order of the steps of an end; a ring is broken by a third place."""

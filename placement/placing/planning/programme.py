@@ -4,46 +4,19 @@ It knows the end of a plan and not its order: shares leave, places are taken, th
 So no plan is cheaper than its optimum, as long as nothing was left out. SciPy solves it.
 """
 
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import metadata
 from math import inf, isfinite
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from placement.placing.planning.departures import Departures
 from placement.placing.planning.goals import Aim, EmptyAim, FitAim, KeepAim
 from placement.placing.planning.scene import Scene, Share, Slot, State, count_excess, sum_slots
+from placement.placing.planning.solver import Rows
 from placement.placing.wishes import ChosenPlace
 from placement.search.group_rules import Domains, GroupRule
 from placement.search.work import Work
-
-LOG = logging.getLogger(__name__)
-
-MOST_VARIABLES = 20_000
-"""A programme of more would not be solved within a deadline."""
-
-MOST_TIMES_DEARER = 1e6
-"""What costs more than so many times the cheapest step counts as costing so many times as much.
-
-The solver is right to a millionth part of what it adds up. With smaller costs than the true ones its optimum
-is a bound all the same.
-"""
-
-OLDEST_SCIPY = (1, 15)
-"""The first release that was seen to let other threads run while it solves: 1.10.1 stopped them for 35 s."""
-
-
-TOLERANCE = 1e-6
-"""The part by which a bound of the solver may be wrong."""
-
-
-class ProgrammeTooLarge(Exception):
-    """A programme has more variables than are solved within a deadline."""
 
 
 class Solution(NamedTuple):
@@ -57,29 +30,6 @@ class Solution(NamedTuple):
     moves: Sequence[tuple[Share, ChosenPlace]]
     bound: float
     stays_in_tree: bool = False
-
-
-@cache
-def load_solver() -> bool:
-    """Import SciPy, which takes half a second, and return whether its solver can be used.
-
-    A release that is too old counts as missing, and the log says so, once for each process.
-    """
-    try:
-        found = metadata.version("scipy")
-    except metadata.PackageNotFoundError:
-        return False
-    if tuple(map(int, found.split(".")[:2])) < OLDEST_SCIPY:
-        oldest = ".".join(map(str, OLDEST_SCIPY))
-        LOG.warning(
-            "SciPy %s is too old to prove plans, and is not used: install %s or newer",
-            found,
-            oldest,
-        )
-        return False
-    import scipy.optimize  # noqa: F401
-
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +58,7 @@ class Programme:
         list_places: Callable[[Share], tuple[Sequence[ChosenPlace], bool]],
     ) -> None:
         self._scene, self._aim = scene, aim
-        self._costs: list[float] = []
-        self._upper: list[float] = []
-        self._rows: list[tuple[dict[int, float], float, float]] = []
+        self._rows = Rows()
         self.complete = len(shares) == scene.share_count and aim.exact
         self._loads: defaultdict[Slot, dict[int, float]] = defaultdict(dict)
         self._shares = [share for share in shares if scene.may_leave(share)]
@@ -130,22 +78,10 @@ class Programme:
         if isfinite(scene.limits.most):
             steps = dict.fromkeys([*self._moves.values(), *self._removals.values()], 1.0)
             steps |= {t.column: 2.0 for travels in self._returns.values() for t in travels}
-            self._rows.append((steps, -inf, scene.limits.most))
+            self._rows.row(steps, -inf, scene.limits.most)
         self._add_goal()
         self._add_groups()
         self._add_room()
-
-    @property
-    def size(self) -> int:
-        """The number of variables."""
-        return len(self._costs)
-
-    def _column(self, cost: float, upper: float) -> int:
-        if self.size == MOST_VARIABLES:
-            raise ProgrammeTooLarge
-        self._costs.append(cost)
-        self._upper.append(upper)
-        return len(self._costs) - 1
 
     # -- what leaves --
 
@@ -153,13 +89,13 @@ class Programme:
         scene, occupant = self._scene, self._scene.occupants[share.occupant]
         alternatives: dict[int, float] = {}
         if scene.may_move(share):
-            column = self._moves[share.number] = self._column(share.cost, 1)
+            column = self._moves[share.number] = self._rows.column(share.cost, 1)
             alternatives[column] = 1.0
         if occupant.may_remove:
             if share.occupant not in self._removals:
-                self._removals[share.occupant] = self._column(scene.costs.remove, 1)
+                self._removals[share.occupant] = self._rows.column(scene.costs.remove, 1)
             alternatives[self._removals[share.occupant]] = 1.0
-        self._rows.append((alternatives, -inf, 1.0))
+        self._rows.row(alternatives, -inf, 1.0)
         for slot, amount in share.slots.items():
             for column in alternatives:
                 load = self._loads[slot]
@@ -172,7 +108,7 @@ class Programme:
             row = {self._moves[share.number]: 1.0}
             if blocker.number in self._moves:
                 row[self._moves[blocker.number]] = -1.0
-            self._rows.append((row, -inf, 0.0))
+            self._rows.row(row, -inf, 0.0)
 
     def _group_alike(self) -> Iterable[list[Share]]:
         alike: defaultdict[object, list[Share]] = defaultdict(list)
@@ -197,23 +133,23 @@ class Programme:
             self._scene.work.go_on()
             if place.root == own:
                 continue
-            travel = _Travel(self._column(0.0, len(alike)), place)
+            travel = _Travel(self._rows.column(0.0, len(alike)), place)
             travels.append(travel)
             if among is not None and not among[list(place.allocations)].all():
                 # Out of reach of what its consumer has, unless that moves too.
-                self._rows.append(({travel.column: 1.0, **others}, -inf, 0.0))
+                self._rows.row({travel.column: 1.0, **others}, -inf, 0.0)
             by_tree[place.root][travel.column] = 1.0
             self._load(travel.column, place)
         self._travels.append((alike, travels))
         row = {travel.column: 1.0 for travel in travels}
         row |= {self._moves[share.number]: -1.0 for share in alike}
-        self._rows.append((row, 0.0, 0.0))
+        self._rows.row(row, 0.0, 0.0)
         if len(alike) > 1:
             sources = Counter(share.root for share in alike)
             for root in sources.keys() & by_tree.keys():
                 # What arrives in a tree comes from elsewhere.
                 others = {self._moves[s.number]: -1.0 for s in alike if s.root != root}
-                self._rows.append((by_tree[root] | others, -inf, 0.0))
+                self._rows.row(by_tree[root] | others, -inf, 0.0)
         for share in alike:
             self._add_returns(share, places)
 
@@ -228,7 +164,7 @@ class Programme:
             return
         travels = []
         for place in mine:
-            travel = _Travel(self._column(2 * share.cost, 1), place)
+            travel = _Travel(self._rows.column(2 * share.cost, 1), place)
             travels.append(travel)
             self._load(travel.column, place)
             for slot, amount in share.slots.items():
@@ -238,7 +174,7 @@ class Programme:
         row = {travel.column: 1.0 for travel in travels} | {self._moves[share.number]: 1.0}
         if share.occupant in self._removals:
             row[self._removals[share.occupant]] = 1.0
-        self._rows.append((row, -inf, 1.0))
+        self._rows.row(row, -inf, 1.0)
 
     def _load(self, column: int, place: ChosenPlace) -> None:
         for slot, amount in sum_slots(place.allocations).items():
@@ -254,11 +190,11 @@ class Programme:
                 for place, floor in zip(aim.places, aim.floors, strict=True):
                     if floor == inf:
                         continue
-                    column = self._column(0.0, aim.goal.times)
+                    column = self._rows.column(0.0, aim.goal.times)
                     self._goal_places.append((column, place))
                     self._load(column, place)
                     row[column] = 1.0
-                self._rows.append((row, float(aim.goal.times), float(aim.goal.times)))
+                self._rows.row(row, float(aim.goal.times), float(aim.goal.times))
             case EmptyAim() as aim:
                 self._add_emptied(aim)
 
@@ -270,7 +206,7 @@ class Programme:
                 arrivals[travel.place.root][travel.column] = float(len(alike))
         for number, roots in enumerate(aim.goal.domains):
             can_be = all(share.number in known for share in aim.shares_in(number))
-            column = self._emptied[number] = self._column(0.0, 1.0 if can_be else 0.0)
+            column = self._emptied[number] = self._rows.column(0.0, 1.0 if can_be else 0.0)
             for share in aim.shares_in(number):
                 self._scene.work.go_on()
                 leaving = {column: -1.0}
@@ -278,11 +214,11 @@ class Programme:
                     leaving[self._moves[share.number]] = 1.0
                 if share.occupant in self._removals:
                     leaving[self._removals[share.occupant]] = 1.0
-                self._rows.append((leaving, 0.0, inf))
+                self._rows.row(leaving, 0.0, inf)
             for root in roots:
                 for arrival, most in arrivals[root].items():
-                    self._rows.append(({arrival: 1.0, column: most}, -inf, most))
-        self._rows.append((dict.fromkeys(self._emptied.values(), 1.0), float(aim.goal.count), inf))
+                    self._rows.row({arrival: 1.0, column: most}, -inf, most)
+        self._rows.row(dict.fromkeys(self._emptied.values(), 1.0), float(aim.goal.count), inf)
 
     # -- groups --
 
@@ -306,7 +242,7 @@ class Programme:
             counts = Counter(domain for each in domains.values() for domain in each)
             if rule.rule == "apart":
                 for domain, row in changes.items():
-                    self._rows.append((row, -inf, float(rule.at_most - counts[domain])))
+                    self._rows.row(row, -inf, float(rule.at_most - counts[domain]))
             else:
                 self._add_together(changes, counts, len(domains), mine.values())
 
@@ -344,14 +280,14 @@ class Programme:
         removals = {self._removals.get(share.occupant, -1) for share in shares} - {-1}
         chosen: dict[int, float] = {}
         for domain in sorted({*changes, *counts}):
-            column = self._column(0.0, 1.0)
+            column = self._rows.column(0.0, 1.0)
             chosen[column] = 1.0
             row = {each: -change for each, change in changes.get(domain, {}).items()}
             for each in removals:
                 row[each] = row.get(each, 0.0) - 1.0
             row[column] = float(members)
-            self._rows.append((row, -inf, float(counts.get(domain, 0))))
-        self._rows.append((chosen, 1.0, inf))
+            self._rows.row(row, -inf, float(counts.get(domain, 0)))
+        self._rows.row(chosen, 1.0, inf)
 
     def _leaving_columns(self, share: Share) -> list[int]:
         columns = [self._moves[share.number]] if share.number in self._moves else []
@@ -370,16 +306,16 @@ class Programme:
                 continue
             free = self._scene.free(slot)
             if free >= 0:
-                self._rows.append((load, -inf, float(free)))
+                self._rows.row(load, -inf, float(free))
             else:
                 # More is used than there is: nobody may come, unless so much leaves.
-                used = self._column(0.0, 1.0)
-                self._rows.append((load | {used: float(-free)}, -inf, 0.0))
+                used = self._rows.column(0.0, 1.0)
+                self._rows.row(load | {used: float(-free)}, -inf, 0.0)
                 for column in arriving:
-                    most = max(self._upper[column], 1.0)
-                    self._rows.append(({column: 1.0, used: -most}, -inf, 0.0))
+                    most = max(self._rows.upper[column], 1.0)
+                    self._rows.row({column: 1.0, used: -most}, -inf, 0.0)
             if slot in taken:
-                self._rows.append((taken[slot], -inf, float(max(free, 0))))
+                self._rows.row(taken[slot], -inf, float(max(free, 0)))
 
     def _sum_taken(self) -> dict[Slot, dict[int, float]]:
         """Return by slot how much each variable takes of it while nothing has left yet."""
@@ -401,56 +337,21 @@ class Programme:
             column: 1.0 if column in chosen else -1.0
             for column in [*self._moves.values(), *self._removals.values()]
         }
-        self._rows.append((row, -inf, float(len(chosen) - 1)))
+        self._rows.row(row, -inf, float(len(chosen) - 1))
 
     def solve(self, work: Work) -> Solution:
         """Return the cheapest end; its bound is what is proven when the time has ended."""
-        if not self.size:
-            # Nothing may leave and nothing may come, so the goal, which does not hold now, never will.
-            return Solution(None, (), inf)
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import csr_array
-
-        indptr, indices, data = [0], list[int](), list[float]()
-        for row, _, _ in self._rows:
-            indices += row.keys()
-            data += row.values()
-            indptr.append(len(indices))
-        shape = (len(self._rows), self.size)
-        matrix: Any = csr_array((data, indices, indptr), shape=shape)
-        lower = np.array([low for _, low, _ in self._rows])
-        upper = np.array([high for _, _, high in self._rows])
-        seconds = work.remaining_s() - work.reserve_s
-        options: dict[str, Any] = {"mip_rel_gap": 0.0}
-        unit = min((cost for cost in self._costs if cost), default=1.0)
-        costs = np.array([min(cost / unit, MOST_TIMES_DEARER) for cost in self._costs])
-        if isfinite(seconds):
-            options["time_limit"] = max(seconds, 0.01)
-        found = milp(
-            costs,
-            integrality=np.ones(self.size),
-            bounds=Bounds(0, np.array(self._upper)),
-            constraints=LinearConstraint(matrix, lower, upper),
-            options=options,
-        )
-        work.look()
-        if found.status == 2:
-            return Solution(None, (), inf)
-        bound = found.mip_dual_bound
-        bound = 0.0 if bound is None or not isfinite(bound) else max(float(bound), 0.0)
-        if found.x is None:
-            return Solution(None, (), bound * unit * (1 - TOLERANCE))
-        values = np.rint(found.x).astype(np.int64)
-        # At the optimum both are equal but for what floats add; before it the bound is as good as its digits.
-        bound = float(costs @ values) if found.status == 0 else bound * (1 - TOLERANCE)
-        return self._read(values, bound * unit)
+        solved = self._rows.solve(work)
+        if solved.values is None:
+            return Solution(None, (), solved.bound)
+        return self._read(solved.values, solved.bound)
 
     def _read(self, values: Any, bound: float) -> Solution:
         moves: list[tuple[Share, ChosenPlace]] = []
         for alike, travels in self._travels:
             going = [share for share in alike if values[self._moves[share.number]]]
             places = [t.place for t in travels for _ in range(values[t.column])]
-            moves += _assign(going, places)
+            moves += assign(going, places)
         returns = [
             (self._scene.share(number), travel.place)
             for number, travels in self._returns.items()
@@ -466,7 +367,7 @@ class Programme:
         return Solution(leaving, moves, bound, bool(returns))
 
 
-def _assign(
+def assign(
     shares: Sequence[Share], places: Sequence[ChosenPlace]
 ) -> list[tuple[Share, ChosenPlace]]:
     """Give each share one of as many places, in another tree; the programme sees to it that this can be."""

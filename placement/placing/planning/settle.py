@@ -35,10 +35,17 @@ class Stuck(NamedTuple):
     groups: tuple[str, ...] = ()
 
 
-def settle(state: State, leaving: Departures, work: Work) -> Stuck | None:
+def settle(
+    state: State,
+    leaving: Departures,
+    work: Work,
+    given: Sequence[tuple[Share, ChosenPlace]] = (),
+) -> Stuck | None:
     """Let what leaves go elsewhere; return what was in the way, and then the state is as it was.
 
     All destinations have room at once, and still have it with the request of the goal, whose places are kept.
+
+    :param given: where some of what leaves goes, which may need room that others leave.
     """
     scene, begun = state.scene, len(state.steps)
     occupants = [share.occupant for share in leaving.moved]
@@ -48,7 +55,7 @@ def settle(state: State, leaving: Departures, work: Work) -> Stuck | None:
         return Stuck()
     for number in leaving.removed:
         state.remove(number)
-    stuck = _move_all(state, leaving, work)
+    stuck = _move_all(state, leaving, work, given)
     if stuck is not None:
         while len(state.steps) > begun:
             state.take_back()
@@ -58,32 +65,48 @@ def settle(state: State, leaving: Departures, work: Work) -> Stuck | None:
     return None
 
 
-def _move_all(state: State, leaving: Departures, work: Work) -> Stuck | None:
-    if not leaving.moved:
-        return None
-    scene = state.scene
-    gone = {share.number for share in leaving.moved}
+def _move_all(
+    state: State, leaving: Departures, work: Work, given: Sequence[tuple[Share, ChosenPlace]]
+) -> Stuck | None:
+    scene, gone = state.scene, {share.number for share in leaving.moved}
     for share in leaving.moved:
         blocker = scene.find_blocker(share)
         if not scene.may_move(share) or (blocker is not None and blocker.number not in gone):
             return Stuck(share)
+    is_given = {share.number for share, _ in given}
+    moved = [share for share in leaving.moved if share.number not in is_given]
+    moves = list(given)
+    if moved:
+        chosen = _choose_places(state, leaving, moved, given, work)
+        if isinstance(chosen, NoPlace):
+            return Stuck(moved[chosen.number], chosen.kept_out)
+        moves += zip(moved, chosen, strict=True)
+    return None if find_order(state, moves) else Stuck()
+
+
+def _choose_places(
+    state: State,
+    leaving: Departures,
+    moved: Sequence[Share],
+    given: Sequence[tuple[Share, ChosenPlace]],
+    work: Work,
+) -> Sequence[ChosenPlace] | NoPlace:
+    """Return places that have room now, and still have it beside the given ones."""
+    scene, gone = state.scene, {share.number for share in leaving.moved}
     wishes = [
         Wish(
             request,
             tuple(scene.members.of(scene.occupants[share.occupant].uuid)),
             tuple(_stay(state, share, gone)),
         )
-        for share, request in zip(
-            leaving.moved, _make_requests(scene, leaving.moved, gone), strict=True
-        )
+        for share, request in zip(moved, _make_requests(scene, moved, gone), strict=True)
     ]
-    cloud, groups = _open_destinations(state, leaving), dict(state.group_states(leaving.moved))
+    cloud, groups = _open_destinations(state, leaving), dict(state.group_states(moved))
+    for _, place in given:
+        for index, amounts in place.allocations.items():
+            cloud.use(index, amounts)
     with work.part(SHARE) as part:
-        chosen = choose(cloud, None, wishes, groups, "any", part, None, WAYS)
-    if isinstance(chosen, NoPlace):
-        return Stuck(leaving.moved[chosen.number], chosen.kept_out)
-    is_ordered = find_order(state, list(zip(leaving.moved, chosen, strict=True)))
-    return None if is_ordered else Stuck()
+        return choose(cloud, None, wishes, groups, "any", part, None, WAYS)
 
 
 def _make_requests(
