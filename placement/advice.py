@@ -162,7 +162,5 @@ def _explain_parameter(error: BaseException, conf: cfg.ConfigOpts) -> str | None
     if unknowns := [name for name in url.query if name in named]:
         near = difflib.get_close_matches(unknowns[0], address.HARMLESS, 1)
         hint = f"; did you mean {near[0]}?" if near else "."
-        return (
-            f"{_CONNECTION} has the parameter {unknowns[0]}, which its driver does not know{hint}"
-        )
+        return f"{_CONNECTION} has the parameter {unknowns[0]}, which its driver does not know{hint}"
     return refusals.describe(error, url) if isinstance(error, exc.DBAPIError) else None

@@ -130,9 +130,7 @@ def _with_scrub(
     share = conf.placement_database.scrub_share
     if not share:
         return application
-    scrubber = Scrubber(
-        database, share, metrics.record_work if metrics is not None else telemetry.drop
-    )
+    scrubber = Scrubber(database, share, metrics.record_work if metrics is not None else telemetry.drop)
     return with_work_after(application, scrubber.is_due, scrubber.go_on, "scrub")
 
 

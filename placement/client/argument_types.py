@@ -10,9 +10,7 @@ LARGEST = 1e9
 
 def whole_number(lowest: int, highest: int | None = None) -> Callable[[str], int]:
     """Return the type of a whole number from ``lowest`` to ``highest``; None is no upper bound."""
-    bounds = (
-        f"must be at least {lowest}" if highest is None else f"must be from {lowest} to {highest}"
-    )
+    bounds = f"must be at least {lowest}" if highest is None else f"must be from {lowest} to {highest}"
 
     def parse(text: str) -> int:
         # int() alone also takes underscores, spaces and digits of other scripts.

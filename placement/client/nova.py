@@ -145,11 +145,7 @@ class Nova:
 
     def _send(self, url: str) -> Any:
         return send_request(
-            self._adapter,
-            "get",
-            url,
-            headers={"Accept": "application/json"},
-            microversion=MICROVERSION,
+            self._adapter, "get", url, headers={"Accept": "application/json"}, microversion=MICROVERSION
         )
 
 

@@ -126,9 +126,7 @@ class PlansClient:
         told = self._send("post", "/-/plans", context, body)
         if told.status_code >= 300:
             raise _read_failure(told)
-        answer = read_document(
-            told, PlanFailed, "steps", "cost", "lower_bound", "minimal", "complete"
-        )
+        answer = read_document(told, PlanFailed, "steps", "cost", "lower_bound", "minimal", "complete")
         return MadePlan(
             answer["steps"],
             answer["cost"],

@@ -196,8 +196,7 @@ class Relocation:
             record = self.tree.data(takeover.target_uuid).inventory.get(takeover.as_class)
             # Counted once: _move keeps it, since to count all consumers at each move is quadratic.
             used = sum(
-                self._read_resources(consumer, key[0]).get(key[1], 0)
-                for consumer in self.allocations
+                self._read_resources(consumer, key[0]).get(key[1], 0) for consumer in self.allocations
             )
             self._rooms[key] = _Room.of(record or {"total": 0}, used)
         return self._rooms[key]

@@ -48,27 +48,20 @@ class DatabaseCommand:
     def print_help(self, prog: str | None) -> None:
         """Print the commands, and the options that matter: the library has thirty, and shows them first."""
         parser = argparse.ArgumentParser(
-            prog=prog,
-            description=self.description,
-            usage="%(prog)s [options] COMMAND ...",
-            add_help=False,
+            prog=prog, description=self.description, usage="%(prog)s [options] COMMAND ...", add_help=False
         )
         self.add_parsers(parser.add_subparsers(title="commands", metavar="COMMAND"))
         options = parser.add_argument_group("options, before the command")
         options.add_argument("-h", "--help", action="help", help="show this help message and exit")
         options.add_argument(
-            HELP_ALL,
-            action="help",
-            help="show all options: also where and what to log, such as --debug",
+            HELP_ALL, action="help", help="show all options: also where and what to log, such as --debug"
         )
         options.add_argument("--version", action="version", help="print the version and exit")
         completion.add_option(options)
         options.add_argument(
             "--config-file", metavar="PATH", help="read this file; repeatable, later ones win"
         )
-        options.add_argument(
-            "--config-dir", metavar="DIR", help="read all *.conf in it after the files"
-        )
+        options.add_argument("--config-dir", metavar="DIR", help="read all *.conf in it after the files")
         parser.print_help()
 
     def run(self, argv: list[str], prog: str | None = None) -> int:

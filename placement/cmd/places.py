@@ -35,9 +35,7 @@ class Places:
         """Return the uuids of the trees of these providers, and of the providers that share with them."""
         ids = (self._id_by_name.get(name) for name in names)
         roots = {self._find_root(id_) for id_ in ids if id_ is not None}
-        return frozenset().union(
-            *(self._trees[root] | self._shared.get(root, set()) for root in roots)
-        )
+        return frozenset().union(*(self._trees[root] | self._shared.get(root, set()) for root in roots))
 
     def _find_root(self, id_: int) -> int:
         """Go up by what is stored: the root, or else the parent, as far as there is one."""

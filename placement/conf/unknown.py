@@ -56,7 +56,8 @@ def find_unknown_options(conf: cfg.ConfigOpts) -> list[str]:
     """Return a sentence for each unknown option that is given in a group of the service."""
     known = _list_known(conf)
     return [
-        f"{given.place}: there is no option {given.name} in [{given.group}]{_suggest(known, given)}"
+        f"{given.place}: there is no option {given.name} in [{given.group}]"
+        f"{_suggest(known, given)}"
         for given in _list_given(conf)
         if given.group in known
         and given.name not in known[given.group]

@@ -44,9 +44,7 @@ def _backend(url: URL) -> str:
 def find_unused(url: URL) -> list[str]:
     """Return a sentence for each character set that the URL asks for in vain."""
     # use_unicode says no character set.
-    given = {"client_encoding", "charset"}.intersection(
-        _PARAMETERS.get(_backend(url), []), url.query
-    )
+    given = {"client_encoding", "charset"}.intersection(_PARAMETERS.get(_backend(url), []), url.query)
     asked = [(name, str(url.query[name])) for name in sorted(given)]
     # Several parameters of one name come as a tuple.
     options = url.query.get("options", "") if _backend(url) == "postgresql" else ""

@@ -305,9 +305,7 @@ class Transaction(Access):
         raises no error for a taken key, so the transaction stays usable.
         """
         skip = self._skip_taken(table)
-        return sum(
-            self.change(insert_of(table, part, *skip)) for part in batches(rows, ROWS_AT_ONCE)
-        )
+        return sum(self.change(insert_of(table, part, *skip)) for part in batches(rows, ROWS_AT_ONCE))
 
     def insert_free(self, table: Table, rows: Sequence[Parameters]) -> None:
         """Insert rows whose unique keys were free when they were read, at the latest with the next statement.
@@ -425,9 +423,7 @@ class Database:
 
     def _run_read(self, kind: type[A], work: Callable[[A], T], begin: tuple[str, ...]) -> T:
         try:
-            return self._run_repeatedly(
-                self._read_retry, self._run, kind, work, begin, self._readers
-            )
+            return self._run_repeatedly(self._read_retry, self._run, kind, work, begin, self._readers)
         except exc.DBAPIError as error:
             if driver_errors.is_conflict(error):
                 raise errors.DatabaseBusy() from error
@@ -470,9 +466,7 @@ class Database:
                 turn = SoonOrNever(turn, wait_s)
         begin = (*brief.before, *BEGIN_WRITE[self.dialect], *brief.inside)
         try:
-            return self._run_repeatedly(
-                retry, self._run, Transaction, attempt, begin, turn, brief.after
-            )
+            return self._run_repeatedly(retry, self._run, Transaction, attempt, begin, turn, brief.after)
         except StaleRead as stale:
             telemetry.CONTENTION_REFUSALS.count()
             raise on_conflict() from stale

@@ -94,9 +94,7 @@ def make_brief(kind: str, wait_s: float) -> Brief:
     if kind == "sqlite":
         # Before BEGIN IMMEDIATE, which is what waits.
         usual_ms = 1000 * SQLITE_S
-        return Brief(
-            (f"PRAGMA busy_timeout = {wait_ms}",), (), (f"PRAGMA busy_timeout = {usual_ms}",)
-        )
+        return Brief((f"PRAGMA busy_timeout = {wait_ms}",), (), (f"PRAGMA busy_timeout = {usual_ms}",))
     # Kept on the server meanwhile: its operator, or the URL, may have set another than ours.
     seconds = max(1, math.ceil(wait_s))
     return Brief(

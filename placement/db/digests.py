@@ -85,16 +85,11 @@ def _by_name(table: Table, key: str, name: Column[Any], what: str) -> _Part:
     return _Part(table, table.c[key], name, (literal(what, Text),))
 
 
-_STOCK = _Part(
-    _inventories, _inventories.c.resource_class_id, models.resource_classes.c.name, _amounts
-)
+_STOCK = _Part(_inventories, _inventories.c.resource_class_id, models.resource_classes.c.name, _amounts)
 _BY_NAME = (
     _by_name(models.resource_provider_traits, "trait_id", models.traits.c.name, "trait"),
     _by_name(
-        models.resource_provider_aggregates,
-        "aggregate_id",
-        models.placement_aggregates.c.uuid,
-        "aggregate",
+        models.resource_provider_aggregates, "aggregate_id", models.placement_aggregates.c.uuid, "aggregate"
     ),
 )
 
@@ -118,9 +113,7 @@ def _sums_by_name(part: _Part) -> Select[Any]:
     # The name may be gone.
     checksum = func.coalesce(names.c.checksum, _checksum(literal("", Text), *part.more))
     sums = select(part.provider.label("provider"), func.sum(checksum).label("checksum"))
-    return sums.select_from(part.table.outerjoin(names, names.c.id == part.key)).group_by(
-        part.provider
-    )
+    return sums.select_from(part.table.outerjoin(names, names.c.id == part.key)).group_by(part.provider)
 
 
 def select_sums(is_meant: Callable[[ColumnElement[int]], ColumnElement[bool]]) -> Subquery:
@@ -147,9 +140,7 @@ def of_row(
     :param uuid, name, parent_id, root_id: where the same statement writes them, what it writes. In it the
         columns are the old values on PostgreSQL and the new ones on MariaDB.
     """
-    return _checksum(
-        uuid, func.coalesce(name, ""), func.coalesce(parent_id, 0), func.coalesce(root_id, 0)
-    )
+    return _checksum(uuid, func.coalesce(name, ""), func.coalesce(parent_id, 0), func.coalesce(root_id, 0))
 
 
 def of_provider(**written: ColumnElement[Any]) -> ColumnElement[int]:

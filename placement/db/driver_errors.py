@@ -141,9 +141,7 @@ def is_disconnect(error: BaseException) -> bool:
 
 def is_lost(error: BaseException) -> bool:
     """A connection that was there is gone."""
-    return (
-        is_disconnect(error) and isinstance(error, exc.DBAPIError) and error.statement is not None
-    )
+    return is_disconnect(error) and isinstance(error, exc.DBAPIError) and error.statement is not None
 
 
 def origin(error: BaseException) -> BaseException:

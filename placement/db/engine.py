@@ -78,9 +78,7 @@ def make_engine(
     # Transactions begin and end with statements of their own (placement.db.database): a connection that goes
     # back to the pool is inside none, and a ROLLBACK for it would be a wasted round trip.
     options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_reset_on_return": None}
-    several = (
-        url.get_driver_name() in transport.DRIVERS and url.query.get("multi_statements") != "0"
-    )
+    several = url.get_driver_name() in transport.DRIVERS and url.query.get("multi_statements") != "0"
     url = url.difference_update_query(["multi_statements"])
     backend = url.get_backend_name()
     waits = deadlines.NONE

@@ -324,9 +324,7 @@ def _show_author(author: Author) -> dict[str, Any]:
 def _add(tx: Transaction, rows: Sequence[Parameters]) -> None:
     """Insert rows, at the latest with the next statement. One statement for each 64, none for no row."""
     for part in batches(rows, ROWS_AT_ONCE):
-        values = {
-            f"{name}_{at}": value for at, row in enumerate(part) for name, value in row.items()
-        }
+        values = {f"{name}_{at}": value for at, row in enumerate(part) for name, value in row.items()}
         tx.change_later(Statement(_compile_insert(len(part)), values))
 
 

@@ -19,7 +19,6 @@ from placement.db.statements import CompiledStatement, is_among
 _holds = models.consumer_holds
 _consumers = models.consumers
 
-
 class Hold(NamedTuple):
     """A hold with its consumer. ``is_over``: by the clock of the database."""
 

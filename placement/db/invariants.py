@@ -106,9 +106,7 @@ def examine(tx: Snapshot, invariant: Invariant) -> Finding:
     if invariant.look is not None:
         told = invariant.look(tx)
         # Of sequences all: each has a remedy of its own.
-        return Finding(
-            invariant, len(told), tuple(told if invariant is SEQUENCES else told[:EXAMPLES])
-        )
+        return Finding(invariant, len(told), tuple(told if invariant is SEQUENCES else told[:EXAMPLES]))
     count = tx.value(_compile_count(invariant)) or 0
     if not count:
         return Finding(invariant, 0, ())
@@ -304,11 +302,7 @@ _of_inventory = (_allocations.c.resource_provider_id == _inventories.c.resource_
 )
 
 _against_units = (
-    select(
-        _allocations.c.consumer_id.label("consumer"),
-        *_select_names(_allocations),
-        _allocations.c.used,
-    )
+    select(_allocations.c.consumer_id.label("consumer"), *_select_names(_allocations), _allocations.c.used)
     .join(_inventories, _of_inventory)
     .where(
         or_(
@@ -344,9 +338,7 @@ def _remove_idle_consumers(tx: Transaction) -> int:
     named = is_one_of(_consumers.c.uuid, uuids)
     # Writers lock the consumer before they write its allocations: look again under the lock.
     tx.rows(select(_consumers.c.id).where(named).order_by(_consumers.c.uuid).with_for_update())
-    idle = {
-        uuid: was for uuid, was in history_rows.read_consumers(tx, uuids).items() if not was.held
-    }
+    idle = {uuid: was for uuid, was in history_rows.read_consumers(tx, uuids).items() if not was.held}
     done = tx.change(delete(_consumers).where(named, _idle))
     history_rows.note_consumers(tx, idle, {}, dict.fromkeys(idle, authorship.current()))
     return done
@@ -481,9 +473,7 @@ EMPTY_GROUPS = Invariant(
 ORPHANS = Invariant(
     "members of groups and holds have a consumer", lost_rows.ORPHANS, lost_rows.remove_orphans
 )
-GROUPLESS = Invariant(
-    "members of groups have a group", lost_rows.GROUPLESS, lost_rows.remove_groupless
-)
+GROUPLESS = Invariant("members of groups have a group", lost_rows.GROUPLESS, lost_rows.remove_groupless)
 SLOTS = Invariant(
     "the log of changed providers has all its slots",
     _none,

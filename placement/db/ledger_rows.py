@@ -184,7 +184,9 @@ def _compile_reading(with_stock: bool, *parts: str) -> CompiledStatement:
     return CompiledStatement(union_all(*branches), *parts)
 
 
-def read(tx: Access, names: Mapping[str, Collection[str]], *, with_stock: bool = False) -> Reading:
+def read(
+    tx: Access, names: Mapping[str, Collection[str]], *, with_stock: bool = False
+) -> Reading:
     """Return what exists under the names. No locks; one statement, or one for each thousand names
     of a kind, in which a consumer's generation and its allocations still belong together.
 

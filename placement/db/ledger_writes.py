@@ -102,9 +102,7 @@ def _change_as_read(
 ) -> None:
     # The row is not locked before: that this finds it, of the generation that was read, is the guard.
     # Between the nodes of a Galera cluster, which do not see each other's locks, it is the only one.
-    for part in statements.batch_pairs(
-        [(consumer.id, consumer.generation) for consumer in consumers]
-    ):
+    for part in statements.batch_pairs([(consumer.id, consumer.generation) for consumer in consumers]):
         given = {**statements.as_read(part), **parameters}
         tx.change_later(statement, given, expected_rows=len(part))
 

@@ -122,9 +122,7 @@ _PARTS = (
 )
 
 
-def _select_parts(
-    tables: Sequence[tuple[Table, ColumnElement[int], ColumnElement[bool]]],
-) -> Select[Any]:
+def _select_parts(tables: Sequence[tuple[Table, ColumnElement[int], ColumnElement[bool]]]) -> Select[Any]:
     """Return the rows of what providers have of which a condition is true."""
     rows = (
         select(

@@ -82,7 +82,9 @@ def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> in
         "project_id": named_rows.create(tx, named_rows.PROJECTS, [ids.project])[ids.project],
         "user_id": named_rows.create(tx, named_rows.USERS, [ids.user])[ids.user],
     }
-    missing = tx.column(UUIDS_WITHOUT_RECORD.order_by(_allocations.c.consumer_id).limit(max_count))
+    missing = tx.column(
+        UUIDS_WITHOUT_RECORD.order_by(_allocations.c.consumer_id).limit(max_count)
+    )
     # Locked, so that no consumer is made for allocations that are being deleted.
     held = (
         select(_allocations.c.consumer_id)

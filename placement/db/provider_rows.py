@@ -83,7 +83,10 @@ def lock(
 def _compile_lock(*lists: str) -> CompiledStatement:
     named = [statements.is_among(_providers.c[name], name) for name in lists]
     return CompiledStatement(
-        select(*LOCKED).where(or_(*named)).order_by(_providers.c.id).with_for_update(),
+        select(*LOCKED)
+        .where(or_(*named))
+        .order_by(_providers.c.id)
+        .with_for_update(),
         *lists,
     )
 

@@ -349,10 +349,7 @@ def _run_script(connection: Connection, revision: str, rows: Progress) -> None:
     from alembic.runtime.environment import EnvironmentContext
 
     config, scripts = alembic_config(connection), _scripts()
-    config.attributes |= {
-        "rows": rows,
-        "commit": partial(_commit_step, connection, _current(connection)),
-    }
+    config.attributes |= {"rows": rows, "commit": partial(_commit_step, connection, _current(connection))}
     with EnvironmentContext(
         config, scripts, fn=lambda found, _: scripts._upgrade_revs(revision, found)
     ):

@@ -131,9 +131,7 @@ class Stage:
     @cached_property
     def bounds(self) -> CompiledStatement:
         """How many ids the next part has, and the last of them."""
-        next_ones = (
-            select(self.ids.label("id")).where(self.ids > bindparam("after")).order_by(self.ids)
-        )
+        next_ones = select(self.ids.label("id")).where(self.ids > bindparam("after")).order_by(self.ids)
         some = next_ones.limit(bindparam("size")).subquery()
         return CompiledStatement(select(func.count(), func.max(some.c.id)))
 
@@ -197,9 +195,7 @@ _LEDGER = CompiledStatement(
         _inventories.c.used,
         counters.LEDGER_SUM,
     )
-    .outerjoin(
-        models.resource_classes, models.resource_classes.c.id == _inventories.c.resource_class_id
-    )
+    .outerjoin(models.resource_classes, models.resource_classes.c.id == _inventories.c.resource_class_id)
     .where(is_among(_inventories.c.resource_provider_id, "provider"))
 )
 
@@ -366,9 +362,7 @@ def _mend_sums(tx: Transaction, span: Parameters) -> list[str]:
     names: dict[int, str] = dict(tx.rows(_PROJECTS, {"project": sorted(by_project)}))
     return [
         f"Usage of project {names.get(key, key)} was not that of its allocations: "
-        + ", ".join(
-            f"user {each.user_id} class {each.class_id} by {surplus[each]:+}" for each in accounts
-        )
+        + ", ".join(f"user {each.user_id} class {each.class_id} by {surplus[each]:+}" for each in accounts)
         for key, accounts in by_project.items()
     ]
 
@@ -391,8 +385,7 @@ _STRAY: Select[Any] = (
         or_(
             _roots.c.id.is_(None),
             _roots.c.parent_provider_id.is_not(None),
-            _providers.c.parent_provider_id.is_(None)
-            & (_providers.c.root_provider_id != _providers.c.id),
+            _providers.c.parent_provider_id.is_(None) & (_providers.c.root_provider_id != _providers.c.id),
             _providers.c.parent_provider_id.is_not(None)
             & (
                 _parents.c.id.is_(None)
@@ -418,7 +411,6 @@ class _Rows:
 
     def compare(self, db: Database, span: Parameters, part: Part) -> None:
         """Mend all violations, wherever they are, if there are some here."""
-
         def look_here(reader: Access) -> Sequence[object]:
             return reader.rows(self.statement, span)
 
@@ -433,9 +425,7 @@ class _Rows:
             return
         if mended:
             part.healed["rows"] += mended
-            LOG.warning(
-                "Not so, and mended: %s (%d rows). %s", self.invariant.name, mended, WARNING
-            )
+            LOG.warning("Not so, and mended: %s (%d rows). %s", self.invariant.name, mended, WARNING)
             if self.invariant is invariants.OWNERS:
                 show_all_again(db)
         part.left += _examine(db, self.invariant)
@@ -459,9 +449,7 @@ _ROWS_OF_OWNERS = (
     _Rows.of(invariants.IDLE, _consumers.c.project_id),
     _Rows.of(invariants.OWNERS, _consumers.c.project_id),
 )
-_ROWS_OF_ALL = tuple(
-    map(_Rows.of, (invariants.ORPHANS, invariants.GROUPLESS, invariants.EMPTY_GROUPS))
-)
+_ROWS_OF_ALL = tuple(map(_Rows.of, (invariants.ORPHANS, invariants.GROUPLESS, invariants.EMPTY_GROUPS)))
 _SLOTS = _Rows.of(invariants.SLOTS)
 
 _totals = union_all(
@@ -479,11 +467,7 @@ _total = func.sum(_totals.c.amount)
 _WITHOUT_CONSUMER = _Rows(
     invariants.WITHOUT_CONSUMER,
     CompiledStatement(
-        select(_total)
-        .where(_BY_ONE_PROCESS)
-        .group_by(_totals.c["class"])
-        .having(_total != 0)
-        .limit(1)
+        select(_total).where(_BY_ONE_PROCESS).group_by(_totals.c["class"]).having(_total != 0).limit(1)
     ),
 )
 
@@ -588,9 +572,7 @@ def show_all_again(db: Database) -> None:
     """
     after: int | None = -BEYOND
     while after is not None:
-        ids = db.read(
-            partial(_read_column, statement=_NEXT_WITH_ALLOCATIONS, given={"after": after})
-        )
+        ids = db.read(partial(_read_column, statement=_NEXT_WITH_ALLOCATIONS, given={"after": after}))
         if ids:
             db.write(partial(_show_usage_again, ids=ids))
         after = ids[-1] if len(ids) == AT_ONCE else None

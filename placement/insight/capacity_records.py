@@ -37,7 +37,9 @@ def record(
     db: Database, picture: Picture, shapes: Mapping[str, CandidateRequest], work_factor: int
 ) -> dict[str, int | None]:
     """Count each shape and record it; one that could not be counted to the end is None, and not recorded."""
-    found = count_shapes(picture, shapes, by_aggregate=False, work_factor=work_factor, work=Work())
+    found = count_shapes(
+        picture, shapes, by_aggregate=False, work_factor=work_factor, work=Work()
+    )
     counts = {
         name: packing.count if packing.complete else None for name, (packing, _) in found.items()
     }

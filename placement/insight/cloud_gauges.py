@@ -148,9 +148,7 @@ def _estimate_bytes(value: Any) -> int:
         return value.nbytes + (kept if value.dtype == np.object_ else 0)
     own = sys.getsizeof(value)
     if isinstance(value, Mapping):
-        return own + _estimate_members(
-            chain.from_iterable(islice(value.items(), SAMPLE)), 2 * len(value)
-        )
+        return own + _estimate_members(chain.from_iterable(islice(value.items(), SAMPLE)), 2 * len(value))
     if isinstance(value, list | tuple | set | frozenset):
         step = max(len(value) // SAMPLE, 1)
         return own + _estimate_members(islice(value, 0, None, step), len(value))

@@ -29,9 +29,7 @@ def write_gauges(db: Database) -> Iterator[bytes]:
     except errors.Unavailable:
         # The status is sent already, and a list that was cut would look like consumers that are gone.
         complete = 0
-    yield (
-        write_head(COMPLETE, "1 if all consumers are shown.") + f"{COMPLETE} {complete}\n"
-    ).encode()
+    yield (write_head(COMPLETE, "1 if all consumers are shown.") + f"{COMPLETE} {complete}\n").encode()
 
 
 def _write_usages(holdings: Holdings) -> Iterator[str]:

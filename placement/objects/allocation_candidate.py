@@ -77,12 +77,7 @@ def find(
     with refuse_unknown_names(), look_for(picture, question) as look:
         telemetry.note_stage("freshness")
         result = search(
-            look.cloud,
-            question,
-            look.known,
-            work,
-            size_limit=size_limit,
-            passed=telemetry.note_stage,
+            look.cloud, question, look.known, work, size_limit=size_limit, passed=telemetry.note_stage
         )
         shown = show(look.cloud, result)
         cut = _report(result, most, size_limit, work)

@@ -76,9 +76,7 @@ def read_update(
         if cloud is None or ranges is None:
             return CloudUpdate(signs, _read_everything(tx), False, any_over)
         ids = {id_ for each in ranges for id_ in each if id_ in cloud.index_of}
-        return CloudUpdate(
-            signs, _read_changes(tx, cloud, Changed(ids, Counter())), False, any_over
-        )
+        return CloudUpdate(signs, _read_changes(tx, cloud, Changed(ids, Counter())), False, any_over)
     if cloud is None or not isinstance(mark, Log):
         # What another service wrote until the end moved no revision, so a comparison would not find it.
         return CloudUpdate(log, _read_everything(tx), True, any_over)

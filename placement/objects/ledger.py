@@ -103,9 +103,7 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
     records = {uuid: reading.consumers[uuid] for uuid in uuids if uuid in reading.consumers}
     # Whoever writes one of them meanwhile steps its generation, and the comparison below fails.
     before = history_rows.read_consumers(tx, records)
-    ledger_writes.create_consumers(
-        tx, {uuid: o for uuid, o in owners.items() if uuid not in records}
-    )
+    ledger_writes.create_consumers(tx, {uuid: o for uuid, o in owners.items() if uuid not in records})
     ledger_writes.step_consumers(tx, [records[uuid] for uuid in owners if uuid in records])
     ledger_writes.hand_over_consumers(
         tx,
@@ -143,9 +141,7 @@ def _make_owners(
     tx: Transaction, filled: Sequence[ConsumerChange], reading: Reading
 ) -> dict[str, Owner]:
     """Return the owners of the consumers that will hold something; new names get their record."""
-    projects = _create_missing(
-        tx, named_rows.PROJECTS, reading.projects, [c.project for c in filled]
-    )
+    projects = _create_missing(tx, named_rows.PROJECTS, reading.projects, [c.project for c in filled])
     users = _create_missing(tx, named_rows.USERS, reading.users, [c.user for c in filled])
     names = [change.type for change in filled if change.type is not None]
     types = _create_missing(tx, named_rows.TYPES, reading.types, names)

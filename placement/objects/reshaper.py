@@ -127,9 +127,7 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
     added = [place for place in wanted if place not in before]
     _hold_classes(tx, added, reading)
     left = allocation_rows.sums(tx, {provider_id for provider_id, _ in added})
-    replacement.require_room(
-        replaced.added, _merge_inventories(before, wanted, left), replaced.freed
-    )
+    replacement.require_room(replaced.added, _merge_inventories(before, wanted, left), replaced.freed)
 
     ledger.write_allocations(tx, replaced)
     # After the allocations are written: what the request moves away is in use no more.

@@ -126,9 +126,7 @@ class Scrubber:
     def _take_stretch(self, progress: ScrubProgress) -> ScrubProgress:
         """Compare part after part while there is time; return how far it came."""
         way = scrub.Way(thorough=progress.rounds % THOROUGH_EVERY == 0)
-        stages = [
-            each for each in scrub.STAGES if way.thorough or progress.rounds % each.every == 0
-        ]
+        stages = [each for each in scrub.STAGES if way.thorough or progress.rounds % each.every == 0]
         names = [stage.name for stage in stages]
         # Another release may have a stage that this one does not know: then the round begins anew.
         number = names.index(progress.stage) if progress.stage in names else 0
@@ -139,9 +137,7 @@ class Scrubber:
             part = stage.go_on(self._db, after, self._sizes[stage.name], way)
             self._size(stage, time.monotonic() - began_s)
             self._note(stage, part)
-            number, after = (
-                (number, part.last) if part.last is not None else (number + 1, -scrub.BEYOND)
-            )
+            number, after = (number, part.last) if part.last is not None else (number + 1, -scrub.BEYOND)
             # Not before the first: of a slow database the row alone takes as long.
             if time.monotonic() >= end_s:
                 break
@@ -174,9 +170,7 @@ class Scrubber:
                     found.invariant.advice,
                 )
 
-    def _give_back(
-        self, look: ScrubLook, progress: ScrubProgress, until: int, began_s: float
-    ) -> float:
+    def _give_back(self, look: ScrubLook, progress: ScrubProgress, until: int, began_s: float) -> float:
         """Write how far it came and when it goes on; return in how many seconds."""
         took_s = time.monotonic() - began_s
         pause_s = max(PAUSES_S[0], min(took_s / self._share, PAUSES_S[1]))

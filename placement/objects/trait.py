@@ -95,11 +95,7 @@ class EveryTrait:
             return self._db.read(_listing)
         kept, now_s = self._kept, time.monotonic()
         # A name that was changed by hand is of the same number.
-        if (
-            kept is None
-            or now_s >= self._read_again_s
-            or kept[0] != self._db.read(trait_rows.digest)
-        ):
+        if kept is None or now_s >= self._read_again_s or kept[0] != self._db.read(trait_rows.digest):
             self._read_again_s = now_s + READ_EVERY_S
             kept = self._kept = self._db.snapshot(lambda tx: (trait_rows.digest(tx), _listing(tx)))
         return kept[1]

@@ -41,7 +41,9 @@ class Trimmer:
         if not self._one.acquire(blocking=False):
             return
         try:
-            done = self._db.write(lambda tx: history_rows.remove_old(tx, self._days, MOST_AT_ONCE))
+            done = self._db.write(
+                lambda tx: history_rows.remove_old(tx, self._days, MOST_AT_ONCE)
+            )
             self._next_s = time.monotonic() + _vary(PAUSES_S[done < MOST_AT_ONCE])
         except (errors.PlacementError, exc.SQLAlchemyError) as error:
             self._next_s = time.monotonic() + PAUSES_S[1]

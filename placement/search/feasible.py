@@ -240,9 +240,7 @@ def _find_capable(
     for name, amount in group.amounts.items():
         funnel = Funnel(tally, group.suffix, Unit.PROVIDERS, cloud.forest.alive, len(cloud))
         fitting = fits(cloud, name, amount)
-        funnel.keep(
-            Reason.CAPACITY, name, fitting if group.among is None else fitting & group.among
-        )
+        funnel.keep(Reason.CAPACITY, name, fitting if group.among is None else fitting & group.among)
         for test in of_tree:
             funnel.keep(test.reason, name, test.passed)
         if not funnel:

@@ -146,7 +146,9 @@ _PROVIDERS = _by_block(
     _sum(_mark(_providers)),
 )
 # Ids of allocations only grow: of equal number and sum they are the same, and none is changed in place.
-_ALLOCATIONS = _by_block(_allocations.c.resource_provider_id, func.count(), _sum(_allocations.c.id))
+_ALLOCATIONS = _by_block(
+    _allocations.c.resource_provider_id, func.count(), _sum(_allocations.c.id)
+)
 _MEMBERSHIPS = _by_block(
     _members.resource_provider_id,
     func.count(),

@@ -45,9 +45,7 @@ BEGUN = 1
 """The id of the row that says since when; that of the other row is larger."""
 
 UNDER_WAY: ColumnElement[bool] = exists(
-    select(literal(1))
-    .select_from(_coexistence)
-    .where(_coexistence.c.id == literal_column(str(BEGUN)))
+    select(literal(1)).select_from(_coexistence).where(_coexistence.c.id == literal_column(str(BEGUN)))
 )
 """The old service may write too."""
 
@@ -57,9 +55,7 @@ IS_FOREIGN: ColumnElement[bool] = or_(
 """The provider was written by another service since this one wrote it."""
 
 IS_NOTED: ColumnElement[bool] = exists(
-    select(literal(1))
-    .select_from(_coexistence)
-    .where(_coexistence.c.id > literal_column(str(BEGUN)))
+    select(literal(1)).select_from(_coexistence).where(_coexistence.c.id > literal_column(str(BEGUN)))
 )
 """It is known for how long the old service has been quiet."""
 
