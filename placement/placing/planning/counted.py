@@ -131,7 +131,7 @@ class Counted:
     # -- the goal --
 
     def _add_fit(self, aim: FitAim) -> None:
-        """Let the request have so many places; those of which one costs too much are one for all of them."""
+        """Let the request have so many places, but none of which the room alone costs too much."""
         times = float(aim.goal.times)
         row: dict[int, float] = {}
         for floor, number in sorted(zip(aim.floors, range(len(aim.places)), strict=True)):

@@ -52,12 +52,18 @@ class _Walk:
                 self._is_whole &= complete
                 self._places[share.number] = places
         self._alike = self._find_alike()
+        self._class_of = {n: mine[0] for mine in self._alike for n in mine}
 
     def _find_alike(self) -> list[list[int]]:
-        """Return the numbers of shares that may stand for each other: only where they are counts."""
-        alike: dict[object, list[int]] = {}
+        """Return the numbers of shares that may stand for each other, also as members of the same groups."""
+        scene, alike = self._scene, dict[object, list[int]]()
         for share in self._shares:
-            alike.setdefault(self._scene.find_likeness(share), []).append(share.number)
+            occupant = scene.occupants[share.occupant]
+            groups = tuple(scene.members.of(occupant.uuid))
+            likeness = scene.find_likeness(share)
+            if groups and not scene.is_spread(share.occupant):
+                likeness = share.kind, occupant.may_move, occupant.may_remove, groups
+            alike.setdefault(likeness, []).append(share.number)
         return list(alike.values())
 
     def walk(self) -> Walked:
@@ -99,9 +105,14 @@ class _Walk:
     def _list_steps(self, state: State) -> list[tuple[Share, ChosenPlace | None]]:
         found: list[tuple[Share, ChosenPlace | None]] = []
         removable: set[int] = set()
+        # Of those that may stand for each other, and are in one place, one is enough.
+        seen: set[tuple[int, int]] = set()
         for share in self._shares:
-            if state.place_of(share) is None:
+            here = state.place_of(share)
+            alike = self._class_of[share.number], self._id(here)
+            if here is None or alike in seen:
                 continue
+            seen.add(alike)
             if share.occupant not in removable and gate.may_be_removed(state, share.occupant):
                 removable.add(share.occupant)
                 found.append((share, None))
