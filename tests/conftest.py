@@ -22,8 +22,9 @@ os.environ["SSL_CERT_FILE"] = os.devnull
 
 # Here, not in a hook: the settings of a test take the profile's values when its module is imported.
 # Where CI is set, Hypothesis loads a profile of its own, with which every run draws the same cases.
-hypothesis.settings.register_profile("by hand", derandomize=True)
-hypothesis.settings.register_profile("by seed", derandomize=False)
+# On a busy machine an example takes any time.
+hypothesis.settings.register_profile("by hand", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("by seed", derandomize=False, deadline=None)
 hypothesis.settings.load_profile("by seed" if effort.CI or effort.LONG else "by hand")
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from placement.db import schema
+from placement.db import deadlines, schema
 from tests.support.client import Client, headers
 from tests.support.commands import Forked
 from tests.support.databases import scratch_database
@@ -105,6 +106,7 @@ def test_request_under_way_is_answered_before_it_stops(server: Server) -> None:
     waiting = http.client.HTTPConnection("127.0.0.1", server.port, timeout=ENDS_S)
     with closing(database), closing(waiting):
         database.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
         waiting.request("PUT", "/traits/CUSTOM_A", headers=headers())
         # Sent later and answered: so the server has read the first one.
         assert Client(server.port, kept=False).send("GET", "/traits/HW_CPU_X86_VMX").status == 204
@@ -112,8 +114,10 @@ def test_request_under_way_is_answered_before_it_stops(server: Server) -> None:
         wait_until("nothing listens", lambda: not listens(server.port))
         assert server.process.runs
         database.execute("COMMIT")
+        took_s = time.monotonic() - began
         with waiting.getresponse() as response:
-            assert response.status == 201
+            # On a busy machine the lock may be held for longer than a write waits for it.
+            assert response.status in ((201,) if took_s < deadlines.SQLITE_S else (201, 503))
         assert server.process.wait().returncode == 0
 
 
