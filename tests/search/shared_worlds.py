@@ -214,7 +214,7 @@ def find_homeless(world: SharedWorld, closed: Sequence[int]) -> set[str]:
         leaving = [p for p in parts if world.providers[min(p)].tree in closed]
         stays = [number for part in parts if part not in leaving for number in part]
         leaving.sort(key=lambda part: is_disk(world, part))
-        ways = find_ways(world, leaving, stays, closed, used)
+        ways = find_ways(world, leaving, keep(world, stays), closed, used)
         taken = next((way for way in ways if are_whole(world, leaving, way, stays)), None)
         if taken is None:
             homeless.add(consumer.uuid)
@@ -226,7 +226,7 @@ def find_homeless(world: SharedWorld, closed: Sequence[int]) -> set[str]:
 def find_ways(
     world: SharedWorld,
     leaving: Sequence[Held],
-    stays: Sequence[int],
+    kept: Kept,
     closed: Sequence[int],
     used: Slots,
 ) -> Iterator[list[Held]]:
@@ -234,21 +234,29 @@ def find_ways(
     if not leaving:
         yield []
         return
-    for place in list_places(world, leaving[0], stays, closed, used):
+    for place in list_places(world, leaving[0], kept, closed, used):
         more = add_slots(used, add_up([place]))
-        for rest in find_ways(world, leaving[1:], [*stays, *place], closed, more):
+        then = add_place(world, kept, leaving[0], place)
+        for rest in find_ways(world, leaving[1:], then, closed, more):
             yield [place, *rest]
 
 
+def add_place(world: SharedWorld, kept: Kept, part: Held, place: Held) -> Kept:
+    """Return what a consumer has with a part where it goes: a host is a host wherever that is."""
+    if not is_disk(world, part):
+        return kept.and_more(world.providers[number].tree for number in place)
+    more = keep(world, place)
+    return kept.and_more(() if kept.hosts else more.hosts, more.pools)
+
+
 def list_places(
-    world: SharedWorld, part: Held, stays: Sequence[int], closed: Sequence[int], used: Slots
+    world: SharedWorld, part: Held, kept: Kept, closed: Sequence[int], used: Slots
 ) -> list[Held]:
     """Return where a part has room: in the trees that are open, for a disk first on other pools."""
     places = [fit(world, part, tree, used) for tree in world.turns if tree not in closed]
     found = [place for place in places if place is not None]
-    hosts = keep(world, stays).hosts
     if is_disk(world, part):
-        found.sort(key=lambda each: any(world.providers[n].tree in hosts for n in each))
+        found.sort(key=lambda each: any(world.providers[n].tree in kept.hosts for n in each))
     return found
 
 
