@@ -74,7 +74,7 @@ def test_the_disk_of_a_member_moves_in_its_turn(service: Service) -> None:
     world = World(service)
     rack = new_uuid()
     host = world.provider(inventory={"VCPU": 8}, aggregates=[rack])
-    sharing = {"traits": ["MISC_SHARES_VIA_AGGREGATE"], "aggregates": [rack]}
+    sharing: dict[str, Any] = {"traits": ["MISC_SHARES_VIA_AGGREGATE"], "aggregates": [rack]}
     pool = world.provider(inventory={"DISK_GB": 7}, **sharing)
     world.provider(inventory={"DISK_GB": 3}, **sharing)
     world.claim({host: {"VCPU": 1}, pool: {"DISK_GB": 3}})
