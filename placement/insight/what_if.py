@@ -282,7 +282,7 @@ class _Trial:
         leaving = self._take_out(mover, roots)
         self.cloud.replace([], removed=uuid_of)
         # Members of groups come first, so that it is others who are left out if no more may be tried.
-        leaving.sort(key=lambda each: not self.members.of(each.consumer.uuid))
+        leaving.sort(key=lambda each: not mover.is_grouped(each.leaving))
         tried = leaving[: max(self.left, 0)]
         self.left -= len(leaving)
         for number, destination in mover.move([each.leaving for each in tried], self.work):

@@ -161,16 +161,16 @@ class Mover:
 
         A caller that breaks off has moved those that it was told of, and all members of groups.
         """
-        # Where the host stays, no tree that counts for a rule changes.
-        grouped = {
-            n: each
-            for n, each in enumerate(leaving)
-            if self.members.of(each.consumer_uuid) and each.hosts
-        }
+        grouped = {n: each for n, each in enumerate(leaving) if self.is_grouped(each)}
         if grouped:
             yield from sorted(self._move_members(grouped, work).items())
         for number in sorted({*range(len(leaving))}.difference(grouped)):
             yield number, self._move_one(leaving[number], work)
+
+    def is_grouped(self, leaving: Leaving) -> bool:
+        """Say whether a consumer moves by the rules of its groups, before those that do not."""
+        # Where the host stays, no tree that counts for a rule changes.
+        return bool(self.members.of(leaving.consumer_uuid)) and leaving.hosts > 0
 
     def undo(self) -> None:
         """Open all trees again, and take everything back."""

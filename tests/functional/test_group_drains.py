@@ -69,6 +69,23 @@ def test_members_that_are_together_go_where_all_fit(service: Service) -> None:
     assert apart.keys() < {*members}
 
 
+def test_the_disk_of_a_member_moves_in_its_turn(service: Service) -> None:
+    """Its host stays, so no rule is asked: the older disk is first, in what-if as in survival."""
+    world = World(service)
+    rack = new_uuid()
+    host = world.provider(inventory={"VCPU": 8}, aggregates=[rack])
+    sharing: dict[str, Any] = {"traits": ["MISC_SHARES_VIA_AGGREGATE"], "aggregates": [rack]}
+    pool = world.provider(inventory={"DISK_GB": 7}, **sharing)
+    world.provider(inventory={"DISK_GB": 3}, **sharing)
+    world.claim({host: {"VCPU": 1}, pool: {"DISK_GB": 3}})
+    young = member(service, host, g={"rule": "apart"})
+    world.claim({host: {"VCPU": 1}, pool: {"DISK_GB": 1}}, young, generation=1)
+
+    lost = {each["uuid"]: each["homeless"] for each in survival(service)["lost"]}
+    assert [each["uuid"] for each in lost[pool]] == [young]
+    assert homeless(service, {"drain": pool}) == {young: None}
+
+
 def test_racks_are_those_of_the_copy(service: Service) -> None:
     """A member may not go to the other rack, where one is, unless the changes make that another rack."""
     world = World(service)
