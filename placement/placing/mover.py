@@ -195,7 +195,7 @@ class Mover:
             return self._move_parts(leaving, work)
         found = self._first(self._ask(leaving), work)
         if isinstance(found, Stayed) and leaving.pools and leaving.kept.hosts:
-            found = self._join_host(leaving.parts[0], leaving.kept.hosts, work) or found
+            found = next(self._join_hosts(leaving.parts[0], leaving.kept.hosts, work), found)
         if isinstance(found, MovedTo):
             self._take(found.given)
             return found
@@ -243,10 +243,10 @@ class Mover:
             self._requests[question] = make_request(question.held, question.among)
         return self._requests[question]
 
-    def _join_host(
+    def _join_hosts(
         self, held: HeldInTree, hosts: Iterable[int], work: Work
-    ) -> MovedTo | CutShort | None:
-        """Return what a part of a pool takes in the tree of one of the consumer's hosts."""
+    ) -> Iterator[MovedTo | CutShort]:
+        """Yield what a part of a pool takes in the trees of the consumer's hosts."""
         for host in sorted(hosts, key=self.cloud.forest.place.__getitem__):
             providers = self.cloud.forest.tree(host)
             # Without a search, since each host is another question.
@@ -254,8 +254,7 @@ class Mover:
                 request = replace(make_request(held), anchor=str(self.cloud.uuids[host]))
                 found = self._run(request, work)
                 if not isinstance(found, Stayed):
-                    return found
-        return None
+                    yield found
 
     def _has_taker(self, providers: Any, amounts: Mapping[str, int]) -> bool:
         has_class = all(map(self.cloud.has_class, amounts))
@@ -357,10 +356,10 @@ class Mover:
             if passed < limit:
                 break
         if leaving.is_pool(number) and kept.hosts:
-            joined = self._join_host(held, kept.hosts, work)
-            walk.is_cut |= isinstance(joined, CutShort)
-            if isinstance(joined, MovedTo):
-                yield joined.given
+            for joined in self._join_hosts(held, kept.hosts, work):
+                walk.is_cut |= isinstance(joined, CutShort)
+                if isinstance(joined, MovedTo):
+                    yield joined.given
 
     def _mark_with_rest(self, leaving: Leaving, number: int, kept: KeptParts) -> Mask | None:
         """Mark where a part may go so that the parts on pools, which come after it, find places too."""
