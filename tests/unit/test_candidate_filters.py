@@ -36,7 +36,8 @@ def asking(kind: type, name: str, default: Any) -> Any:
 
 def test_all_that_a_group_asks_beside_amounts_is_a_filter() -> None:
     for field in fields(Group):
-        if field.name not in ("suffix", "amounts"):
+        # No query asks for ``among``: it says where the parts of a consumer may go.
+        if field.name not in ("suffix", "amounts", "among"):
             asked = list(conditions(FILTERS, asking(Group, field.name, field.default)))
             assert [names for _, names in asked] == [frozenset(["x"])], field.name
 
