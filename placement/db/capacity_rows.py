@@ -53,7 +53,7 @@ _is_of_future = _recorded_at > bindparam("after", type_=_recorded_at.type)
 _DELETE = CompiledStatement(delete(_records).where(or_(_is_old, _is_of_future)))
 _NEWEST = CompiledStatement(
     select(_records.c.recorded_at, _records.c.placements)
-    # No record was made at any other time, whatever somebody has written.
+    # The service makes no record before 1970 or in the future: somebody has written such a row by SQL.
     .where(_records.c.shape == bindparam("shape"), _recorded_at.between(0, NOW))
     .order_by(_records.c.recorded_at.desc())
     .limit(bindparam("most"))

@@ -304,6 +304,7 @@ class _Trial:
         Tree by tree, in each those with the oldest allocations first; those that came since are last.
         """
         index_of, root_of = self.cloud.index_of, self.cloud.roots.tolist()
+        turn_of = {root: turn for turn, root in enumerate(roots)}
         found: list[tuple[tuple[int, float], _TakenOut]] = []
         for consumer in self.consumers:
             parts: dict[int, dict[int, dict[str, int]]] = {}
@@ -311,15 +312,15 @@ class _Trial:
             for id_, amounts in consumer.held.items():
                 # What is in a tree that was removed since is not there any more.
                 index = index_of.get(id_)
-                if index is not None and root_of[index] in roots:
+                if index is not None and root_of[index] in turn_of:
                     parts.setdefault(root_of[index], {})[index] = amounts
                 elif index is not None:
                     stays.append(index)
             if not parts:
                 continue
-            by_tree = sorted(parts, key=roots.index)
+            by_tree = sorted(parts, key=turn_of.__getitem__)
             first = by_tree[0]
-            turn = roots.index(first), self.age.get((first, consumer.uuid), inf)
+            turn = turn_of[first], self.age.get((first, consumer.uuid), inf)
             held = {int(self.cloud.ids[i]): a for root in by_tree for i, a in parts[root].items()}
             for id_ in held:
                 del consumer.held[id_]

@@ -203,15 +203,10 @@ class Mover:
 
     def _ask(self, leaving: Leaving) -> "_Question":
         """Return what is searched for first, for the only part of a consumer."""
-        return _Question(leaving.parts[0], self._mark(leaving, 0, leaving.kept))
-
-    def _mark(self, leaving: Leaving, number: int, kept: KeptParts) -> Mask | None:
-        """Mark where a part may go: to a pool that all hosts reach, or to a tree that reaches all pools."""
-        if not self.reach.shares:
-            return None
-        if leaving.is_pool(number) and kept.hosts:
-            return self.reach.mark_pools_of(kept.hosts)
-        return self.reach.mark_trees_in_reach_of(kept.pools)
+        return _Question(
+            leaving.parts[0],
+            self.reach.mark_apart(leaving.kept, is_pool=leaving.is_pool(0)),
+        )
 
     def _first(self, question: "_Question", work: Work) -> Destination:
         """Return the first candidate now, or why there is none."""
@@ -363,8 +358,9 @@ class Mover:
 
     def _mark_with_rest(self, leaving: Leaving, number: int, kept: KeptParts) -> Mask | None:
         """Mark where a part may go so that the parts on pools, which come after it, find places too."""
-        marked = self._mark(leaving, number, kept)
-        if leaving.is_pool(number):
+        is_pool = leaving.is_pool(number)
+        marked = self.reach.mark_apart(kept, is_pool=is_pool)
+        if is_pool:
             return marked
         for held in leaving.parts[len(leaving.parts) - leaving.pools :]:
             takers = self._mark_takers(held)

@@ -84,13 +84,25 @@ class Reach:
         return self._mark(self.is_pool(part), kept)
 
     def _mark(self, is_pool: bool, kept: KeptParts) -> Mask | None:
-        if not self.shares:
-            return None
-        if not kept.hosts or not is_pool:
-            return self.mark_trees_in_reach_of(kept.pools)
+        apart = self.mark_apart(kept, is_pool=is_pool)
+        if apart is None or not is_pool or not kept.hosts:
+            return apart
         own = np.zeros(self.cloud.size, np.bool_)
         own[list(kept.hosts)] = True
-        return self.mark_pools_of(kept.hosts) | self._mark_trees(own)
+        return apart | self._mark_trees(own)
+
+    def mark_apart(self, kept: KeptParts, *, is_pool: bool) -> Mask | None:
+        """Mark the providers that a part may go to without joining a host; None if it may go anywhere.
+
+        Equal answers are one object.
+
+        :param is_pool: the part is on sharing providers alone.
+        """
+        if not self.shares:
+            return None
+        if is_pool and kept.hosts:
+            return self.mark_pools_of(kept.hosts)
+        return self.mark_trees_in_reach_of(kept.pools)
 
     def admits(self, moves: Sequence[PartMove], stays: Iterable[int]) -> bool:
         """Tell whether parts of one consumer may go where they go, all at once.

@@ -268,10 +268,8 @@ class Scene:
         """
         if not self.reach.shares:
             return None
-        kept = self.find_kept(share, gone)
-        if kept.hosts and self.reach.is_pool(share.place.allocations):
-            return self.reach.mark_pools_of(kept.hosts)
-        return self.reach.mark_trees_in_reach_of(kept.pools)
+        is_pool = self.reach.is_pool(share.place.allocations)
+        return self.reach.mark_apart(self.find_kept(share, gone), is_pool=is_pool)
 
     def find_kept(self, share: Share, gone: Collection[int] = ()) -> KeptParts:
         """Return what a consumer has beside a share, and beside its shares of these numbers."""
