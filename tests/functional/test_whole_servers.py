@@ -123,10 +123,10 @@ def test_a_host_and_its_pool_move_together(service: Service) -> None:
     assert drain(service, *rack) == {server}
     assert lose(service, "aggregate")[made.racks[0]] == {server: "OUT_OF_REACH"}
 
-    # Half a server takes nothing from others, which have all that is left there.
+    # Half a server takes nothing from others, which fill all that is left there, whoever comes first.
     made.world.claim({made.hosts[0][0]: {"VCPU": 4}})
-    made.world.claim({made.hosts[0][1]: {"VCPU": 8}})
-    made.world.claim({made.hosts[1][0]: {"VCPU": 4}})
+    made.world.claim({made.hosts[0][1]: {"VCPU": 4}})
+    made.world.claim({made.hosts[1][0]: {"VCPU": 8}})
     assert drain(service, *rack) == {server}, far
 
 
