@@ -1,6 +1,7 @@
 """What tests of several folders share."""
 
 import gc
+import logging
 import os
 import tempfile
 from collections import Counter
@@ -26,6 +27,15 @@ os.environ["SSL_CERT_FILE"] = os.devnull
 hypothesis.settings.register_profile("by hand", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("by seed", derandomize=False, deadline=None)
 hypothesis.settings.load_profile("by seed" if effort.CI or effort.LONG else "by hand")
+
+
+@pytest.fixture(autouse=True)
+def _sql_log_as_before() -> Iterator[None]:
+    """Let the level of the SQL log, which the configuration of a service sets, end with the test."""
+    log = logging.getLogger("sqlalchemy.engine")
+    before = log.level
+    yield
+    log.setLevel(before)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
