@@ -135,10 +135,9 @@ class _Problem:
             )
             if proven < cost or not left_out.any():
                 break
-            if self._is_whole:
-                gap = bound - relaxed
-            else:
-                gap = gap + 1.0 if least == inf else least - relaxed
+            # Twice as much each time: costs may be a million times the cheapest, and each look takes a while.
+            wider = min(max(2 * gap, 1.0, bound - relaxed), least - relaxed)
+            gap = wider if wider > gap else inf
         return Solved(best, bound * self._unit)
 
     def _round_up(self, bound: float) -> float:
