@@ -8,6 +8,7 @@ from placement.advice import NotConfigured
 from placement.cmd import output
 from placement.db import provider_rows
 from placement.db.database import Database
+from placement.printable import escape_unprintable
 
 RECORDED, TROUBLE = 0, 1
 
@@ -31,10 +32,11 @@ def run(conf: cfg.ConfigOpts, database: Database, *, as_json: bool = False) -> i
         return TROUBLE
     counts = door.record_capacity(conf, database, given)
     for name, count in counts.items():
+        shown = escape_unprintable(name)
         if count is None:
-            print(f"{name}: not counted to the end, not recorded", file=sys.stderr)
+            print(f"{shown}: not counted to the end, not recorded", file=sys.stderr)
         elif not as_json:
-            print(f"{name}: {count}")
+            print(f"{shown}: {count}")
     if as_json:
         output.print_json({"recorded": counts})
     return TROUBLE if None in counts.values() else RECORDED
