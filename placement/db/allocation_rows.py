@@ -62,7 +62,7 @@ _OF_PROVIDER = CompiledStatement(
         _modified,
     )
     .select_from(_providers)
-    # Not joined in brackets: SQLite would build the inner join over the whole ledger first.
+    # The joins have no brackets: SQLite would build the inner join over the whole ledger first.
     .outerjoin(_allocations, _allocations.c.resource_provider_id == _providers.c.id)
     .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
     .outerjoin(_classes, _classes.c.id == _allocations.c.resource_class_id)
@@ -102,7 +102,7 @@ class ProviderAllocation(NamedTuple):
 def of_consumer(access: Access, uuid: str) -> list[ConsumerAllocation]:
     """Return the allocations of a consumer that has a record, with its project and user. One statement."""
     found = [ConsumerAllocation(*row) for row in access.rows(_OF_CONSUMER, {"uuid": uuid})]
-    # No foreign key keeps the two, but nothing removes them either.
+    # No foreign key joins a consumer to its project and user, but no request removes either.
     return [row for row in found if row.project is not None and row.user is not None]
 
 

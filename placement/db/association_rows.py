@@ -12,11 +12,11 @@ from placement.db.statements import CompiledStatement, Row, batches, is_among
 _providers = models.resource_providers
 
 MODIFIED: ColumnElement[Any] = func.coalesce(models.traits.c.updated_at, models.traits.c.created_at)
-"""When a trait was last updated, or created."""
+"""The time at which a trait was last updated, or created."""
 
 
 class Associations:
-    """What providers have of one kind.
+    """The associations of one kind that providers have.
 
     :param table: of the associations; ``key``: its column that refers to a row of the kind.
     :param name: the column by which the kind is known; ``shown``: what is read of it for a provider.

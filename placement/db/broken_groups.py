@@ -34,7 +34,7 @@ _placed = (
     .join(_consumers, names_consumer(_members))
     .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
     .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
-    # What shares counts only for a member that has nothing else.
+    # A sharing provider counts only for a member that has nothing else.
     .where(or_(~_shares(_providers.c.id), ~_has_own))
     .subquery()
 )

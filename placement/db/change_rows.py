@@ -50,7 +50,9 @@ LENGTH = 255
 """Characters of a slot: some 15 claims, so about a thousand in all."""
 
 MOST_STEP = 10**8 - 1
-"""So many that no other history comes by the same mark: a follower's token may know a mark and no more."""
+"""The largest random step: so large that another history does not reach the same mark. A follower's token may
+hold a mark and nothing else.
+"""
 
 _BESIDE_IDS = len(f"{MOST_STEP}:;")
 ROOM = LENGTH - _BESIDE_IDS
@@ -60,14 +62,16 @@ HALF_ROOM = LENGTH // 2 - _BESIDE_IDS
 """The same for an entry that leaves room for another one."""
 
 STOCK = "+"
-"""Before the ids of providers of which inventories and usage alone have changed."""
+"""The prefix of an entry whose providers changed in inventories and usage alone."""
 
 LEFT = "!"
-"""Between the ids of providers that have left a tree and the uuid of its root, whose row may be gone."""
+"""The text between the ids of providers that left a tree and the uuid of its root, which may be deleted."""
 
 
 MOST_MARK = 2**62
-"""Of a mark that is larger, or negative, which no write has brought there, the next write begins anew."""
+"""The largest mark. No write of ours makes a larger or a negative one; the next write starts such a slot
+anew.
+"""
 
 COUNTED_BITS = 2**56 - 1
 """The part of a mark that is added up, so that no sum of 64 comes beyond 64 bits."""
@@ -77,7 +81,7 @@ _ENTRY = re.compile(r"([1-9][0-9]{0,9}):(?:\+?([0-9]{1,10}(?:,[0-9]{1,10})*)(?:!
 
 
 class Changed(NamedTuple):
-    """Which providers were written: ``whole``, or their inventories and usage alone, and how often that."""
+    """Providers that were written: ``whole``, or in inventories and usage alone, and how often."""
 
     whole: set[int]
     stock: Counter[int]
@@ -117,7 +121,7 @@ class Log(NamedTuple):
         """
         mark, recent = self.slots[slot]
         entries = []
-        # What follows the last semicolon was cut.
+        # The text after the last semicolon was cut.
         for text in recent.split(";")[:-1]:
             if mark <= known:
                 break
@@ -146,7 +150,7 @@ class Log(NamedTuple):
 
 
 class Entry:
-    """What one transaction wrote.
+    """The record of one transaction in the log.
 
     ``mark``: of its slot, after it. ``step``: by how much that moved; 0 if the text cannot be read, and then
     it names none. ``left``: the uuid of the root of the tree that its providers have left, or "".
@@ -211,7 +215,7 @@ _steps = {
     _providers.c.own_generation: _providers.c.own_generation + bindparam("steps"),
 }
 _times: dict[Any, ColumnElement[Any]] = {_providers.c.updated_at: bindparam("now")}
-# Not a change of the provider as the API shows it: its modified time stays.
+# The provider as the API shows it does not change, so its modified time stays.
 _no_times: dict[Any, ColumnElement[Any]] = {_providers.c.updated_at: _providers.c.updated_at}
 # Added to as well: a worker of a release without digests moves the revision alone.
 _revised = {
@@ -229,7 +233,7 @@ def revise(**written: ColumnElement[Any]) -> dict[Any, ColumnElement[Any]]:
     :param written: as for :func:`placement.db.digests.of_provider`.
     """
     return {
-        # Before the revision, which MariaDB would have changed already.
+        # This assignment comes before the one of the revision, which MariaDB would have changed already.
         _providers.c.own_revision: _providers.c.revision + 1,
         _providers.c.digest: digests.of_provider(**written),
         _providers.c.revision: _providers.c.revision + 1,
@@ -237,12 +241,14 @@ def revise(**written: ColumnElement[Any]) -> dict[Any, ColumnElement[Any]]:
 
 
 STEP = update(_providers).values({**_steps, **_revised, **_times})
-"""Of a provider whose usage changes."""
+"""The statement for a provider whose usage changes."""
 
 MOVE_REVISION = update(_providers).values(
     {_providers.c.revision: _providers.c.revision + 1, **_no_times}
 )
-"""Of providers that are not locked. The scrub notes their digests, since the own revision is behind."""
+"""The statement for providers that are not locked. The scrub writes their digests, since the own revision is
+behind.
+"""
 
 _step_changed = update(_providers).ordered_values(*{**_steps, **revise(), **_times}.items())
 _touch = update(_providers).values({**_revised, **_no_times})
@@ -273,8 +279,8 @@ def note(
     ids = [*map(str, sorted(provider_ids))]
     before, after = STOCK * stock_alone, left and LEFT + left
     beside, widest = len(before + after), len(f"{ids[-1]},")
-    # So few in each, where that is possible, that a slot has room for two: a second write of as many leaves
-    # what the first has named.
+    # An entry names so few providers, where possible, that a slot has room for two entries: a second write of
+    # the same size keeps what the first one named.
     most = max(1, (HALF_ROOM - beside + 1) // widest)
     each = math.ceil(len(ids) / min(SLOTS, math.ceil(len(ids) / most)))
     parts = [",".join(ids[at : at + each]) for at in range(0, len(ids), each)]
@@ -293,8 +299,8 @@ def _add_entries(tx: Transaction, entries: Sequence[str]) -> None:
     # Always with the slot that an earlier entry of the transaction may have locked.
     first = min(tx.slot_seed % SLOTS, SLOTS - len(entries))
     for slot, named in enumerate(entries, first):
-        # Not 1 each time: a database that is restored and written again would come by a mark that a search
-        # knows.
+        # The step is not always 1: a database that is restored and written again would reach a mark that a
+        # search knows.
         step = secrets.randbelow(MOST_STEP) + 1
         given = {"slot_of_tx": slot, "by_step": step, "entry": f"{step}:{named};"}
         tx.change_later(_ADD_ENTRY, given)
@@ -391,7 +397,7 @@ def restore(tx: Transaction) -> int:
     wrong = sorted(_find_wrong(tx))
     gone = delete(_changes).where(statements.is_one_of(_changes.c.slot, wrong))
     deleted = tx.change(gone) if wrong else 0
-    # With a mark that no search knows.
+    # The mark is one that no search knows.
     start = secrets.randbits(40)
     rows = [{"slot": slot, "mark": start, "recent": ""} for slot in range(SLOTS)]
     return deleted + tx.insert_missing(_changes, rows)

@@ -55,7 +55,7 @@ _LOG = CompiledStatement(
         _changes.c.slot,
         _changes.c.mark,
         _changes.c.recent,
-        # Not of the type Boolean, whose values would be converted in each row.
+        # The type is not Boolean, whose values would be converted in each row.
         type_coerce(UNDER_WAY, Integer),
         type_coerce(ended_holds.ANY_OVER, Integer),
     )
@@ -67,7 +67,7 @@ _BY_BLOCK = CompiledStatement(select(_block, *_DIGEST).group_by(_block))
 
 # A time in whole seconds since the epoch, 0 for NULL: drivers are slow with times.
 _SECONDS = {
-    # Without its fraction, which SQLite rounds.
+    # The fraction is left out, because SQLite rounds it.
     "sqlite": "coalesce(CAST(strftime('%s', substr({}, 1, 19)) AS INTEGER), 0)",
     "postgresql": "coalesce(CAST(floor(extract(epoch FROM {})) AS bigint), 0)",
     "mysql": "coalesce(timestampdiff(SECOND, '1970-01-01', {}), 0)",
@@ -88,7 +88,8 @@ _PROVIDER = (
     ),
 )
 
-# What providers have: the table, its column that refers to a name, the name, and what is read beside it.
+# The associations of providers: the table, its column that refers to a name, the name, and the further
+# columns.
 _PARTS: tuple[tuple[Table, str, Column[Any], Sequence[ColumnElement[Any]]], ...] = (
     (_inventories, "resource_class_id", _classes.c.name, SEEN_AMOUNTS),
     (models.resource_provider_traits, "trait_id", models.traits.c.name, ()),
@@ -108,7 +109,7 @@ class Digest(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What the search knows of some providers, as rows of plain tuples.
+    """The data of some providers that the search knows, as rows of plain tuples.
 
     ``providers``: (id, uuid, revision, parent id or None, root id, name, generation, modified), the
     last in whole seconds since the epoch, 0 if never recorded;
@@ -143,7 +144,7 @@ def log(access: Access) -> tuple[Log | None, bool]:
     _, _, _, coexistence_under_way, any_over = rows[0]
     if coexistence_under_way:
         return None, bool(any_over)
-    # One that no token can have is as one that is missing.
+    # A mark that no token can have counts as missing.
     slots = {
         slot: (mark, recent)
         for slot, mark, recent, *_ in rows
@@ -166,7 +167,7 @@ def revisions(tx: Snapshot, blocks: Collection[int]) -> dict[int, int]:
 
 
 def _is_within(size: int) -> ColumnElement[bool]:
-    """Each of a few blocks is a range of ids, so that the primary key finds it."""
+    """Compare ids with the range of each of a few blocks, so that the primary key finds the rows."""
     if size == statements.ANY_SIZE:
         return statements.is_among(_block, "block")
     first = [bindparam(f"block_{index}") * 2**BLOCK_BITS for index in range(size)]
@@ -186,7 +187,7 @@ def contents(tx: Access, ids: Collection[int]) -> Contents:
 
 
 def steady_contents(access: Access, ids: Collection[int]) -> Contents | None:
-    """Do the same outside a snapshot; return None if one was written meanwhile. Five statements."""
+    """Read the contents outside a snapshot; return None if one was written meanwhile. Five statements."""
     found = contents(access, ids)
     again = access.rows(_CONTENTS[0], {"id": sorted(ids)})
     return found if sorted(found.providers) == sorted(again) else None
@@ -199,7 +200,8 @@ _CONTENTS = [
             select(table.c.resource_provider_id, name, *more)
             .join_from(table, name.table, name.table.c.id == table.c[key])
             .where(statements.is_among(table.c.resource_provider_id, "id"), name.is_not(None))
-            # With old statistics MariaDB starts at the small table of names and reads every inventory.
+            # Without this hint and with old statistics MariaDB starts at the small table of names and reads
+            # every inventory.
             .prefix_with("STRAIGHT_JOIN", dialect="mysql"),
             "id",
         )

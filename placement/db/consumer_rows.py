@@ -38,7 +38,7 @@ class HolderRow(NamedTuple):
 
 
 class HolderAmountRow(NamedTuple):
-    """What a consumer holds of one class of one provider."""
+    """The amount that a consumer holds of one class of one provider."""
 
     consumer_uuid: str
     provider_uuid: str

@@ -46,18 +46,18 @@ A = TypeVar("A", bound="Access")
 # READ COMMITTED for writes (MySQL: set at connect): the rows that a check depends on are locked before they
 # are read, and a statement that waited for a lock must see what the holder committed.
 BEGIN_WRITE = {
-    # Not BEGIN: a transaction that has read and then writes is refused at once if another has written
-    # meanwhile (SQLITE_BUSY_SNAPSHOT), and no busy_timeout helps.
+    # A plain BEGIN does not do: SQLite refuses a transaction that has read and then writes at once if another
+    # has written meanwhile (SQLITE_BUSY_SNAPSHOT), and no busy_timeout helps.
     "sqlite": ("BEGIN IMMEDIATE",),
-    # Not READ WRITE: a standby, or a database that its operator has made read-only, then says so.
+    # READ WRITE is left out: a standby, or a database made read-only by its operator, can then say so.
     "postgresql": ("BEGIN ISOLATION LEVEL READ COMMITTED",),
     "mysql": ("START TRANSACTION",),
 }
 BEGIN_SNAPSHOT = {
     "sqlite": ("BEGIN",),
     "postgresql": ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
-    # For this transaction alone, without SESSION. At READ COMMITTED, which is set at connect, MySQL ignores
-    # WITH CONSISTENT SNAPSHOT, and each statement would see a state of its own.
+    # Without the word SESSION the level is set for this transaction alone. At READ COMMITTED, which is set at
+    # connect, MySQL ignores WITH CONSISTENT SNAPSHOT, and each statement would see a state of its own.
     "mysql": (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
@@ -172,7 +172,7 @@ class Access:
 
     def roll_back(self) -> None:
         """Undo the transaction; give up the connection if that fails."""
-        # What was not sent needs no undoing, and must not travel with the next transaction's first message.
+        # Unsent statements need no rollback, and must not travel with the next transaction's first message.
         self._queue.clear()
         if not self._has_begun or self._connection.invalidated or self._connection.closed:
             return
@@ -180,7 +180,7 @@ class Access:
             self._send_around("ROLLBACK")
             self._flush()
         except exc.DBAPIError:
-            # Also where the database ended the transaction by itself (SQLite does on a full disk).
+            # This is done even where the database ended the transaction itself (SQLite does on a full disk).
             self.give_up()
 
     def send_after(self, texts: Sequence[str]) -> None:
@@ -214,7 +214,7 @@ class Access:
         if isinstance(statement, CompiledStatement):
             text, parameters = statement.text(dialect, parameters)
         else:
-            # Its values may come from a request: they are bound, never written into the text.
+            # The statement's values may come from a request: they are bound, never written into the text.
             text = DriverText(statement, dialect, writes_values=False)
         return text, QueuedStatement(text.text, text.bind(parameters), expected_rows)
 
@@ -291,7 +291,7 @@ class Transaction(Access):
             self.change(insert_of(table, part))
 
     def insert_later(self, table: Table, rows: Sequence[Parameters], or_add: str = "") -> None:
-        """Do the same, at the latest with the next statement, which raises an error of this one.
+        """Insert rows, at the latest with the next statement, which raises an error of this one.
 
         :param or_add: the clause of the dialect that adds to rows whose key is taken.
         """
@@ -323,7 +323,7 @@ class Transaction(Access):
             return "IGNORE ", ""
         if self.dialect == "sqlite":
             return "", " ON CONFLICT DO NOTHING"
-        # Not for a taken id, which a sequence that stands behind has drawn: it would look like a taken name.
+        # The clause names the key: an id that a lagging sequence has drawn would look like a taken name.
         return "", f" ON CONFLICT ({list_key(table)}) DO NOTHING"
 
 
@@ -347,7 +347,7 @@ class Database:
         self.synchronised = False
         """The schema and the standard names are up to date; asked once."""
         self.in_use: set[Access] = set()
-        """What has a connection at the moment: cheaper to count than those of the pool."""
+        """The transactions that have a connection now: cheaper to count than the pool's connections."""
         self.keeps_history = False
         """Writes leave what they changed; set by whoever knows the configuration."""
         self.watch = Watch()
@@ -361,7 +361,7 @@ class Database:
         self._readers: Any = nullcontext()
         if in_memory:
             self._readers = self._writers = threading.RLock()
-        # Without it each thread of a server waits out the deadlines of a frozen database by itself.
+        # Without this each thread of a server waits out the deadlines of a frozen database by itself.
         self._silence = Silence()
         self.lost = LostConnections()
         self._attempts = attempts
@@ -370,7 +370,7 @@ class Database:
         self._write_retry = tenacity.Retrying(
             retry=self._may_repeat_write,
             stop=self._give_up,
-            # At random over the whole time: those that met once would meet again after equal waits.
+            # Pauses are random: transactions that met once would meet again after equal pauses.
             wait=tenacity.wait_random_exponential(multiplier=RETRY_WAIT_S, max=RETRY_WAIT_MAX_S),
             before_sleep=self._note_repeat,
             reraise=True,
@@ -395,7 +395,7 @@ class Database:
         self._run_repeatedly(self._ping_retry, self._run, Reader, _ask, (), self._readers)
 
     def _give_up(self, state: tenacity.RetryCallState) -> bool:
-        # Both bounds: ten waits for a lock of 10 s each would outlast the patience of every client.
+        # Two bounds: ten waits for a lock of 10 s each would outlast the patience of every client.
         elapsed_s = state.seconds_since_start or 0.0
         return state.attempt_number >= max(1, self._attempts()) or elapsed_s >= self._deadline_s
 
@@ -403,8 +403,8 @@ class Database:
         error = state.outcome.exception() if state.outcome else None
         if error is None or isinstance(error, StaleRead):
             return error is not None
-        # After a failover another server takes writes: the connection to this one was given up. Once if one
-        # host is named: where it is no proxy, its clients would wait for nothing.
+        # After a failover another server takes writes, so the connection to this one was given up. With one
+        # host named there is one repeat: where that host is no proxy, its clients would wait for nothing.
         may_wait = self._has_several_hosts or state.attempt_number == 1
         return driver_errors.may_repeat(error) or (may_wait and driver_errors.is_of_replica(error))
 
@@ -517,14 +517,14 @@ class Database:
         after: tuple[str, ...] = (),
     ) -> T:
         try:
-            # In this order: a writer of SQLite that waits for its turn takes no connection from readers.
+            # The order matters: a writer of SQLite that waits for its turn takes no connection from readers.
             with turn, self._silence.notice(), self._connect() as connection:
                 access = kind(connection, self.watch)
                 self.in_use.add(access)
                 try:
                     return self._transact(access, work, begin) if begin else work(access)
                 finally:
-                    # Also after an error: the connection goes back to the pool with its usual lock timeout.
+                    # After an error too: the connection returns to the pool with its usual lock timeout.
                     access.send_after(after)
                     self.in_use.remove(access)
         except (exc.SQLAlchemyError, errors.OutcomeUnknown) as error:
@@ -561,7 +561,7 @@ class Database:
             # Here, not with COMMIT: drivers that report each number report it after they have committed.
             tx.flush_checked()
         except BaseException:
-            # Also SystemExit, by which a server stops its worker: the locks go back with the connection.
+            # SystemExit, by which a server stops its worker, counts too: the locks must be released.
             tx.roll_back()
             telemetry.note_unlock()
             raise

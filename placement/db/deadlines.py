@@ -32,7 +32,7 @@ from placement.db.address import UnusableUrl, hosts
 
 CONNECT_S = 10
 ONE_OF_SEVERAL_S = 3
-"""For a connection to one of several servers: how long a dead one may hold up the way to the next."""
+"""The connect timeout for one of several servers: how long a dead one may delay the attempt at the next."""
 
 UNBOUNDED_S = 150
 """Linux gives up a connection that is not answered after about 130 s."""
@@ -40,10 +40,11 @@ UNBOUNDED_S = 150
 LOCK_S = 10
 STATEMENT_S = 30
 READ_S = 35
-"""More than ``STATEMENT_S``: a server that works answers first."""
+"""The read timeout. It is longer than ``STATEMENT_S``: a server that works answers first."""
 
 IDLE_TRANSACTION_S = 15
-"""After this the server ends a transaction whose worker is frozen or cut off, with the locks it holds.
+"""The time after which the server ends a transaction whose worker is frozen or cut off, and releases its
+locks.
 
 Together with ``LOCK_S``, less than the 30 s of ``attempts_deadline``: requests get such locks in time.
 """
@@ -74,7 +75,9 @@ class Deadlines:
 
 
 class Brief(NamedTuple):
-    """What makes one transaction wait shorter for locks: sent before it, inside it first, and after it."""
+    """Statements that make one transaction wait less for locks: sent before it, first inside it, and after
+    it.
+    """
 
     before: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()
@@ -86,13 +89,13 @@ USUAL = Brief()
 
 def make_brief(kind: str, wait_s: float) -> Brief:
     """Return what lets a transaction wait so long for each lock; MySQL knows whole seconds only."""
-    # At least 1: 0 waits for ever on PostgreSQL.
+    # The wait is at least 1 ms: 0 means no limit on PostgreSQL.
     wait_ms = max(1, int(1000 * wait_s))
     if kind == "postgresql":
         # LOCAL: it ends with the transaction, so nothing has to be put back.
         return Brief(inside=(f"SET LOCAL lock_timeout = {wait_ms}",))
     if kind == "sqlite":
-        # Before BEGIN IMMEDIATE, which is what waits.
+        # This statement precedes BEGIN IMMEDIATE, which is the statement that waits.
         usual_ms = 1000 * SQLITE_S
         return Brief((f"PRAGMA busy_timeout = {wait_ms}",), (), (f"PRAGMA busy_timeout = {usual_ms}",))
     # Kept on the server meanwhile: its operator, or the URL, may have set another than ours.
@@ -105,7 +108,7 @@ def make_brief(kind: str, wait_s: float) -> Brief:
 
 
 NONE = Deadlines(CONNECT_S, 0, 0, 0, 0, 0)
-"""For commands that change the schema or read everything: only the wait for a connection ends."""
+"""The deadlines of commands that change the schema or read everything: only the wait to connect ends."""
 
 
 def take(url: URL, *, patient: bool = False) -> tuple[URL, Deadlines]:
@@ -198,7 +201,7 @@ def _make_postgresql_statement(deadlines: Deadlines) -> str:
 
 
 def _make_mysql_statement(deadlines: Deadlines) -> str:
-    """Each of the two takes the other's settings for comments.
+    """Make one statement for both servers: each takes the other's settings for comments.
 
     MySQL ends statements that only read, and no idle transaction; ``read`` is what is left for the others.
     """
@@ -224,7 +227,7 @@ def _make_mysql_statement(deadlines: Deadlines) -> str:
 
 
 _running: dict[int, tuple[float, Any]] = {}
-"""By thread: until when its statement may run, and on which connection of the driver."""
+"""The end of the running statement, and the driver's connection that runs it, by thread."""
 
 _starting = threading.Lock()
 _watched_process = 0
@@ -233,8 +236,8 @@ _watched_process = 0
 def watch(engine: Engine, patience_s: float) -> None:
     """Cut the connection of each statement that takes longer, by at most about a second."""
     event.listen(engine, "connect", lambda _connection, _record: _start_watchdog())
-    # Not a wait callback of psycopg2 (the head of this module). Events of the dialect: those of the engine
-    # cost a fifth of a small statement.
+    # A wait callback of psycopg2 would not do (see the head of this module). Events of the engine cost a
+    # fifth of a small statement, so these are events of the dialect.
     for name in ("do_execute", "do_executemany"):
         event.listen(engine, name, _make_listener(engine.dialect, name, patience_s))
 
@@ -243,7 +246,7 @@ def _make_listener(dialect: Dialect, method: str, patience_s: float) -> Callable
     """Return a listener that runs the statement by this method of the dialect, and returns true."""
 
     def run(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
-        # Without a lock: each thread writes its own entry, and a dictionary's operations are atomic.
+        # No lock is needed: each thread writes its own entry, and a dictionary's operations are atomic.
         thread = threading.get_ident()
         _running[thread] = time.monotonic() + patience_s, cursor.connection
         try:
@@ -260,7 +263,8 @@ def _start_watchdog() -> None:
     global _watched_process
     with _starting:
         if _watched_process != os.getpid():
-            # They are of the parent's threads: to cut one here would end the parent's conversation.
+            # The entries belong to the parent's threads: cutting one here would end the parent's
+            # conversation.
             _running.clear()
             threading.Thread(target=_look, name="watchdog", daemon=True).start()
             _watched_process = os.getpid()
@@ -289,7 +293,7 @@ def longest_attempt_s(url: URL) -> float:
     """Return how long one attempt may take that tries every address of every host of ``url``."""
     _, waits = take(url)
     named = [name for name, _ in hosts(url)] or [url.host or ""]
-    # For a driver 0 means as long as the kernel waits.
+    # A driver takes 0 for as long as the kernel waits.
     return (waits.connect or UNBOUNDED_S) * sum(map(_count_addresses, named))
 
 
@@ -323,8 +327,9 @@ def connect(engine: Engine, within_s: float) -> None:
         else:
             outcome.put(None)
 
-    # In a thread, since drivers count connect_timeout for each address anew, and names are looked up
-    # without a limit. A daemon: an attempt that hangs for ever keeps no process from ending.
+    # A thread makes the attempt, since drivers count connect_timeout for each address anew, and names are
+    # looked up without a limit. It is a daemon: an attempt that hangs for ever does not keep the process from
+    # ending.
     threading.Thread(target=attempt, name="first connection", daemon=True).start()
     try:
         error = outcome.get(timeout=max(0.0, within_s))

@@ -9,7 +9,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 MYSQL = ("mysql", "mariadb")
-"""What SQLAlchemy calls it."""
+"""The names that SQLAlchemy has for the dialect."""
 
 
 def kind(bind: Connection | Engine | SQLCompiler) -> str:

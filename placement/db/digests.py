@@ -36,15 +36,15 @@ from placement.inventory_record import InventoryRecord
 _providers = models.resource_providers
 _inventories = models.inventories
 
-# Of 32 bits, so that no sum leaves 64. Another release of PostgreSQL may compute hashtext() otherwise, for
-# which there is MEASURE; sha256() took ten times as long, and some servers refuse md5().
+# Checksums have 32 bits, so that no sum exceeds 64. Another release of PostgreSQL may compute hashtext()
+# differently, which MEASURE detects; sha256() took ten times as long, and some servers refuse md5().
 _CHECKSUM = {
     "sqlite": "placement_crc32({})",
     "postgresql": "hashtext(concat_ws(' ', {}))",
     "mysql": "CRC32(CONCAT_WS(' ', {}))",
 }
 
-# Its digits depend on a setting of the session there.
+# The digits of the number depend on a setting of the session on PostgreSQL.
 _RATIO = {"sqlite": "{}", "postgresql": "hashfloat8({})", "mysql": "{}"}
 
 
@@ -55,7 +55,7 @@ def _checksum(*values: ColumnElement[Any]) -> ColumnElement[int]:
 
 
 MEASURE: ColumnElement[int] = _checksum(literal("digests of release 1", Text), literal(0.5, Float))
-"""What differs if another server, or another release of this service, computes digests otherwise."""
+"""A value that differs if another server, or another release, computes digests differently."""
 
 _amounts = [
     dialects.Spelled(_RATIO, column) if name == "allocation_ratio" else column
@@ -65,7 +65,7 @@ _amounts = [
 
 
 class _Part(NamedTuple):
-    """What a provider has in a table: ``key`` refers to the name, and ``more`` counts beside it."""
+    """A table with associations of a provider: ``key`` refers to the name, and ``more`` counts too."""
 
     table: Table
     key: Column[int]
@@ -94,7 +94,7 @@ _BY_NAME = (
 )
 
 _ALL: ColumnElement[int] = literal_column(str(2**62))
-"""More rows than any table has: a database computes a subquery with a limit by itself, once."""
+"""A limit above the size of any table: a database evaluates a subquery with a limit separately, once."""
 
 
 def _checksums(part: _Part, *columns: ColumnElement[Any]) -> Select[Any]:

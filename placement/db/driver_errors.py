@@ -1,4 +1,4 @@
-"""What an error of a database means: a conflict, a lost connection, no writes, no right.
+"""The meaning of a database's error: a conflict, a lost connection, no writes, no right.
 
 The codes are those of the three engines; SQLAlchemy has wrapped the driver's exception.
 """
@@ -54,13 +54,13 @@ is_of_replica = ErrorCodes(frozenset(), frozenset({1290, 1836}))
 """The server takes no writes, and another one may: after a failover this one is a replica."""
 
 lacks_rights = ErrorCodes(frozenset({"42501"}), frozenset({1142, 1143, 1227}))
-"""This user of the database may not do what the statement does, to the table or at all."""
+"""The database user lacks the right to run the statement, on this table or at all."""
 
 lacks_database = ErrorCodes(frozenset(), frozenset({1044}))
-"""This user of MySQL may not do it to this database, which may not exist."""
+"""The user of MySQL lacks rights on this database, which may not exist."""
 
 lacks_table = ErrorCodes(frozenset({"42P01"}), frozenset({1146}))
-"""There is no such table."""
+"""The table does not exist."""
 
 is_unstorable = ErrorCodes(
     # untranslatable_character; string_data_right_truncation, where SQL_ASCII counts bytes.
@@ -96,7 +96,7 @@ def find_table_of_taken_id(error: BaseException) -> str | None:
     diagnosis = getattr(error.orig, "diag", None) if isinstance(error, exc.DBAPIError) else None
     if diagnosis is None or not _is_taken(error):
         return None
-    # Not the key of another table, whose values no sequence gives: those have several columns.
+    # The key of another table does not count, whose values no sequence gives: such keys have several columns.
     is_of_id = "(id)=" in (diagnosis.message_detail or "")
     table: str | None = diagnosis.table_name
     return table if is_of_id and diagnosis.constraint_name == f"{table}_pkey" else None
@@ -104,7 +104,7 @@ def find_table_of_taken_id(error: BaseException) -> str | None:
 
 _ERROR_DURING_COMMIT, _ROLLED_BACK = 1180, 3101
 _LOST_CERTIFICATION = re.compile(r"\b149\b")
-"""In the text of 1180 the engine's own number for a deadlock. The words are of the server's language."""
+"""The engine's number for a deadlock in the text of error 1180. The words are in the server's language."""
 
 
 def _codes(error: BaseException) -> tuple[str | None, int | None, int | None]:
@@ -156,7 +156,7 @@ def classify(error: BaseException) -> str:
         return "outcome_unknown"
     if isinstance(error, exc.TimeoutError):
         return "pool_timeout"
-    # In the order in which the repeats look: what is repeated as a conflict is counted as one.
+    # The order is that of the repeats: an error that is repeated as a conflict is counted as one.
     if is_conflict(error):
         return "conflict"
     if is_disconnect(error):
@@ -165,5 +165,5 @@ def classify(error: BaseException) -> str:
 
 
 def may_repeat(error: BaseException) -> bool:
-    """Nothing of the transaction took effect and a fresh attempt may succeed."""
+    """Return whether nothing of the transaction took effect and a fresh attempt may succeed."""
     return is_conflict(error) or is_disconnect(error)

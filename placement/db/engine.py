@@ -20,7 +20,7 @@ from sqlalchemy.pool import StaticPool
 from placement.db import address, character_sets, deadlines, dialects, driver_errors, transport
 
 MULTI_STATEMENTS = 1 << 16
-"""Of the MySQL protocol: several statements may come as one message."""
+"""The flag of the MySQL protocol for several statements in one message."""
 
 MODES_OF_VALUES = frozenset(
     {
@@ -48,7 +48,9 @@ HOSTS = "hosts"
 """The execution option of an engine that says how many servers its connections may go to."""
 
 REPLICA_S = 5.0
-"""So long a connection to a server that takes no writes is used. The next one looks for one that does."""
+"""How long a connection to a server that takes no writes is used. The next connection looks for a server that
+does.
+"""
 
 _REPLICA_SINCE = "replica since"
 
@@ -91,7 +93,7 @@ def make_engine(
         # MySQL's drivers know one host only: _connect_to_first tries one after the other.
         url = url.difference_update_query(["host"])
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
-        # Each connection to :memory: is a database of its own, so all threads share one.
+        # Each connection to :memory: opens a database of its own, so all threads share one connection.
         options |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     else:
         options |= {"pool_size": POOL_SIZE, **(pool or {})}
@@ -125,13 +127,14 @@ def _create(url: URL, options: dict[str, Any]) -> Engine:
 
 def _forget_connections_in_children(engine: Engine) -> None:
     """Let a forked worker make connections of its own: two processes on one socket garble both."""
-    # By a weak reference: Python has no way to take such a hook back, and it would keep every engine alive.
+    # The reference is weak: Python cannot remove such a hook, which would keep every engine alive.
     known = weakref.ref(engine)
 
     def forget() -> None:
         inherited = known()
         if inherited is not None and inherited.pool.__class__ is not StaticPool:
-            # Not closed: the parent still speaks over these sockets, and a goodbye would end its sessions.
+            # The connections are not closed: the parent still uses these sockets, and a goodbye would end its
+            # sessions.
             inherited.dispose(close=False)
 
     os.register_at_fork(after_in_child=forget)
@@ -157,7 +160,7 @@ def _set_up_sqlite(engine: Engine, synchronous: bool) -> None:
         # First: to change the journal mode takes a lock on the file, and this is how long it is waited for.
         cursor.execute(f"PRAGMA busy_timeout = {1000 * deadlines.SQLITE_S}")
         cursor.execute("PRAGMA journal_mode = WAL")
-        # With NORMAL a WAL may lose its last commits when the power goes (sqlite.org/pragma.html).
+        # At NORMAL a WAL may lose its last commits when the power fails (sqlite.org/pragma.html).
         cursor.execute(f"PRAGMA synchronous = {'FULL' if synchronous else 'OFF'}")
         cursor.close()
         # SQLite has no checksum of its own (placement.db.digests).
@@ -185,7 +188,8 @@ def _allow_several(engine: Engine) -> None:
 
     @event.listens_for(engine, "connect")
     def judge(connection: Any, record: Any) -> None:
-        # Of each connection: the URL may name a proxy, behind which servers join a cluster or leave it.
+        # The flag is kept for each connection: the URL may name a proxy, behind which servers join or leave a
+        # cluster.
         record.info[transport.SEVERAL] = not (is_mysql and is_in_cluster(connection))
 
 
@@ -200,13 +204,13 @@ def is_in_cluster(connection: Any) -> bool:
 
 
 def _set_up_mysql(engine: Engine, sql_mode: str | None) -> None:
-    # Before SQLAlchemy looks how this server quotes names, at the first connection.
+    # This runs before SQLAlchemy asks how this server quotes names, at the first connection.
     @event.listens_for(engine, "connect", insert=True)
     def prepare(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
         if sql_mode:
             cursor.execute("SET SESSION sql_mode = %s", (sql_mode,))
-        # What the server makes of it: TRADITIONAL stands for several modes.
+        # The mode is read back from the server: TRADITIONAL stands for several modes.
         cursor.execute("SELECT @@SESSION.sql_mode")
         given = cursor.fetchone()[0].split(",")
         mode = ",".join([*(each for each in given if each in MODES_OF_VALUES), *MODES_NEEDED])
@@ -266,14 +270,15 @@ def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]], *, or_replic
             connection.close()
         if replica is None:
             raise refusal
-        # Nobody takes writes until a failover is through. Reads are answered meanwhile, and what writes is
-        # refused, and tried again.
+        # No server takes writes until a failover is through. Until then reads are answered, and writes are
+        # refused and tried again.
         record.info[_REPLICA_SINCE] = time.monotonic()
         return dialect.connect(*arguments, **replica)
 
     @event.listens_for(engine, "checkin")
     def leave_replica(_connection: Any, record: Any) -> None:
-        # Not at once: on the way to this one there may be dead ones, for which each new connection waits.
+        # The connection is not dropped at once: a new one may have to wait for dead servers that come before
+        # this one.
         since = record.info.get(_REPLICA_SINCE)
         if since is not None and time.monotonic() - since > REPLICA_S:
             record.invalidate()
@@ -284,7 +289,8 @@ def _takes_work(connection: Any) -> bool:
 
     A server that is in no cluster is not ready for one either, if it was built with Galera.
     """
-    # At connect alone: a node that loses the others later answers 1047, which drops all connections to it.
+    # The check is made at connect alone: a node that loses the others later answers 1047, which drops all
+    # connections to it.
     cursor = connection.cursor()
     cursor.execute("SHOW STATUS LIKE 'wsrep_ready'")
     row = cursor.fetchone()
@@ -294,7 +300,8 @@ def _takes_work(connection: Any) -> bool:
 
 def _is_replica(connection: Any) -> bool:
     """A replica, or a member of a group that is not its primary, refuses what writes."""
-    # At connect alone: one that becomes a replica later answers 1290, which drops all connections to it.
+    # The check is made at connect alone: a server that becomes a replica later answers 1290, which drops all
+    # connections to it.
     cursor = connection.cursor()
     cursor.execute("SHOW VARIABLES LIKE 'read_only'")
     [_, value] = cursor.fetchone()

@@ -97,7 +97,7 @@ def lock(
             tx.change_later(_LEAVE_NEW, {"id": new})
     if len(found) < len(rules):
         raise StaleRead("a group was deleted meanwhile")
-    # Nothing compares this generation: the row is written so that certification compares it.
+    # No statement compares this generation: the row is written so that Galera's certification compares it.
     tx.change_later(_STEP, {"id": sorted(row.id for row in found.values())})
     return found
 

@@ -54,7 +54,7 @@ _classes = models.resource_classes
 DAY_MS = 86_400_000
 
 State = Mapping[str, Any]
-"""What a consumer or a provider has, as JSON shows it."""
+"""The state of a consumer or a provider, as JSON shows it."""
 
 
 class ConsumerState(NamedTuple):
@@ -151,7 +151,7 @@ def _compare(
 ) -> Iterator[dict[str, Any]]:
     """Yield what one consumer leaves: a row for each provider, or one without a provider."""
     if before is not None and after is not None and before.project != after.project:
-        # What was of one project is of another: each finds its part.
+        # A change of project makes two rows: each project finds its part.
         sides = [(before, None), (None, after)]
     else:
         sides = [(before, after)]
@@ -200,7 +200,7 @@ def _note_providers(
             continue
         was, is_now = old and old.shown, new and new.shown
         if was is not None and is_now is not None:
-            # Only what differs, which may be nothing: then the generation does.
+            # Only differences are kept. There may be none: then the generation is the difference.
             names = [name for name in was if was[name] != is_now[name]]
             was, is_now = ({name: side[name] for name in names} for side in (was, is_now))
         rows.append(
@@ -329,7 +329,8 @@ def _add(tx: Transaction, rows: Sequence[Parameters]) -> None:
 
 
 def _cut(text: str, most: int) -> str:
-    # As the columns have it, whatever the character set of the database: a header may hold anything.
+    # The text is ASCII, as the column needs whatever the character set of the database is: a header may
+    # contain anything.
     return text.encode("ascii", "backslashreplace").decode()[:most]
 
 
@@ -426,7 +427,7 @@ def _compile_find(*names: str) -> CompiledStatement:
 
 def remove_old(tx: Transaction, days: float, most: int) -> int:
     """Delete rows that are older, at most so many, and return how many. Two statements."""
-    # What another worker is deleting is passed over.
+    # Rows that another worker is deleting are skipped.
     ids = tx.column(_OLD, {"age": int(days * DAY_MS), "most": most})
     if not ids:
         return 0

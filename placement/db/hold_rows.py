@@ -36,8 +36,8 @@ _HOLD = (
     _holds.c.expires_at,
     IS_OVER.label("is_over"),
 )
-# Whoever writes a consumer steps its generation, also a service that knows no holds: so no one has to
-# remove the row of a hold for it to end.
+# Every write of a consumer steps its generation, also by a service that knows no holds. So a hold ends
+# without the removal of its row.
 _VALID = names_consumer(_holds) & (_consumers.c.generation == _holds.c.generation)
 
 
@@ -75,7 +75,7 @@ _OVER = CompiledStatement(
 
 
 def find_some(access: Access, most: int) -> dict[int, str | None]:
-    """Do the same for holds whether or not they are over."""
+    """Return some holds with their consumers, whether or not the holds have expired."""
     return dict(access.rows(_SOME, {"most": most}))
 
 
@@ -96,7 +96,7 @@ _LOCK_FREE = CompiledStatement(
     select(_consumers.c.id)
     .where(is_among(_consumers.c.id, "id"))
     .limit(bindparam("most"))
-    # One locked row made every search of every worker wait for it before.
+    # The statement skips locked rows: one locked row made every search of every worker wait for it before.
     .with_for_update(skip_locked=True),
     "id",
 )
@@ -166,7 +166,8 @@ def remove_ended(tx: Transaction, consumer_ids: Collection[int]) -> int:
 
 
 _counts = select(literal(1)).select_from(_consumers).where(_VALID)
-# Not by time: the consumer may have been claimed and held again before its record was locked.
+# The condition is not the time: the consumer may have been claimed and held again before its record was
+# locked.
 _REMOVE_ENDED = CompiledStatement(
     delete(_holds).where(is_among(_holds.c.consumer_id, "id"), ~exists(_counts)), "id"
 )
@@ -177,7 +178,7 @@ def remove_stray(tx: Transaction, consumer_ids: Collection[int]) -> int:
     return tx.change(_REMOVE_STRAY, {"id": sorted(consumer_ids)})
 
 
-# By time too: another consumer may have got the id, and the row, since it was read.
+# The condition includes the time: another consumer may have got the id, and the row, since the row was read.
 _REMOVE_STRAY = CompiledStatement(
     delete(_holds).where(is_among(_holds.c.consumer_id, "id"), IS_OVER, ~exists(_counts)), "id"
 )
@@ -193,7 +194,7 @@ class NewHold(NamedTuple):
 
 def add(tx: Transaction, held: Sequence[NewHold], seconds: int) -> int:
     """Hold consumers for so long; return until when. Two statements and more."""
-    # By the clock that will judge it: those of several servers differ.
+    # The clock is the database's, which will judge the expiry: clocks of several servers differ.
     expires_at = int(tx.value(_NOW)) + 1000 * seconds
     rows = [{**each._asdict(), "expires_at": expires_at} for each in held]
     # A row of a consumer that had this id before may be there: deletions by hand leave it.

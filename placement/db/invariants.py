@@ -1,4 +1,4 @@
-"""What must be true of every committed state, one query each; tests and ``db check`` share them.
+"""The truths of every committed state, one query each; tests and ``db check`` share them.
 
 The query of an invariant returns a row for each violation, with columns that an operator understands. A
 violation that can be put right without losing anything has a repair.
@@ -105,7 +105,7 @@ def examine(tx: Snapshot, invariant: Invariant) -> Finding:
     """Return how often one invariant is violated."""
     if invariant.look is not None:
         told = invariant.look(tx)
-        # Of sequences all: each has a remedy of its own.
+        # Every sequence is shown: each has a remedy of its own.
         return Finding(invariant, len(told), tuple(told if invariant is SEQUENCES else told[:EXAMPLES]))
     count = tx.value(_compile_count(invariant)) or 0
     if not count:
@@ -140,7 +140,7 @@ def repair(
 
 
 def repairs(database: Database, invariant: Invariant) -> Iterator[int]:
-    """Do the same, one transaction for each turn, and yield its number of rows; the last one finds none."""
+    """Repair with one transaction for each turn, and yield its number of rows; the last one finds none."""
     if invariant.repair is None:
         return
     for _ in range(MOST_TURNS):
@@ -154,9 +154,9 @@ def repairs(database: Database, invariant: Invariant) -> Iterator[int]:
 def _repair_some(tx: Transaction, invariant: Invariant) -> int:
     assert invariant.repair is not None
     done = invariant.repair(tx)
-    # What trees show may change in more ways than the log has words for, such as the owner of a consumer or
-    # the root of a tree: whoever follows it reads everything again. Sums of owners, groups without members
-    # and sequences are in no tree; besides, the rows of sums come after the log in the order of locks.
+    # The content of trees may change in more ways than the log has words for, such as the owner of a consumer
+    # or the root of a tree: followers read everything again. Sums of owners, groups without members and
+    # sequences are in no tree; besides, the rows of sums come after the log in the order of locks.
     if done and invariant not in (OWNER_USAGES, EMPTY_GROUPS, SEQUENCES):
         change_rows.note_many(tx)
     return done
@@ -267,7 +267,7 @@ def subtract_surplus(
     the other.
     """
     scrub_rows.step_mendings(tx)
-    # Of these nothing can be subtracted; what is left without them is what is compared.
+    # Nothing can be subtracted from these; the rest is what is compared.
     tx.change(_REMOVE_BEYOND)
     surplus = {Account(*row[:4]): int(row[4]) for row in tx.rows(wrong, given)}
     ledger_writes.add_owner_usages(tx, {account: -amount for account, amount in surplus.items()})
@@ -291,7 +291,7 @@ def _select_names(table: Table) -> tuple[Label[str], Label[str]]:
 
 _over_capacity = select(
     *_select_names(_inventories),
-    # Of the ledger: a counter may be wrong.
+    # The sum comes from the ledger: a counter may be wrong.
     _ledger_sum.label("used"),
     cast(_bound, Float).label("capacity"),
     # A reshape may write inventory with a negative capacity: that alone is not an excess.

@@ -141,7 +141,7 @@ def _compile_listing(of_class: bool) -> CompiledStatement:
             func.coalesce(_inventories.c.updated_at, _inventories.c.created_at),
             *_RECORD,
         )
-        # Not joined in brackets: SQLite would build the inner join over all providers first.
+        # The joins have no brackets: SQLite would build the inner join over all providers first.
         .select_from(
             _providers.outerjoin(_inventories, own).outerjoin(
                 _classes, _classes.c.id == _inventories.c.resource_class_id

@@ -1,4 +1,4 @@
-"""What a change of the ledger reads: all that it names, and the places that it changes.
+"""The reads of a ledger change: all that it names, and the places that it changes.
 
 What it names takes seven small index look-ups. They are one statement, which has one snapshot, in which a
 consumer's generation and its allocations belong together. Providers with their inventories are locked as
@@ -43,7 +43,7 @@ _nothing: ColumnElement[int] = literal_column("0", Integer)
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose consumer it is and what type it has, by the ids of the three records."""
+    """The owner of a consumer and its type, by the ids of the three records."""
 
     project_id: int
     user_id: int
@@ -73,7 +73,7 @@ class AllocationRow:
 
 @dataclass(slots=True)
 class Reading:
-    """What was found under the names: ids by name, and the rows of the consumers.
+    """The rows that were found under the names: ids by name, and the rows of the consumers.
 
     ``provider_generations`` is by provider uuid. ``stock``, if it was asked for: the inventory records of a
     provider whose counters are right, without the names of their classes and nearly as they are, since
@@ -152,7 +152,8 @@ _BRANCHES: Mapping[str, tuple[Branch, ...]] = {
 }
 
 
-# As text, so that the other look-ups need no further columns. Fractions may lose digits on the way.
+# The record is text, so that the other look-ups need no further columns. Fractions may lose digits on the
+# way.
 _RECORD = reduce(
     operator.add,
     [part for each in inventory_rows.AMOUNTS for part in (literal(" "), cast(each, String(30)))],
@@ -164,7 +165,7 @@ _STOCK = _pad(
     _inventories.c.resource_provider_id,
     _inventories.c.resource_class_id,
 ).where(
-    # Not joined: that makes this look-up twice as dear to PostgreSQL.
+    # A subquery, not a join: a join doubles the cost of this look-up on PostgreSQL.
     _inventories.c.resource_provider_id
     == select(_providers.c.id)
     .where(statements.is_among(_providers.c.uuid, "providers"), counters.ARE_RIGHT)
@@ -194,7 +195,7 @@ def read(
         ``providers`` and ``consumers`` (uuids); at least one of them is not empty.
     :param with_stock: also what the one provider has that is named.
     """
-    # Each name once: one that stood in two batches would be read twice, and its allocations count double.
+    # Each name is asked once: a name in two batches would be read twice, and its allocations count double.
     different = {part: list(dict.fromkeys(given)) for part, given in names.items()}
     found = Reading()
     for start in range(0, max(map(len, different.values())), statements.MOST):
@@ -202,7 +203,7 @@ def read(
         filled = {part: given for part, given in some.items() if given}
         statement = _compile_reading(with_stock and "providers" in filled, *filled)
         _sort_into(found, tx.rows(statement, filled))
-    # As they were written: UNION ALL promises no order.
+    # The rows are sorted as they were written: UNION ALL promises no order.
     for rows in found.allocations.values():
         rows.sort(key=lambda row: row.id)
     return found
@@ -270,8 +271,8 @@ def hold(
     """
     if not provider_ids:
         return {}, []
-    # Not read again before it is checked: a statement that waited for a lock sees what its holder left
-    # (PostgreSQL's manual: Read Committed Isolation Level).
+    # The locked rows are checked as this statement returns them: a statement that waited for a lock sees what
+    # its holder left (PostgreSQL's manual: Read Committed Isolation Level).
     providers: dict[int, LockedProvider] = {}
     records: list[InventoryRow] = []
     rows = tx.rows(_HOLD, {"key": sorted(provider_ids)})

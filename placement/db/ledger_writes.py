@@ -1,4 +1,4 @@
-"""What a change of the ledger writes: consumers, allocations, counters and the sums of owners.
+"""The writes of a ledger change: consumers, allocations, counters and the sums of owners.
 
 Consumers come first. Their records are changed by compare-and-set on the generation that was read together
 with the allocations of the consumer. Every write of allocations steps or removes the record, so a record
@@ -28,7 +28,7 @@ _allocations = models.allocations
 _inventories = models.inventories
 
 CounterChanges = Collection[tuple[int, int]]
-"""By how much the usage counters of inventory records change: record ids and amounts."""
+"""The steps of usage counters: ids of inventory records and amounts."""
 
 _ON_CONFLICT = (
     " ON CONFLICT (project_id, user_id, consumer_type_id, resource_class_id, slot) "
@@ -72,7 +72,7 @@ def create_consumers(tx: Transaction, owners: Mapping[str, Owner]) -> None:
             "generation": FIRST_GENERATION,
             "created_at": now,
         }
-        # In order: an insert of a uuid that another transaction is inserting waits for it.
+        # The rows are sorted: an insert of a uuid that another transaction is inserting waits for it.
         for uuid, owner in sorted(owners.items())
     ]
     tx.insert_free(_consumers, rows)
@@ -148,8 +148,8 @@ def replace_allocations(
     :param added: (consumer uuid, provider id, class id, amount) of each.
     :raises StaleRead: an old one is not there any more.
     """
-    # By id, and counted. A deletion by consumer would also take what another service has written since, and
-    # the counters would be wrong; a row that it has removed makes this StaleRead.
+    # Rows are deleted by id, and counted. A deletion by consumer would also delete what another service has
+    # written since, and the counters would be wrong; a row that it has removed makes this StaleRead.
     for part in statements.batches(sorted(row.id for row in removed)):
         tx.change_later(_DELETE_ALLOCATIONS, {"id": part}, expected_rows=len(part))
     now = models.now()
@@ -207,7 +207,8 @@ def claim(
         tx.change_later(_STEP_IF_COUNTED, stepping, expected_rows=1)
     else:
         tx.change_later(_STEP_IF_UNMOVED, {**stepping, "seen": revision}, expected_rows=1)
-    # One record without room is one row less, and takes back all of it: an amount is never written in part.
+    # A record without room is missing in the count, which undoes everything: an amount is never written in
+    # part.
     tx.change_later(_counter_statement(sorted(amounts), if_room=True), expected_rows=len(amounts))
     change_rows.note(tx, [provider_id], stock_alone=True)
     add_owner_usages(tx, owner_usages)
@@ -218,7 +219,7 @@ _if_counted = change_rows.STEP.where(
     models.resource_providers.c.id == bindparam("provider"), counters.ARE_RIGHT
 )
 _STEP_IF_COUNTED = CompiledStatement(_if_counted)
-# Nothing that searches read of it has changed.
+# The condition: nothing that searches read of the provider has changed.
 _STEP_IF_UNMOVED = CompiledStatement(
     _if_counted.where(models.resource_providers.c.revision == bindparam("seen"))
 )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 LOG = logging.getLogger(__name__)
 
 PAUSE_S = 60
-"""So long passes between two lines at the least."""
+"""The shortest time between two lines of the log."""
 
 
 class LostConnections:

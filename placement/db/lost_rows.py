@@ -1,4 +1,5 @@
-"""What rows refer to and is gone, or is NULL where it should not be: queries, and repairs that lose nothing.
+"""Rows that refer to something missing, or are NULL where they should not be: queries, and repairs that lose
+nothing.
 
 Foreign keys do not keep all of it, and do not hold where another service or a hand switches them off.
 :mod:`placement.db.invariants` says what each query means.
@@ -89,7 +90,7 @@ def restore_owners(tx: Transaction) -> int:
     return done
 
 
-# What providers have
+# Associations of providers.
 
 BARE = select(
     _providers.c.uuid.label("provider"), _providers.c.name, _providers.c.generation

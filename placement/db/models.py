@@ -121,7 +121,8 @@ inventories = _table(
     "inventories",
     _id(),
     _number("resource_provider_id"),
-    # What a deletion of the class and a first inventory meet on, on two nodes of a cluster too.
+    # The number is the row on which a deletion of the class and a first inventory meet, on two nodes of a
+    # cluster too.
     _number(
         "resource_class_id",
         ForeignKey("resource_classes.id", name="inventories_resource_class_id_fkey"),
@@ -131,7 +132,7 @@ inventories = _table(
     _number("min_unit"),
     _number("max_unit"),
     _number("step_size"),
-    # On SQLite and PostgreSQL that is what FLOAT means too.
+    # FLOAT means a double on SQLite and PostgreSQL too.
     Column("allocation_ratio", Float().with_variant(DOUBLE(), "mysql", "mariadb"), nullable=False),
     Column("used", BigInteger, nullable=False, default=0, server_default="0"),
     UniqueConstraint(
@@ -209,8 +210,8 @@ resource_provider_aggregates = _table(
 
 _account = ("project_id", "user_id", "consumer_type_id", "resource_class_id")
 
-# What the consumers of an owner use of a class, in several rows (slots) whose sum counts: claims of
-# one project would otherwise all wait for one row.
+# The usage of a class by the consumers of an owner, in several rows (slots) that are added up: claims of one
+# project would otherwise all wait for one row.
 owner_usages = Table(
     "owner_usages",
     metadata,
@@ -221,7 +222,7 @@ owner_usages = Table(
     **TABLE_OPTIONS,
 )
 
-# Which providers were written last (change_rows.py), in several rows (slots) for the same reason.
+# The providers that were written last (change_rows.py), in several rows (slots) for the same reason.
 provider_changes = Table(
     "provider_changes",
     metadata,
@@ -229,7 +230,7 @@ provider_changes = Table(
     Column("mark", BigInteger, nullable=False),
     Column(
         "recent",
-        # Of one byte a character: MariaDB keeps its copies of the row in memory then.
+        # The column has one byte a character: MariaDB then keeps its copies of the row in memory.
         String(255).with_variant(
             mysql.VARCHAR(255, charset="ascii", collation="ascii_bin"), "mysql", "mariadb"
         ),
@@ -287,7 +288,8 @@ consumer_group_members = Table(
     **TABLE_OPTIONS,
 )
 
-# Only of the generation that the consumer was claimed with: any later write of it ends the hold.
+# A hold is valid only for the generation that the consumer was claimed with: any later write of the consumer
+# ends it.
 consumer_holds = Table(
     "consumer_holds",
     metadata,
@@ -336,12 +338,12 @@ scrub = Table(
     Column("position", BigInteger, nullable=False),
     Column("due_at", BigInteger, nullable=False),
     Column("began_at", BigInteger, nullable=False),
-    # Of the last whole round; 0 before the first.
+    # The end of the last whole round; 0 before the first.
     Column("ended_at", BigInteger, nullable=False),
     Column("rounds", BigInteger, nullable=False),
     # Stepped by each transaction that mends: what two of them meet on, on two nodes of a cluster too.
     Column("mendings", BigInteger, nullable=False),
-    # By which it is known whether digests are computed now as they were in the last round.
+    # The measure shows whether digests are computed now as they were in the last round.
     Column("measure", BigInteger, nullable=True),
     **TABLE_OPTIONS,
 )
@@ -365,7 +367,7 @@ history = Table(
         autoincrement=True,
     ),
     Column("written_at", BigInteger, nullable=False),
-    # Who wrote, and by which request.
+    # The author of the write, and the request.
     Column("request_id", _ascii(64), nullable=False),
     # The one that the client has given: of the server's action in Nova.
     Column("global_request_id", _ascii(64), nullable=True),
@@ -373,7 +375,7 @@ history = Table(
     Column("by_project", _ascii(255), nullable=False),
     Column("method", _ascii(16), nullable=False),
     Column("route", _ascii(128), nullable=False),
-    # What was written.
+    # The subject of the write.
     Column("consumer_uuid", _ascii(36), nullable=True),
     Column("provider_uuid", _ascii(36), nullable=True),
     Column("project", _ascii(255), nullable=True),

@@ -62,6 +62,6 @@ def create(tx: Transaction, key: Key, names: Collection[str]) -> dict[str, int]:
     tx.insert_missing(table, [{key.name: name, "created_at": now} for name in sorted(names)])
     found = ids(tx, key, names)
     if len(found) < len(names):
-        # Only where a collation of an older database takes two of the names for one.
+        # A collation of an older database may take two of the names for one: only then this line is reached.
         raise StaleRead(f"a name of {table.name} could not be stored as given")
     return found

@@ -93,7 +93,7 @@ def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> in
         .with_for_update()
     )
     uuids = sorted(set(tx.column(held))) if missing else []
-    # Not their generation: the column has a default, and the oldest schema has no such column.
+    # Generations are left out: the column has a default, and the oldest schema has no such column.
     common = {**owner, "created_at": models.now()}
     done = tx.insert_missing(_consumers, [{"uuid": uuid, **common} for uuid in uuids])
     if done < len(uuids):
@@ -156,4 +156,4 @@ MIGRATIONS: tuple[tuple[str, Migration], ...] = (
     ("create_incomplete_consumers", create_incomplete_consumers),
     ("note_consumer_uuids", note_consumer_uuids),
 )
-"""In the order of their execution; scripts look for the names in the output."""
+"""The migrations in the order of their execution; scripts look for the names in the output."""

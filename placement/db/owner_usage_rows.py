@@ -27,15 +27,16 @@ _usages = models.owner_usages
 _types = models.consumer_types
 _classes = models.resource_classes
 
-# More would make each reader add up more rows; with fewer, claims of one project wait for one another.
+# The number of slots. With more, each reader adds up more rows; with fewer, claims of one project wait for
+# one another.
 SLOTS = 8
 NO_TYPE = 0
 CONSUMERS = -1
-"""In the place of a resource class: the number of consumers that hold anything."""
+"""The value in the place of a resource class that stands for the number of consumers that hold anything."""
 
 
 class Account(NamedTuple):
-    """Whose usage, and of what. ``type_id`` is ``NO_TYPE`` for none."""
+    """The owner, type and class of a sum. ``type_id`` is ``NO_TYPE`` for none."""
 
     project_id: int
     user_id: int
@@ -44,7 +45,7 @@ class Account(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What the consumers of one type use of one class.
+    """The usage of one class by the consumers of one type.
 
     ``type_name`` is None for consumers without a type, ``class_name`` None where ``amount`` is the
     number of consumers.

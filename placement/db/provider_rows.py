@@ -39,7 +39,7 @@ LOCKED = (
     func.coalesce(_providers.c.generation, 0),
     counters.ARE_RIGHT,
 )
-"""What is read of a row that is locked, for a :class:`LockedProvider`."""
+"""The columns of a locked row, for a :class:`LockedProvider`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +306,7 @@ _INSERT = CompiledStatement(
         | {
             "own_generation": _given["generation"],
             "own_revision": _given["revision"],
-            # It has nothing yet.
+            # A new provider has no associations yet.
             "digest": digests.of_row(
                 cast(_given["uuid"], Text),
                 cast(_given["name"], Text),
@@ -332,7 +332,7 @@ def rename(tx: Transaction, provider_id: int, name: str) -> None:
 
     :raises StaleRead: the name was taken meanwhile.
     """
-    # At once, not later: a refusal must be raised inside.
+    # The statement is sent at once: a refusal must be raised inside the block.
     with stale_if_refused("the provider's name was taken"):
         tx.change(_RENAME, {"provider": provider_id, "name": name, "now": models.now()})
     change_rows.note(tx, [provider_id])
@@ -437,5 +437,5 @@ def touch_with_class(tx: Transaction, class_id: int) -> None:
         inventories.c.resource_class_id == class_id
     )
     tx.change(change_rows.MOVE_REVISION.where(_providers.c.id.in_(having)))
-    # They may be thousands, and an entry of the log has room for a few dozen ids.
+    # The providers may be thousands, and an entry of the log has room for a few dozen ids.
     change_rows.note_many(tx)

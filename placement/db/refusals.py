@@ -259,7 +259,7 @@ def find_kind(error: BaseException) -> Refusal | None:
 
 def passes(error: BaseException) -> bool:
     """Return whether an attempt to connect that ended so may succeed later."""
-    # One that is not known may pass: to wait in vain costs a start some time, to give up costs the service.
+    # An unknown error may pass: waiting in vain costs a start some time, giving up costs the service.
     known = find_kind(error)
     return driver_errors.is_disconnect(error) and (known is None or known.passes)
 

@@ -332,7 +332,8 @@ def _upgrade_one(connection: Connection, revision: str, rows: Progress) -> None:
             return
         except exc.DBAPIError as error:
             number = getattr(error.orig, "args", (None,))[0]
-            # With the statement: the words alone may be those of the step before, on another table.
+            # The statement is compared too: the words alone may be those of the step before, on another
+            # table.
             is_new = str(error) != said
             if dialects.kind(connection) != "mysql" or number not in ALREADY_DONE or not is_new:
                 raise
@@ -344,7 +345,7 @@ def _upgrade_one(connection: Connection, revision: str, rows: Progress) -> None:
 
 
 def _run_script(connection: Connection, revision: str, rows: Progress) -> None:
-    """Do what Alembic's command does, which would load all scripts again for each revision."""
+    """Run a script as Alembic's command does, which would load all scripts again for each revision."""
     # Loaded where the schema changes: its import is a tenth of what the start of a service takes.
     from alembic.runtime.environment import EnvironmentContext
 

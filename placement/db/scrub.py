@@ -1,4 +1,4 @@
-"""What a scrub compares, stretch by stretch, and mends: all that is derived, beside what it is derived of.
+"""The scrub: it compares derived values with their sources, range by range, and mends them.
 
 Counters, sums of owners and digests are right as long as only services write. A statement by hand, a table
 that was restored or a fault of ours leaves them behind, and nothing would ever say so. The stages of a round
@@ -82,14 +82,14 @@ WHAT = {
     "owners": "projects whose usage was not that of their allocations",
     "rows": "rows that referred to what is gone, or were missing",
 }
-"""What is mended, by the label of the metric."""
+"""The mended things, by the label of the metric."""
 
 assert tuple(WHAT) == telemetry.HEALED.at_zero, "the metrics show each of them from the start"
 
 
 @dataclass
 class Part:
-    """What one part of a stage has found.
+    """The findings in one part of a stage.
 
     ``last``: the id up to which it went, None for the end of the stage. ``rows``: how many ids it had.
     ``healed``: what was wrong, and how often. ``left``: what an operator must mend.
@@ -293,7 +293,7 @@ def _mend_contents(tx: Transaction, ids: Collection[int]) -> list[str]:
         adoption.tell_of(name)
     provider_rows.touch(tx, moved)
     if moved:
-        # It may have been moved out of another tree, which nothing tells any more.
+        # The provider may have been moved out of another tree, which no row shows any more.
         change_rows.note_many(tx)
     # During a coexistence the other service may have done it.
     if not by_hand or is_under_way(tx):
@@ -414,7 +414,7 @@ class _Rows:
         def look_here(reader: Access) -> Sequence[object]:
             return reader.rows(self.statement, span)
 
-        # Those that look themselves are few rows, wherever they are.
+        # These invariants have few rows, wherever they are.
         look: Callable[[Access], Sequence[object]] = self.invariant.look or look_here
         if not db.read(look):
             return
@@ -462,8 +462,8 @@ _totals = union_all(
     .group_by(_usages.c.resource_class_id),
 ).subquery()
 _total = func.sum(_totals.c.amount)
-# What only one of the two knows is of no inventory, or of no consumer. To look each allocation up would take
-# longer than all else.
+# An allocation that only one of the two tables knows has no inventory, or no consumer. Looking each
+# allocation up would take longer than all the rest.
 _WITHOUT_CONSUMER = _Rows(
     invariants.WITHOUT_CONSUMER,
     CompiledStatement(
@@ -523,13 +523,13 @@ def _compare_others(db: Database, span: Parameters, part: Part, way: Way) -> Non
 
 STAGES = (
     Stage("providers", _providers.c.id, 2_000, _compare_providers),
-    # By consumers: a project may have one, or most of them. Less often: it takes as long as all else, and a
-    # sum that is wrong bends a quota but gives no host out twice.
+    # The stage goes by consumers: a project may have one, or most of them. It runs less often: it takes as
+    # long as all the rest, and a wrong sum bends a quota but gives no host out twice.
     Stage("owners", _consumers.c.project_id, 50_000, _compare_owners, every=3),
-    # What is few: one part.
+    # The small tables are one part.
     Stage("others", models.provider_changes.c.slot, BEYOND, _compare_others),
 )
-"""In the order of a round."""
+"""The stages in the order of a round."""
 
 assert tuple(stage.name for stage in STAGES) == telemetry.SCRUBBED.at_zero, "so they do each stage"
 

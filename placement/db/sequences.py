@@ -52,7 +52,7 @@ def find_lagging(access: Access) -> list[LaggingSequence]:
 def _select_last(name: str, may_read: bool) -> str:
     if may_read:
         return f"SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM {name}"  # noqa: S608
-    # With the right USAGE, which is all that the service needs: None for one that was never used.
+    # The right USAGE is all that the service needs: with it this is None for a sequence that was never used.
     return f"SELECT coalesce(pg_sequence_last_value({_as_text(name)}::regclass), 0)"
 
 

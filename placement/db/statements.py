@@ -43,7 +43,7 @@ Convert = Callable[[Any], Any]
 Parameters = Mapping[str, Any]
 
 NOTHING: Parameters = {}
-"""No parameters; a plain dictionary, as drivers take it."""
+"""An empty set of parameters; a plain dictionary, as drivers take it."""
 
 ROWS_AT_ONCE = 64
 """Rows that one statement inserts; everyday requests insert a few."""
@@ -140,12 +140,13 @@ class DriverText:
             parameters = {**parameters, name: convert(parameters[name])}
         if self._names is None:
             return parameters
-        # From a list, which is faster than from a generator.
+        # A tuple is made faster from a list than from a generator.
         return tuple([parameters[name] for name in self._names])
 
     def convert(self, rows: Sequence[Row], description: Sequence[Any]) -> Sequence[Row]:
         """Return the driver's rows, with the columns converted that the driver does not convert itself."""
-        # Not before the first rows: for some types SQLAlchemy must know what the driver says that it returns.
+        # The converters are made with the first rows: for some types SQLAlchemy must know what type the
+        # driver returns.
         if self._converters is None:
             converters = []
             for place, column in enumerate(self._columns):
@@ -168,7 +169,7 @@ class DriverText:
 
 SIZES = (1, 2, 4, 8, 16, 32)
 ANY_SIZE = 0
-"""Of a list that is longer than the largest size, or is always a single parameter."""
+"""The size of a list that is longer than the largest size, or is always a single parameter."""
 
 MOST = 1000
 """The values that one statement takes in a list."""
@@ -254,7 +255,7 @@ def is_among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
 
 
 REACH = 2**56
-"""No sum of ours comes so far; a thousand of them fit into 64 bits."""
+"""The bound of sums. No sum of ours reaches it; a thousand of them fit into 64 bits."""
 
 
 def within_reach(column: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -315,7 +316,7 @@ def are_unmoved(table: Table) -> tuple[ColumnElement[bool], ColumnElement[bool]]
 
     The ids are a condition of their own, so that MariaDB uses the primary key and does not scan the table.
     """
-    # That of a provider may be NULL, which is read as 0.
+    # The generation of a provider may be NULL, which is read as 0.
     column = table.c.generation
     generation = func.coalesce(column, 0) if column.nullable else column
     same = generation == by_key(table.c.id, table.c.generation, *AS_READ)
@@ -340,7 +341,7 @@ def insert_of(
 
     :param before: stands before INTO; ``after``: behind the values.
     """
-    # Not the driver's executemany, with which psycopg2 sends a message for each row.
+    # The driver's executemany is not used: psycopg2 sends a message for each row with it.
     differing = []
     parameters: dict[str, Any] = {}
     for name, value in rows[0].items():
@@ -368,7 +369,7 @@ def _insert(
         return [f"{name}_{index}" if name in differing else name for name in names]
 
     rows = (f"({', '.join(f':{key}' for key in keys(index))})" for index in range(count))
-    # Nothing of it comes from outside: names of columns and placeholders.
+    # The text has names of columns and placeholders, and nothing from outside.
     statement = text(
         f"INSERT {before}INTO {table.name} ({', '.join(names)}) VALUES {', '.join(rows)}{after}"  # noqa: S608
     )

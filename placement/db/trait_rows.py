@@ -35,7 +35,7 @@ _DIGEST = CompiledStatement(select(func.count(), func.max(_traits.c.id), func.ma
 
 
 class TraitQuery(NamedTuple):
-    """Which traits to list: with one of these names, with this prefix, had by a provider or not."""
+    """The traits to list: with one of these names, with this prefix, had by a provider or not."""
 
     names: Collection[str] | None = None
     prefix: str | None = None
@@ -52,7 +52,7 @@ def find(access: Access, query: TraitQuery) -> list[TraitRow]:
         begins = func.substr(_traits.c.name, 1, len(query.prefix)) == query.prefix
         statement = statement.where(begins)
     if query.associated is not None:
-        # One look-up per trait: asked with EXISTS, MariaDB reads every association there is.
+        # The look-up is one per trait: for EXISTS, MariaDB reads every association there is.
         first = (
             select(_associations.c.trait_id)
             .where(_associations.c.trait_id == _traits.c.id)

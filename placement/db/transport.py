@@ -34,14 +34,14 @@ DRIVERS = (*REPORTS_LAST, *REPORT_EACH)
 """Drivers that take several statements at once."""
 
 _BYTES = "latin-1"
-"""Each byte is a character of it, and the other way round."""
+"""The encoding in which each byte is one character, and the reverse."""
 
 SEVERAL = "several_statements"
-"""In the ``info`` of a connection: such messages may be sent to it."""
+"""The key in the ``info`` of a connection that says that it takes such messages."""
 
 
 class StaleRead(Exception):
-    """What was read inside this transaction is no longer true: begin it again.
+    """Data that was read inside this transaction is no longer true: begin the transaction again.
 
     Raised by a compare-and-set that found no row, and by an insert of a key that is taken.
     """
@@ -56,7 +56,7 @@ class QueuedStatement(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What goes to the driver at once: its text and parameters, and the statements of which it is made."""
+    """A message to the driver: its text and parameters, and the statements of which it is made."""
 
     text: str | bytes
     parameters: Any
@@ -114,7 +114,8 @@ _SQL_LOG = _SqlLog()
 
 def prepare(engine: Engine) -> None:
     """Make a new engine ready for :func:`send`; before :mod:`placement.db.deadlines` adds a listener."""
-    # Before it: that one runs the statement itself and ends the round, so _raise would never be asked.
+    # The listener is inserted before the engine's own: that one runs the statement itself and ends the round,
+    # so _raise would never be asked.
     event.listen(engine, "do_execute", _raise)
 
 
@@ -145,7 +146,8 @@ def send(
             sent = Message(text, parameters, statements)
             for observer in [_SQL_LOG, *watch.observers] if is_logged else list(watch.observers):
                 observer.before(connection, sent)
-                # Those that have begun are told of the end, whatever happens: spans and timers stay paired.
+                # Observers that have begun are called at the end, whatever happens: spans and timers stay
+                # paired.
                 begun.append(partial(observer.after, connection, sent))
         _execute(dialect, cursor, text, parameters)
         numbers = read_counts(dialect.driver, cursor, statements)
@@ -163,7 +165,8 @@ def send(
         while begun:
             begun.pop()(error)
         _hand_over(connection, statements, error)
-    # From the end: psycopg2 has reported the last alone, and the others have checked themselves there.
+    # The pairs are taken from the end: psycopg2 has reported the last number alone, and the other statements
+    # have checked themselves.
     for statement, number in zip(reversed(statements), reversed(numbers), strict=False):
         if statement.expected_rows not in (None, number):
             raise StaleRead("other rows are there than were read")
@@ -171,8 +174,8 @@ def send(
 
 
 def _execute(dialect: Dialect, cursor: Any, text: str | bytes, parameters: Any) -> None:
-    # As SQLAlchemy itself asks them: the watchdog of placement.db.deadlines is one, and without it a frozen
-    # PostgreSQL would hold the thread for ever.
+    # The listeners are asked as SQLAlchemy asks them: the watchdog of placement.db.deadlines is one, and
+    # without it a frozen PostgreSQL would hold the thread for ever.
     for listener in dialect.dispatch.do_execute:
         if listener(cursor, text, parameters, None):
             return
@@ -183,15 +186,15 @@ def _hand_over(
     connection: Connection, statements: Sequence[QueuedStatement], error: BaseException
 ) -> NoReturn:
     """Let SQLAlchemy run the message, where :func:`_raise` raises the error in the driver's place."""
-    # It has no public way to wrap an error and judge the connection without a statement. Nothing is sent
-    # twice: _raise comes before the driver.
+    # SQLAlchemy has no public way to wrap an error and judge the connection without a statement. No message
+    # is sent twice: _raise comes before the driver.
     text, parameters, _ = statements[-1]
     if len(statements) > 1:
-        # With all values beside it, as SQLAlchemy shows or hides them.
+        # The text is shown with all values, as SQLAlchemy shows or hides them.
         text = "; ".join(each.text for each in statements)
         parameters = tuple(each.parameters for each in statements)
     connection.exec_driver_sql(text, parameters, execution_options={_RAISED: error})
-    # Not reached, unless the listener is missing; then the error must not be lost.
+    # This line is reached only if the listener is missing; then the error must not be lost.
     raise error
 
 
@@ -206,7 +209,7 @@ def add_check(driver: str, part: QueuedStatement) -> QueuedStatement:
     # failed statement is the last that PostgreSQL runs (its manual: Multiple Statements in a Simple Query).
     if part.expected_rows is None or driver in REPORT_EACH:
         return part
-    # Nothing of it comes from outside: a ready text, and how many rows there are.
+    # The text is a ready one and a number of rows; nothing comes from outside.
     text = (
         f"WITH changed AS ({part.text} RETURNING 1) "  # noqa: S608
         f"SELECT 1 / CAST(count(*) = {part.expected_rows} AS integer) FROM changed"
@@ -218,9 +221,9 @@ def make_message(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -> 
     """Return text and parameters of the message, as ``cursor.execute`` takes them."""
     if len(parts) == 1:
         return parts[0][:2]
-    # No driver takes parameters of several statements, so values are written into the text, by the driver.
+    # No driver takes parameters of several statements, so the driver writes the values into the text.
     text = "; ".join([_fill_in(cursor, part) for part in parts])
-    # What psycopg2 has quoted are bytes already.
+    # The text that psycopg2 has quoted is bytes already.
     return (text.encode(_BYTES) if driver in REPORTS_LAST else text), None
 
 

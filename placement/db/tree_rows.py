@@ -18,7 +18,7 @@ _given = _providers.alias("given")
 
 
 class Member(NamedTuple):
-    """One provider of a tree, as the tag of the tree is made of it.
+    """One provider of a tree, in the form from which the tag of the tree is made.
 
     ``ledger``, ``aggregates`` and ``mark`` are checksums during a coexistence, and 0 otherwise.
     """

@@ -120,7 +120,7 @@ class WriterQueue:
             left_s = end - time.monotonic()
             if self._turn.acquire(timeout=max(left_s, SHORTEST_WAIT_S)):
                 return
-            # For another thread that has got the turn meanwhile the wait begins anew, until the deadline.
+            # If another thread has got the turn meanwhile, the wait begins anew, until the deadline.
             if left_s <= 0.0 and (end == deadline or self._writing_since == since):
                 raise errors.DatabaseBusy()
 

@@ -13,7 +13,7 @@ from placement.objects.replacement import ConsumerChange, ConsumerConflict
 
 
 class NoAllocations(errors.NotFound):
-    """There is nothing to remove."""
+    """The consumer has no allocations to remove."""
 
     text = "No allocations for consumer '{uuid}'"
     uuid: str
@@ -84,7 +84,7 @@ def _require_holders(tx: Transaction, changes: Sequence[ConsumerChange]) -> None
     :raises ConsumerConflict: 409, as if the hold had been removed already (specification 10 section 5)
     """
     leaving = {change.uuid: change.generation for change in changes if not change.allocations}
-    # One that only leaves asks for no room.
+    # A consumer that only leaves asks for no room.
     if not leaving or len(leaving) == len(changes):
         return
     for hold in hold_rows.of(tx, leaving).values():

@@ -1,4 +1,4 @@
-"""Which providers could take a request right now (specification 04)."""
+"""The search for providers that can take a request right now (specification 04)."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ class SearchGivenUp(errors.Unavailable):
 
 
 class Answered(NamedTuple, Generic[T]):
-    """What is shown of the candidates, and the bounds that may have cut some of them off."""
+    """The rendered candidates, and the bounds that may have cut some of them off."""
 
     shown: T
     cut: tuple[str, ...]

@@ -24,12 +24,12 @@ from placement.search.records import CloudRows, ProviderRecord, Stock, UsedInven
 LOG = logging.getLogger(__name__)
 
 RELOAD_FRACTION = 0.25
-"""Of the providers changed, above which reading everything is cheaper than reading by id."""
+"""The share of changed providers above which reading everything is cheaper than reading by id."""
 
 assert BLOCK == 2**cloud_rows.BLOCK_BITS, "digests are compared block by block"
 
 Mark = Log | Signs
-"""By what later changes of a cloud will be noticed: the log, or during a coexistence the signs."""
+"""The mark by which later changes of a cloud are noticed: the log, or during a coexistence the signs."""
 
 
 class Changes(NamedTuple):
@@ -47,7 +47,7 @@ class Changes(NamedTuple):
 
 
 class CloudUpdate(NamedTuple):
-    """What one snapshot shows that a cloud does not: all there is, changes, or None for nothing.
+    """The contents of one snapshot that a cloud lacks: everything, changes, or None for nothing.
 
     ``compared``: all revisions were. ``any_over``: some hold is over, and its room should be free.
     """
@@ -72,13 +72,13 @@ def read_update(
         before = mark if isinstance(mark, Signs) else None
         signs = read_signs(tx, before)
         ranges = signs.changed_since(before) if before else None
-        # What was read before the coexistence is not marked by signs, and read anew.
+        # Rows that were read before the coexistence are not covered by signs, so they are read anew.
         if cloud is None or ranges is None:
             return CloudUpdate(signs, _read_everything(tx), False, any_over)
         ids = {id_ for each in ranges for id_ in each if id_ in cloud.index_of}
         return CloudUpdate(signs, _read_changes(tx, cloud, Changed(ids, Counter())), False, any_over)
     if cloud is None or not isinstance(mark, Log):
-        # What another service wrote until the end moved no revision, so a comparison would not find it.
+        # The other service's writes until the end moved no revision, so a comparison would not find them.
         return CloudUpdate(log, _read_everything(tx), True, any_over)
     changed = None if compare else log.changed_since(mark)
     compared = changed is None
@@ -91,7 +91,8 @@ def _read_everything(tx: Snapshot) -> CloudRows:
     contents, names = cloud_rows.everything(tx)
     LOG.debug("Read all %d resource providers for the search", len(contents.providers))
     telemetry.note_refresh("whole", len(contents.providers), len(contents.providers))
-    # No cloud yet: that takes seconds for a million providers, and a server may end a transaction meanwhile.
+    # The cloud is made later: that takes seconds for a million providers, and a server may end a transaction
+    # meanwhile.
     return CloudRows(*contents, *names)
 
 

@@ -16,7 +16,7 @@ from placement.objects.cloud_changes import Mark
 from placement.search.cloud import Cloud
 
 COPY_S_PER_PROVIDER = 1e-7
-"""What it takes to copy the columns of a cloud: so long a change waits for readers before it does that."""
+"""The time for copying the columns of a cloud; a change waits as long for readers before it makes a copy."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Editions:
 
     def enter(self, is_fit: Callable[[Edition], bool]) -> Edition | None:
         """Begin to read the newest edition if it is fit; each reader leaves it once."""
-        # In one step: between the test and the count another thread would change the cloud in place.
+        # Test and count are one step: between them another thread would change the cloud in place.
         with self._editing:
             newest = self.newest
             if newest is None or not is_fit(newest):
@@ -112,8 +112,8 @@ class Editions:
         """Change the cloud of the newest edition, in place or as a copy, and enter what comes of it."""
         cloud = edition.cloud
         with self._editing:
-            # Most readers are gone sooner than a copy would be made. Meanwhile others may come, who do not
-            # need what has changed: so it is not waited for longer.
+            # Most readers end before a copy could be made. New readers may start meanwhile, who do not need
+            # the change: so the wait is no longer than a copy takes.
             patience_s = COPY_S_PER_PROVIDER * len(cloud)
             if self._editing.wait_for(lambda: not edition.readers, patience_s):
                 try:
@@ -123,7 +123,7 @@ class Editions:
                     self.newest = None
                     raise
                 return self.publish(cloud, mark)
-        # Not under the lock: threads begin and end to read the old one while the copy is made.
+        # The copy is made outside the lock: meanwhile threads start and stop reading the old cloud.
         twin = cloud.snapshot()
         apply(twin)
         return self.publish(twin, mark)

@@ -23,7 +23,7 @@ those without members go."""
 
 
 class GroupNotFound(errors.NotFound):
-    """No consumer is a member of such a group."""
+    """The group has no members."""
 
     text = "No group {name} found"
     name: str
@@ -49,8 +49,8 @@ def remove_ended(db: Database, begun: int) -> int:
     Called when groups have begun: more go than have begun, so that few are left however many begin and end.
     """
     most, removed = max(LOOKED_AT, FOR_EACH * begun), 0
-    # From a place drawn at random: processes that begin at the same end would all meet the same rows, and
-    # groups with members there would hide those behind them.
+    # The start is a random row: processes that start at the same end would all meet the same rows, and groups
+    # with members there would hide the rows behind them.
     try:
         ids = db.read(lambda reader: group_rows.find_without_members(reader, DRAW.random(), most))
         for part in batches(ids):
@@ -58,7 +58,7 @@ def remove_ended(db: Database, begun: int) -> int:
     except (errors.Unavailable, errors.Conflict) as refused:
         LOG.info("Groups without members stay for the moment: %s", refused)
     except Exception:
-        # What was claimed is stored: no error of this may be the answer.
+        # The claim is stored: an error here must not be the answer.
         LOG.exception("Groups without members could not be removed")
     return removed
 

@@ -46,7 +46,7 @@ holds takes a fraction of the first."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MS = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
-"""What is later, by whatever was written into the database, is shown so."""
+"""The latest time that can be shown; a later one in the database is shown as this one."""
 
 _left_behind: WeakKeyDictionary[Database, frozenset[int]] = WeakKeyDictionary()
 """The consumers for which this process has waited in vain: it does not wait for them again."""
@@ -57,7 +57,7 @@ _told: WeakKeyDictionary[Database, str] = WeakKeyDictionary()
 
 
 class _Removal(NamedTuple):
-    """What one transaction has done.
+    """The outcome of one transaction.
 
     ``gone``: ids of consumers whose holds are over no more. ``expired``: the consumers that it has removed,
     each with the uuids of the providers that it had something of. ``blocked``: of one that others keep from
@@ -123,8 +123,8 @@ def _expire(db: Database) -> bool:
         # The caller's own statement meets the same database, and has the better words for it.
         LOG.info("Holds that are over stay for the moment: %s", refused)
     except (errors.SequenceBehind, errors.NumberAtBound) as refused:
-        # What is in the database keeps them there, until an operator mends that: each request goes on with
-        # what is there (specification 09 section 5).
+        # The database itself keeps the rows there, until an operator mends that: each request continues with
+        # the rows as they are (specification 09 section 5).
         level = logging.INFO if _told.get(db) == str(refused) else logging.WARNING
         _told[db] = str(refused)
         LOG.log(level, "Holds that are over stay, since their end cannot be written: %s", refused)
@@ -181,7 +181,7 @@ def _end_some(tx: Transaction) -> tuple[int, list[str]]:
     """Return how many rows have gone, and the uuids of the consumers that were held."""
     found = hold_rows.find_some(tx, MOST_AT_ONCE)
     uuids = [uuid for uuid in found.values() if uuid is not None]
-    # From here on no search removes them.
+    # From this lock on no search removes the consumers.
     ledger_writes.lock_consumers(tx, uuids)
     held = sorted(hold_rows.of(tx, uuids))
     if held:
@@ -242,7 +242,8 @@ def _remove_some(
         for uuid, hold in ended.items()
         if locked.isdisjoint(places.get(uuid, ()))
     ]
-    # As any client would, with the generation of the hold: the same steps keep counters, sums and the log.
+    # The hold removes its allocations as any client would, with the generation of the hold: the same steps
+    # keep counters, sums and the log right.
     providers = allocation.remove(tx, changes, may_be_empty=True) if changes else {}
     hold_rows.remove_ended(tx, free)
     gone = frozenset(id_ for id_ in free if locked.isdisjoint(places.get(over[id_], ())))

@@ -57,9 +57,9 @@ def read(
     """
     held = sum(change.generation is not None for change in changes)
     if held > 1 or (tx.attempt > 1 and changes):
-        # More than one record may be taken: all of them are, in one order. Two requests that each took the
-        # other's second consumer would wait for each other. After the first attempt a single one is locked
-        # too: of many writers of one consumer each has its turn, and none loses ten times in a row.
+        # The write may lock several records: it locks all of them, in one order. Two requests that each
+        # locked the other's second consumer would wait for each other. After the first attempt a single
+        # record is locked too: writers of one consumer then take turns, and none loses ten times in a row.
         ledger_writes.lock_consumers(tx, [change.uuid for change in changes])
     # A consumer that will hold nothing needs no project and no user: a DELETE sends none.
     filled = [change for change in changes if change.allocations]
@@ -85,7 +85,8 @@ def read(
         and change.uuid in reading.consumers.keys() & reading.allocations.keys()
     }
     if unexpected:
-        # To be refused, unless what they hold is in no listing, so that no client knows of it.
+        # These consumers are refused, unless their allocations are in no listing, so that no client knows of
+        # them.
         reading.unseen = unexpected - ledger_rows.find_shown(tx, unexpected)
     return reading
 
@@ -101,7 +102,7 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
     owners = _make_owners(tx, filled, reading)
     uuids = [change.uuid for change in replaced.changes]
     records = {uuid: reading.consumers[uuid] for uuid in uuids if uuid in reading.consumers}
-    # Whoever writes one of them meanwhile steps its generation, and the comparison below fails.
+    # A concurrent write of one of them steps its generation, and the comparison below fails.
     before = history_rows.read_consumers(tx, records)
     ledger_writes.create_consumers(tx, {uuid: o for uuid, o in owners.items() if uuid not in records})
     ledger_writes.step_consumers(tx, [records[uuid] for uuid in owners if uuid in records])
@@ -147,7 +148,7 @@ def _make_owners(
     types = _create_missing(tx, named_rows.TYPES, reading.types, names)
 
     def type_id(change: ConsumerChange) -> int | None:
-        # Below 1.38 a request names no type, and must not take away the one that a newer client gave.
+        # Below 1.38 a request names no type, and must not remove the type that a newer client gave.
         record = reading.consumers.get(change.uuid)
         if change.type is not None:
             return types[change.type]
@@ -227,7 +228,7 @@ def write_then_hold(
     In this order the locks are held for less; a refusal takes back what was written.
     """
     if any(new.amount > MAX_INT for new in replaced.added):
-        # No column could take it, but neither can an inventory: this refuses the right allocation.
+        # No column can hold the amount, but neither can an inventory: this refuses the right allocation.
         hold_places(tx, replaced)
     write_allocations(tx, replaced)
     return hold_places(tx, replaced, replaced.used_changes())
@@ -284,7 +285,8 @@ def is_everyday(tx: Transaction, changes: Sequence[ConsumerChange]) -> bool:
     """The changes look like an everyday claim: the inventory of their provider is worth reading."""
     providers = {uuid for change in changes for uuid in change.allocations}
     known = any(change.generation not in (None, ANY_GENERATION) for change in changes)
-    # Not after a lost attempt, which may have lost because there is no room: the other way can say why.
+    # After a lost attempt the short way is closed: the attempt may have lost because there is no room, and
+    # the other way can say why.
     return tx.attempt == 1 and len(providers) == 1 and not known
 
 

@@ -32,7 +32,7 @@ from placement.search.request import NameSets
 LOG = logging.getLogger(__name__)
 
 COMPARE_EVERY_S = 60.0
-"""At least so often revisions are compared, whatever the log says."""
+"""The longest time between two comparisons of revisions, whatever the log says."""
 
 MOST_TOLD = 10
 """Ids that are in the line about what is gone, of each table."""
@@ -59,13 +59,13 @@ class Look:
         return self
 
     def __exit__(self, *error: object) -> None:
-        # From now on it may change under whoever holds it: to go on is an error at once, not a wrong answer.
+        # The cloud may change from here on: a later use is an error at once, not a wrong answer.
         del self.cloud
         self.end()
 
 
 class Picture:
-    """What one process keeps in memory of one database; made with the application, and its own.
+    """The copy of one database that a process keeps in memory; made with the application, which owns it.
 
     One thread at a time asks the database what has changed; the others wait for that, never for a search.
 
@@ -93,8 +93,8 @@ class Picture:
         """
         edition = self._enter(age_s)
         try:
-            # Not before there is a cloud: the last provider may lose a trait meanwhile, which would then be
-            # taken for one that does not exist.
+            # The names are asked after there is a cloud: the last provider may lose a trait meanwhile, which
+            # would then count as one that does not exist.
             known = find_existing(self.db, unseen_in(edition.cloud, named))
         except BaseException:
             self._editions.leave(edition)
@@ -150,11 +150,11 @@ class Picture:
         compare = time.monotonic() >= self._next_comparison_s
         read = partial(read_update, cloud=cloud, mark=mark, compare=compare)
         with _pause_collection():
-            # Nobody is refused for the sake of a hold that is over.
+            # No request is refused because of a hold that has expired.
             found = holds.look_without_ended(
                 self.db, lambda: self.db.snapshot(read), lambda found: found.any_over
             )
-            # Only now that the snapshot is over: a cloud of a million providers takes seconds to be made.
+            # The cloud is made after the end of the snapshot: for a million providers that takes seconds.
             edition = self._show(found, old)
         self._moving = found.news is not None
         if found.compared:

@@ -28,7 +28,7 @@ NONE_FOUND: Indexes = np.zeros(0, np.int32)
 
 @dataclass(frozen=True, slots=True)
 class ProviderQuery:
-    """Which providers to list; every filter must hold. ``resources``: amount by class name.
+    """The providers to list; every filter must hold. ``resources``: amount by class name.
 
     ``required`` and ``member_of`` are ANDed sets, of each of which one member is enough.
     """

@@ -118,7 +118,7 @@ class UnitsViolated(DoesNotFit):
 
 
 class CapacityExceeded(DoesNotFit):
-    """There is not as much left as is asked for."""
+    """The room that is left is less than the amount asked for."""
 
     reason = "capacity_exceeded"
     of_consumers = True
@@ -157,7 +157,7 @@ class NewAllocation:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What a request does to the ledger.
+    """The effect of a request on the ledger.
 
     ``added``: the new allocations in document order; ``removed``: the old ones. Ids of providers: ``named``
     by the request, ``emptied`` by a consumer with an empty set (the generation of these and of the named is
@@ -213,8 +213,8 @@ def require_generations(changes: Sequence[ConsumerChange], reading: Reading) -> 
             if given is not None:
                 raise ConsumerConflict(expected="null", given=given)
         elif given is None:
-            # No listing shows a record without allocations, so no client can know its generation: it says
-            # null, and is right.
+            # No listing shows a record without allocations, so no client can know its generation: the client
+            # sends null, and is right.
             if reading.allocations.get(change.uuid) and change.uuid not in reading.unseen:
                 raise ConsumerConflict(expected=record.generation, given=None)
         elif given != record.generation:

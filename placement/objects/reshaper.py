@@ -123,14 +123,15 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
         for provider_id, each in listed.items()
         for name, record in each.records.items()
     }
-    # What older software has left in these places without an inventory is in use from the beginning.
+    # Allocations of older software without an inventory are in use from the beginning.
     added = [place for place in wanted if place not in before]
     _hold_classes(tx, added, reading)
     left = allocation_rows.sums(tx, {provider_id for provider_id, _ in added})
     replacement.require_room(replaced.added, _merge_inventories(before, wanted, left), replaced.freed)
 
     ledger.write_allocations(tx, replaced)
-    # After the allocations are written: what the request moves away is in use no more.
+    # The check comes after the write of the allocations: places that the request empties are no longer in
+    # use.
     removed = {place for place in shown if place[0] in listed and place not in wanted}
     _require_unused(tx, removed, before, listed)
     changes = replaced.used_changes()
@@ -152,7 +153,7 @@ def _require_sound(change: Reshape, reading: Reading) -> None:
     for listed in change.inventories:
         if listed.provider_uuid not in reading.providers:
             raise ListedProviderMissing(uuid=listed.provider_uuid)
-        # With a tag the generation is asked for later, and only if the tag does not hold.
+        # With a tag the generation is asked for later, and only if the tag does not match.
         if change.seen is None:
             _require_generation(listed, reading.provider_generations[listed.provider_uuid])
     replacement.require_generations(change.consumers, reading)
@@ -220,7 +221,7 @@ def _require_unused(
     before: Mapping[InventoryKey, InventoryRow],
     listed: Mapping[int, InventoryChange],
 ) -> None:
-    # By the ledger, not by the counters: they are moved at the end of the write.
+    # The ledger is asked, not the counters, which change at the end of the write.
     used = allocation_rows.in_use(tx, removed)
     for provider_id, each in listed.items():
         class_ids = sorted(place[1] for place in used if place[0] == provider_id)

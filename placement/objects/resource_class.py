@@ -9,7 +9,7 @@ from placement.db.database import Database, Transaction
 
 
 class ClassNotFound(errors.NotFound):
-    """No class has the name."""
+    """The class does not exist."""
 
     text = "No such resource class {name}."
     name: str

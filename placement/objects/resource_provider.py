@@ -32,7 +32,7 @@ class ProviderAggregates(NamedTuple):
 
 
 class ProviderNotFound(errors.NotFound):
-    """No provider has the uuid of the path."""
+    """The provider in the path does not exist."""
 
     text = "No resource provider with uuid {uuid} found"
     uuid: str
@@ -187,8 +187,8 @@ def create(db: Database, *, uuid: str, name: str, parent_uuid: str | None = None
 
 
 def _create(tx: Transaction, uuid: str, name: str, parent_uuid: str | None) -> ProviderRow:
-    # Without locks, to say what is wrong. Whether the parent is still there is seen when it is locked,
-    # whether the names are still free when the row is inserted: both begin again.
+    # The reading takes no locks; it says what is wrong. The lock of the parent shows whether it still exists,
+    # and the insert shows whether the names are still free: both start the write again.
     uuids = {uuid} if parent_uuid is None else {uuid, parent_uuid}
     found = {position.uuid: position for position in provider_rows.find_positions(tx, uuids, name)}
     if parent_uuid is not None and parent_uuid not in found:
@@ -231,7 +231,7 @@ def _lock_to_change(
     others: Sequence[TreePosition] = (),
     tree_of: int | None = None,
 ) -> dict[int, TreeRow]:
-    """Do the same with a provider that is changed and others that are not."""
+    """Lock a provider that is changed and others that are not."""
     locked = _lock_unmoved(tx, [own, *others], tree_of)
     history_rows.watch_providers(tx, [own.uuid])
     return locked
@@ -340,7 +340,7 @@ def delete(db: Database, uuid: str) -> None:
         provider = provider_rows.lock(tx, [uuid]).get(uuid)
         if provider is None:
             raise ProviderNotFoundForDelete(uuid=uuid)
-        # Nobody adds either any more: a child writes the row of its parent, a claim that of its provider.
+        # Nobody can add either any more: a child writes the row of its parent, a claim that of its provider.
         has_children, has_allocations, root_uuid = provider_rows.find_blockers(tx, provider.id)
         if has_children:
             raise ProviderHasChildren(uuid=uuid)

@@ -25,7 +25,7 @@ ROWS = (invariants.ORPHANS, invariants.GROUPLESS, invariants.EMPTY_GROUPS)
 
 
 class Restored(NamedTuple):
-    """What was done. ``no_longer_held``: uuids of consumers. ``rows``: removed or inserted."""
+    """The work that was done. ``no_longer_held``: uuids of consumers. ``rows``: removed or inserted."""
 
     sequences: Sequence[LaggingSequence]
     no_longer_held: Sequence[str]
@@ -38,9 +38,9 @@ def settle(db: Database, tell_progress: TellProgress) -> Restored:
     # First: what follows may insert rows.
     lagging = db.snapshot(sequences.find_lagging)
     db.write(sequences.set_lagging)
-    # What cannot be stepped would stop the rest.
+    # A slot that cannot be stepped would stop the rest.
     rows = invariants.repair(db, invariants.SLOTS)
-    # Before a worker removes what is over: the allocations are those that the backup was restored for.
+    # This comes before a worker removes expired holds: the backup was restored for their allocations.
     no_longer_held = holds.end_all(db)
     db.write(change_rows.void)
     rows += sum(invariants.repair(db, each) for each in ROWS)

@@ -1,4 +1,4 @@
-"""When a scrub goes on, and how far it is: each request may take along a stretch, after its answer.
+"""The schedule and the progress of a scrub: each request may compare one range, after its answer.
 
 There is no background thread. A row of the database (:mod:`placement.db.scrub_rows`) says how far the scrub
 is and when it goes on; the worker that moves it takes the next stretch, and a stretch whose worker has died
@@ -33,16 +33,16 @@ PAUSES_S = (0.1, 600.0)
 """The shortest and the longest time between two stretches."""
 
 LEASE_S = 30.0
-"""After this a stretch is due again whose worker has died."""
+"""The time after which a range is due again because its worker has died."""
 
 MOST_PATIENT_S = 30.0
-"""At least so often each worker looks whether those that take the stretches are still there."""
+"""The longest time between two checks of a worker that the ranges still advance."""
 
 LONG_PART_S = 0.5
-"""After a part that took longer the next one of its stage has half as many rows."""
+"""The time of a part above which the next part of its stage has half as many rows."""
 
 THOROUGH_EVERY = 24
-"""In each so many-th round rows are looked for, too, that should not be there though all sums agree."""
+"""The number of rounds of which one also looks for rows that should not exist though all sums agree."""
 
 
 class Scrubber:
@@ -138,7 +138,7 @@ class Scrubber:
             self._size(stage, time.monotonic() - began_s)
             self._note(stage, part)
             number, after = (number, part.last) if part.last is not None else (number + 1, -scrub.BEYOND)
-            # Not before the first: of a slow database the row alone takes as long.
+            # The first part always runs: on a slow database the row alone takes as long.
             if time.monotonic() >= end_s:
                 break
         if number == len(names):
@@ -149,7 +149,8 @@ class Scrubber:
     def _size(self, stage: scrub.Stage, seconds: float) -> None:
         """Ask for less next time after a long part."""
         size = self._sizes[stage.name]
-        # Not sooner: a small part may take as long, where the database reads a whole table for either.
+        # Only a long part makes the next one shorter: a small part may take as long, where the database reads
+        # a whole table for either.
         if seconds > LONG_PART_S:
             self._sizes[stage.name] = max(stage.size // 16, size // 2)
         elif seconds < STRETCH_S / 2:
@@ -176,7 +177,7 @@ class Scrubber:
         pause_s = max(PAUSES_S[0], min(took_s / self._share, PAUSES_S[1]))
         now = look.now + int(1000 * took_s)
         if progress.rounds != look.progress.rounds:
-            # Of a round that began in the future, by a clock that was wrong, nothing has passed.
+            # If the round began in the future, by a wrong clock, no time has passed.
             passed_s = max(0, now - progress.began_at) / 1000
             pause_s = max(pause_s, ROUND_S - passed_s)
             progress = progress._replace(ended_at=now, began_at=now + int(1000 * pause_s))

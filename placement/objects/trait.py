@@ -19,18 +19,18 @@ CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+\Z")
 MAX_NAME_LENGTH = 255
 
 READ_EVERY_S = 60.0
-"""At least so often the list of all traits is read, whatever their number is."""
+"""The longest time between two reads of the list of traits, whatever their number is."""
 
 
 class TraitNotFound(errors.NotFound):
-    """No trait has the name."""
+    """The trait does not exist."""
 
     text = "No such trait(s): {name}."
     name: str
 
 
 class InvalidTraitName(errors.BadRequest):
-    """Only custom traits can be created."""
+    """The trait is not a custom trait, and only custom traits can be created."""
 
     reason = "invalid_trait_name"
     text = (

@@ -1,4 +1,4 @@
-"""What of the history is too old goes in small parts, after answers (specification 07 section 11.4)."""
+"""The removal of old rows of the history in small parts, after answers (specification 07 section 11.4)."""
 
 import logging
 import random
@@ -17,7 +17,7 @@ MOST_AT_ONCE = 500
 """Rows that one transaction deletes."""
 
 PAUSES_S = (1.0, 60.0)
-"""Between two parts while there are more rows, and otherwise."""
+"""The pauses between two parts while there are more rows, and otherwise."""
 
 
 class Trimmer:

@@ -15,7 +15,7 @@ UNKNOWN = "unknown"
 
 @dataclass(slots=True)
 class GroupUsage:
-    """What the consumers of a group use, and how many of them hold anything."""
+    """The usage of a group's consumers, and how many of them hold anything."""
 
     consumer_count: int = 0
     used_by_class: dict[str, int] = field(default_factory=lambda: defaultdict(int))

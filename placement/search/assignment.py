@@ -15,7 +15,7 @@ from placement.search.problem import (
 )
 
 ContestedAmounts = tuple[tuple[int, int], ...]
-"""What a slot takes of the contested classes: (column of ``ReachableProvider.rooms``, amount)."""
+"""The amounts that a slot takes of the contested classes: (column of ``ReachableProvider.rooms``, amount)."""
 
 MOST_THRESHOLDS = 4
 """Matchings of one class: each costs a repair per placement, and the exact check sees what they miss."""
@@ -60,14 +60,14 @@ class Assignment:
         ]
         self._left = [list(place.rooms) for place in problem.places]
         self._full: dict[ContestedAmounts, BitSet] = dict.fromkeys(self._demand, 0)
-        """By demand the positions that have become too full for it.
+        """The positions that have become too full, by demand.
 
         Kept up to date by each placement, so that the options of a slot are one operation on bits.
         """
         self._taken: BitSet = 0
         self._placed = [-1] * len(domains)
         self._users: dict[int, list[int]] = {}
-        """By tree the positions that take something, before 1.29."""
+        """The positions that take something, by tree, before 1.29."""
         self._classes = sorted(summed.values())
         self._tried, self._trusting = 0, EXACT_AFTER
         """Placements since the last solution, and how many there may be before each is checked exactly."""
@@ -91,7 +91,8 @@ class Assignment:
             depth = len(walks) - 1
             slot = order[depth]
             if depth == last:
-                # Nothing follows that could fail, so a position counts as taken only in what is yielded.
+                # Nothing that follows can fail, so a position counts as taken only in a solution that is
+                # yielded.
                 for placed[slot] in walks[depth]:
                     if not problem.spend():
                         return
@@ -99,8 +100,8 @@ class Assignment:
                     yield tuple(placed)
                 placed[slot] = -1
                 if found > found_before[depth]:
-                    # Where solutions lie close together, checking each placement would cost more than
-                    # the dead ends between them.
+                    # The checks stop here: where solutions lie close together, checking each placement costs
+                    # more than the dead ends between them.
                     self._tried, self._trusting = 0, EXACT_AFTER
             else:
                 if placed[slot] >= 0:
@@ -263,7 +264,8 @@ class Assignment:
         left, bit = self._left[position], 1 << position
         for column, amount in self._demand[slot]:
             left[column] -= sign * amount
-        # By demand, not by slot: like groups share one, and 40 of them would cost 40 comparisons each time.
+        # The loop goes over demands, not slots: like groups share a demand, and 40 of them would cost 40
+        # comparisons each time.
         for demand in self._full:
             for column, amount in demand:
                 if left[column] < amount:

@@ -1,4 +1,4 @@
-"""What a search returns, compact: provider indexes and shared pieces (04 sections 4.2 and 5.7)."""
+"""The result of a search, compact: provider indexes and shared pieces (04 sections 4.2 and 5.7)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placement.search.tally import Tally
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidateShape:
-    """What alike candidates have in common: all but the providers that serve.
+    """The common part of alike candidates: all but the providers that serve.
 
     ``amounts``: by class, per provider that takes something. ``served``: (suffix, number of
     providers) per group in query order. Equal shapes of one search are one object.
@@ -123,7 +123,7 @@ class SearchResult:
 
 
 class SizeLimit:
-    """What the candidates of one answer may take up together; a search stops when it is used up.
+    """The size that the candidates of one answer may have together; a search stops when it is used up.
 
     :param size_of: the size of each candidate of a shape, in the unit of ``most``.
     """

@@ -360,7 +360,7 @@ class Cloud:
         astray = alive[self.ids[roots[alive]] < 0]
         roots[astray] = astray
         above = parents.copy()
-        # Each round doubles the distance.
+        # Each iteration doubles the distance.
         for _ in range(self.size.bit_length()):
             higher, deep = roots[roots[alive]], np.flatnonzero(above >= 0)
             if not len(deep) and np.array_equal(higher, roots[alive]):
@@ -372,7 +372,7 @@ class Cloud:
         cut = np.flatnonzero((parents >= 0) & ((above >= 0) | (roots[parents] != roots)))
         self.severed |= dict(zip(cut.tolist(), self.ids[parents[cut]].tolist(), strict=True))
         parents[cut] = -1
-        # What was rendered of them before is not true any more, though their own rows have not changed.
+        # The cached renderings of these providers are stale, though their own rows have not changed.
         self.stamps[cut] = self.stamps[roots != stored] = self._stamp
 
     def _count_in_block(self, provider_id: int, count: int, revisions: int) -> None:

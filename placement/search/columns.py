@@ -1,4 +1,4 @@
-"""What all providers have, by provider, and by class, trait or aggregate.
+"""The data of all providers, by provider, and by class, trait or aggregate.
 
 One object serves for equal values: of a million providers most are alike.
 """
@@ -19,7 +19,7 @@ from placement.search.records import UsedInventory
 from placement.search.structure import hash_rows, longer
 
 LARGEST_AMOUNT = 2**31 - 1
-"""No larger amount fits anywhere: max_unit is at most this (specification 02)."""
+"""The largest amount that fits anywhere: max_unit is at most this (specification 02)."""
 
 _FIELDS = ("class", *InventoryRecord._fields, "used")
 _KINDS = {"allocation_ratio": "f8"}
@@ -112,7 +112,7 @@ class InventoryColumns:
     def grow(self, spare: int) -> None:
         """Make room for so many more providers."""
         self.held.extend([()] * spare)
-        # Also where no new provider has any: masks of several classes are put together.
+        # Columns without new values grow too: masks of several classes are combined.
         for name in self.classes:
             column = self.own_class(name)
             column.room = longer(column.room, spare, 0)

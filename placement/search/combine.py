@@ -49,7 +49,7 @@ class Solutions:
 
     def take_up(self) -> bool:
         """Begin again if the problem was set aside without a solution; tell whether it was."""
-        # With solutions it has been in everybody's turns already, and would give the same again.
+        # A tree with solutions has been in the common turns already, and would yield the same again.
         if self._found or not self.problem.take_up():
             return False
         self._more = solve(self.problem)
@@ -95,7 +95,7 @@ def enough_in_all(problem: AssignmentProblem) -> bool:
 
 
 def enough_places(problem: AssignmentProblem) -> bool:
-    """With isolate, compare the number of granular groups with that of their places.
+    """Return whether the places suffice for the granular groups under isolate.
 
     Proof: isolate maps granular groups to places one to one (pigeonhole).
     """
@@ -219,8 +219,8 @@ def narrow_to_demands(problem: AssignmentProblem, domains: SlotDomains) -> Itera
         for meets in kinds[rank]:
             reachable[rank] |= meets
 
-    # What the slots before have met is all that matters for those that follow: without this, ten slots
-    # that meet nothing are tried in all their combinations before the last one turns out to be missing.
+    # The state of the earlier slots is all that matters for the later ones: without this, ten slots that meet
+    # nothing are tried in all their combinations before the last one turns out to be missing.
     hopeless: set[tuple[int, BitSet]] = set()
 
     def choose(rank: int, met: BitSet, chosen: list[int]) -> Iterator[SlotDomains]:

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from placement.search.problem import BitSet, bit_set, members
 
 PerClass = tuple[int, ...]
-"""By class that several slots contest; under isolate also a seat, of which each place has one."""
+"""The amounts by class that several slots contest; under isolate also a seat, of which each place has one."""
 
 Counts = tuple[int, ...]
-"""By kind of slot, how many."""
+"""The number of slots, by kind."""
 
 MOST_DEAD_ENDS = 50_000
 """Remembered at most, over all hosts of a search: beyond that memory would grow as long as the work does."""
@@ -229,7 +229,8 @@ class Completion:
         key = tuple(sorted(asked.items())), tuple(rooms)
         known = self._fits_alone.get(key)
         if known is None:
-            # It shares the dead ends: they name amounts and rooms, so no state of other kinds is mistaken.
+            # The new search shares the dead ends: they name amounts and rooms, so no state of other kinds is
+            # mistaken.
             alone = Completion([], self._spend, self._dead)
             alone._kinds = [(amount,) for amount in sorted(asked, reverse=True)]
             everything = (1 << len(asked)) - 1
@@ -240,8 +241,8 @@ class Completion:
 
     def _scarcest(self, counts: Counts, places: list[OpenPlace]) -> int | None:
         """Return the kind with the fewest seats to spare; None if one has too few."""
-        # It has the fewest ways, and shows first that there is none. Like places are counted together, so
-        # that a host of 64 devices takes no longer than one of four.
+        # The scarcest kind has the fewest ways, and shows first that there is none. Like places are counted
+        # together, so that a host of 64 devices takes no longer than one of four.
         scarcest, least = None, 0
         alike: dict[tuple[PerClass, BitSet], int] = {}
         for room, kinds, _ in places:
@@ -262,7 +263,7 @@ class Completion:
 
     def _key(self, counts: Counts, places: list[OpenPlace]) -> object:
         """Return what decides whether the rest fits, the same for all orders of like places and slots."""
-        # No position and no number of a slot is in it: what was in vain on one host is known on the next.
+        # The key has no position and no number of a slot: a failure on one host is known on the next.
         asked = [(self._kinds[kind], count) for kind, count in enumerate(counts) if count]
         order = {kind: n for n, kind in enumerate(k for k, count in enumerate(counts) if count)}
         have = sorted(
@@ -277,7 +278,7 @@ class Completion:
 
         The fullest places come first: they lose the least.
         """
-        # Like places once: if one of them with this filling leads nowhere, so do all.
+        # Like places are tried once: if one of them with this filling leads nowhere, so do all.
         tried = set()
         for place in sorted(places, key=lambda place: (sum(place.room), place)):
             if place.kinds >> kind & 1 and (place.room, place.kinds) not in tried:
@@ -298,7 +299,8 @@ class Completion:
         after = self._after(order, counts)
         chosen = [0] * len(order)
         rooms = [place.room]
-        # One of the first kind at least: some place has to take it, and each that can is tried.
+        # One slot of the first kind at least is placed: some place has to take it, and each place that can is
+        # tried.
         most = self._fit(order[0], counts, place.room)
         walks = [iter(range(most, 0, -1))]
         while walks:
@@ -313,7 +315,7 @@ class Completion:
             room = tuple(
                 have - number * n for have, n in zip(rooms[-1], self._kinds[kind], strict=True)
             )
-            # Even with all kinds that come after, too much would stay empty.
+            # With all kinds that follow, too much would still stay empty.
             if any(
                 whole - have + more < wanted
                 for whole, have, more, wanted in zip(
@@ -325,7 +327,8 @@ class Completion:
                 rooms.append(room)
                 walks.append(iter(range(self._fit(order[depth + 1], counts, room), -1, -1)))
                 continue
-            # Not as full as it gets: another filling contains this one, and loses nothing by it (``_fill``).
+            # The place is not as full as it can be: another filling contains this one, and loses nothing by
+            # it (``_fill``).
             if any(
                 chosen[n] < counts[kind] and self._fit(kind, counts, room)
                 for n, kind in enumerate(order)

@@ -1,4 +1,4 @@
-"""For each group the providers that pass every test (specification 04 sections 5.3 to 5.5 and 5.8).
+"""The providers that pass every test, for each group (specification 04 sections 5.3 to 5.5 and 5.8).
 
 The tests are those of :mod:`placement.search.filters`. A ``Funnel`` counts what each removes.
 """
@@ -181,15 +181,16 @@ def _add_group(
     if stops:
         raise _stop(tally, stops[0], group)
     capable = _find_capable(cloud, group, tests, tally)
-    # From all anchors, not from those that earlier groups left: each group's steps say what it lacks by
-    # itself, and one step more how many trees it loses to the others.
+    # The test starts from all anchors, not from the anchors that earlier groups left: each group's steps say
+    # what it lacks by itself, and one step more how many trees it loses to the others.
     trees = Funnel(tally, group.suffix, Unit.TREES, anchors)
     demands: list[_Test] = []
     if group.suffix:
         slots = [_make_granular_slot(cloud, group, tests, capable, tally)]
     else:
         slots = _make_unsuffixed_slots(cloud, group, tests, capable, trees)
-        # One class is one provider, which was tested for them like any other (``_OF_ONE``).
+        # A single class is served by one provider, which was tested for the conditions like any other
+        # (``_OF_ONE``).
         demands = [test for test in tests if test.scope is Scope.SOME and len(capable) > 1]
     if tree_by_tree:
         found.untested += [(slot.local, slot.away) for slot in slots]
@@ -224,7 +225,7 @@ def _tests(cloud: Cloud, group: Group) -> list[_Test]:
         if each.one_by_one:
             tests += [_Test(*kind, words(names), each.test(cloud, names)) for names in asked]
         else:
-            # To have none of each is to have none of all.
+            # Having none of each means having none of all.
             parts = asked if each.wanted else [frozenset().union(*asked)]
             met = (each.test(cloud, names) for names in parts)
             tests.append(_Test(*kind, None, reduce(np.logical_and, met)))
@@ -304,7 +305,9 @@ def _make_unsuffixed_slots(
 
 _OF_EACH = (Scope.EACH, Scope.EACH_AND_ROOT)
 _OF_ONE = (*_OF_EACH, Scope.SOME)
-"""Where one provider serves the group it is each and some provider at once."""
+"""The scopes that are one test where one provider serves the group: it is then each and some provider at
+once.
+"""
 
 
 def _keep_trees(
@@ -328,8 +331,8 @@ def _keep_trees(
 
 def _keep_sharing(cloud: Cloud, mask: Mask) -> Mask | None:
     """Return the sharing providers among those of the mask, None if there are none."""
-    # None and not an empty mask: most clouds share nothing, and whoever asks then skips a pass over all
-    # providers, or a look at each anchor.
+    # The value is None and not an empty mask: most clouds share nothing, and a caller then skips a pass over
+    # all providers, or a look-up for each anchor.
     sharing = cloud.sharing
     shared = len(sharing.sharers) and mask[sharing.sharers].any()
     return mask & sharing.mask if shared else None
@@ -365,11 +368,11 @@ def _settle_demands(
     has_choice: Callable[[CandidateRequest], bool],
     tally: Tally,
 ) -> None:
-    """Before an unknown name is reported, make sure that F(a) of section 5.5 is not empty.
+    """Make sure that F(a) of section 5.5 is not empty before an unknown name is reported.
 
     Masks say that each trait demand alone can be met; whether all can at once takes a small search.
     """
-    # Only groups before the one that names it: what comes after is not looked at any more.
+    # Only the groups before the one with the unknown name count: later groups are not looked at.
     for group in request.groups[:position]:
         if not group.suffix and group.required and len(group.amounts) > 1:
             alone = CandidateRequest(

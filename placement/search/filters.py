@@ -1,4 +1,4 @@
-"""What a group, or the request, may ask of providers: one entry for each filter.
+"""The conditions that a group, or the request, may set for providers: one entry for each filter.
 
 ``FILTERS`` and ``ROOT_FILTERS`` serve the search, the counts of what stops the next placement, explanations,
 and the parsing of the query. The conditions are those of specification 04 sections 5.3 to 5.5.
@@ -23,17 +23,17 @@ Asker = TypeVar("Asker", Group, CandidateRequest)
 
 
 class Scope(Enum):
-    """Which providers of the unsuffixed group must meet a condition (section 5.5), in the order of steps."""
+    """The providers of the unsuffixed group that must meet a condition (section 5.5), in order of steps."""
 
     EACH = "each provider"
     EACH_AND_ROOT = "each provider and the root"
-    """Each of them, and the root of the tree."""
+    """Every provider, and the root of the tree."""
     SOME = "some provider"
-    """One of them is enough: only a combination can tell if there are several."""
+    """One provider is enough: only a combination can tell if there are several."""
     EACH_OR_ROOT = "each provider or its root"
-    """Each of them; in the anchor's own tree it is enough that the root does."""
+    """Every provider; in the anchor's own tree it is enough that the root does."""
     TREE = "the tree"
-    """Each of them, and no sharing provider of another tree. Tested with the amounts."""
+    """Every provider, and no sharing provider of another tree. Tested with the amounts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ ROOT_FILTERS: tuple[Filter[CandidateRequest], ...] = (
         one_by_one=True,
     ),
 )
-"""What is asked of the root of a tree."""
+"""The conditions for the root of a tree."""
 
 FILTERS: tuple[Filter[Group], ...] = (
     Filter(
@@ -217,7 +217,7 @@ FILTERS: tuple[Filter[Group], ...] = (
         stop=Stop.NO_TREE,
     ),
 )
-"""What is asked of the providers of a group, in the order of a suffixed group's steps."""
+"""The conditions for the providers of a group, in the order of a suffixed group's steps."""
 
 _ALL: tuple[Filter[Any], ...] = (*ROOT_FILTERS, *FILTERS)
 BY_REASON = {each.reason: each for each in _ALL}

@@ -25,14 +25,14 @@ class GroupRule:
     at_most: int = 1
     of: tuple[str, ...] = ()
     _among: frozenset[str] = field(init=False, repr=False, compare=False)
-    """Those of ``of``, so that few of them are looked at for a tree that is in few aggregates."""
+    """The aggregates of ``of`` as a set, so that few aggregates are looked at for a tree that is in few."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_among", frozenset(self.of))
 
     @property
     def level(self) -> Literal["tree", "aggregate"]:
-        """What the domains are."""
+        """Return what the domains are: trees or aggregates."""
         return "aggregate" if self.of else "tree"
 
     def domains(self, roots: Iterable[str], aggregates: Mapping[str, Domains]) -> Domains:
@@ -48,7 +48,7 @@ class GroupRule:
 
 
 class InTree(Protocol):
-    """What a member has in one tree. ``shares``: of a sharing provider."""
+    """The holdings of a member in one tree. ``shares``: on a sharing provider."""
 
     @property
     def consumer_uuid(self) -> str:

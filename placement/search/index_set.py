@@ -11,7 +11,7 @@ Mask = NDArray[np.bool_]
 Indexes = NDArray[np.integer[Any]]
 
 FEW = 128
-"""Above this size a set (60 bytes a member) costs more than a bitmap of 100,000 bits."""
+"""The size above which a set (60 bytes a member) costs more than a bitmap of 100,000 bits."""
 
 
 class IndexSet:

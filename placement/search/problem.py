@@ -1,4 +1,4 @@
-"""What is asked at one anchor, without its names (specification 04 sections 5.4 to 5.6).
+"""The question at one anchor, without its names (specification 04 sections 5.4 to 5.6).
 
 An ``AssignmentProblem`` has positions instead of providers, and rooms cut to what is asked, so that
 anchors that look alike share one. Small sets of slots, positions or demands are bits of one number.
@@ -17,10 +17,10 @@ BitSet = int
 """Bit n is set if n is in the set: ``a & ~b`` is what is only in a, ``a >> n & 1`` whether n is in a."""
 
 SlotDomains = tuple[BitSet, ...]
-"""By slot, the positions that may take it."""
+"""The positions that may take a slot, by slot."""
 
 Solution = tuple[int, ...]
-"""By slot, the position that takes it."""
+"""The position that takes a slot, by slot."""
 
 
 def members(bits: BitSet) -> Iterator[int]:
@@ -38,7 +38,7 @@ def bit_set(numbers: Iterable[int]) -> BitSet:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is the same at every anchor of a request.
+    """The part of the question that is the same at every anchor of a request.
 
     ``amounts``: by slot. ``granular``: the slots that are suffixed groups; the others are the classes of
     the unsuffixed group. ``subtrees``: sets of slots. ``demands``: bit set of the trait demands that the
@@ -123,7 +123,7 @@ class AssignmentProblem:
                 self.given_up = True
                 self.work.set_aside += 1
         if self.given_up:
-            # So that the next call comes here again, and says no too.
+            # The next call then comes here again, and answers no too.
             self.patience = -1
         return not self.given_up
 
@@ -132,7 +132,7 @@ class AssignmentProblem:
         if not self.given_up or self.work.is_over:
             return False
         self.work.set_aside -= 1
-        # What is left of the work is for it alone now: everybody else had a turn.
+        # The rest of the work is for this tree alone: every other tree had a turn.
         self.given_up, self.idle, self.patience = False, 0, self.work.limit
         return True
 
@@ -147,7 +147,7 @@ class AssignmentProblem:
     def sharers_may_serve_all(self) -> bool:
         """Tell whether sharing providers alone can serve every slot: two anchors may find that (5.2)."""
         shared = bit_set(p for p, place in enumerate(self.places) if place.shared)
-        # Then each of its combinations uses a place of the tree that does not share.
+        # Each of its combinations then uses a place of the tree that does not share.
         if self.own and not self.own & shared:
             return False
         return all(domain & shared for domain in self.domains)

@@ -48,7 +48,7 @@ class ProviderRecord:
 
 
 class Stock(NamedTuple):
-    """What claims change of a provider; as in :class:`ProviderRecord`."""
+    """The values of a provider that claims change; as in :class:`ProviderRecord`."""
 
     provider_id: int
     revision: int

@@ -111,7 +111,7 @@ class CandidateRequest:
 
     @property
     def amounts(self) -> Counter[str]:
-        """What all groups together ask for, by class."""
+        """Return the amounts that all groups ask for together, by class."""
         asked: Counter[str] = Counter()
         for group in self.groups:
             asked.update(group.amounts)

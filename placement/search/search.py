@@ -1,4 +1,4 @@
-"""From a request to its candidates: filter, group, walk, cut (specification 04 sections 5 and 6)."""
+"""The way from a request to its candidates: filter, group, walk, cut (specification 04 sections 5, 6)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_STUCK = 3
 """Slots that a search which found nothing names."""
 
 SPARSE = 16
-"""Of fewer than one in so many trees no parts are looked for: they are taken out of the order at once."""
+"""The fraction of trees (one in so many) below which no parts are looked for: they are removed at once."""
 
 
 def search(
@@ -60,13 +60,13 @@ def search(
     names = request.names
     all_seen = all(map(cloud.has_trait, names.traits)) and all(map(cloud.has_class, names.classes))
     once = partial(_search_once, cloud, request, known, work, size_limit=size_limit, passed=passed)
-    # Which of all trees have a choice for each slot costs more than all other tests where there are devices,
-    # and next to nothing where there are none. Without that test an unknown name may pass unseen.
+    # The test of which trees have a choice for each slot costs more than all other tests where there are
+    # devices, and next to nothing where there are none. Without that test an unknown name may pass unseen.
     if cloud.forest.nested and not explain and all_seen:
         result = once(Tally(), tree_by_tree=True)
         if len(result) or not result.complete:
             return result
-    # What was counted tree by tree does not say why there is nothing.
+    # A count that was made tree by tree does not say why there is nothing.
     return once(Tally(explain), tree_by_tree=False)
 
 
@@ -97,7 +97,7 @@ def _search_once(
     result = _select(cloud, request, found, work, tally, size_limit)
     passed("combine")
     result.complete = not work.cut_short and not work.set_aside
-    # What is asked for is there, whatever was given up.
+    # The candidates that were asked for exist, whatever was given up.
     result.complete |= request.limit is not None and len(result) >= request.limit
     result.work = work.done - begun
     if not len(result):
@@ -185,7 +185,7 @@ def rules_of(request: CandidateRequest, found: Feasible) -> Rules:
         amounts=tuple(slot.amounts for slot in found.slots),
         granular=frozenset(granular.values()),
         isolate=request.isolate,
-        # One provider is in one subtree, always.
+        # A single provider is always in one subtree.
         subtrees=tuple(tuple(slots) for slots in sets if len(slots) > 1),
         demands=(1 << len(found.demands)) - 1,
         # Before 1.29 the bound counts candidates that the rule then drops (section 6.2): if the rule pruned
@@ -220,8 +220,8 @@ def _select(
     if request.bound is not None and request.strategy == "depth-first":
         # The strategy says which candidates survive, not in which order: trees are mixed all the same.
         mixed = list(shares(streams, request.bound))
-    # Those that were set aside come last. Otherwise one hard tree would spend the work of the whole request
-    # while the trees behind it have candidates.
+    # The trees that were set aside come last. Otherwise one hard tree would spend the work of the whole
+    # request while the trees behind it have candidates.
     candidates = chain(in_turns(mixed), in_turns(stream_maker.take_up_set_aside()))
     survivors: Iterator[Candidate] = islice(candidates, request.bound)
     if request.one_provider_per_tree:
@@ -229,8 +229,8 @@ def _select(
     answered = list(
         islice(size_limit.fitting(survivors) if size_limit else survivors, request.limit)
     )
-    # Before 1.29 the search goes on, to see which providers take part in what is cut off (section 6.3). A
-    # tree gives few candidates there, since all that it takes in comes from one provider.
+    # Before 1.29 the search continues, to see which providers take part in the candidates that are cut off
+    # (section 6.3). A tree gives few candidates there, since all that it takes in comes from one provider.
     before_cut = takers(chain(answered, survivors)) if request.one_provider_per_tree else None
     if request.seed is not None:
         random.Random(request.seed).shuffle(answered)  # noqa: S311
@@ -288,7 +288,7 @@ def _in_strides(order: Indexes, size: int, start: int) -> Iterator[Indexes]:
     count = len(order)
     stride, begin = divmod(start, count)
     stride = max(stride % count, 1)
-    # Only a stride without a common divisor comes past all places before it comes back.
+    # Only a stride without a common divisor reaches all places before it repeats one.
     while gcd(stride, count) != 1:
         stride += 1
     for span in _spans(count, size):
@@ -352,7 +352,7 @@ class _Helpers:
         columns: isolate, and the sums of contested classes.
         """
         helpers, rank = self._found.helpers(self._cloud, anchors)
-        # Of several the last one stands; it is looked at only where there is one.
+        # With several providers the last one stands; the value is used only where there is one.
         lone = np.full(len(anchors), -1, np.int32)
         lone[rank] = helpers
         visited = None if self._visited is None else self._visited[anchors]
@@ -415,7 +415,7 @@ def _uniform_result(
     tally: Tally,
     size_limit: SizeLimit | None,
 ) -> SearchResult:
-    """Each anchor gives one candidate: bound and limit are prefixes."""
+    """Return one candidate for each anchor: bound and limit are prefixes."""
     pattern = _by_one_provider(maker)
     survivors = providers[: request.bound]
     before_cut = np.sort(survivors) if request.one_provider_per_tree else None

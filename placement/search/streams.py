@@ -53,7 +53,7 @@ class CombinationMaker:
         made = self._combinations.get(solution)
         if made is not None:
             return made
-        # Most candidates: a place for each group, and no place for two. Nothing is summed for them.
+        # Most candidates have a place for each group, and no place for two. Nothing is summed for them.
         if self._plain is not None and len(set(solution)) == len(solution):
             made = self._combinations[solution] = Combination(self._plain, solution, solution)
             return made
@@ -63,7 +63,7 @@ class CombinationMaker:
                 slots_at.setdefault(place, []).append(slot)
         serving = [dict.fromkeys([solution[s] for s in slots]) for slots in self._groups.values()]
         taken, counts = tuple(map(tuple, slots_at.values())), tuple(map(len, serving))
-        # One object for equal shapes: the renderer makes a template for each, and a large answer has few.
+        # Equal shapes are one object: the renderer makes a template for each, and a large answer has few.
         shape = self._shapes.get((taken, counts))
         if shape is None:
             shape = self._shapes[taken, counts] = CandidateShape(
@@ -259,8 +259,8 @@ class StreamMaker:
         top-down, rows are ordered by (level, place of the parent, code). A collision of codes may
         only make alike trees look different, which costs time and nothing else.
         """
-        # By features alone, a tree with two cells of a device each could look like one with both devices
-        # in one cell, which ``same_subtree`` tells apart.
+        # The nearest ancestors count too: by features alone, a tree with two cells of a device each could
+        # look like one with both devices in one cell, which ``same_subtree`` tells apart.
         above = self._find_nearest(rows)
         levels = _levels(above, above)
         code = hash_rows(columns)
@@ -334,7 +334,8 @@ class StreamMaker:
         """Return the eligible part of reach(anchor) beyond its own tree, None if empty."""
         if self._away is None:
             return None
-        # By identity: trees of equal aggregates share one tuple, and a long one takes long to compare.
+        # The tuples are compared by identity: trees of equal aggregates share one tuple, and a long one takes
+        # long to compare.
         everyone = self._cloud.sharing.away(anchor)
         reach = self._reaches.get(id(everyone))
         if reach is None:
@@ -362,8 +363,8 @@ def _by_features(
     # All alike, as the devices of one kind of host: nothing to sort.
     if len(rows) and (features == features[0]).all():
         return rows, features
-    # Only like must come beside like, in any order that depends on the features: a hash is one number to sort
-    # by, where the features are several. The sort is stable, so like providers stay in the order of trees.
+    # Equal rows must be neighbours, in any order that depends on the features: a hash is one number to sort
+    # by, where the features are several. The sort is stable, so equal providers stay in the order of trees.
     order = np.lexsort((hash_rows(columns), ordinal))
     return rows[order], np.ascontiguousarray(features[order])
 

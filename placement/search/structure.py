@@ -1,4 +1,4 @@
-"""What changes rarely in a cloud: the order of its trees, and which providers share with which trees."""
+"""The slow-changing parts of a cloud: the order of its trees, and which providers share with which trees."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Forest:
 
 
 class Sharing:
-    """Which sharing providers (``sharers``) are reached from which trees (section 5.2)."""
+    """The sharing providers (``sharers``) and the trees that reach them (section 5.2)."""
 
     def __init__(
         self,

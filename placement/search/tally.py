@@ -1,4 +1,4 @@
-"""What every test removed: the answer to "why is there no candidate?"."""
+"""The count of what every test removed: the answer to "why is there no candidate?"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from placement.search.index_set import Mask
 
 ANY_OF = " or "
-"""Between the names of a step's subject of which one would do."""
+"""The text between the names of a step's subject of which one is enough."""
 
 
 class _Explained(StrEnum):
@@ -86,7 +86,7 @@ class Reason(_Explained):
 
 
 class Stop(_Explained):
-    """What ended a search that found nothing."""
+    """The reason for which a search ended that found nothing."""
 
     NO_ROOT = ("NO_ROOT", "No root has the traits that ``root_required`` asks for.")
     NO_MEMBER = ("NO_MEMBER", "No provider is in the wanted aggregates of the group.")
@@ -110,7 +110,7 @@ class Stop(_Explained):
 
 
 class Unit(StrEnum):
-    """What a test counts."""
+    """The unit that a test counts."""
 
     PROVIDERS = "providers"
     TREES = "trees"
@@ -140,7 +140,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """What ended a search, and which group and resource class it concerns, if any."""
+    """The end of a search, and the group and resource class that it concerns, if any."""
 
     why: Stop
     group: str | None = None

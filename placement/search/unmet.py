@@ -1,4 +1,4 @@
-"""What no provider of a cloud could give, whatever is used: then nothing else of the cloud matters.
+"""Requests that no provider of a cloud can serve, whatever is used: then nothing else of the cloud matters.
 
 It is named so that it can be looked up in the database, which costs less than to find out what has changed
 where every provider has to be compared.

@@ -1,4 +1,4 @@
-"""What one request may cost: placements tried and time, counted over all its searches and all hosts."""
+"""The cost that one request may have: placements tried and time, over all its searches and all hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WORK_LIMIT = 2_000_000
 """Placements tried for one request before it gives up, whatever the time."""
 
 PATIENCE_SHARE = 20
-"""One kind of tree may spend this part of the limit without finding anything more."""
+"""The share of the limit that one kind of tree may spend without finding anything more."""
 
 FIRST_PATIENCE = 5000
 """Placements after which a kind of tree without a solution is set aside until all others had their turn."""

@@ -30,7 +30,7 @@ def with_work_after(
 
 
 def _work_apart(work: Callable[[], object], deed: str) -> None:
-    """Do what no client has asked for, under a request id of its own and as nobody."""
+    """Do work that no client has asked for, under a request id of its own and without a user."""
     before = get_current()
     # oslo.log takes ids and user of log lines from the context that the thread has made last.
     own = RequestContext()

@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 OPEN_PATHS = frozenset({"", "/"})
 
 PUBLIC_PATHS = {"metrics": "/-/metrics", "explorer": "/-/explorer"}
-"""By word of ``[insight]/public`` where the paths begin that it opens."""
+"""The beginnings of the paths that a word of ``[insight]/public`` opens."""
 
 
 class IdentityUnavailable(errors.Unavailable):

@@ -26,10 +26,10 @@ ALWAYS, NEVER = "@", "!"
 """Checks that ask nothing, as the language of policies writes them."""
 
 UNDECIDED = (RecursionError, SyntaxError, TypeError, ValueError)
-"""What oslo.policy raises for a rule that refers to itself, or for a check that it cannot compare."""
+"""The errors of oslo.policy for a rule that refers to itself, or for a check that it cannot compare."""
 
 USUAL_PLACES = ("~/.placement", "~", "/etc/placement", "/etc")
-"""Where oslo.config looks for files last."""
+"""The folders in which oslo.config looks for files last."""
 
 Stamp = tuple[Any, ...]
 
@@ -107,7 +107,7 @@ class Authorizer:
         if names not in self._candidates:
             conf = self._conf
             folders = [str(Path(path).parent) for path in reversed(conf.config_file)]
-            # In the order of oslo.config. pathlib would raise for a user without a home.
+            # The order is that of oslo.config. pathlib would raise for a user without a home.
             expanded = map(os.path.expanduser, (*conf.config_dirs, *folders, *USUAL_PLACES))
             places = dict.fromkeys(Path.cwd() / place for place in expanded)
             self._candidates[names] = [str(place / name) for name in names for place in places]
@@ -141,7 +141,7 @@ class _RuleSet:
         self._enforcer.suppress_deprecation_warnings = True
         self._enforcer.register_defaults(policies.list_rules())
         self._enforcer.load_rules_quietly()
-        # From here on the enforcer leaves files alone: whether they changed is asked outside.
+        # After this line the enforcer does not read files: the caller asks whether they changed.
         self._enforcer.use_conf = False
         rules = self._enforcer.rules
         self._by_roles_alone = {name for name in rules if _asks_only_roles(rules[name], rules)}

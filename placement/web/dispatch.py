@@ -30,7 +30,7 @@ Target = Callable[[Request], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What serves one method of one path within a window of microversions.
+    """The handler of one method of one path within a window of microversions.
 
     :param rule: the policy rule without ``placement:``; None where no rule is asked.
     :param shows_json: the answer has a body, so Accept must admit JSON.
@@ -70,7 +70,7 @@ Actions = tuple[Action, ...]
 
 
 def acts(handler: Handler, rule: str | None, **more: Any) -> Actions:
-    """Neither read a body nor promise one."""
+    """Return actions whose requests and answers have no body."""
     return (Action(handler, rule, **more),)
 
 
@@ -106,7 +106,8 @@ class Dispatcher:
     def __call__(self, request: Request) -> Response:
         """Return the handler's response."""
         action = self._find_action(request)
-        # Before the policy: who sends what is not read here learns so without the right to do it.
+        # This comes before the policy: a client learns that its media type is not read here without the right
+        # to use the route.
         action.check_media_types(request)
         if action.rule is not None and action.public not in self._public:
             target = action.target(request) if action.target else None
@@ -120,7 +121,8 @@ class Dispatcher:
     def _find_action(self, request: Request) -> Action:
         template, request.path_args = self.match(request.environ)
         request.route = template
-        # Before the method is looked at: a refused request counts for the path that it asked.
+        # The route is set before the method is looked at: a refused request counts for the path that it
+        # asked.
         telemetry.current().route = template or "/"
         methods = self._routes[template]
         actions = methods.get(request.environ["REQUEST_METHOD"])
@@ -131,7 +133,7 @@ class Dispatcher:
                 return action
         if actions[0].media_types_first:
             actions[0].check_media_types(request)
-        # Where older versions have the path but not this method, they say so: DELETE of all inventories.
+        # Some older versions have the path but not this method, and say so: DELETE of all inventories.
         raise NotFoundHere() if actions[0].below == 404 else MethodNotAllowed()
 
     def match(self, environ: Environ) -> tuple[str, dict[str, str]]:
@@ -157,7 +159,7 @@ def _serve(handler: Handler, request: Request) -> Response:
         try:
             return handler(request)
         except errors.Conflict as refused:
-            # No request is refused for the sake of a hold that is over (specification 09 section 5).
+            # No request is refused because of a hold that has expired (specification 09 section 5).
             if not (refused.is_amid_ended_holds and holds.expire(request.db)):
                 raise
     return handler(request)

@@ -33,7 +33,7 @@ SENTENCES = {
 
 
 class NotFoundHere(errors.NotFound):
-    """No such path, or not at this microversion."""
+    """The path does not exist, or not at this microversion."""
 
 
 class MethodNotAllowed(errors.PlacementError):
@@ -143,7 +143,7 @@ def _make_document(
 def _flatten(text: str) -> str:
     """Return the text without markup and line breaks: clients show the last line of a detail."""
     line = MARKUP.sub("", text).replace("\n", " ").replace("\r", "")
-    # What cannot be encoded as UTF-8 (lone surrogates) would make an error of the error.
+    # Text that cannot be encoded as UTF-8 (lone surrogates) would make an error of the error.
     return line.encode("utf-8", "replace").decode()
 
 

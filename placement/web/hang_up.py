@@ -31,7 +31,7 @@ def make_detector(environ: dict[str, Any]) -> Callable[[], bool]:
     if "gunicorn.socket" in environ:
         number = environ["gunicorn.socket"].fileno()
     elif uwsgi is not None:
-        # Its own ``is_connected`` says yes until the connection is reset.
+        # uWSGI's own ``is_connected`` says yes until the connection is reset.
         number = uwsgi.connection_fd()
     if number < 0:
         return lambda: False

@@ -24,7 +24,7 @@ class Judges:
 
     def __init__(self, formats: Formats) -> None:
         self._formats = formats
-        # By identity, which is quick to look up; a schema that is kept here keeps its own.
+        # Schemas are found by identity, which is quick; a schema that is kept here keeps its own.
         self._made: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
 
     def accepts(self, schema: Any, value: Any) -> bool:
@@ -64,7 +64,7 @@ def _mend(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema that means to fastjsonschema what the given one means in JSON Schema."""
     mended = dict(schema)
     if "patternProperties" in schema:
-        # Of a "pattern" it does this itself.
+        # The library does this for "pattern" itself.
         members = schema["patternProperties"].items()
         mended["patternProperties"] = {
             close_pattern(pattern): _mend(each) for pattern, each in members
@@ -76,8 +76,9 @@ def _mend(schema: Mapping[str, Any]) -> dict[str, Any]:
     if "anyOf" in schema:
         mended["anyOf"] = [_mend(each) for each in schema["anyOf"]]
     if "uniqueItems" in schema:
-        # It puts the elements into a set before it looks at each of them, and a hundred thousand integers
-        # of one hash, such as the multiples of 2**61 - 1, would be compared with each other for hours.
+        # The library puts the elements into a set before it looks at each of them, and a hundred thousand
+        # integers of one hash, such as the multiples of 2**61 - 1, would be compared with each other for
+        # hours.
         unique = {"uniqueItems": mended.pop("uniqueItems")}
         return {"allOf": [mended, unique]}
     return mended

@@ -1,4 +1,4 @@
-"""Which microversion a request asks for (specification 01 section 5)."""
+"""The microversion that a request asks for (specification 01 section 5)."""
 
 from functools import lru_cache
 from typing import NamedTuple

@@ -50,8 +50,8 @@ def observe_requests(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIA
         try:
             return application(environ, start_response)
         finally:
-            # Also after an error: the request has taken its time, and the thread serves others next, whose
-            # figures must not come into this trace.
+            # This runs after an error too: the request has taken its time, and the thread serves others next,
+            # whose figures must not enter this trace.
             seconds = perf_counter() - began - trace.idle_s
             telemetry.end()
             for tell in watchers:

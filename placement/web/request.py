@@ -30,7 +30,7 @@ NUL_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 LARGE_BYTES = 100_000
-"""Of a body, from which on it is not judged as a whole (:meth:`Schema.failure`)."""
+"""The size from which on a body is not judged as a whole (:meth:`Schema.failure`)."""
 
 
 class BodyTooLarge(errors.PlacementError):
@@ -107,7 +107,8 @@ class Request(webob.BaseRequest):
         if announced:
             length = int(announced)
         elif self.environ.get("wsgi.input_terminated"):
-            # In chunks, of unknown length: one byte more than allowed tells a body that is too long.
+            # A body in chunks has an unknown length: one byte more than allowed reveals a body that is too
+            # long.
             length = limit + 1
         else:
             length = 0

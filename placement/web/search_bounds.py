@@ -70,7 +70,7 @@ to 220 ms in one of a hundred cases, in some runs one of twenty; now 5 to 15 ms.
 
 
 class Countdown:
-    """So many seconds, from the first question how many are left: reading the picture does not count.
+    """The seconds that are left, counted from the first question: reading the picture does not count.
 
     Whether the client has hung up is looked at too, at most every ``CONNECTION_EVERY_S``.
     """

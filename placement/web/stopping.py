@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 UNTOLD_S = 1.0
-"""Nothing waits longer under mod_wsgi: Apache tells its processes of a stop when all answers are given."""
+"""The longest wait under mod_wsgi: Apache tells its processes of a stop when all answers are given."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _OF_PROCESS = Path("/proc/self")

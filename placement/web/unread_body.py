@@ -40,7 +40,7 @@ class _Body:
         try:
             data: bytes = self._stream.read(size)
         except BaseException:
-            # What comes next on this connection, nobody knows: the rest is not read.
+            # The next bytes on this connection are unknown: the rest is not read.
             self.broken = True
             raise
         # Fewer bytes than asked for are the last ones, by the rules of WSGI.
@@ -78,7 +78,7 @@ def _find_discard(environ: Environ) -> tuple[int, Discard] | None:
         if in_chunks and type(environ["wsgi.input"]).__module__ == "cheroot.server":
             return sys.maxsize, _discard_under_cheroot
         return None
-    # Only digits, and few: int() takes "+1" and "1_0", and raises for thousands of digits.
+    # The text may have only digits, and few: int() takes "+1" and "1_0", and raises for thousands of digits.
     length = int(text) if text.isdecimal() and len(text) <= LONGEST_LENGTH else 0
     # uWSGI closes the connection, and Apache, still sending, answers 503 whatever the answer was.
     if length and "uwsgi.version" in environ:
@@ -96,7 +96,7 @@ def _discard_under_uwsgi(_: Environ, body: _Body, most: int) -> None:
 
 def _discard_under_gunicorn(environ: Environ, body: _Body, most: int) -> None:
     """Discard the rest behind the back of gunicorn; at the error it closes the connection silently."""
-    # In HTTP/2 a connection carries more than one body.
+    # A connection of HTTP/2 carries more than one body.
     if not body.broken and environ["SERVER_PROTOCOL"].startswith("HTTP/1"):
         _discard_what_arrives(environ["gunicorn.socket"].fileno(), min(body.left, most))
         raise ConnectionResetError(errno.ECONNRESET, "the request body was not read")

@@ -20,7 +20,7 @@ SHOWN_MEMBERS = 2000
 """How many members of a value, of all levels together, are printed before the text is shortened."""
 
 COMPARED_FAILURES = 100
-"""Among how many failures the one nearest the root is looked for: each takes some 60 us to word."""
+"""The number of failures among which the one nearest the root is chosen: each takes some 60 us to word."""
 
 UNIQUE = {"uniqueItems": True}
 
@@ -57,7 +57,7 @@ def is_strict_uuid(value: str) -> bool:
 
 
 class _Formats(jsonschema.FormatChecker):
-    """What ``format: uuid`` means, as jsonschema asks it, with the judges under that meaning."""
+    """The meaning of ``format: uuid``, as jsonschema asks for it, with the judges that use it."""
 
     def __init__(self, is_uuid: Callable[[str], bool]) -> None:
         super().__init__(formats=())
@@ -134,7 +134,7 @@ def _check_additional_properties(
     # "(?!)" matches nothing.
     matches = _compile("|".join(patterns) or "(?!)").search
     others = (name for name in instance if name not in known and not matches(name))
-    # No more of them are printed, and a body may have hundreds of thousands.
+    # At most so many are printed, and a body may have hundreds of thousands.
     extra = list(islice(others, SHOWN_MEMBERS))
     if not extra:
         return
@@ -152,7 +152,7 @@ def _check_additional_properties(
 
 def _check_type(validator: Any, types: Any, instance: Any, schema: Any) -> Failures:
     """Print no more of the value than is shown."""
-    # Its message has the repr of the whole value, which may be megabytes.
+    # The library's message has the repr of the whole value, which may be megabytes.
     of_library = jsonschema.Draft202012Validator.VALIDATORS["type"]
     yield from of_library(validator, types, _take_excerpt(instance), schema)
 
@@ -192,7 +192,7 @@ def _make_least_check(keyword: str, kind: str) -> Callable[..., Failures]:
 _Validator = jsonschema.validators.extend(
     jsonschema.Draft202012Validator,
     {
-        # These bound what the words cost, whatever the body.
+        # These functions bound the cost of the words, whatever the body.
         "anyOf": _check_any_of,
         "items": _check_items,
         "patternProperties": _check_pattern_properties,
@@ -201,7 +201,7 @@ _Validator = jsonschema.validators.extend(
         # The patterns of these end where the text ends, not also at a newline before the end.
         "additionalProperties": _check_additional_properties,
         "pattern": _check_pattern,
-        # These have the same words with every release of the library.
+        # These functions have the same words with every release of the library.
         "minItems": _make_least_check("minItems", "array"),
         "minLength": _make_least_check("minLength", "string"),
         "minProperties": _make_least_check("minProperties", "object"),
@@ -261,7 +261,7 @@ def _report(error: exceptions.ValidationError) -> Failure:
         f"    {_shorten(repr(_take_excerpt(error.instance)))}"
     )
     report.keyword = str(error.validator)
-    # In the text the path is that within a branch of "anyOf", as the library has it.
+    # The path in the text is the path within a branch of "anyOf", as the library has it.
     steps = [*error.absolute_path, *([error.name] if isinstance(error, _UnknownMember) else ())]
     report.field = _shorten("".join(f"/{step}" for step in steps))
     return report

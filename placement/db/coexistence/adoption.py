@@ -1,4 +1,4 @@
-"""What another service wrote: its providers are counted again from the ledger, and marked as ours."""
+"""Adoption of another service's writes: its providers are counted again from the ledger and marked."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -118,7 +118,8 @@ def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
             (_providers.c.updated_at, _providers.c.updated_at),
         )
     )
-    # Not these alone: it may have moved them out of another tree, which only the rows of before would tell.
+    # The log names no provider here: the other service may have moved some out of another tree, which only
+    # the old rows would show.
     change_rows.note_many(tx)
 
 

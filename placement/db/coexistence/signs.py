@@ -85,7 +85,7 @@ BLOCK_BITS = 5
 """The ids of providers that are compared, and read again, together differ in so many bits."""
 
 Rows = Mapping[int, Sequence[Any]]
-"""What was read of each block, by ``provider id >> BLOCK_BITS``."""
+"""The rows that were read of each block, by ``provider id >> BLOCK_BITS``."""
 
 
 class Signs(NamedTuple):
@@ -104,7 +104,8 @@ class Signs(NamedTuple):
 
     def changed_since(self, before: "Signs") -> list[range] | None:
         """Return the ids among which providers have changed; None if more has changed than contents."""
-        # What is below a provider, and the name of a class, shows in rows that were not written.
+        # A change of a provider's descendants, or of the name of a class, shows in rows that were not
+        # written.
         if (self.classes, self.shape) != (before.classes, before.shape):
             return None
         pairs = (
@@ -157,7 +158,7 @@ _MEMBERSHIPS = _by_block(
 )
 
 
-# They too only grow, and so do their generations.
+# Ids of consumers only grow too, and so do their generations.
 _CONSUMERS_SIGN = CompiledStatement(
     select(func.count(), _sum(_consumers.c.id), _sum(_consumers.c.generation))
 )

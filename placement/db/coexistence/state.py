@@ -57,7 +57,7 @@ IS_FOREIGN: ColumnElement[bool] = or_(
 IS_NOTED: ColumnElement[bool] = exists(
     select(literal(1)).select_from(_coexistence).where(_coexistence.c.id > literal_column(str(BEGUN)))
 )
-"""It is known for how long the old service has been quiet."""
+"""The condition that the start of the old service's silence is on record."""
 
 UNSEEN = -1
 """The own generation of a provider that another service has made: its creation counts as one write."""
@@ -162,7 +162,8 @@ def note_state(tx: Transaction, state: int) -> None:
     """
     lasts = select(_coexistence.c.id).where(_coexistence.c.id == BEGUN)
     if tx.value(lasts.with_for_update()) is None:
-        # It has ended since it was looked at. A state that is noted now would count for the next one.
+        # The coexistence has ended since this thread read it. A state that is noted now would count for the
+        # next one.
         return
     # A time in the future is of a clock that was wrong: nobody would end the coexistence before it comes.
     is_past = or_(_coexistence.c.id != state, _QUIET_S < 0)

@@ -64,7 +64,7 @@ def count_owners(db: Database, tell_progress: TellProgress) -> Iterator[None]:
 
 
 def _next_ids(access: Access, after: int) -> list[int]:
-    # Not by an offset: providers come and go between the transactions.
+    # No OFFSET is used: providers are created and deleted between the transactions.
     return access.column(select(_ids).where(_ids > after).order_by(_ids).limit(BATCH))
 
 

@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 60.0
 STEP_S = 0.25
-"""For how long one request counts what is derived, before it goes on with what it was asked for."""
+"""How long one request counts derived values before it continues with its own work."""
 
 
 class ForeignWriteWatch:
@@ -56,7 +56,7 @@ class ForeignWriteWatch:
             found = report(self._db)
             if found.since is not None and self._finish_after_s:
                 self._guard(partial(self._consider_end, found))
-        # Not more than one thread counts; the others do not wait for it, but go on with their requests.
+        # At most one thread counts; the others continue with their requests.
         if self._counting is not None and self._step.acquire(blocking=False):
             try:
                 self._guard(self._count)
@@ -64,7 +64,7 @@ class ForeignWriteWatch:
                 self._step.release()
 
     def _guard(self, work: Callable[[], None]) -> None:
-        """Do what no request asked for, so none must fail by it."""
+        """Run work that no request asked for, so that no request fails by it."""
         try:
             work()
         except (errors.PlacementError, exc.SQLAlchemyError) as error:

@@ -23,13 +23,14 @@ TABLE_OPTIONS: Any = {
     "mariadb_engine": "InnoDB",
     "mariadb_charset": "utf8mb4",
 }
-"""Of every table, whatever the defaults of the server are."""
+"""The options of every table, whatever the defaults of the server are."""
 
 LOOK_EVERY_S = 0.5
 
 TRIES_S = 10.0
-"""For how long :func:`all_tables` looks for its moment without making other transactions wait. A fleet that
-never pauses has none: then the locks are waited for, and a deadlock (1213) makes the others begin again."""
+"""How long :func:`all_tables` tries for its locks without making other transactions wait. A fleet that never
+pauses has no such moment: then the locks are waited for, and a deadlock (1213) makes the others begin again.
+"""
 
 PAUSE_S = 0.005
 
@@ -186,7 +187,7 @@ def all_tables(connection: Connection) -> Iterator[None]:
     if not is_mysql():
         yield
         return
-    # From before: the lock may be there when _lock fails.
+    # The unlock is registered before the lock: the lock may be there when _lock fails.
     with afterwards(connection, "UNLOCK TABLES"):
         _lock(connection)
         yield
@@ -216,6 +217,6 @@ def _lock(connection: Connection) -> None:
                 time.sleep(random.uniform(0, 2 * PAUSE_S))  # noqa: S311
         connection.exec_driver_sql(f"LOCK TABLES {names}")
     except exc.DBAPIError as error:
-        # Without the right to LOCK TABLES the change is made all the same, perhaps with a few 1412.
+        # Without the right to LOCK TABLES the change is made nevertheless, perhaps with a few errors 1412.
         if not (driver_errors.lacks_rights(error) or driver_errors.lacks_database(error)):
             raise
