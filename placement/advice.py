@@ -1,4 +1,4 @@
-"""One line instead of a traceback, for a failure that an operator can fix."""
+"""Help for operators: one line instead of a traceback, for a failure that they can fix."""
 
 import difflib
 import re
@@ -39,7 +39,7 @@ _VALUES = (
     (re.compile(r"could not convert string to float: (.*)"), r"\1 is not a number"),
     (re.compile(r"Unexpected boolean value (.*)"), r"\1 is neither true nor false"),
 )
-"""What the interpreter says of values, and what operators say."""
+"""The words of the interpreter about values, and the words for operators."""
 
 
 class NotConfigured(Exception):
@@ -119,7 +119,7 @@ def _explain_configuration(error: cfg.Error) -> str:
 
 
 def _explain_missing(error: cfg.RequiredOptError, conf: cfg.ConfigOpts) -> str:
-    # It imports what most errors do not need, and other commands neither.
+    # The import is here because most errors, and other commands, do not need it.
     from placement.conf import unknown
 
     group = error.group.name if isinstance(error.group, cfg.OptGroup) else "DEFAULT"

@@ -1,4 +1,4 @@
-"""Who writes: the request that this thread serves, or the command (specification 07 section 11.1).
+"""The author of a write: the request that this thread serves, or the command (specification 07 section 11.1).
 
 The history shows it. Set by the web floor and by commands, and read where a transaction leaves its rows.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Author(NamedTuple):
-    """Whoever writes; "" for what is unknown or does not exist.
+    """The author of a write; "" for what is unknown or does not exist.
 
     ``global_request_id``: the one that the client has given. ``user`` and ``project``: of the token.
     ``route``: the template of the path, or what the service or a command does by itself.

@@ -91,7 +91,7 @@ def open_database(conf: cfg.ConfigOpts, *, patient: bool = False) -> Database:
         "pool_timeout": options.pool_timeout,
         "pool_recycle": options.connection_recycle_time,
     }
-    # What is not set keeps the library's default.
+    # An option that is not set keeps the library's default.
     pool = {name: value for name, value in given.items() if value is not None}
     engine = make_engine(
         _with_parameters(options.connection, options.connection_parameters),

@@ -96,7 +96,7 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     routes = _choose_routes(conf)
     if insight.enabled:
         insight_door.check_links(conf)
-        # Here, not within the deadline of the first plan.
+        # The solver is loaded here, outside the deadline of the first plan.
         load_solver()
     shapes = insight_door.read_shapes(conf) if insight.enabled else {}
     metrics = _begin_metrics(conf, database, routes, shapes) if insight.enabled else None
@@ -111,7 +111,7 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
         watchers.append(make_slow_request_watcher(conf.api.slow_request_s))
     application = observe_requests(application, watchers)
     application = with_health_check(application, conf, database)
-    # No web server in front lets more than twice the largest body through.
+    # The web server in front passes on at most twice the largest body.
     application = with_rest_read(application, 2 * conf.placement.max_request_body_size)
     application = _with_scrub(_with_request_line(application), conf, database, metrics)
     return _with_trimming(application, conf, database)
@@ -228,7 +228,7 @@ def _negotiate_versions(serve: Serve) -> Serve:
                 (microversion.HEADER, f"placement {version}"),
                 ("vary", microversion.HEADER),
             ]
-            # After the version is known: the refusal is worded and marked for it.
+            # The check comes after the version is known: the refusal is worded and marked for it.
             _check_announcement(environ)
             response = serve(request)
         except errors.PlacementError as error:

@@ -13,7 +13,7 @@ CONCURRENT_UPDATE = "placement.concurrent_update"
 
 
 class Retry(enum.StrEnum):
-    """What is to be done before the same request may succeed (specification 01 section 9.6)."""
+    """The step that a client takes before the same request may succeed (specification 01 section 9.6)."""
 
     NEVER = "never"
     AFTER_READING = "after_reading"
@@ -34,11 +34,11 @@ class PlacementError(Exception):
     retry: ClassVar[Retry] = Retry.NEVER
     text: ClassVar[str] = ""
     of_consumers: ClassVar[bool] = False
-    """What consumers hold may be the reason."""
+    """The reason may be the allocations of consumers."""
     is_amid_ended_holds: ClassVar[bool] = False
-    """It may be a hold that is over: it is to be removed, and the request to be tried again."""
+    """The reason may be an expired hold: the service then removes it and tries the request again."""
     about: ClassVar[str] = ""
-    """Which field of the error names what of the request is refused."""
+    """The field of the error that names the refused part of the request."""
 
     if TYPE_CHECKING:
         # The type checker makes an __init__ for classes with fields; the others take this one.
@@ -52,7 +52,9 @@ class PlacementError(Exception):
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """What of the request is refused, ``field``, and by which ``rule``; what is not known is left out."""
+        """Return the refused part of the request, ``field``, and the ``rule`` that refuses it, if they are
+        known.
+        """
         return {"field": getattr(self, self.about)} if self.about else {}
 
     def more(self) -> Mapping[str, Any]:
@@ -61,7 +63,7 @@ class PlacementError(Exception):
 
 
 class BadRequest(PlacementError):
-    """What the client sent cannot be understood or names something that is not there."""
+    """The request cannot be understood, or names something that does not exist."""
 
     status = 400
     reason = "bad_request"
@@ -204,14 +206,14 @@ class Unavailable(PlacementError):
 
 
 class DatabaseUnavailable(Unavailable):
-    """No connection to the database could be had within the deadline."""
+    """The service could not connect to the database within the deadline."""
 
     reason = "database_unavailable"
     text = "The database cannot be reached at the moment. Nothing was changed; please try again."
 
 
 class DatabaseBusy(Unavailable):
-    """What a request wanted to read, or the file that it wanted to write to, stayed locked by others."""
+    """Other transactions kept the rows locked, or the file that the request wanted to write to."""
 
     reason = "database_busy"
     text = "The database is kept busy by others at the moment; please try again."

@@ -1,4 +1,4 @@
-"""What a client sets of an inventory: the one list of its amounts, with the bounds of the columns."""
+"""The inventory as a client sets it: the one list of its amounts, with the bounds of the columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class InventoryRecord(NamedTuple):
 
     @property
     def capacity(self) -> float:
-        """What may be used, not rounded (specification 03 section 8)."""
+        """Return the capacity, not rounded (specification 03 section 8)."""
         return (self.total - self.reserved) * self.allocation_ratio
 
     def admits(self, amount: int) -> bool:

@@ -1,4 +1,4 @@
-"""What happens while a request is served: each figure is declared here once (07 section 6).
+"""The figures of a request while it is served: each is declared here once (07 section 6).
 
 Modules of every floor note figures in the trace of the thread, and nothing where there is none.
 :mod:`placement.web.observation` begins a trace; the metrics and the line of slow requests are made of it, and
@@ -16,7 +16,7 @@ from typing import Literal
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Figure:
-    """What is known of a figure before anything is noted.
+    """The declaration of a figure.
 
     :param name: of the metric, after ``placement_``.
     :param text: the metric's help; empty: there is no metric.
@@ -272,7 +272,7 @@ FIGURES = tuple(each for each in vars().values() if isinstance(each, Figure))
 
 
 class Trace:
-    """What was noted of one request: by figure and label, "" where it has none."""
+    """The figures of one request: by figure and label, "" for a figure without labels."""
 
     def __init__(self) -> None:
         self.route = "none"

@@ -135,7 +135,7 @@ class PlacementAPI:
         self._adapter = adapter
         self._unanswered = unanswered
         self._at_once = at_once
-        # None until it is known.
+        # The value is None until it is known.
         self._has_trees: bool | None = None
 
     def send(self, method: str, url: str, context: Any, body: Any = None, **headers: str) -> Any:
@@ -187,7 +187,8 @@ class PlacementAPI:
         if response.status_code == 304:
             return WholeTree(tag, [], unchanged=True)
         if response.status_code == 404:
-            # No such tree or no such request; the tree, if the request was answered before.
+            # Either the tree does not exist or the service has no such request; it is the tree, if the
+            # request was answered before.
             return WholeTree("", []) if self._has_trees else None
         if response.status_code in NOT_OFFERED:
             self._has_trees = False

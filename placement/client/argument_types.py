@@ -33,7 +33,7 @@ def number(lowest: float = 0.0) -> Callable[[str], float]:
             given = math.nan if "_" in text else float(text)
         except ValueError:
             given = math.nan
-        # Not a number compares as false.
+        # NaN compares as false.
         if not lowest <= given <= LARGEST:
             raise argparse.ArgumentTypeError(f"must be a number from {lowest:g} to {LARGEST:g}")
         return given

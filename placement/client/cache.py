@@ -39,7 +39,7 @@ class ProviderCache:
         self._refreshed: dict[str, float] = {}
         # Sharing providers kept as roots whose own tree has not been read.
         self._lone: set[str] = set()
-        # Of whole trees, by root.
+        # The tags of whole trees, by root.
         self._tags: dict[str, str] = {}
         # Created for a reshape that has not succeeded yet, parents first.
         self.created: dict[str, None] = {}
@@ -75,7 +75,7 @@ class ProviderCache:
         """Forget a provider with its descendants, if it is cached."""
         if not self.tree.exists(name_or_uuid):
             return
-        # With the tag the service would answer 304, and what is forgotten here would never come back.
+        # With the tag the service would answer 304, and the forgotten data would never return.
         self._tags.pop(self.root_of(name_or_uuid), None)
         for uuid in self.tree.get_provider_uuids(name_or_uuid):
             self._refreshed.pop(uuid, None)
@@ -114,7 +114,7 @@ class ProviderCache:
         if uuid in self._lone or not self.is_fresh(uuid):
             return self.read_tree(context, uuid)
         stale = [one for one in self.tree.get_provider_uuids(uuid) if not self.is_fresh(one)]
-        # It was read whole: that is one request again, against three for each stale member.
+        # The tree was read whole: reading it again is one request, against three for each stale member.
         if stale and self.root_of(uuid) in self._tags:
             return self.read_tree(context, uuid)
         try:
@@ -305,7 +305,8 @@ class ProviderCache:
         for one in shown:
             uuid = one["uuid"]
             if not self.tree.exists(uuid):
-                # As a root, whatever it is there: its parent is not cached, and a tree takes no orphan.
+                # The provider is cached as a root, whatever it is in the service: its parent is not cached,
+                # and a tree takes no orphan.
                 self._populate([{**one, "parent_provider_uuid": None}])
                 self._lone.add(uuid)
             if not self.is_fresh(uuid):

@@ -26,7 +26,7 @@ ATTEMPTS = 3
 """How often a claim is sent if the service is not available, and says that nothing was written."""
 
 PAUSE_S = 1.0
-"""Between two attempts, if the answer does not say."""
+"""The pause between two attempts, if the answer does not name one."""
 
 PAGE_SIZE = 1000
 """Holds that are asked for at once."""
@@ -36,7 +36,7 @@ OUTCOME_UNKNOWN = "outcome_unknown"
 
 
 class ClaimFailed(exc.PlacementClientError):
-    """Nothing was claimed, confirmed, released or read.
+    """The request failed: nothing was claimed, confirmed, released or read.
 
     If there was no whole answer, that is not known: ``status`` is None or 200. Read the consumers.
     """
@@ -87,12 +87,12 @@ FAILURES: Mapping[str, type[exc.PlacementClientError]] = {
     "placement.hold_expired": HoldExpired,
     CONCURRENT_UPDATE: ConsumerConflict,
 }
-"""By code."""
+"""The exceptions by code of the error."""
 
 
 @dataclass(frozen=True)
 class NewClaim:
-    """One consumer with what it is to get.
+    """One consumer with the request for it.
 
     :param query: a query string as of ``GET /allocation_candidates``, without ``limit``; several in the order
         in which they are liked: it gets what the first of them asks for that can be granted.
@@ -111,7 +111,7 @@ class NewClaim:
 
 @dataclass(frozen=True)
 class Placed:
-    """What was granted, in the order asked: the claims of the answer, and until when they are held.
+    """The claims that were granted, in the order asked, and until when they are held.
 
     A claim that named several queries has ``chosen``, the number of its query from 0. ``expires_at`` is
     ISO 8601 in UTC; None if they are not held. ``exact``: it is certain that no earlier queries could be

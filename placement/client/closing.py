@@ -22,7 +22,7 @@ WRITES_AT_MOST = 20
 
 
 class ClosedInventories:
-    """What was closed, with the records as they were.
+    """The inventories that were closed, with the records as they were.
 
     Only a record that is still exactly as it was closed is taken for closed: what another client has written
     since is left alone.
@@ -58,7 +58,7 @@ class ClosedInventories:
 
         Best effort: what stays open is tried again after the next lost attempt.
         """
-        # Before the write, whose answer may be lost.
+        # The originals are stored before the write, whose answer may be lost.
         originals = self._originals.setdefault(uuid, {})
         originals |= {
             name: record

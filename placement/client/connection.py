@@ -117,7 +117,7 @@ def of_cloud(name: str, service_type: str = "placement", timeout_s: float = TIME
         ) from error
     try:
         cloud = openstack.connect(cloud=name)
-        # Before the proxy, which may already ask for a token.
+        # The timeout is set before the proxy is made, which may already ask for a token.
         if cloud.session.timeout is None:
             cloud.session.timeout = timeout_s
         return getattr(cloud, service_type)

@@ -28,7 +28,7 @@ FOLLOWS = 5
 """How often a reshape adopts generations that claims have moved, before it is computed again."""
 
 LOST_BEFORE_CLOSING = 2
-"""After so many lost attempts of a reshape, new claims of what moves are kept out."""
+"""The number of lost attempts of a reshape after which new claims of the moving resources are kept out."""
 
 CONSUMER_MOVED = "consumer_generation"
 """The reason of a conflict that no new generation of a provider can mend."""
@@ -39,7 +39,7 @@ AFTER_RESHAPE = (
 )
 """The hint of a failure after the reshape."""
 
-# What a record may hold at 1.30; an adapter of a later version may have read more.
+# The keys of a record at 1.30; an adapter of a later version may have read more.
 _RECORD_KEYS = ("project_id", "user_id", "consumer_generation")
 
 
@@ -65,8 +65,8 @@ class TreeFlush:
         self._new_tree = new_tree
         self._allocations = allocations
         origin = new_tree.origin
-        # Only what was handed out with this tree can have been taken out of it: a provider that the
-        # cache has learned of since is not deleted.
+        # Only providers that were handed out with this tree can have been removed from it: a provider that
+        # the cache has learned of since is not deleted.
         self._own = origin is not None and origin.client == cache.owner
         self._old = dict(origin.places) if origin and self._own else cache.tree.places()
         uuids = new_tree.get_provider_uuids()
@@ -154,7 +154,7 @@ class TreeFlush:
                 self._cache.created[wanted.uuid] = None
             # Another client may have created it meanwhile, under another parent.
             self._check_place(wanted, self._cache.tree.places().get(wanted.uuid))
-        # It counts as handed out from now on: if a later step fails and the provider is removed
+        # The provider counts as handed out from now on: if a later step fails and the provider is removed
         # from the tree, the next call deletes it.
         if wanted.uuid not in self._old:
             self._remember({**self._old, wanted.uuid: (wanted.name, wanted.parent_uuid)})
@@ -180,7 +180,8 @@ class TreeFlush:
                 self._count_lost_attempt(body)
             else:
                 self._cache.take_back(self._context)
-            # Which provider or consumer has moved, the code does not say: nothing read is relied on.
+            # The code does not say which provider or consumer has changed: nothing in the cache can be relied
+            # on.
             self._cache.clear()
             raise problem.as_failure(exc.ReshapeConflict)
         else:
@@ -254,7 +255,7 @@ class TreeFlush:
             yield
         except Exception as error:
             is_known = isinstance(error, exc.PlacementClientError)
-            # Without an answer it may have gone through.
+            # Without an answer the request may have been carried out.
             if is_known and not isinstance(error, exc.NotAnswered):
                 self._cache.take_back(self._context)
             self._drop_involved()
@@ -360,7 +361,8 @@ class TreeFlush:
             self._cache.drop_tree(uuid)
             if parent_uuid is not None:
                 self._cache.drop_tree(parent_uuid)
-            # As they are: a caller starts over after a conflict, and after nothing else.
+            # These errors are raised unchanged: a caller starts over after a conflict, and after nothing
+            # else.
             if isinstance(error, exc.PlacementAPIConflict | exc.InventoryInUse):
                 raise
             raise exc.ResourceProviderSyncFailed(

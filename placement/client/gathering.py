@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # What speaks HTTP takes long to import, and commands of the database import this for their progress.
+    # The HTTP libraries take long to import, and commands of the database import this module for their
+    # progress.
     from placement.client.api import PlacementAPI, WholeTree
 
 LOG = logging.getLogger(__name__)

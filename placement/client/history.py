@@ -1,4 +1,4 @@
-"""Who wrote what, and what was there before (specification 07 section 11).
+"""The history: who wrote what, and the state before (specification 07 section 11).
 
 The service must have ``[insight]/enabled`` and ``[insight]/history_days``. ::
 

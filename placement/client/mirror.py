@@ -32,7 +32,7 @@ TREES_AT_ONCE = 50
 
 PAGE_SIZE = 500
 PAUSE_S = 1.0
-"""Between two questions, if the service answers at once because enough others wait."""
+"""The pause between two questions, if the service answers at once because enough others wait."""
 
 Tree = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ class MirrorFailed(exc.PlacementClientError):
 
 
 class MirrorUpdate(NamedTuple):
-    """What an update has changed.
+    """The changes of one update.
 
     ``roots``: uuids of the roots of the trees that may have changed; those that are gone are in the mirror no
     more. ``whole``: everything was read again. ``complete``: nothing more is known to have changed.
@@ -76,7 +76,7 @@ class Mirror:
         self._query = [("allocations", "true")] if allocations else []
         self._wait = wait
         self._token: str | None = None
-        # When everything was read last, by the monotonic clock.
+        # The time of the last whole read, by the monotonic clock.
         self._read_s = -math.inf
 
     def update(self, wait_s: int = 20, context: Any = None) -> MirrorUpdate:
@@ -98,7 +98,7 @@ class Mirror:
         fresh: dict[str, Tree] = {}
         for some in parts(existing, TREES_AT_ONCE):
             page = self._read_page([("uuid", root) for root in some], context)
-            # One that is below another root by now is shown as a part of that.
+            # A root that is below another root by now is shown as a part of that tree.
             fresh |= {tree["root"]: tree for tree in page["trees"] if tree["root"] in existing}
         for root in roots - fresh.keys():
             self.trees.pop(root, None)
@@ -116,7 +116,7 @@ class Mirror:
         pause_s = self._read_s + wait_s - time.monotonic()
         if pause_s > 0:
             self._wait(pause_s)
-        # Before the trees: what changes while they are read is named by the next update.
+        # The token is read before the trees: a change while they are read is named by the next update.
         token = _read_document(self._api.send("get", "/-/changes", context), "next")["next"]
         trees: dict[str, Tree] = {}
         after: str | None = None

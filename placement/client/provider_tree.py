@@ -38,7 +38,7 @@ class ProviderData:
 
 @dataclass(frozen=True)
 class Origin:
-    """Which client handed a tree out, and which providers, by UUID, were in it then.
+    """The client that handed a tree out, and the providers, by UUID, that were in it then.
 
     The client deletes providers that are in here and no longer in the tree. Places are kept because a
     sharing provider is handed out as a root, whatever its parent is.
@@ -110,8 +110,8 @@ class ProviderTree:
         self._lock = threading.RLock()
         self._providers: dict[str, _Provider] = {}
         self._roots: dict[str, None] = {}
-        # More than one only after the service gave a name to a new provider while the old one
-        # is still in the tree; the newest is found by the name, the others by UUID.
+        # A name has several UUIDs only after the service gave the name to a new provider while the old one is
+        # still in the tree; the newest is found by the name, the others by UUID.
         self._uuids_by_name: dict[str, dict[str, None]] = {}
         self.origin: Origin | None = None
 
@@ -215,7 +215,8 @@ class ProviderTree:
         incoming = {shown["uuid"]: shown for shown in dicts}
         known = [uuid for uuid in incoming if uuid in self._providers]
         dropped = self._descend(known)
-        # Before anything is discarded: an orphan or a cycle in the input leaves the tree as it was.
+        # The order is checked before anything is discarded: an orphan or a cycle in the input leaves the tree
+        # as it was.
         ordered = self._sort_parents_first(incoming, self._providers.keys() - set(dropped))
         for uuid in reversed(dropped):
             self._discard(uuid)
@@ -267,7 +268,8 @@ class ProviderTree:
         """Store a copy if :meth:`has_inventory_changed`; tell whether it did."""
         provider = self._find(name_or_uuid)
         changed = inventory_differs(provider.inventory, inventory or {})
-        # Else it stays, with the service's defaults in it: the reshape sends these, not a driver's gaps.
+        # An unchanged record stays, with the service's defaults in it: the reshape sends these, not a
+        # driver's gaps.
         if changed:
             provider.inventory = copy.deepcopy(dict(inventory or {}))
         self._note_generation(provider, generation)
@@ -418,14 +420,14 @@ class ProviderTree:
     def _copy_provider(self, uuid: str, *, keep_parent: bool) -> _Provider:
         twin = copy.deepcopy(self._providers[uuid])
         twin.children = {}
-        # Without its own tree around it a parent would be missing, so that it stands as a root.
+        # Outside its own tree the provider has no parent, so it becomes a root.
         if not keep_parent:
             twin.parent_uuid = None
         return twin
 
     @staticmethod
     def _note_generation(provider: _Provider, generation: int | None) -> None:
-        # Even where nothing else changed: a write of equal values moves it too.
+        # The generation is stored even if nothing else changed: a write of equal values moves it too.
         if generation is not None:
             provider.generation = generation
 

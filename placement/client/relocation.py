@@ -14,7 +14,7 @@ MAX_UNIT = 2147483647
 
 
 class Takeover(NamedTuple):
-    """One provider takes over another's allocations of a class, if they fit.
+    """A provider that takes over another's allocations of a class, if they fit.
 
     ``consumers``: only these belong here; None: any consumer that fits. ``split``: a part of a
     consumer's amount may come if all of it does not fit.
@@ -29,7 +29,7 @@ class Takeover(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What moved: an amount of a class of one consumer, from one provider to another."""
+    """A move: an amount of a class of one consumer, from one provider to another."""
 
     consumer_uuid: str
     source_uuid: str
@@ -108,8 +108,8 @@ class Relocation:
             )
             for consumer in self.allocations
         }
-        # Those with one place to go before others fill it, and large ones while rooms are whole; by
-        # uuid among equals, so that an attempt that is repeated moves everything to the same places.
+        # Takeovers with one possible place come before others fill it, and large ones while rooms are whole;
+        # the uuid orders equals, so that a repeated attempt moves everything to the same places.
         return sorted(
             (consumer for consumer, size in sizes.items() if size),
             key=lambda consumer: (consumer not in pinned, -sizes[consumer], consumer),
@@ -141,7 +141,7 @@ class Relocation:
             if self._find_room(one).fits(amount):
                 self._move(consumer, one, amount)
                 return
-        # Only now divided: nobody has room for all of it.
+        # The amount is divided only here: no provider has room for all of it.
         left = amount
         for one in takeovers:
             part = self._find_room(one).largest_part(left) if one.split else 0
@@ -206,6 +206,6 @@ def _accepts(takeover: Takeover, consumer: str, takeovers: Iterable[Takeover]) -
     """Tell whether a consumer may come: it belongs here, or belongs nowhere in particular."""
     if takeover.consumers is not None:
         return consumer in takeover.consumers
-    # One that is pinned elsewhere for this class waits for its own place, even if there is room here.
+    # A consumer that is pinned elsewhere for this class waits for its own place, even if there is room here.
     same_class = (one for one in takeovers if one.resource_class == takeover.resource_class)
     return not any(consumer in (one.consumers or ()) for one in same_class)

@@ -18,7 +18,7 @@ from placement.client.tree_file import FileProblem, FileProvider, TreeFile
 
 
 class Refused(exc.PlacementClientError):
-    """To apply the file would destroy inventory in use, or needs a permission not given."""
+    """The file would destroy inventory in use, or needs a permission that was not given."""
 
     summary = "Nothing was changed"
 

@@ -59,7 +59,7 @@ def run(argv: list[str]) -> int:
         print(f"placement-api: {message}", file=sys.stderr)
         return 1
     if conf.use_json:
-        # Whoever reads the log by program reads this stream.
+        # A program that reads the log reads this stream.
         LOG.info("Placement %s listens on %s (process %s)", VERSION, server.url, os.getpid())
     else:
         print(_make_greeting(server.url, conf), flush=True)

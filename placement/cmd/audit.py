@@ -173,11 +173,12 @@ def _parse_duration(text: str) -> timedelta:
 
 def run(database: Database, arguments: Any) -> int:
     """Make the audit that the arguments describe, and return the exit code, or raise :class:`AuditError`."""
-    # Before the work, which may take minutes: there is nobody to answer.
+    # The question comes before the work, which may take minutes, so a missing terminal stops the command
+    # early.
     if arguments.remove and not arguments.yes and not (sys.stdin and sys.stdin.isatty()):
         raise AuditError("--remove asks before it removes; without a terminal give --yes")
     if arguments.from_nova:
-        # Only here: other commands do not wait for what speaks HTTP.
+        # The import is here because other commands do not need the HTTP libraries.
         from placement.cmd import nova_audit
 
         report = nova_audit.ask(database, arguments.os_cloud)
@@ -192,7 +193,7 @@ def run(database: Database, arguments: Any) -> int:
 
 def _compare_with_list(database: Database, name: str) -> Report:
     existing = set(_read_list(name))
-    # What writes the list may have failed: nobody named is not nobody there.
+    # The program that writes the list may have failed: an empty list does not mean that nothing exists.
     if not existing:
         raise AuditError(f"{name}: the list is empty, so nothing was compared")
     held = list(holders(database))

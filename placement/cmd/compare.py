@@ -165,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in ("old", "new"):
         place = getattr(arguments, name)
         if "://" in place and not place.startswith(HTTP):
-            # It may be that of a database, with a password.
+            # The URL may be that of a database, with a password.
             parser.error(f"{name.upper()} is a URL, but not one of a service: it begins with http.")
     try:
         comparison = _compare(arguments)

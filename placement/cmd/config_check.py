@@ -26,14 +26,14 @@ CLEAN, FOUND = 0, 1
 
 
 class Severity(enum.IntEnum):
-    """What a finding means for a start."""
+    """The effect of a finding on a start."""
 
     REMARK = enum.auto()
-    """Nothing is wrong: the exit code is never 1 for it."""
+    """A remark: nothing is wrong, and the exit code is never 1 for it."""
     NOTE = enum.auto()
     """The service starts and says the same in its log."""
     TRANSIENT = enum.auto()
-    """May pass by itself: a start waits for that, a reload would replace a working service."""
+    """A failure that may pass by itself: a start waits for that, a reload would replace a working service."""
     FATAL = enum.auto()
     """The service would not start, or answer every request with an error."""
 
@@ -101,7 +101,7 @@ def find_faults(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     # Files made by this user could not be written by the user of the service afterwards.
     conf.set_override("metrics_directory", None, group="insight")
     database, failures = _try_start(conf, is_enabled)
-    # Only now are the options of all libraries known. Those that are misspelt come first: the others follow.
+    # The options of all libraries are known only here. Misspelt options come first, the others follow.
     yield from ((Severity.FATAL, text) for text in unknown.find_misspelt_sections(conf))
     yield from ((Severity.NOTE, text) for text in unknown.find_unknown_options(conf))
     malformed = list(_check_values(conf))
@@ -109,7 +109,7 @@ def find_faults(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     if two := second_owner():
         yield Severity.NOTE, two
     if malformed:
-        # What a step said of an option is said above, of every option.
+        # A step's error about an option is left out: the check of options above has reported it.
         failures = [each for each in failures if not isinstance(each, cfg.Error)]
     told = (
         text
@@ -127,7 +127,7 @@ def find_faults(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
         try:
             yield from check()
         except cfg.Error:
-            # It needs an option that is malformed.
+            # The check needs an option that is malformed.
             if not malformed:
                 raise
 
@@ -160,11 +160,11 @@ def _try_start(conf: cfg.ConfigOpts, is_enabled: bool) -> tuple[Database | None,
             failures.append(error)
             return None
 
-    # What is wrong with a policy is a finding of its own.
+    # The faults of a policy are findings of their own.
     authorization.LOG.disabled = True
     try:
         attempt(lambda: auth.require_way_to_log_in(conf))
-        # That it is missing is said with the values.
+        # The check of values reports a missing URL.
         given = conf.placement_database.connection
         database = attempt(lambda: db_api.open_database(conf)) if given else None
         attempt(lambda: authorization.Authorizer(conf))
@@ -263,7 +263,7 @@ def _check_policies(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
             f"The policy file {name} of [oslo_policy]/policy_file does not exist: the default rules "
             "hold. Write it, or take the option out.",
         )
-    # Those that forbid a start are the failure above.
+    # The faults that forbid a start are the failure above.
     told = [fault.text for fault in files.find_faults(conf) if not fault.forbids_start]
     yield from ((Severity.NOTE, text) for text in told)
 

@@ -1,4 +1,4 @@
-"""Where the installed programs begin: the version is known without the libraries of the program.
+"""The beginnings of the installed programs: the version is known without the libraries of the program.
 
 Those of ``placement-manage`` take most of a second to load.
 """
@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 
 INTERRUPTED = 130
-"""What shells report of a program that Ctrl-C ended."""
+"""The exit code that shells report of a program that Ctrl-C ended."""
 
 
 def _run(module: str) -> int:

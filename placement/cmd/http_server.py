@@ -81,7 +81,7 @@ class _TimedRequestParser(HTTPRequestParser):
     def received(self, data: bytes) -> int:
         taken: int = super().received(data)
         if self.completed:
-            # After "100 Continue" the server would wait for ever for more of a complete request.
+            # With "100 Continue" the server would wait for ever for more of a complete request.
             self.expect_continue = False
         return taken
 
@@ -139,7 +139,7 @@ class Server:
                 connection_limit=bounds.connections * 2,
                 channel_timeout=bounds.idle_s,
                 cleanup_interval=1,
-                # Above the limit of the service, which answers with an error of its own.
+                # The bound lies above the limit of the service, which answers with an error of its own.
                 max_request_body_size=max_body * 2,
                 # [oslo_middleware] of the service decides whether a proxy is trusted.
                 clear_untrusted_proxy_headers=False,

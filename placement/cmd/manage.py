@@ -248,7 +248,7 @@ class _ManageCommand(DatabaseCommand):
     def record_capacity(self) -> int:
         """Record how many more of each shape fit."""
         schema.require_usable(self.database)
-        # With the search comes NumPy, which no other command waits for.
+        # The import is here because the search brings NumPy, which no other command needs.
         from placement.cmd import capacity_record
 
         return capacity_record.run(self.conf, self.database, as_json=self.conf.command.json)
@@ -362,7 +362,7 @@ class _Batches:
         return MORE if count and done else COMPLETE
 
     def _run_batch(self, maximum: int) -> int:
-        # Of the last batch only: an error that a later batch does not meet again has passed.
+        # The flag covers the last batch only: an error that a later batch does not meet again has passed.
         self.raised = False
         done_in_batch = 0
         for name, migration in online_migrations.MIGRATIONS:
@@ -397,7 +397,7 @@ def _check_all(database: Database) -> list[invariants.Finding]:
                 bar.update()
             return findings
 
-        # In one snapshot: between two readings a claim would look like a wrong counter.
+        # One snapshot serves all checks: between two readings a claim would look like a wrong counter.
         return database.snapshot(work)
 
 

@@ -83,7 +83,7 @@ def _migrate(conf: cfg.ConfigOpts, arguments: argparse.Namespace) -> int:
     driver = drivers.load(arguments.driver, conf)
     with PlacementDirect(conf) as adapter, show_progress() as progress:
         client = ReportClient(adapter, progress=progress)
-        # It must not look as if every node were as it is wanted.
+        # An empty list must not look as if every node were right.
         if not client.api.all_providers(None):
             raise ValueError(
                 "The database has no resource providers, so nothing was compared. Is"

@@ -39,7 +39,7 @@ def compare_with_nova(database: Database, nova: Nova) -> Report:
     # The ledger first: a consumer that claims afterwards cannot look like a leak.
     held = [holder for holder in holders(database) if holder.type in TYPES]
     existing = {consumer.uuid: consumer for consumer in nova.consumers()}
-    # After the servers: a new host has a provider before it has a server.
+    # The places are read after the servers: a new host has a provider before it has a server.
     places = Places(database)
     _require_same_cloud(held, existing, places)
     known = [(holder, existing[holder.uuid]) for holder in held if holder.uuid in existing]

@@ -1,4 +1,4 @@
-"""What commands print: a table for people or, with ``--json``, the same as JSON for programs."""
+"""The output of commands: a table for people or, with ``--json``, the same as JSON for programs."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Where a server may hold something: the tree of its host, and the providers that share with that tree."""
+"""The places where a server may hold something: its host's tree, and the providers that share with it."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -134,7 +134,7 @@ SHOWN_IF_FOUND = (
         _find_waiting_revisions,
         "{waiting} for this database, from {current} to {head}. Run the "
         '"placement-manage db sync" command before the workers are replaced. They may go on serving.',
-        # So it is before every upgrade that brings one.
+        # A waiting revision is normal before every upgrade that brings one.
         Code.SUCCESS,
     ),
     WRONG_COUNTERS,

@@ -73,7 +73,7 @@ def _make_parser(*, with_service: bool = True) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
-    # In the help the commands come first.
+    # The commands come first in the help.
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
     options = parser.add_argument_group("options")
     options.add_argument("-h", "--help", action="help", help="show this help message and exit")
@@ -155,7 +155,7 @@ def _export_trees(client: ReportClient, arguments: argparse.Namespace) -> int:
     if bool(wanted) == arguments.all:
         raise _BadUsage("name providers to export, or give --all")
     if arguments.all:
-        # By name: two exports of one service can be compared.
+        # The providers are sorted by name: two exports of one service can be compared.
         everything = sorted(client.api.all_providers(None), key=lambda one: one["name"])
         if not everything:
             raise _BadUsage("the service has no resource providers, and nothing was written")

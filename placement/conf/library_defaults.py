@@ -1,4 +1,4 @@
-"""What the service sets differently from its libraries (specifications 01 section 15, 06 section 5)."""
+"""The defaults that the service changes in its libraries (specifications 01 section 15, 06 section 5)."""
 
 from typing import Any
 

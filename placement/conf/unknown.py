@@ -23,7 +23,7 @@ NAMESPACES = frozenset(
         "oslo.policy",
     }
 )
-"""Whose options the service reads (specification 06 section 4)."""
+"""The namespaces whose options the service reads (specification 06 section 4)."""
 
 IDENTITY = "keystone_authtoken"
 
@@ -144,7 +144,7 @@ def _list_ways_to_log_in(conf: cfg.ConfigOpts) -> list[cfg.Opt]:
     try:
         return common + loading.get_auth_plugin_conf_options(conf[IDENTITY].auth_type or "password")
     except Exception:
-        # There is no such plugin. The service will not start, and will say so.
+        # The plugin does not exist. The service will not start, and will say so.
         return common
 
 

@@ -73,7 +73,7 @@ def replace_consumer_allocations(request: Request) -> Response:
         body = {
             "project_id": body.get("project_id", options.incomplete_consumer_project_id),
             "user_id": body.get("user_id", options.incomplete_consumer_user_id),
-            # Of several items for one provider the last one counts.
+            # The last one of several items for one provider counts.
             "allocations": {
                 item["resource_provider"]["uuid"]: item for item in body["allocations"]
             },
@@ -104,7 +104,7 @@ def _read_consumer(uuid: str, entry: Mapping[str, Any]) -> ConsumerChange:
         },
         project=entry["project_id"],
         user=entry["user_id"],
-        # To a JSON schema 1.0 is an integer; None and ANY_GENERATION stay what they are.
+        # In a JSON schema 1.0 is an integer; None and ANY_GENERATION stay what they are.
         generation=int(generation) if isinstance(generation, float) else generation,
         type=entry.get("consumer_type"),
     )

@@ -40,7 +40,7 @@ def measure(shape: CandidateShape, version: Version) -> int:
 
 @dataclass(frozen=True)
 class CandidateAnswer:
-    """What an answer needs of the picture: enough to write it while that changes."""
+    """The data of the picture that an answer needs: enough to write it while the picture changes."""
 
     uuids: Sequence[str | None]
     result: SearchResult

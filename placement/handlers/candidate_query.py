@@ -23,7 +23,7 @@ GROUP_KEY = re.compile(rf"^({'|'.join(GROUP_PARAMETERS)})(.*)\Z", re.DOTALL)
 NESTED_SINCE = (1, 29)
 FIRST_VALUE_COUNTS = ("limit", "group_policy")
 LARGEST_LIMIT_DIGITS = 18
-"""No answer has more candidates than that."""
+"""The digits of the largest limit: no answer has more candidates."""
 
 RESOURCELESS_GROUPS_SINCE = (1, 36)
 
@@ -136,7 +136,9 @@ READERS: dict[str, Callable[[list[str], Version, str], dict[str, Any]]] = {
     "member_of": _read_member_of,
     "in_tree": lambda values, *_: {"in_tree": [*map(query_syntax.parse_in_tree, values)][-1]},
 }
-"""By parameter, what its values set of a ``Group``. All values are checked, the last one counts."""
+"""The readers by parameter: each returns the members of a ``Group``. All values are checked, the last one
+counts.
+"""
 
 
 def check_groups(

@@ -1,4 +1,4 @@
-"""What would help a request, as handlers read and render it (specification 07 section 2).
+"""The remedies of a request, as handlers read and render them (specification 07 section 2).
 
 A query is taken apart into the pieces that can be left out, and an explanation is rendered.
 """

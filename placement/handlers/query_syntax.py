@@ -82,7 +82,7 @@ class MalformedQuery(errors.Malformed):
         "K2": 'The "group_policy" parameter is required when specifying more than one '
         '"resources{{N}}" parameter.',
     }
-    """By the letter that specification 04 section 3.5 gives the check."""
+    """The keys are the letters that specification 04 section 3.5 gives the checks."""
 
 
 class SetFilter(NamedTuple):

@@ -7,8 +7,8 @@ from oslo_policy import policy
 PREFIX = "placement:"
 SCOPES = ["project"]
 
-# OR-ed to the new defaults while [oslo_policy]/enforce_new_defaults is false. The name really has
-# the prefix, so that an operator's own ``admin_api`` does not take its place.
+# The rule is OR-ed to the new defaults while [oslo_policy]/enforce_new_defaults is false. The name has the
+# prefix, so that an operator's own ``admin_api`` does not replace it.
 _ADMIN_API = policy.DeprecatedRule(
     name="rule:admin_api",
     check_str="role:admin",
@@ -43,7 +43,7 @@ CHECKS = {
     "reshaper:reshape": "rule:service_api",
     "insight:history": "role:admin",
 }
-"""Of the rules whose check is not ``ADMIN_OR_SERVICE``."""
+"""The checks of rules whose check is not ``ADMIN_OR_SERVICE``."""
 
 PROVIDER = "/resource_providers/{uuid}"
 INVENTORIES = PROVIDER + "/inventories"
@@ -156,7 +156,7 @@ GUARDED = {
     "groups:show": ("Show a group of consumers.", "GET /-/groups/{name}"),
     "holds:list": ("List what is held until when.", "GET /-/holds"),
 }
-"""By name without ``placement:``: the description of a rule, and each operation that it guards."""
+"""The description of a rule, and each operation that it guards, by name without ``placement:``."""
 
 
 def list_rules() -> list[policy.RuleDefault]:

@@ -1,4 +1,4 @@
-"""What is wrong with the operator's policy files (specification 01 section 14.4).
+"""The faults in the operator's policy files (specification 01 section 14.4).
 
 oslo.policy reads a check that it does not know as "never", and takes an unknown name for another service's.
 """
@@ -33,7 +33,7 @@ REFERENCE = "rule:"
 QUOTES = "'\""
 
 TARGET = ("project_id", "user_id")
-"""What a check may name as ``%(…)s`` (specification 01 section 14.2)."""
+"""The names that a check may use as ``%(…)s`` (specification 01 section 14.2)."""
 
 _NAMED = re.compile(r"%\((.*?)\)")
 
@@ -78,7 +78,7 @@ def find_faults(conf: cfg.ConfigOpts) -> list[Fault]:
         except yaml_file.Unusable as error:
             found.append(Fault(f"{error}.", forbids_start=True))
             continue
-        # Of a rule that stands there twice the last one counts.
+        # The last one counts of two rules with the same name.
         rules += [
             _Rule(f"{path}:{lines.get(str(rule), [1])[-1]}", str(rule), check)
             for rule, check in document.items()
@@ -202,13 +202,13 @@ def _list_checks(check: object) -> list[str]:
 def _explain_never(word: str) -> str | None:
     """Return why a check admits nobody, whoever asks; None if it may admit somebody."""
     kind, _, match = word.partition(":")
-    # Of these another rule, or another program, decides.
+    # Another rule, or another program, decides these checks.
     elsewhere = {"rule", *(point.name for point in entry_points(group="oslo.policy.rule_checks"))}
     if not match or kind in elsewhere:
         return None
     caller = RequestContext(user_id="-", project_id="-", roles=["-"], service_roles=["-"])
     known = caller.to_policy_values()
-    # In the old form, since a check there may have blanks.
+    # The old form is used, since a check in it may have blanks.
     one: Any = policy.RuleDefault("one", [[word]])  # type: ignore[arg-type]
     try:
         one.check(dict.fromkeys(TARGET, "-"), known, None)

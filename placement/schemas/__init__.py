@@ -1,1 +1,1 @@
-"""What requests may hold, one table of schemas by microversion per resource."""
+"""The schemas of requests: one table by microversion per resource."""

@@ -25,11 +25,11 @@ _LIST_FORM = {
         {"resource_provider": _PROVIDER, "resources": _RESOURCES}, "resource_provider", "resources"
     ),
 }
-# What GET answers may be sent back: the generation is not checked.
+# The answers of GET may be sent back: the generation is not checked.
 _OBJECT_FORM = allow_keys(
     UUID_KEY, allow_only({"generation": {"type": "integer"}, "resources": _RESOURCES}, "resources")
 )
-# Not anchored, so that almost any key is valid (specification 03 section 6.4).
+# The pattern is not anchored, so that almost any key is valid (specification 03 section 6.4).
 _MAPPINGS = {
     "type": "object",
     "minProperties": 1,

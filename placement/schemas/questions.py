@@ -9,7 +9,7 @@ from placement.web.validation import Schema
 DEFAULT_EXAMPLES = 3
 
 MOST_QUERIES = 8
-"""In an order of preference, of which one is to be granted."""
+"""The largest number of queries, in order of preference, of which one is granted."""
 
 NOTHING = Schema(allow_only({}))
 

@@ -50,7 +50,7 @@ class KindResult:
 
     @property
     def compared_nothing(self) -> bool:
-        """No question was answered by either side."""
+        """Return whether neither side answered a question of this kind."""
         return self.asked == self.refused + self.errors
 
     def medians_ms(self) -> tuple[float, float]:

@@ -46,7 +46,7 @@ def generate_searches(known: Inhabitants, number: int, seed: int) -> Iterator[Co
 
     Most ask for resources that one provider has, so that they find something; one in eight for more.
     """
-    # Not for secrets: the same seed makes the same searches.
+    # The numbers are not secret: the same seed makes the same searches.
     draw = random.Random(seed)  # noqa: S311
     providers = sorted(uuid for uuid, held in known.inventories.items() if held)
     for _ in range(number if providers else 0):

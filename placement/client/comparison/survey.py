@@ -30,7 +30,7 @@ FIRST = (
         "resource_providers",
     ),
 )
-"""What each side is asked before anything is compared, with the member that its answer has."""
+"""The first questions to each side before anything is compared, with the member that its answer has."""
 
 CONSUMER_VERSIONS = ("1.0", "1.12", "1.28", "1.38", NEWEST)
 PROJECT_VERSIONS = ("1.9", "1.38", NEWEST)

@@ -15,7 +15,7 @@ from placement.client.tree_file import FileProblem, TreeFile, parse
 
 
 class FileDriver(Driver):
-    """Its nodes are the roots in the file, which must state their UUIDs.
+    """Driver whose nodes are the roots in the file, which must state their UUIDs.
 
     The file is read in every period, so that an edit takes effect in the next.
     """

@@ -104,11 +104,11 @@ class SplitDriver(Driver):
 
 
 class VgpuDriver(SplitDriver):
-    """One child provider per physical GPU; a consumer's VGPUs stay on one GPU."""
+    """Driver with one child provider per physical GPU; a consumer's VGPUs stay on one GPU."""
 
 
 class NumaDriver(SplitDriver):
-    """One child provider per NUMA cell; a consumer too large for a cell is divided."""
+    """Driver with one child provider per NUMA cell; a consumer too large for a cell is divided."""
 
     splits = True
 
