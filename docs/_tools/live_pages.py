@@ -24,8 +24,8 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1]
 SWITCH = ("howto/switch-over.rst",)
-# The README uses the cloud that the first page loads, and leaves it as it was.
-OUTLOOK = ("tutorial/drain.rst", "../README.rst", "howto/capacity.rst")
+README = ("../README.rst",)
+OUTLOOK = ("tutorial/drain.rst", "howto/capacity.rst")
 HOLD = ("tutorial/hold.rst",)
 HISTORY = ("howto/who-took-it.rst",)
 ROOM = ("howto/make-room.rst",)
@@ -37,6 +37,7 @@ STORIES = (
         "tutorial/nested-and-shared.rst",
         "tutorial/reshape.rst",
     ),
+    README,
     OUTLOOK,
     ("howto/no-candidates.rst",),
     ("provider-trees.rst",),

@@ -44,7 +44,7 @@ WIDE = """async ([pages, widths]) => {
 }"""
 """Returns the pages that are too wide. A frame that changes its width costs less than a window that does."""
 OLD_HEAD = "a082b8bb98d0"
-MANY_COMMANDS = {live_pages.OUTLOOK, live_pages.SWITCH, live_pages.HOLD, live_pages.ROOM}
+MANY_COMMANDS = {live_pages.README, live_pages.OUTLOOK, live_pages.SWITCH, live_pages.HOLD, live_pages.ROOM}
 FORKED = ("openstack", "placement-compare", "placement-manage")
 """In those stories. The others start them as their readers do."""
 
