@@ -104,6 +104,10 @@ class Scene:
         numbers = self._occupants_in.get(root, ())
         return [s for number in numbers for s in self.shares_of(number) if s.root == root]
 
+    def list_occupants(self, root: int) -> Sequence[int]:
+        """Return the numbers of the occupants that have something in a tree."""
+        return self._occupants_in.get(root, ())
+
     def count_shares(self, root: int) -> int:
         """Return how many occupants have something in a tree."""
         return len(self._occupants_in.get(root, ()))
