@@ -248,7 +248,7 @@ class _Planner:
         self._take(state)
 
     def _try_removals(self) -> None:
-        """Let removals alone empty domains: without a solver nothing else finds them where moves cost less."""
+        """Let removals alone empty domains: without a solver nothing else does where moves cost less."""
         if self._best is not None or not isinstance(self._aim, EmptyAim):
             return
         state = State(self._scene)
