@@ -15,7 +15,8 @@ from placement.placing.planning.departures import (
     find_lacking,
     find_part_lacking,
 )
-from placement.placing.planning.scene import Scene, Share, State, count_excess, sum_slots
+from placement.placing.planning.scene import Scene, Share, count_excess, sum_slots
+from placement.placing.planning.state import State
 from placement.placing.planning.values import Empty, Fit, Goal, Keep
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work

@@ -22,9 +22,10 @@ from placement.placing.planning.counted import Counted
 from placement.placing.planning.gate import StepRefused
 from placement.placing.planning.goals import Aim, EmptyAim, FitAim, KeepAim, Reached, open_aim
 from placement.placing.planning.programme import Programme, Solution
-from placement.placing.planning.scene import Scene, Share, State
+from placement.placing.planning.scene import Scene, Share
 from placement.placing.planning.settle import Stuck, find_order, settle
 from placement.placing.planning.solver import ProgrammeTooLarge
+from placement.placing.planning.state import State
 from placement.placing.planning.values import (
     Costs,
     Empty,
