@@ -127,7 +127,8 @@ def _make_once(
         wanted.hold_s is not None,
         scene.find_avoided(),
     )
-    with refuse_unknown_names(), work.part(2 if wanted.hold_s else 1) as part:
+    # A plan that is to be held leaves time for that itself, once it is found.
+    with refuse_unknown_names(), work.part(1) as part:
         plan = make_plan(
             scene.cloud,
             scene.known,

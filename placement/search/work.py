@@ -88,15 +88,21 @@ class Work:
         if not self.look():
             raise WorkEnded
 
+    def leave_half(self) -> None:
+        """Leave half of the time to what comes after this."""
+        left_s = self.remaining_s() - self.reserve_s
+        if left_s < inf:
+            self.reserve_s += max(left_s, 0.0) / 2
+
     @contextmanager
-    def part(self, share: int, most: int | None = None) -> Iterator[Work]:
+    def part(self, share: float, most: int | None = None) -> Iterator[Work]:
         """Give a search this part of what is left, and count what it spends.
 
-        :param share: 4 is a quarter of placements and time.
+        :param share: 4 is a quarter of placements and time, 4 / 3 is three quarters.
         :param most: the most placements; None for that share of them.
         """
         left = max(self.limit - self.done, 0)
-        part = Work(-(-left // share) if most is None else min(left, most), self.remaining_s)
+        part = Work(-int(-left // share) if most is None else min(left, most), self.remaining_s)
         remaining_s = self.remaining_s() - self.reserve_s
         if remaining_s < inf:
             part.reserve_s = self.reserve_s + remaining_s * (share - 1) / share

@@ -11,8 +11,9 @@ import webob
 from placement.claims import writing
 from placement.db import invariants
 from placement.insight import affected
-from placement.placing.planning.plan import WHOLE
+from placement.placing.planning.plan import WHOLE, make_plan
 from placement.plans import ledger
+from placement.plans import service as plans_service
 from placement.web import search_bounds
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
@@ -381,6 +382,23 @@ def test_whoever_is_always_overtaken_is_told_so_at_the_deadline(
     assert (answer.status_int, answer.headers["Retry-After"]) == (503, "1")
     assert answer.json["errors"][0]["reason"] == "claims_given_up"
     assert service.request("GET", "/-/holds").json["holds"] == []
+
+
+def test_a_plan_to_hold_may_be_looked_for_until_the_deadline(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """503 came when half of the time was over: the other half was for holding what was not found."""
+    host, reserves = World(service).host(VCPU=4), list[float]()
+
+    def note(*asked: Any) -> Any:
+        reserves.append(asked[-1].reserve_s)
+        return make_plan(*asked)
+
+    monkeypatch.setattr(plans_service, "make_plan", note)
+
+    make(service, {"empty": {"trees": [host]}}, hold_s=900)
+
+    assert reserves == [0.0]
 
 
 def test_to_hold_needs_the_rule_of_claims_too(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from random import Random
 
 from placement.placing.members import Members
 from placement.placing.planning import gate
-from placement.placing.planning.scene import Scene, Share, State
+from placement.placing.planning.scene import Scene, Share
+from placement.placing.planning.state import State
 from placement.placing.planning.values import Costs, Limits, Occupant
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from placement.placing.members import Members
+from placement.placing.planning import solver
+from placement.placing.planning.counted import Counted, End
 from placement.placing.planning.plan import make_plan
+from placement.placing.planning.scene import Scene
 from placement.placing.planning.solver import load_solver
 from placement.placing.planning.values import (
     Costs,
@@ -143,3 +146,89 @@ def test_planning_looks_at_the_time_all_along(goal: Goal, is_held: bool) -> None
         finally:
             sys.setprofile(None)
         assert max(clock.most, clock.calls) < MOST_CALLS
+
+
+def _roomy_cloud(hosts: int, servers: int, cores: int) -> tuple[Cloud, list[Occupant]]:
+    """Return hosts of so many cores, and on each so many servers of one core."""
+    world = World()
+    for number in range(hosts):
+        world.host(f"r{number}", VCPU=stock(cores, servers))
+    cloud = world.cloud()
+    roots = [cloud.index_of_uuid[f"uuid-of-r{number}"] for number in range(hosts)]
+    held = [root for root in roots for _ in range(servers)]
+    occupants = [
+        Occupant(f"s{n}", {root: {root: {"VCPU": 1}}}, may_remove=True)
+        for n, root in enumerate(held)
+    ]
+    return cloud, occupants
+
+
+def _plan(cloud: Cloud, occupants: list[Occupant], count: int, costs: Costs, work: Work) -> Any:
+    goal = Empty([[root] for root in sorted(cloud.forest.roots.tolist())], count)
+    return make_plan(cloud, None, occupants, Members(), goal, costs, Limits(), (), work)
+
+
+def test_of_many_hosts_only_those_are_looked_at_that_are_to_be_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 60,000 servers the shares of forty are made: to make all took a second."""
+    cloud, occupants = _roomy_cloud(30, 2, 10)
+    # The last two hosts have one server each, and so cost least.
+    occupants = occupants[:-4] + occupants[-4::2]
+    make_share, made = Scene._make_share, list[int]()
+
+    def note(scene: Scene, occupant: int, *rest: Any) -> Any:
+        made.append(occupant)
+        return make_share(scene, occupant, *rest)
+
+    monkeypatch.setattr(Scene, "_make_share", note)
+
+    plan = _plan(cloud, occupants, 2, Costs(), Work())
+
+    assert (plan.cost, len(made)) == (2.0, 2)
+
+
+def test_a_solver_that_counts_has_most_of_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large cloud has no other way: what it leaves over is lost where it finds nothing."""
+    given = list[float]()
+
+    def solve(_: Counted, work: Work) -> End:
+        given.append(work.remaining_s() - work.reserve_s)
+        return End(None, (), 0.0)
+
+    monkeypatch.setattr(Counted, "solve", solve)
+    load_solver()
+    cloud, occupants = _roomy_cloud(20, 6, 6)
+
+    _plan(cloud, occupants, 10, Costs(), Work(remaining_s=lambda: DEADLINE_S))
+
+    assert given == pytest.approx([DEADLINE_S * 3 / 4] * len(given)) and given
+
+
+@pytest.mark.parametrize("has_solver", [True, False], ids=["", "without a solver"])
+def test_removals_alone_are_a_plan_where_nothing_has_room(
+    monkeypatch: pytest.MonkeyPatch, has_solver: bool
+) -> None:
+    """Also where a move costs next to nothing, so that moves are tried first."""
+    if not has_solver:
+        monkeypatch.setattr(solver, "load_solver", lambda: False)
+    clock = CountingClock(2_000)
+    cloud, occupants = _roomy_cloud(20, 6, 6)
+
+    plan = _plan(cloud, occupants, 10, Costs(1e-300, 1e6), Work(remaining_s=clock.remaining_s))
+
+    assert (len(plan.steps), plan.cost) == (60, 6e7)
+
+
+@pytest.mark.parametrize(("is_held", "left"), [(False, 0.0), (True, DEADLINE_S / 2)])
+def test_a_plan_that_is_found_leaves_time_to_hold_it(is_held: bool, left: float) -> None:
+    """Until then it has all the time: it was given up when half of it was over."""
+    cloud, occupants = _roomy_cloud(4, 1, 4)
+    work = Work(remaining_s=lambda: DEADLINE_S)
+    goal = Empty([[0]], 1)
+
+    make_plan(
+        *(cloud, None, occupants, Members(), goal, Costs(), Limits(all_at_once=is_held), (), work)
+    )
+
+    assert work.reserve_s == left

@@ -9,7 +9,7 @@ from placement.placing.members import Members
 from placement.placing.planning import plan as planning
 from placement.placing.planning.departures import Departures
 from placement.placing.planning.plan import make_plan
-from placement.placing.planning.scene import State
+from placement.placing.planning.state import State
 from placement.placing.planning.values import (
     Costs,
     Empty,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
 
-from placement.placing.planning.scene import Scene, Share, Slot, State, sum_slots
+from placement.placing.planning.scene import Scene, Share, Slot, sum_slots
+from placement.placing.planning.state import State
 from placement.placing.wishes import ChosenPlace
 
 MOST_TRIED = 5_000

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import starmap
 
-from placement.placing.planning.scene import Share, State, sum_slots
+from placement.placing.planning.scene import Share, sum_slots
+from placement.placing.planning.state import State
 from placement.placing.planning.values import MoveStep, Step
 from placement.placing.reach import PartMove
 from placement.placing.wishes import ChosenPlace

@@ -15,7 +15,8 @@ from placement.placing.planning.departures import (
     find_lacking,
     find_part_lacking,
 )
-from placement.placing.planning.scene import Scene, Share, State, count_excess, sum_slots
+from placement.placing.planning.scene import Scene, Share, count_excess, sum_slots
+from placement.placing.planning.state import State
 from placement.placing.planning.values import Empty, Fit, Goal, Keep
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
@@ -285,22 +286,18 @@ class EmptyAim:
     def test(self, state: State) -> Reached | None:
         """Return which domains are empty and have taken nothing from any step, the first that are enough."""
         arrived = {root for root, times in state.arrived.items() if times}
+        left = Counter(self.scene.share(number).root for number in state.at)
         emptied: list[int] = []
         for number, roots in enumerate(self.goal.domains):
-            if arrived.isdisjoint(roots) and all(self._is_left(state, root) for root in roots):
+            if arrived.isdisjoint(roots) and all(
+                left[root] == self.scene.count_shares(root) for root in roots
+            ):
                 emptied.append(number)
                 if len(emptied) == self.goal.count:
                     break
         if len(emptied) < self.goal.count:
             return None
         return Reached(emptied=tuple(emptied))
-
-    def _is_left(self, state: State, root: int) -> bool:
-        """Tell whether all that was in a tree has left."""
-        count = self.scene.count_shares(root)
-        if count > len(state.at):
-            return False
-        return not count or all(share.number in state.at for share in self.scene.in_tree(root))
 
     def bound(self) -> float:
         """Return what it costs to be rid of all in the cheapest domains, wherever it goes."""
@@ -327,6 +324,17 @@ class EmptyAim:
             passed_over = [n for n in order[:count] if stuck and stuck.root in self.goal.domains[n]]
             for number in passed_over or order[count - 1 : count]:
                 order.remove(number)
+
+    def choose_removed(self) -> list[int] | None:
+        """Return all occupants of domains that removals alone empty, those with fewest; None of too few."""
+        occupants = self.scene.occupants
+        found = [
+            {number for root in roots for number in self.scene.list_occupants(root)}
+            for roots in self.goal.domains
+        ]
+        removable = [each for each in found if all(occupants[n].may_remove for n in each)]
+        chosen = sorted(removable, key=len)[: self.goal.count]
+        return sorted(set().union(*chosen)) if len(chosen) == self.goal.count else None
 
     def _leave(self, numbers: Sequence[int]) -> Departures:
         shares = {s.number: s for number in numbers for s in self.shares_in(number)}.values()

@@ -22,9 +22,10 @@ from placement.placing.planning.counted import Counted
 from placement.placing.planning.gate import StepRefused
 from placement.placing.planning.goals import Aim, EmptyAim, FitAim, KeepAim, Reached, open_aim
 from placement.placing.planning.programme import Programme, Solution
-from placement.placing.planning.scene import Scene, Share, State
+from placement.placing.planning.scene import Scene, Share
 from placement.placing.planning.settle import Stuck, find_order, settle
 from placement.placing.planning.solver import ProgrammeTooLarge
+from placement.placing.planning.state import State
 from placement.placing.planning.values import (
     Costs,
     Empty,
@@ -163,7 +164,10 @@ class _Planner:
         with suppress(WorkEnded):
             # The goal does not hold, so there is a step.
             self._bound = max(self._aim.bound(), 0.0 if self._unread else self._scene.cheapest_step)
-        for look in (self._try_sets, self._try_pieces, self._try_programme, self._try_walk):
+        for look in (
+            *(self._try_sets, self._try_pieces, self._try_removals),
+            *(self._try_programme, self._try_walk),
+        ):
             if self._is_done():
                 break
             # A way that took its part of the time leaves the rest to the next one.
@@ -200,6 +204,8 @@ class _Planner:
         reached = self._aim.test(replayed)
         if reached is None:
             return False
+        if self._best is None and self._scene.limits.all_at_once:
+            self._work.leave_half()
         self._best = replayed, reached
         return True
 
@@ -242,6 +248,16 @@ class _Planner:
         state.forget_reserved()
         self._take(state)
 
+    def _try_removals(self) -> None:
+        """Let removals alone empty domains: without a solver nothing else does where moves cost less."""
+        if self._best is not None or not isinstance(self._aim, EmptyAim):
+            return
+        state = State(self._scene)
+        for number in self._aim.choose_removed() or ():
+            self._work.go_on()
+            state.remove(number)
+        self._take(state)
+
     def _try_programme(self) -> None:
         """Let a programme choose what leaves and where it goes, until an order of its steps works."""
         if not solver.load_solver():
@@ -280,7 +296,8 @@ class _Planner:
         counted = Counted(
             scene, aim, {kind: places for kind, (places, _) in found.items()}, self._cost
         )
-        with self._work.part(2) as part:
+        # What it finds must still be carried out; nothing else is tried on a large cloud.
+        with self._work.part(4 / 3) as part:
             end = counted.solve(part)
         if aim.exact and all(complete for _, complete in found.values()) and not self._unread:
             self._bound = max(self._bound, end.bound)

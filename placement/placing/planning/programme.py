@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from placement.placing.planning.departures import Departures
 from placement.placing.planning.goals import Aim, EmptyAim, FitAim, KeepAim
-from placement.placing.planning.scene import Scene, Share, Slot, State, count_excess, sum_slots
+from placement.placing.planning.scene import Scene, Share, Slot, count_excess, sum_slots
 from placement.placing.planning.solver import Rows
+from placement.placing.planning.state import State
 from placement.placing.wishes import ChosenPlace
 from placement.search.group_rules import Domains, GroupRule
 from placement.search.work import Work

@@ -15,7 +15,8 @@ from placement.placing.mover import (
 )
 from placement.placing.planning import gate
 from placement.placing.planning.departures import Departures
-from placement.placing.planning.scene import Scene, Share, State
+from placement.placing.planning.scene import Scene, Share
+from placement.placing.planning.state import State
 from placement.placing.wishes import ChosenPlace, NoPlace, Wish
 from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest

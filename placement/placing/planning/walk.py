@@ -8,7 +8,8 @@ from itertools import count
 
 from placement.placing.planning import gate
 from placement.placing.planning.goals import Aim
-from placement.placing.planning.scene import Scene, Share, State
+from placement.placing.planning.scene import Scene, Share
+from placement.placing.planning.state import State
 from placement.placing.planning.values import Step
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
