@@ -11,12 +11,14 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+from placement.search.candidate import Candidate
+from placement.search.cloud import Cloud
 from placement.search.records import ProviderRecord
 from placement.search.request import CandidateRequest
 from placement.search.search import search
 from tests.search.builders import World, ask, group, ids, load, summarised
 from tests.search.oracle import Oracle
-from tests.search.worlds import device_hosts, question, seeds
+from tests.search.worlds import TRAITS, device_hosts, question, seeds, some
 
 Answer = list[tuple[frozenset[Any], frozenset[Any]]]
 
@@ -38,6 +40,29 @@ def check_whole(records: list[ProviderRecord], request: CandidateRequest) -> Ans
 @seeds(1500)
 def test_the_answer_is_the_set(random: Random) -> None:
     check_whole(*question(random, options=False))
+
+
+@seeds(500)
+def test_trees_that_are_avoided_give_nothing(random: Random) -> None:
+    """Those candidates are left that neither begin in such a tree nor take from one (07 section 1.1)."""
+    records, request = question(random, options=False)
+    avoid = some(random, TRAITS, 2)
+    cloud, oracle = load(records), Oracle(records)
+    roots = {r.provider_id for r in records if r.root_id == r.provider_id and r.traits & avoid}
+    avoided = {each.uuid for each in records if each.root_id in roots}
+
+    result = search(cloud, dataclasses.replace(request, avoid=avoid))
+    found = set(ids(cloud, result))
+
+    assert found <= oracle.candidates(request)
+    left = [each for each in search(cloud, request) if not touches(cloud, each, avoided)]
+    assert len(found) == len(left)
+    assert not any(touches(cloud, each, avoided) for each in result)
+
+
+def touches(cloud: Cloud, candidate: Candidate, uuids: set[str]) -> bool:
+    indexes = [candidate.members[0], *candidate.allocations]
+    return any(cloud.uuids[index] in uuids for index in indexes)
 
 
 @seeds(1000)

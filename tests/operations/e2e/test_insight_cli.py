@@ -133,6 +133,11 @@ def check_drains(shell: Shell) -> None:
     assert "VCPU=6" in text
     told = shell.ask("openstack resource provider drain check host-2")
     assert told == {"homeless": [], "complete": True}
+    told = shell.ask(f"openstack resource provider drain check host-2 --avoid {TRAIT}")
+    assert told == {"homeless": [], "complete": True, "avoided": 1}
+    avoiding = f"openstack placement survival --avoid {TRAIT}"
+    assert shell.ask(avoiding)["avoided"] == 1
+    assert "avoided" not in shell.ask("openstack placement survival --avoid ''")
 
 
 def check_claims(shell: Shell) -> None:
