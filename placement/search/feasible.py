@@ -196,7 +196,7 @@ def _add_group(
     trees = Funnel(tally, group.suffix, Unit.TREES, anchors)
     demands: list[_Test] = []
     if group.suffix:
-        slots = [_make_granular_slot(cloud, group, tests, capable, tally)]
+        slots = [_make_granular_slot(cloud, group, avoided, tests, capable, tally)]
     else:
         slots = _make_unsuffixed_slots(cloud, group, tests, capable, trees)
         # One class is one provider, which was tested for them like any other (``_OF_ONE``).
@@ -264,7 +264,12 @@ def _find_capable(
 
 
 def _make_granular_slot(
-    cloud: Cloud, group: Group, tests: list[_Test], capable: Mapping[str, Funnel], tally: Tally
+    cloud: Cloud,
+    group: Group,
+    avoided: Mask | None,
+    tests: list[_Test],
+    capable: Mapping[str, Funnel],
+    tally: Tally,
 ) -> Slot:
     """Return E(g, .) of section 5.4."""
     if capable:
@@ -274,6 +279,8 @@ def _make_granular_slot(
         # that exist; and without any condition it would match all of them (section 5.4: none).
         alive = cloud.forest.alive
         passed, others = Funnel(tally, group.suffix, Unit.PROVIDERS, alive, len(cloud)), []
+        if avoided is not None:
+            passed.keep(Reason.AVOIDED, None, ~avoided)
         if not group.required and not group.member_of:
             passed.keep(Reason.NO_DEMAND, None, np.zeros(cloud.size, np.bool_))
             return Slot(group.suffix, {}, passed.mask, None)
