@@ -52,7 +52,7 @@ class MalformedPlan(errors.Malformed):
         "count": "invalid_goal",
         "query": "invalid_query",
         "held": "holds_off",
-        "avoid": "repeated_member",
+        "avoid": "repeated_avoid",
     }
     texts = {
         "goal": 'The goal must have exactly one of "place", "empty" and "keep".',

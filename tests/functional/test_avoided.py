@@ -8,6 +8,13 @@ import pytest
 import webob
 from prometheus_client.parser import text_string_to_metric_families
 
+from placement.claims import service as service_of_claims
+from placement.claims import shortcuts, writing
+from placement.claims.orders import Claim, Granted, Order
+from placement.objects.picture import Picture
+from placement.placing.remedies import RelaxableRequest
+from placement.search.request import CandidateRequest, Group
+from placement.search.work import Work
 from tests.support.databases import KINDS
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
@@ -180,7 +187,7 @@ def test_a_plan_moves_nothing_to_a_disabled_host(hosts: ThreeHosts) -> None:
         assert len(hosts.plan(goal, **lifted).json["steps"]) == 4
     both = hosts.plan(goal, avoid=[], may={"move": {"avoid": []}})
     assert both.status_int == 400
-    assert both.json["errors"][0]["reason"] == "repeated_member"
+    assert both.json["errors"][0]["reason"] == "repeated_avoid"
 
 
 def test_a_plan_that_is_held_takes_no_disabled_host(hosts: ThreeHosts) -> None:
@@ -305,6 +312,50 @@ def test_an_existing_consumer_that_is_claimed_again_leaves_a_disabled_host(
     assert hosts.claim(**again).status_int == 409
     free = hosts.world.host(VCPU=4)
     assert hosts.claim(**again).json["claims"][0]["root_provider_uuid"] == free
+
+
+def test_a_host_that_is_disabled_after_the_choice_gets_no_claim(
+    hosts: ThreeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write sees that the root is not as it was chosen, and another host is."""
+    world, write = hosts.world, writing.write
+    chosen, spare = world.host(VCPU=16), new_uuid()
+    tried: list[str] = []
+
+    def overtaken(db: Any, order: Any, places: Any) -> Any:
+        tried.append(places.assigned[0].root_provider_uuid)
+        if len(tried) == 1:
+            world.set_traits(chosen, [DISABLED])
+            world.host(spare, VCPU=4)
+        return write(db, order, places)
+
+    for module in (shortcuts, service_of_claims):
+        monkeypatch.setattr(module, "write", overtaken)
+
+    assert hosts.claim().json["claims"][0]["root_provider_uuid"] == spare
+    assert tried == [chosen, spare]
+
+
+def test_requests_that_are_placed_together_avoid_each_their_own(hosts: ThreeHosts) -> None:
+    """One that lifts it goes there, one with the same query does not, in one turn of the thread."""
+    spare = hosts.world.host(VCPU=4)
+    lifted = order_four(hosts, frozenset())
+    kept = order_four(hosts, frozenset([DISABLED]))
+    db = hosts.service.db
+    picture = Picture(db)
+
+    answers = shortcuts._try_together(db, picture, shortcuts._Desk(), [kept, lifted], Work())
+
+    roots = [each.grants[0].root_provider_uuid for each in answers if isinstance(each, Granted)]
+    assert roots == [spare, hosts.disabled]
+
+
+def order_four(hosts: ThreeHosts, avoid: frozenset[str]) -> Order:
+    """Return an order for four cores that avoids trees by these traits."""
+    request = CandidateRequest((Group("", {"VCPU": 4}),), avoid=avoid)
+    asked = RelaxableRequest(request, [], lambda numbers: None)
+    claim = Claim(new_uuid(), None, "p", "u", "INSTANCE", FOUR, asked)
+    return Order([claim], {}, "any", avoid=avoid)
 
 
 def test_the_compatible_api_is_as_it_was(hosts: ThreeHosts) -> None:
