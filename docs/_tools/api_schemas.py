@@ -172,6 +172,7 @@ STEP: Json = {
     "from": HELD,
 }
 HOW_MANY: Json = {"count": INTEGER, "exact": BOOLEAN, "complete": BOOLEAN}
+AVOIDED = _object({"trees": INTEGER, "count": INTEGER})
 PLACES: Json = _list_of(_object({"uuid": STRING, "name": NULLABLE, "count": INTEGER}))
 
 
@@ -248,6 +249,7 @@ SCHEMAS: dict[str, Json] = {
                     claim=_object({"number": INTEGER, "consumer_uuid": STRING}),
                     exact=BOOLEAN,
                     groups=_list_of(STRING),
+                    avoided=INTEGER,
                     explanation=reference_to("Explanation"),
                     alternatives=_list_of(reference_to("Explanation")),
                     homeless=_list_of(_object(AFFECTED)),
@@ -319,11 +321,17 @@ SCHEMAS: dict[str, Json] = {
             "limits": _map_of(INTEGER),
             "stranded": AMOUNTS,
             "largest": AMOUNTS,
+            "avoided": AVOIDED,
         }
     ),
     "CapacityOfShapes": _object({"shapes": _map_of(reference_to("Capacity")), "complete": BOOLEAN}),
     "CapacityOfAny": _object(
-        {**HOW_MANY, "places": PLACES, "alternatives": _list_of(reference_to("Capacity"))}
+        {
+            **HOW_MANY,
+            "places": PLACES,
+            "avoided": AVOIDED,
+            "alternatives": _list_of(reference_to("Capacity")),
+        }
     ),
     "Capacities": {
         "anyOf": [*map(reference_to, ("Capacity", "CapacityOfShapes", "CapacityOfAny"))]
@@ -346,6 +354,7 @@ SCHEMAS: dict[str, Json] = {
             "homeless": _list_of(_object(AFFECTED, groups=_list_of(STRING))),
             "placed": _list_of(_object({"asked": INTEGER, "placed": INTEGER})),
             "complete": BOOLEAN,
+            "avoided": INTEGER,
         }
     ),
     "Survival": _object(
@@ -356,6 +365,7 @@ SCHEMAS: dict[str, Json] = {
             "tried": INTEGER,
             "survivable": INTEGER,
             "complete": BOOLEAN,
+            "avoided": INTEGER,
             "lost": _list_of(
                 _object(
                     {
@@ -404,6 +414,8 @@ SCHEMAS: dict[str, Json] = {
             "combining": _nullable(reference_to("Stopped")),
         },
         **REMEDIES,
+        # Of an explanation that a refusal has, the refusal says it.
+        avoided=_object({"trees": INTEGER, "candidates": INTEGER}),
         about=_object(
             {"candidates": reference_to("Count"), "complete": BOOLEAN, "verdict": STRING},
             **REMEDIES,
@@ -523,6 +535,7 @@ SCHEMAS: dict[str, Json] = {
             "lower_bound": NUMBER,
             "minimal": BOOLEAN,
             "complete": BOOLEAN,
+            "avoided": INTEGER,
         },
         placed=_list_of(_object(PLACE)),
         emptied=_list_of(STRING),

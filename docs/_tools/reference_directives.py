@@ -352,7 +352,10 @@ class SearchReasons(Generated):
             ("stopped", Stop, search_examples.ENDS),
         ):
             rows = [
-                (f"``{each}``", f"{each.meaning}\n\n       ``{examples[each]}``")
+                (
+                    f"``{each}``",
+                    each.meaning + (f"\n\n       ``{examples[each]}``" if each in examples else ""),
+                )
                 for each in constants
             ]
             yield from table([(title, "meaning, and an example"), *rows], "25 75")

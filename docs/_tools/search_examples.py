@@ -61,7 +61,10 @@ STEPS: dict[Reason, str] = {
     Reason.NO_CHOICE: "resources=VCPU:1,MEMORY_MB:1024",
     Reason.OTHER_GROUPS: "resources_A=MEMORY_MB:1024&resources_B=VCPU:1&group_policy=none",
 }
-"""In each example the test removes a provider or a tree, whether or not candidates are left."""
+"""In each example the test removes a provider or a tree, whether or not candidates are left.
+
+``AVOIDED`` has none: no query asks for it (specification 07 section 1.1).
+"""
 
 ENDS: dict[Stop, str] = {
     Stop.NO_ROOT: "resources=VCPU:1&root_required=HW_GPU_API_VULKAN",

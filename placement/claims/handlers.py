@@ -10,6 +10,7 @@ from placement.claims import holding, schemas, service
 from placement.claims.orders import Claim, Order, Unplaced
 from placement.errors import MalformedRequest
 from placement.handlers import candidate_query
+from placement.handlers.avoided import read_avoid
 from placement.handlers.explanation import read_relaxable, render_explanation
 from placement.objects import groups, holds
 from placement.objects.allocation_candidate import UnknownNameInQuery
@@ -94,6 +95,7 @@ def create_claims(request: Request) -> Response:
                 "claim": {"number": answer.number, "consumer_uuid": answer.claim.consumer_uuid},
                 "exact": answer.exact,
                 "groups": sorted(answer.groups),
+                "avoided": answer.avoided,
                 **_render_explanations(answer),
             },
         )
@@ -220,8 +222,10 @@ def _read_order(request: Request, body: Mapping[str, Any], reading: Work) -> Ord
         raise MalformedClaims.of("queries", count=len(different), most=most)
     # Equal queries become one object: such claims are interchangeable.
     queries: dict[str, RelaxableRequest] = {}
+    avoid = read_avoid(request, body)
     claims = [
-        _read_claim(request, number, each, queries, reading) for number, each in enumerate(given)
+        _read_claim(request, number, each, queries, avoid, reading)
+        for number, each in enumerate(given)
     ]
     seen: set[str] = set()
     for claim in claims:
@@ -232,7 +236,7 @@ def _read_order(request: Request, body: Mapping[str, Any], reading: Work) -> Ord
             raise MalformedClaims.of("held", uuid=claim.consumer_uuid)
     rules = {name: _read_rule(name, rule, reading) for name, rule in body.get("groups", {}).items()}
     return Order(
-        claims, rules, body.get("strategy", "any"), None if hold_s is None else int(hold_s)
+        claims, rules, body.get("strategy", "any"), None if hold_s is None else int(hold_s), avoid
     )
 
 
@@ -241,6 +245,7 @@ def _read_claim(
     number: int,
     given: Mapping[str, Any],
     queries: dict[str, RelaxableRequest],
+    avoid: frozenset[str],
     reading: Work,
 ) -> Claim:
     generation = given["consumer_generation"]
@@ -256,7 +261,7 @@ def _read_claim(
                 reading.go_on()
             try:
                 query = candidate_query.check(request, schemas.CANDIDATES, text)
-                queries[text] = read_relaxable(query, MAXIMUM, request.conf.placement)
+                queries[text] = read_relaxable(query, MAXIMUM, request.conf.placement, avoid)
             except errors.BadRequest as refused:
                 named = position if "queries" in given else None
                 raise _number_error(number, named, refused) from None

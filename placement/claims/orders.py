@@ -61,12 +61,14 @@ class Order:
 
     :param rules: those that the request names, by group.
     :param hold_s: for how long the consumers are held; None for good.
+    :param avoid: traits by which trees are avoided, for the answer: each query says so itself.
     """
 
     claims: Sequence[Claim]
     rules: Mapping[str, GroupRule]
     strategy: TreeOrder
     hold_s: int | None = None
+    avoid: frozenset[str] = frozenset()
 
     @property
     def has_premises(self) -> bool:
@@ -123,7 +125,7 @@ class Granted(NamedTuple):
 class Unplaced(NamedTuple):
     """The claim that could not be placed, and why. ``groups``: those whose rules kept it out of trees.
 
-    ``explanations``: of each of its queries.
+    ``explanations``: of each of its queries. ``avoided``: how many trees take nothing new.
     """
 
     claim: Claim
@@ -131,6 +133,7 @@ class Unplaced(NamedTuple):
     exact: bool
     groups: tuple[str, ...]
     explanations: Sequence[Explanation]
+    avoided: int
 
 
 class LookAgain(NamedTuple):

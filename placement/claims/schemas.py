@@ -2,7 +2,7 @@
 
 from placement.schemas import allocation_candidate
 from placement.schemas.allocation import OWNER_ID, TYPE
-from placement.schemas.questions import MOST_QUERIES, extend_query
+from placement.schemas.questions import AVOID, MOST_QUERIES, extend_query
 from placement.schemas.windows import allow_keys, allow_only
 from placement.web.microversion import MAXIMUM
 from placement.web.validation import Schema
@@ -65,6 +65,7 @@ CLAIMS = Schema(
         {
             "strategy": {"type": "string", "enum": ["any", "spread", "pack"]},
             "hold_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_HOLD_S},
+            "avoid": AVOID,
             "groups": allow_keys(_NO_DOTS, _RULE),
             "claims": {
                 "type": "array",

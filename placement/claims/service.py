@@ -122,7 +122,8 @@ def _place_once(
             for left, asked in zip(range(len(claim.options), 0, -1), claim.options, strict=True):
                 with work.part(left) as part:
                     why.append(explain_on(chosen.cloud, look.known, asked, searches, part))
-            refusal = Unplaced(claim, chosen.number, chosen.exact, chosen.kept_out, why)
+            avoided = len(look.cloud.list_avoided(order.avoid))
+            refusal = Unplaced(claim, chosen.number, chosen.exact, chosen.kept_out, why, avoided)
     if isinstance(chosen, Chosen):
         # After the look: a write may wait for locks, and as long as a cloud is read each change goes into a
         # copy of it.

@@ -119,10 +119,10 @@ def _try_together(
 
     :raises OutcomeUnknown: 503
     """
-    queries: dict[str, RelaxableRequest] = {}
-    # Equal queries become one object, of which choosing makes one search.
+    queries: dict[tuple[str, frozenset[str]], RelaxableRequest] = {}
+    # Equal queries become one object, of which choosing makes one search. Each request avoids its own trees.
     claims = [
-        replace(claim, asked=queries.setdefault(claim.query, claim.asked))
+        replace(claim, asked=queries.setdefault((claim.query, order.avoid), claim.asked))
         for order in orders
         for claim in order.claims
     ]

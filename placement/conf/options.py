@@ -169,6 +169,14 @@ INSIGHT = (
         'so ("complete": false). Raise it when answers about large requests are incomplete, lower it '
         "when such questions take too much of a worker.",
     ),
+    cfg.ListOpt(
+        "avoid",
+        default=["COMPUTE_STATUS_DISABLED"],
+        help="Traits by which a host takes nothing new: where the root of a tree has one, what-if, survival, "
+        "plans, shapes and claims under /-/ place nothing there, and what is there counts as it does. The "
+        "default is what Nova marks its disabled hosts with; allocation candidates are not affected. Add the "
+        "traits by which other services do the same; an empty list avoids nothing.",
+    ),
     cfg.BoolOpt(
         "claims",
         default=True,

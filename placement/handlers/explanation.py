@@ -39,14 +39,19 @@ AFTER_COMBINING = frozenset({Stop.NO_COMBINATION, Stop.WORK_LIMIT})
 
 
 def read_relaxable(
-    query: MultiDict, version: Version, options: cfg.ConfigOpts.GroupAttr
+    query: MultiDict,
+    version: Version,
+    options: cfg.ConfigOpts.GroupAttr,
+    avoid: frozenset[str] = frozenset(),
 ) -> RelaxableRequest:
     """Return the request of a query, with its demands.
 
     The query is taken apart into the pieces that can be left out (specification 07 section 2.1). The others
     are put together again and read by the code that reads every query: what it refuses is not a relaxation.
+
+    :param avoid: as :meth:`CandidateRequest.avoiding` takes it.
     """
-    request = candidate_query.parse(query, version, options)
+    request = candidate_query.parse(query, version, options).avoiding(avoid)
     pieces = [
         piece
         for key, values in query.dict_of_lists().items()
@@ -57,7 +62,7 @@ def read_relaxable(
     def without(numbers: tuple[int, ...]) -> CandidateRequest | None:
         left = _leave_out(pieces, [droppable[number] for number in numbers])
         try:
-            return candidate_query.parse(_put_together(left), version, options)
+            return candidate_query.parse(_put_together(left), version, options).avoiding(avoid)
         except errors.BadRequest:
             return None
 

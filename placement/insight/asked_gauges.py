@@ -62,15 +62,17 @@ def _count_shapes(conf: cfg.ConfigOpts, shapes: Shapes, picture: Picture) -> dic
         picture,
         shapes,
         by_aggregate=True,
+        avoid=frozenset(conf.insight.avoid),
         work_factor=conf.insight.work_factor,
         work=_allow_work(conf),
     )
     return {
         name: {
             "complete": packing.complete,
+            "avoided": avoided.trees,
             "counts": {"": packing.count, **{place.uuid: place.placements for place in places}},
         }
-        for name, (packing, places) in found.items()
+        for name, (packing, places, avoided) in found.items()
     }
 
 
@@ -87,14 +89,21 @@ def _show_counts(
         "1 if as many of the shape as fit were counted, 0 if counting was cut: there may be more.",
         labels=["shape"],
     )
+    avoided = GaugeMetricFamily(
+        "placement_capacity_avoided_trees",
+        "Trees that were left out when a shape was counted, since they take nothing new.",
+        labels=["shape"],
+    )
     for name, shown in figures.items():
         # The file of shapes may have changed since another process counted.
         if name in shapes:
             complete.add_metric([name], shown["complete"])
+            avoided.add_metric([name], shown["avoided"])
             for aggregate, count in shown["counts"].items():
                 counts.add_metric([name, aggregate], count)
     yield counts
     yield complete
+    yield avoided
     yield GaugeMetricFamily(
         "placement_capacity_age_seconds",
         "Seconds since how many more of each shape fit was found out.",
@@ -109,12 +118,14 @@ def _count_survivable(
     conf: cfg.ConfigOpts, database: Database, picture: Picture
 ) -> list[tuple[str, int, int, int]]:
     """Return for each level its name, and of how many places how many may fail, were tried, and are there."""
-    work = _allow_work(conf)
+    work, avoid = _allow_work(conf), frozenset[str](conf.insight.avoid)
     figures = []
     for left, level in zip((2, 1), LEVELS, strict=True):
         with work.part(left) as part:
             by_aggregate = level == "aggregate"
-            found = survival(database, picture, by_aggregate=by_aggregate, top=0, work=part)
+            found = survival(
+                database, picture, by_aggregate=by_aggregate, top=0, avoid=avoid, work=part
+            )
         figures.append((level, found.survivable, found.tried, found.places))
     return figures
 

@@ -34,14 +34,18 @@ class Forecast(NamedTuple):
 
 
 def record(
-    db: Database, picture: Picture, shapes: Mapping[str, CandidateRequest], work_factor: int
+    db: Database,
+    picture: Picture,
+    shapes: Mapping[str, CandidateRequest],
+    avoid: frozenset[str],
+    work_factor: int,
 ) -> dict[str, int | None]:
     """Count each shape and record it; one that could not be counted to the end is None, and not recorded."""
     found = count_shapes(
-        picture, shapes, by_aggregate=False, work_factor=work_factor, work=Work()
+        picture, shapes, by_aggregate=False, avoid=avoid, work_factor=work_factor, work=Work()
     )
     counts = {
-        name: packing.count if packing.complete else None for name, (packing, _) in found.items()
+        name: packing.count if packing.complete else None for name, (packing, _, _) in found.items()
     }
     known = {name: count for name, count in counts.items() if count is not None}
     db.write(lambda tx: capacity_rows.add(tx, known))

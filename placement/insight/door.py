@@ -71,4 +71,5 @@ def record_capacity(
     from placement.insight import capacity_records
 
     picture = Picture(database, conf.placement_database.finish_after)
-    return capacity_records.record(database, picture, shapes, conf.insight.work_factor)
+    avoid = frozenset(conf.insight.avoid)
+    return capacity_records.record(database, picture, shapes, avoid, conf.insight.work_factor)

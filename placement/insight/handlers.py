@@ -14,6 +14,7 @@ from webob.multidict import MultiDict
 
 from placement import telemetry
 from placement.handlers import candidate_query
+from placement.handlers.avoided import read_avoid
 from placement.handlers.explanation import (
     read_relaxable,
     render_explanation,
@@ -34,7 +35,7 @@ from placement.insight import (
 )
 from placement.insight.affected import AffectedConsumer
 from placement.insight.alternative_queries import number_names, parse_queries, read_queries
-from placement.insight.questions import PlaceCount, ShapeNotFound
+from placement.insight.questions import Capacity, PlaceCount, ShapeNotFound
 from placement.insight.trees import Page, TreesQuery
 from placement.insight.what_if import (
     Change,
@@ -78,10 +79,12 @@ def explain_candidates(request: Request) -> Response:
             request.picture, options, given.get("about"), request.conf.insight.work_factor, work
         )
     examples = int(given.get("examples", DEFAULT_EXAMPLES))
-    documents = [
-        render_explanation(why, asked.request, examples)
-        for why, asked in zip(found, options, strict=True)
-    ]
+    avoid = read_avoid(request, {})
+    documents = []
+    for why, asked in zip(found, options, strict=True):
+        trees, number = questions.count_avoided(why, avoid)
+        document = render_explanation(why, asked.request, examples)
+        documents.append(document | {"avoided": {"trees": trees, "candidates": number}})
     if len(documents) == 1:
         return json_response(request, documents[0])
     document = {
@@ -106,15 +109,17 @@ def show_capacity(request: Request) -> Response:
             requests,
             by_aggregate=given.get("by") in AGGREGATES,
             top=int(given.get("top", schemas.DEFAULT_TOP)),
+            avoid=read_avoid(request, {}),
             work_factor=request.conf.insight.work_factor,
             work=work,
         )
-    documents = [_render_capacity(*of_one) for of_one in each]
+    documents = [_render_capacity(of_one) for of_one in each]
     if len(documents) == 1:
         return json_response(request, documents[0])
     document = {
         **_render_packing(whole.packing),
         "places": _render_places(whole.places),
+        **_render_avoided(whole),
         "alternatives": documents,
     }
     return json_response(request, document)
@@ -132,13 +137,14 @@ def _show_capacity_of_shapes(request: Request) -> Response:
             request.picture,
             shapes,
             by_aggregate=given.get("by") in AGGREGATES,
+            avoid=read_avoid(request, given),
             work_factor=request.conf.insight.work_factor,
             work=work,
         )
     top = int(given.get("top", schemas.DEFAULT_TOP))
     documents = {
-        shape: _render_capacity(packing, questions.pick_best(places, top))
-        for shape, (packing, places) in found.items()
+        shape: _render_capacity(each._replace(places=questions.pick_best(each.places, top)))
+        for shape, each in found.items()
     }
     if name != EVERY_SHAPE:
         return json_response(request, documents[name])
@@ -171,22 +177,25 @@ def ask_what_if(request: Request) -> Response:
     """Say what changes would do to a request; nothing is written."""
     request.read_query(NOTHING)
     body = request.read_json(schemas.WHAT_IF)
+    avoid = read_avoid(request, body)
     query = _read_query(request, body["query"])
-    asked = read_relaxable(query, request.version, request.conf.placement)
+    asked = read_relaxable(query, request.version, request.conf.placement, avoid)
     with bound_reading(request) as reading:
         changes = [
-            change for given in body["changes"] for change in _read_changes(request, given, reading)
+            change
+            for given in body["changes"]
+            for change in _read_changes(request, given, avoid, reading)
         ]
     with bound_search(request) as work:
-        outcome = what_if.try_out(
-            request.db, request.picture, changes, asked, request.conf.insight.work_factor, work
-        )
+        factor = request.conf.insight.work_factor
+        outcome = what_if.try_out(request.db, request.picture, changes, asked, avoid, factor, work)
     document = {
         "before": _render_situation(outcome.before),
         "after": _render_situation(outcome.after),
         "homeless": [_render_homeless(consumer) for consumer in outcome.homeless],
         "placed": [{"asked": asked, "placed": placed} for asked, placed in outcome.placed],
         "complete": outcome.complete,
+        "avoided": outcome.avoided,
     }
     return json_response(request, document)
 
@@ -201,6 +210,7 @@ def show_survival(request: Request) -> Response:
             request.picture,
             by_aggregate=level == "aggregate",
             top=int(given.get("top", schemas.DEFAULT_TOP)),
+            avoid=read_avoid(request, given),
             work=work,
         )
     lost = [
@@ -223,6 +233,7 @@ def show_survival(request: Request) -> Response:
         "tried": found.tried,
         "survivable": found.survivable,
         "complete": found.complete,
+        "avoided": found.avoided,
         "lost": lost,
     }
     return json_response(request, document)
@@ -324,7 +335,9 @@ def _read_query(request: Request, text: str) -> MultiDict:
     return candidate_query.check(request, schema, text)
 
 
-def _read_changes(request: Request, given: Mapping[str, Any], reading: Work) -> Iterator[Change]:
+def _read_changes(
+    request: Request, given: Mapping[str, Any], avoid: frozenset[str], reading: Work
+) -> Iterator[Change]:
     if "drain" in given:
         yield Drain(normalized_uuid(given["drain"]))
     elif "remove" in given:
@@ -333,7 +346,7 @@ def _read_changes(request: Request, given: Mapping[str, Any], reading: Work) -> 
         reading.go_on()
         query = _read_query(request, given["place"])
         placed = candidate_query.parse(query, request.version, request.conf.placement)
-        yield Placements(placed, int(given.get("times", 1)))
+        yield Placements(placed.avoiding(avoid), int(given.get("times", 1)))
     for key, records in given.get("inventories", {}).items():
         yield Replace(_normalize_key(key), inventories=records_from(records))
     for key, names in given.get("traits", {}).items():
@@ -358,14 +371,21 @@ def _render_places(places: Iterable[PlaceCount]) -> list[dict[str, Any]]:
     return [{"uuid": uuid, "name": name, "count": count} for uuid, name, count in places]
 
 
-def _render_capacity(packing: Packing, places: Iterable[PlaceCount]) -> dict[str, Any]:
+def _render_capacity(counted: Capacity) -> dict[str, Any]:
+    packing = counted.packing
     return {
         **_render_packing(packing),
-        "places": _render_places(places),
+        "places": _render_places(counted.places),
         "limits": packing.limits,
         "stranded": packing.stranded,
         "largest": packing.largest,
+        **_render_avoided(counted),
     }
+
+
+def _render_avoided(counted: Capacity) -> dict[str, Any]:
+    """Return how many trees are avoided, and how much of a count is in them."""
+    return {"avoided": {"trees": counted.avoided.trees, "count": counted.avoided.number}}
 
 
 def _render_time(milliseconds: int) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,26 @@ def explain(
     return found
 
 
+class AvoidedPart(NamedTuple):
+    """How many trees are avoided, and how much of an answer to a query as it stands is from these trees."""
+
+    trees: int
+    number: int
+
+
+def count_avoided(found: Explanation, avoid: frozenset[str]) -> AvoidedPart:
+    """Return how many of the candidates that were counted are in trees whose root has one of some traits.
+
+    A candidate is there if its root is, or a provider that it takes something from.
+    """
+    avoided = found.cloud.mark_avoided(avoid)
+    if avoided is None:
+        return AvoidedPart(0, 0)
+    counted = islice(found.result, found.everywhere.candidates.count)
+    number = sum(avoided[[each.members[0], *each.allocations]].any() for each in counted)
+    return AvoidedPart(len(found.cloud.list_avoided(avoid)), int(number))
+
+
 class Choice(NamedTuple):
     """The position of the request that would be granted, None for none, and whether that is certain."""
 
@@ -87,6 +108,7 @@ class Capacity(NamedTuple):
 
     packing: Packing
     places: list[PlaceCount]
+    avoided: AvoidedPart
 
 
 def count_capacity(
@@ -95,20 +117,27 @@ def count_capacity(
     *,
     by_aggregate: bool,
     top: int,
+    avoid: frozenset[str],
     work_factor: int,
     work: Work,
 ) -> tuple[Capacity, list[Capacity]]:
     """Return how often any of some requests fits, and how often each of them: see :func:`pack_in_turn`.
 
     :param top: the most places of each, the best first.
+    :param avoid: traits; how much fits in trees whose root has one is counted by itself too.
     :raises UnknownNameInQuery: as :func:`explain` does.
     """
     first = replace(requests[0], limit=1)
     opened = _open_picture(picture, [first, *requests[1:]], work)
     packings = pack_in_turn(opened.cloud, requests, opened.known, work_factor, work)
     count = _count_by_aggregate if by_aggregate else _count_by_tree
+    roots = opened.cloud.list_avoided(avoid)
     whole, *each = (
-        Capacity(packing, pick_best(count(opened.cloud, packing), top))
+        Capacity(
+            packing,
+            pick_best(count(opened.cloud, packing), top),
+            AvoidedPart(len(roots), total(packing.counts[roots])),
+        )
         for packing in (join(packings), *packings)
     )
     return whole, each
@@ -119,20 +148,25 @@ def count_shapes(
     shapes: Mapping[str, CandidateRequest],
     *,
     by_aggregate: bool,
+    avoid: frozenset[str],
     work_factor: int,
     work: Work,
 ) -> dict[str, Capacity]:
     """Return for each shape how often it fits, and in which places; nothing has a name that does not exist.
 
+    :param avoid: traits; a shape that does not require one of them fits into no tree whose root has it.
     :param work: what they may cost together: each an equal part of what those before it have left.
     """
     cloud = picture.copy_cloud()
     found = {}
     for left, (name, request) in zip(range(len(shapes), 0, -1), shapes.items(), strict=True):
+        asked = request.avoiding(avoid)
         with work.part(left) as part:
-            packing = pack(cloud, request, None, work_factor, part)
+            packing = pack(cloud, asked, None, work_factor, part)
         places = (_count_by_aggregate if by_aggregate else _count_by_tree)(cloud, packing)
-        found[name] = Capacity(packing, places)
+        found[name] = Capacity(
+            packing, places, AvoidedPart(len(cloud.list_avoided(asked.avoid)), 0)
+        )
     return found
 
 

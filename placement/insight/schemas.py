@@ -2,7 +2,7 @@
 
 from placement.schemas import resource_provider
 from placement.schemas.allocation import UUID_KEY
-from placement.schemas.questions import extend_query, extend_search
+from placement.schemas.questions import AVOID, AVOID_IN_QUERY, extend_query, extend_search
 from placement.schemas.resource_provider import CLASS_NAME
 from placement.schemas.windows import Windows, allow_keys, allow_only
 from placement.web.validation import Schema
@@ -25,7 +25,7 @@ _COUNTED = {
 }
 CAPACITY_OWN = _OR | _COUNTED
 CAPACITY = extend_search(CAPACITY_OWN, without=("limit",))
-CAPACITY_OF_SHAPES = Schema(allow_only(_COUNTED, "shape"))
+CAPACITY_OF_SHAPES = Schema(allow_only(_COUNTED | {"avoid": AVOID_IN_QUERY}, "shape"))
 CAPACITY_HISTORY = Schema(allow_only({"shape": _COUNTED["shape"]}, "shape"))
 SHAPE = extend_search({}, without=("limit",))
 """The query of a shape, and of an ``or``."""
@@ -36,6 +36,7 @@ SURVIVAL = Schema(
             "failures": {"type": "string", "enum": ["1"]},
             "level": {"type": "string", "enum": ["tree", "aggregate"]},
             "top": CAPACITY_OWN["top"],
+            "avoid": AVOID_IN_QUERY,
         }
     )
 )
@@ -103,4 +104,6 @@ _CHANGES = (
     ),
 )
 _LIST = {"type": "array", "maxItems": MOST_CHANGES, "items": {"anyOf": [*_CHANGES]}}
-WHAT_IF = Schema(allow_only({"changes": _LIST, "query": {"type": "string"}}, "changes", "query"))
+WHAT_IF = Schema(
+    allow_only({"changes": _LIST, "query": {"type": "string"}, "avoid": AVOID}, "changes", "query")
+)

@@ -62,9 +62,13 @@ class Loss(NamedTuple):
 
 @dataclass(slots=True)
 class Survival:
-    """Of so many places how many were tried and how many may fail; ``losses``: the worst of the others."""
+    """Of so many places how many were tried and how many may fail; ``losses``: the worst of the others.
+
+    ``avoided``: how many trees take nothing from any place.
+    """
 
     places: int
+    avoided: int = 0
     tried: int = 0
     survivable: int = 0
     losses: list[Loss] = field(default_factory=list)
@@ -76,11 +80,18 @@ class Survival:
 
 
 def survival(
-    db: Database, picture: Picture, *, by_aggregate: bool, top: int, work: Work
+    db: Database,
+    picture: Picture,
+    *,
+    by_aggregate: bool,
+    top: int,
+    avoid: frozenset[str],
+    work: Work,
 ) -> Survival:
     """Try for each tree, or aggregate, whether its consumers fit elsewhere if it fails. Nothing is written.
 
     :param top: the most losses to tell, most homeless first.
+    :param avoid: traits; nothing moves to a tree whose root has one. Such a tree may fail like any other.
     :param work: the time that it may take; placements are bounded for each place.
     """
     cloud = picture.copy_cloud()
@@ -96,8 +107,8 @@ def survival(
         places = [
             FailureDomain(str(cloud.uuids[root]), cloud.names[root], [root]) for root in trees
         ]
-    found = Survival(len(places))
-    failures = _Failures(cloud, work)
+    found = Survival(len(places), len(cloud.list_avoided(avoid)))
+    failures = _Failures(cloud, avoid, work)
     for batch in batch_trees(cloud, places, lambda place: place.roots):
         holdings = _read_holdings(db, cloud, batch, shares=failures.mover.reach.shares)
         failures.mover.members = holdings.members
@@ -233,8 +244,8 @@ class _Failures:
     ``_outcomes``: what becomes of a list of consumers while nothing is closed, by its digest.
     """
 
-    def __init__(self, cloud: Cloud, work: Work) -> None:
-        self.mover = Mover(cloud)
+    def __init__(self, cloud: Cloud, avoid: frozenset[str], work: Work) -> None:
+        self.mover = Mover(cloud, avoid=avoid)
         # A list, since one number of it is read at a time.
         self._roots = cloud.roots.tolist()
         self._work = work

@@ -111,13 +111,17 @@ class Situation(NamedTuple):
 
 
 class TrialOutcome(NamedTuple):
-    """Before and after; consumers without a place; for each ``Placements`` how many were asked and found."""
+    """Before and after; consumers without a place; for each ``Placements`` how many were asked and found.
+
+    ``avoided``: how many trees are avoided before the changes.
+    """
 
     before: Situation
     after: Situation
     homeless: list[AffectedConsumer]
     placed: list[tuple[int, int]]
     complete: bool
+    avoided: int
 
 
 def try_out(
@@ -125,18 +129,20 @@ def try_out(
     picture: Picture,
     changes: Sequence[Change],
     asked: RelaxableRequest,
+    avoid: frozenset[str],
     work_factor: int,
     work: Work,
 ) -> TrialOutcome:
     """Say what the changes would do to a request; neither the database nor the picture changes.
 
+    :param avoid: traits; what is drained moves to no tree whose root has one. Requests say so themselves.
     :param work_factor: the most searches before and after; up to ten times as many placements are tried.
     :param work: what they may cost together: a third for the changes, half of the rest for the count before.
     :raises ProviderNotFound, NoAllocations, UnknownNameInQuery: a change names what is not there.
     :raises UnknownTraits, InventoryClassMissing, InvalidCapacity, InventoryInUse: as the writes would.
     """
     cloud, known = _open_copy(picture, _names(changes, asked.request))
-    trial = _Trial(cloud.snapshot(), known, work_factor * PLACEMENTS, work)
+    trial = _Trial(cloud.snapshot(), known, avoid, work_factor * PLACEMENTS, work)
     db.snapshot(lambda tx: trial.read(tx, changes))
     share = max(work_factor // 2, 1)
     with refuse_unknown_names():
@@ -150,7 +156,8 @@ def try_out(
         # These changes only take room: whatever fits after them fits before them too.
         before = before.with_at_least(after)
     complete = trial.left > 0 and not trial.cut_short
-    return TrialOutcome(before, after, trial.homeless, trial.placed, complete)
+    avoided = len(cloud.list_avoided(avoid))
+    return TrialOutcome(before, after, trial.homeless, trial.placed, complete, avoided)
 
 
 def _names(changes: Sequence[Change], request: CandidateRequest) -> NameSets:
@@ -206,6 +213,7 @@ class _Trial:
 
     cloud: Cloud
     known: NameSets
+    avoid: frozenset[str]
     left: int
     work: Work
     cut_short: bool = False
@@ -277,7 +285,7 @@ class _Trial:
         uuid_of = {id_of[index]: str(self.cloud.uuids[index]) for r in roots for index in trees[r]}
         self.drained |= set(uuid_of.values())
         self.members = self.members.without_trees(uuid_of.values(), self.members.rows)
-        mover = Mover(self.cloud, self.members)
+        mover = Mover(self.cloud, self.members, self.avoid)
         mover.close(roots)
         leaving = self._take_out(mover, roots)
         self.cloud.replace([], removed=uuid_of)

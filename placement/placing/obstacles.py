@@ -84,6 +84,8 @@ def _in_the_way(
 ) -> Example:
     if step.test in OF_CAPACITY and group is not None and step.subject is not None:
         return _capacity(cloud, index, step.subject, group.amounts[step.subject])
+    if step.test is Reason.AVOIDED:
+        return {"present": sorted(request.avoid.intersection(cloud.traits[cloud.roots[index]]))}
     if step.test not in BY_REASON:
         return {}
     asked_by = BY_REASON[step.test]

@@ -110,7 +110,7 @@ def pack_in_turn(
             packings.append(_fill(full, request, known, free, share, part, goes_on=left > 1))
     for request, packing in zip(of_search, packings, strict=True):
         names = sorted(request.names.classes)
-        packing.largest = {name: _largest(cloud, name) for name in names}
+        packing.largest = {name: _largest(cloud, request, name) for name in names}
         packing.stranded = {name: _sum_stranded(full, request, name, free[name]) for name in names}
         packing.limits = _limits(full, request)
     return packings
@@ -315,7 +315,7 @@ def roots_by_aggregate(cloud: Cloud) -> dict[str, set[int]]:
 # -- what is left --------------------------------------------------------------------------------
 
 
-def _largest(cloud: Cloud, name: str) -> int:
+def _largest(cloud: Cloud, request: CandidateRequest, name: str) -> int:
     """Return the largest amount of a class that one provider could give now."""
     column = cloud.classes.get(name)
     if column is None:
@@ -324,6 +324,9 @@ def _largest(cloud: Cloud, name: str) -> int:
     providers, minimum, step = column.unit_columns()
     possible = room[providers] // step * step
     room[providers] = np.where(possible >= minimum, possible, 0)
+    avoided = cloud.mark_avoided(request.avoid)
+    if avoided is not None:
+        room[avoided] = 0
     return int(room.max(initial=0))
 
 
@@ -333,6 +336,9 @@ def _sum_stranded(cloud: Cloud, request: CandidateRequest, name: str, free: Colu
     for group in request.groups:
         if name in group.amounts:
             fitting |= fits(cloud, name, group.amounts[name])
+    avoided = cloud.mark_avoided(request.avoid)
+    if avoided is not None:
+        fitting &= ~avoided
     return total(free[fitting])
 
 
@@ -360,7 +366,10 @@ def _demands(cloud: Cloud, request: CandidateRequest) -> Iterator[tuple[str, Mas
     """Yield each demand with the trees in whose reach some provider meets it, by the search's own tests."""
     for of_root, names in conditions(ROOT_FILTERS, request):
         yield f"{of_root.parameter} {of_root.value(names)}", of_root.test(cloud, names)
-    alive = cloud.ids >= 0
+    alive, avoided = cloud.ids >= 0, cloud.mark_avoided(request.avoid)
+    if avoided is not None:
+        yield f"avoid {','.join(sorted(request.avoid))}", ~avoided
+        alive &= ~avoided
     for group in request.groups:
         for each, names in conditions(FILTERS, group):
             label = f"{each.parameter}{group.suffix} {each.value(names)}"
@@ -368,4 +377,4 @@ def _demands(cloud: Cloud, request: CandidateRequest) -> Iterator[tuple[str, Mas
     for group in request.groups:
         suffix = f" of group {group.suffix}" if group.suffix else ""
         for name, amount in group.amounts.items():
-            yield f"{name}{suffix}", in_reach(cloud, fits(cloud, name, amount))
+            yield f"{name}{suffix}", in_reach(cloud, fits(cloud, name, amount) & alive)

@@ -1,7 +1,6 @@
 """The handler of plans: parse, ask once, render (specification 10)."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from webob import Response
@@ -10,6 +9,7 @@ from placement import errors
 from placement.claims.schemas import CANDIDATES
 from placement.handlers import candidate_query
 from placement.handlers.allocation import NO_TYPE
+from placement.handlers.avoided import read_avoid
 from placement.handlers.explanation import read_relaxable, render_explanation
 from placement.objects import holds
 from placement.objects.allocation_candidate import UnknownNameInQuery
@@ -52,6 +52,7 @@ class MalformedPlan(errors.Malformed):
         "count": "invalid_goal",
         "query": "invalid_query",
         "held": "holds_off",
+        "avoid": "repeated_avoid",
     }
     texts = {
         "goal": 'The goal must have exactly one of "place", "empty" and "keep".',
@@ -59,6 +60,7 @@ class MalformedPlan(errors.Malformed):
         "empty": 'goal.empty must have either "trees" or "count".',
         "count": 'goal.empty has "{name}", which is for "count" alone.',
         "query": "The query of goal.place: {detail}",
+        "avoid": "may.move.avoid is another name of avoid: only one of them may be there.",
         "held": "hold_s: nothing can be held here, since [insight]claims is off.",
     }
 
@@ -119,22 +121,23 @@ def _read_wanted(request: Request, body: Mapping[str, Any]) -> Wanted:
         if remove is None
         else Removable(_read_names(remove, "consumer_types"), _read_names(remove, "projects")),
     )
-    if "avoid" in move:
-        permission = replace(permission, avoided=frozenset(move["avoid"]))
+    if "avoid" in move and "avoid" in body:
+        raise MalformedPlan.of("avoid", field="/may/move/avoid")
+    avoid = read_avoid(request, body if "avoid" in body else move)
     default = Costs()
     costs = Costs(
         cost.get("move", default.move), cost.get("remove", default.remove), cost.get("per_unit", {})
     )
     hold_s = body.get("hold_s")
-    goal = _read_goal(request, body["goal"])
-    return Wanted(goal, permission, costs, None if hold_s is None else int(hold_s))
+    goal = _read_goal(request, body["goal"], avoid)
+    return Wanted(goal, permission, costs, avoid, None if hold_s is None else int(hold_s))
 
 
 def _read_names(given: Mapping[str, Any], name: str) -> frozenset[str] | None:
     return frozenset(given[name]) if name in given else None
 
 
-def _read_goal(request: Request, given: Mapping[str, Any]) -> GoalWanted:
+def _read_goal(request: Request, given: Mapping[str, Any], avoid: frozenset[str]) -> GoalWanted:
     if len(given.keys() & {"place", "empty", "keep"}) != 1:
         raise MalformedPlan.of("goal", field="/goal")
     if "times" in given and "place" not in given:
@@ -146,7 +149,7 @@ def _read_goal(request: Request, given: Mapping[str, Any]) -> GoalWanted:
     try:
         with bound_reading(request):
             query = candidate_query.check(request, CANDIDATES, given["place"])
-            asked = read_relaxable(query, MAXIMUM, request.conf.placement)
+            asked = read_relaxable(query, MAXIMUM, request.conf.placement, avoid)
     except errors.BadRequest as refused:
         raise _name_query(refused) from None
     return FitWanted(asked, int(given.get("times", 1)))
@@ -182,6 +185,7 @@ def _render_plan(plan: PlanShown) -> dict[str, Any]:
         "lower_bound": plan.lower_bound,
         "minimal": plan.minimal,
         "complete": plan.complete,
+        "avoided": plan.avoided,
     }
     if plan.placed is not None:
         document["placed"] = [_render_place(place) for place in plan.placed]
@@ -234,7 +238,11 @@ def _render_held(held: Held) -> dict[str, Any]:
 
 
 def _render_refusal(refusal: NoPlanShown) -> dict[str, Any]:
-    document: dict[str, Any] = {"exact": refusal.exact, "groups": sorted(refusal.groups)}
+    document: dict[str, Any] = {
+        "exact": refusal.exact,
+        "groups": sorted(refusal.groups),
+        "avoided": refusal.avoided,
+    }
     if refusal.stuck is not None:
         document["homeless"] = [
             {

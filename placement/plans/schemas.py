@@ -2,6 +2,7 @@
 
 from placement.claims.schemas import LONGEST_HOLD_S
 from placement.schemas.allocation import OWNER_ID, TYPE
+from placement.schemas.questions import AVOID
 from placement.schemas.resource_provider import CLASS_NAME
 from placement.schemas.windows import allow_keys, allow_only
 from placement.web.validation import Schema
@@ -12,7 +13,6 @@ MOST_GROUPS = 100
 MOST_UNTOUCHED = 10_000
 MOST_STEPS = 10_000
 MOST_TYPES = 100
-MOST_AVOIDED = 100
 MOST_PROJECTS = 1000
 LARGEST_COST = 1_000_000
 
@@ -36,13 +36,12 @@ _GOAL = allow_only(
     }
 )
 _TYPES = {"type": "array", "items": TYPE, "maxItems": MOST_TYPES}
-_TRAIT = {"type": "string", "minLength": 1, "maxLength": 255}
 _MOVE = allow_only(
     {
         "consumer_types": _TYPES,
         "except": {"type": "array", "items": _UUID, "maxItems": MOST_UNTOUCHED},
         "most": {"type": "integer", "minimum": 1, "maximum": MOST_STEPS},
-        "avoid": {"type": "array", "items": _TRAIT, "maxItems": MOST_AVOIDED},
+        "avoid": AVOID,
     }
 )
 _REMOVE = allow_only(
@@ -61,6 +60,7 @@ PLAN = Schema(
             "cost": allow_only(
                 {"move": _COST, "remove": _COST, "per_unit": allow_keys(CLASS_NAME, _PER_UNIT)}
             ),
+            "avoid": AVOID,
             "hold_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_HOLD_S},
         },
         "goal",

@@ -125,7 +125,7 @@ def _make_once(
     limits = Limits(
         most if wanted.hold_s is None else min(most, most_held),
         wanted.hold_s is not None,
-        scene.find_avoided(),
+        scene.avoided,
     )
     # A plan that is to be held leaves time for that itself, once it is found.
     with refuse_unknown_names(), work.part(1) as part:
@@ -187,10 +187,10 @@ class _Scene:
             roots = list(dict.fromkeys(int(cloud.roots[index]) for index in indexes))
         return [(str(cloud.uuids[root]), [root]) for root in roots]
 
-    def find_avoided(self) -> frozenset[int]:
-        """Return the roots of the trees to which nothing moves. A trait that nobody has avoids nothing."""
-        having = [self.cloud.with_trait(name) for name in self.wanted.permission.avoided]
-        return frozenset(int(root) for mask in having for root in self.cloud.roots[mask])
+    @property
+    def avoided(self) -> frozenset[int]:
+        """The roots of the trees that take nothing new."""
+        return frozenset(self.cloud.list_avoided(self.wanted.avoid))
 
     def read(self, db: Database, goal: Goal) -> Ledger:
         """Read who has what, the trees that matter first."""
@@ -262,6 +262,7 @@ def _show(
         plan.lower_bound,
         plan.minimal,
         plan.complete,
+        len(scene.avoided),
         [show_place(cloud, place) for place in plan.placed] if is_fit else None,
         [domains[number] for number in plan.emptied] if is_empty else None,
         expires_at,
@@ -286,4 +287,4 @@ def _refuse(
     if isinstance(goal, FitWanted):
         why = explain_on(cloud, scene.known, goal.asked, work_factor, scene.work)
         explanation = goal.asked, why
-    return NoPlanShown(plan.exact, plan.groups, stuck, explanation)
+    return NoPlanShown(plan.exact, plan.groups, len(scene.avoided), stuck, explanation)

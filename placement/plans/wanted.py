@@ -55,14 +55,13 @@ class Permission:
     """Which consumers a plan may touch.
 
     ``move_types``: None for all but ``MIGRATION``. ``untouched``: consumers that stay as they are. ``most``:
-    steps. ``removable``: None for no consumer. ``avoided``: traits; nothing moves to a tree that has one.
+    steps. ``removable``: None for no consumer.
     """
 
     move_types: frozenset[str] | None = None
     untouched: frozenset[str] = frozenset()
     most: float = inf
     removable: Removable | None = None
-    avoided: frozenset[str] = frozenset({"COMPUTE_STATUS_DISABLED"})
 
     def lets_move(self, type_: str | None) -> bool:
         """Tell whether consumers of a type may be moved."""
@@ -86,11 +85,16 @@ MIGRATION = "MIGRATION"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A plan as it is asked for. ``hold_s``: for how long the destinations are held; None: not at all."""
+    """A plan as it is asked for.
+
+    ``avoid``: traits; nothing moves to a tree whose root has one. A request that is to fit says so itself.
+    ``hold_s``: for how long the destinations are held; None: not at all.
+    """
 
     goal: GoalWanted
     permission: Permission = field(default_factory=Permission)
     costs: Costs = field(default_factory=Costs)
+    avoid: frozenset[str] = frozenset()
     hold_s: int | None = None
 
 
@@ -156,8 +160,8 @@ StepShown = MoveShown | RemovalShown
 class PlanShown:
     """A plan by uuids.
 
-    ``placed``, ``emptied``: None where the goal is another one. ``expires_at``: until when the destinations
-    are held, in milliseconds since the epoch.
+    ``avoided``: how many trees take nothing new. ``placed``, ``emptied``: None where the goal is another one.
+    ``expires_at``: until when the destinations are held, in milliseconds since the epoch.
     """
 
     steps: Sequence[StepShown]
@@ -165,6 +169,7 @@ class PlanShown:
     lower_bound: float
     minimal: bool
     complete: bool
+    avoided: int
     placed: Sequence[PlaceShown] | None = None
     emptied: Sequence[str] | None = None
     expires_at: int | None = None
@@ -180,9 +185,13 @@ class StayingShown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoPlanShown:
-    """No plan was found. ``stuck``: of trees to be empty. ``explanation``: of a request that is to fit."""
+    """No plan was found. ``stuck``: of trees to be empty. ``explanation``: of a request that is to fit.
+
+    ``avoided``: how many trees take nothing new.
+    """
 
     exact: bool
     groups: Sequence[str]
+    avoided: int
     stuck: Sequence[StayingShown] | None = None
     explanation: tuple[RelaxableRequest, Explanation] | None = None

@@ -82,6 +82,7 @@ class Cloud:
         self._blocks: dict[int, BlockDigest] = {}
         self._forest: Forest | None = None
         self._sharing: Sharing | None = None
+        self._avoided: tuple[frozenset[str], Mask | None] | None = None
 
     # -- what a search reads -----------------------------------------------------------------
 
@@ -162,6 +163,28 @@ class Cloud:
     def with_trait(self, name: str) -> Mask:
         """Return a fresh mask of the providers that have the trait."""
         return self._traits.members(name).mask(self.size)
+
+    def mark_avoided(self, traits: frozenset[str]) -> Mask | None:
+        """Mark the providers of all trees whose root has one of the traits; None if there is no such tree.
+
+        The mask is kept until a trait or a tree changes: the caller leaves it as it is.
+        """
+        if not any(map(self.has_trait, traits)):
+            return None
+        kept = self._avoided
+        if kept is None or kept[0] != traits:
+            having = np.logical_or.reduce([self.with_trait(name) for name in sorted(traits)])
+            avoided = having[self.roots] & (self.ids >= 0)
+            kept = self._avoided = traits, avoided if avoided.any() else None
+        return kept[1]
+
+    def list_avoided(self, traits: frozenset[str]) -> list[int]:
+        """Return the roots of all trees whose root has one of the traits."""
+        avoided = self.mark_avoided(traits)
+        if avoided is None:
+            return []
+        roots: list[int] = np.flatnonzero(avoided & self.forest.is_root).tolist()
+        return roots
 
     def in_aggregate(self, aggregate_uuid: str) -> Mask:
         """Return a fresh mask of the aggregate's direct members."""
@@ -302,8 +325,11 @@ class Cloud:
             self.index_of_uuid[uuid] = index
             self._own_uuids()[index] = uuid
             self.keys[index] = int.from_bytes(_order_digest(uuid))
-            self._forest = self._sharing = None
+            self._forget_trees()
         return index
+
+    def _forget_trees(self) -> None:
+        self._forest = self._sharing = self._avoided = None
 
     def _forget_uuid(self, index: int) -> None:
         uuid = self.uuids[index]
@@ -326,12 +352,14 @@ class Cloud:
         self.severed.pop(index, None)
         if (self.parents[index], self.roots[index]) != (parent, root):
             self.parents[index], self.roots[index] = parent, root
-            self._forest = self._sharing = None
+            self._forget_trees()
         self._stock.store(index, record.inventories)
         self._store_names(index, record.traits, record.aggregates)
 
     def _store_names(self, index: int, traits: Iterable[str], aggregates: Iterable[str]) -> None:
         changed = self._traits.store(index, traits)
+        if changed:
+            self._avoided = None
         if self._aggregates.store(index, aggregates) or SHARING_TRAIT in changed:
             self._sharing = None
 
@@ -348,7 +376,7 @@ class Cloud:
         self.ids[index] = self.parents[index] = self.roots[index] = -1
         self.stamps[index] = self._stamp
         self._free.append(index)
-        self._forest = self._sharing = None
+        self._forget_trees()
 
     def _mend_links(self) -> None:
         """Let each root be one, and no provider be above itself or in another tree than its parent.

@@ -104,12 +104,13 @@ def find_feasible(
     :raises WorkEnded: the time is over.
     :raises UnknownName:
     """
-    anchors = _anchors(cloud, request, known, tally)
+    avoided = cloud.mark_avoided(request.avoid)
+    anchors = _anchors(cloud, request, avoided, known, tally)
     found = Feasible(anchors)
     for position, group in enumerate(request.groups):
         work.go_on()
         try:
-            _add_group(cloud, group, anchors, found, known, tally, tree_by_tree)
+            _add_group(cloud, group, anchors, avoided, found, known, tally, tree_by_tree)
         except (UnknownClassName, UnknownTraitName):
             _settle_demands(request, position, has_choice, tally)
             raise
@@ -144,8 +145,14 @@ def _check_names(
             check_traits(cloud, known, frozenset().union(*asked))
 
 
-def _anchors(cloud: Cloud, request: CandidateRequest, known: NameSets | None, tally: Tally) -> Mask:
-    """Return the roots that root_required admits (section 5.3)."""
+def _anchors(
+    cloud: Cloud,
+    request: CandidateRequest,
+    avoided: Mask | None,
+    known: NameSets | None,
+    tally: Tally,
+) -> Mask:
+    """Return the roots that root_required admits (section 5.3), without those that are avoided."""
     _check_names(cloud, known, ROOT_FILTERS, request)
     roots, count = cloud.forest.is_root, len(cloud.forest.roots)
     if request.anchor is not None:
@@ -157,6 +164,8 @@ def _anchors(cloud: Cloud, request: CandidateRequest, known: NameSets | None, ta
         anchors.keep(each.reason, words(names), each.test(cloud, names))
     if not anchors and (request.root_required or request.root_forbidden):
         raise _stop(tally, Stop.NO_ROOT)
+    if avoided is not None:
+        anchors.keep(Reason.AVOIDED, None, ~avoided)
     return anchors.mask
 
 
@@ -164,6 +173,7 @@ def _add_group(
     cloud: Cloud,
     group: Group,
     anchors: Mask,
+    avoided: Mask | None,
     found: Feasible,
     known: NameSets | None,
     tally: Tally,
@@ -180,13 +190,13 @@ def _add_group(
     _check_names(cloud, known, FILTERS, group)
     if stops:
         raise _stop(tally, stops[0], group)
-    capable = _find_capable(cloud, group, tests, tally)
+    capable = _find_capable(cloud, group, avoided, tests, tally)
     # The test starts from all anchors, not from the anchors that earlier groups left: each group's steps say
     # what it lacks by itself, and one step more how many trees it loses to the others.
     trees = Funnel(tally, group.suffix, Unit.TREES, anchors)
     demands: list[_Test] = []
     if group.suffix:
-        slots = [_make_granular_slot(cloud, group, tests, capable, tally)]
+        slots = [_make_granular_slot(cloud, group, avoided, tests, capable, tally)]
     else:
         slots = _make_unsuffixed_slots(cloud, group, tests, capable, trees)
         # A single class is served by one provider, which was tested for the conditions like any other
@@ -233,7 +243,7 @@ def _tests(cloud: Cloud, group: Group) -> list[_Test]:
 
 
 def _find_capable(
-    cloud: Cloud, group: Group, tests: list[_Test], tally: Tally
+    cloud: Cloud, group: Group, avoided: Mask | None, tests: list[_Test], tally: Tally
 ) -> dict[str, Funnel]:
     """Return by class the providers (of the wanted tree) that fit the amount; each class has some."""
     capable: dict[str, Funnel] = {}
@@ -241,7 +251,11 @@ def _find_capable(
     for name, amount in group.amounts.items():
         funnel = Funnel(tally, group.suffix, Unit.PROVIDERS, cloud.forest.alive, len(cloud))
         fitting = fits(cloud, name, amount)
-        funnel.keep(Reason.CAPACITY, name, fitting if group.among is None else fitting & group.among)
+        funnel.keep(
+            Reason.CAPACITY, name, fitting if group.among is None else fitting & group.among
+        )
+        if avoided is not None:
+            funnel.keep(Reason.AVOIDED, name, ~avoided)
         for test in of_tree:
             funnel.keep(test.reason, name, test.passed)
         if not funnel:
@@ -251,7 +265,12 @@ def _find_capable(
 
 
 def _make_granular_slot(
-    cloud: Cloud, group: Group, tests: list[_Test], capable: Mapping[str, Funnel], tally: Tally
+    cloud: Cloud,
+    group: Group,
+    avoided: Mask | None,
+    tests: list[_Test],
+    capable: Mapping[str, Funnel],
+    tally: Tally,
 ) -> Slot:
     """Return E(g, .) of section 5.4."""
     if capable:
@@ -261,6 +280,8 @@ def _make_granular_slot(
         # that exist; and without any condition it would match all of them (section 5.4: none).
         alive = cloud.forest.alive
         passed, others = Funnel(tally, group.suffix, Unit.PROVIDERS, alive, len(cloud)), []
+        if avoided is not None:
+            passed.keep(Reason.AVOIDED, None, ~avoided)
         if not group.required and not group.member_of:
             passed.keep(Reason.NO_DEMAND, None, np.zeros(cloud.size, np.bool_))
             return Slot(group.suffix, {}, passed.mask, None)
@@ -380,6 +401,7 @@ def _settle_demands(
                 root_required=request.root_required,
                 root_forbidden=request.root_forbidden,
                 limit=1,
+                avoid=request.avoid,
             )
             if not has_choice(alone):
                 raise _stop(tally, Stop.NO_CHOICE, group) from None

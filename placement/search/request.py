@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from placement.search.index_set import Mask
@@ -71,7 +71,8 @@ class CandidateRequest:
     ``maximum`` below zero means no bound, 0 acts as 1. A ``seed`` asks for a random selection and order.
     ``start``, any number of 64 bits, says where in the order of the trees the search begins and with which
     stride it goes on; None: at the first, one after another; a seed overrides it. ``one_provider_per_tree``:
-    the rule before 1.29 (section 5.7). ``anchor``: uuid of the only root to search, None for all.
+    the rule before 1.29 (section 5.7). ``anchor``: uuid of the only root to search, None for all. ``avoid``:
+    traits; trees whose root has one give nothing, here or by sharing (07 section 1.1). No query says that.
     """
 
     groups: tuple[Group, ...]
@@ -86,6 +87,14 @@ class CandidateRequest:
     start: int | None = None
     one_provider_per_tree: bool = False
     anchor: str | None = None
+    avoid: frozenset[str] = frozenset()
+
+    def avoiding(self, traits: frozenset[str]) -> CandidateRequest:
+        """Return the request with these traits to avoid, but those that it requires itself."""
+        required = self.root_required.union(
+            *(names for group in self.groups for names in group.required)
+        )
+        return replace(self, avoid=traits - required)
 
     @property
     def only_tree(self) -> str | None:

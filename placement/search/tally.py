@@ -37,6 +37,10 @@ class Reason(_Explained):
         "ROOT_FORBIDDEN",
         "The root has a trait that ``root_required`` forbids.",
     )
+    AVOIDED = (
+        "AVOIDED",
+        "The root has a trait of ``[insight]/avoid``: the tree takes nothing new.",
+    )
     CAPACITY = (
         "CAPACITY",
         "Not enough of the class is free, or the amount is outside ``min_unit``, ``max_unit``, "

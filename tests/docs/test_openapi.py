@@ -253,6 +253,7 @@ REFUSED = {
     ("invalid_amount", None): TWO_PLACES,  # reserved, of total
     ("invalid_goal", None): TWO_PLACES,  # more domains to empty than are named
     ("repeated_consumer", "twice"): TWO_PLACES,
+    ("repeated_avoid", None): TWO_PLACES,  # avoid, and may.move.avoid
     ("unknown_parameter", "additionalProperties"): PARAMETERS,  # shape, or a query
 }
 """Why the service refuses with 400 what the document allows, by reason and rule of the error."""

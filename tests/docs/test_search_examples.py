@@ -32,7 +32,7 @@ def explained(service: Service, query: str) -> Any:
     return answer.json
 
 
-@pytest.mark.parametrize("test", Reason)
+@pytest.mark.parametrize("test", [each for each in Reason if each is not Reason.AVOIDED])
 def test_every_test_removes_somebody_in_its_example(cloud: Service, test: Reason) -> None:
     told = explained(cloud, examples.STEPS[test])
     removed = [each for each in told["steps"] if each["left"] < each["before"]]

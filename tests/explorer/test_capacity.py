@@ -119,6 +119,7 @@ def test_outlook_counts_shapes_and_names_who_must_not_fail(
             expect(table.get_by_role("row", name=re.compile("^gpu"))).to_contain_text(
                 "not recorded"
             )
+            expect(visitor.page.locator("[data-left-out]")).to_have_count(0)
             lost = stage.send("GET", "/-/survival")["lost"]
             worst = visitor.page.get_by_label("Worst").get_by_role("row")
             expect(worst).to_have_count(1 + len(lost))
@@ -128,3 +129,18 @@ def test_outlook_counts_shapes_and_names_who_must_not_fail(
                 "of 1 aggregate may fail"
             )
             assert violations(visitor) == []
+
+
+def test_outlook_says_how_many_hosts_are_left_out(browser: Browser, tmp_path: Path) -> None:
+    """Of the shapes and of what must not fail: those that Nova has disabled."""
+    shapes = tmp_path / "shapes.yaml"
+    shapes.write_text("small: resources=VCPU:4\n")
+    with open_stage(insight__shapes_file=str(shapes)) as stage:
+        fill(stage)
+        stage.provider("off")
+        stage.replace("off", "traits", ["COMPUTE_STATUS_DISABLED"])
+        with visiting(browser, stage.url) as visitor:
+            visitor.come("#/outlook")
+            for section in ("Shapes", "Survival"):
+                left_out = visitor.page.get_by_label(section).locator("[data-left-out]")
+                expect(left_out).to_contain_text("Left out: 1 host that takes nothing new")

@@ -14,6 +14,8 @@ from placement.insight import affected
 from placement.placing.planning.plan import WHOLE, make_plan
 from placement.plans import ledger
 from placement.plans import service as plans_service
+from placement.search.cloud import Cloud
+from placement.search.records import CloudRows
 from placement.web import search_bounds
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
@@ -207,6 +209,32 @@ def test_nothing_moves_to_hosts_out_of_service(service: Service) -> None:
         service, goal, 409, may={"move": {"avoid": ["HW_CPU_X86_AVX2", "COMPUTE_STATUS_DISABLED"]}}
     )
     assert error["exact"] is True
+
+
+def test_reading_the_cloud_takes_no_time_from_the_first_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process that has just started reads it for so long as no plan may take, by a clock of its own."""
+    seconds = [0.0]
+    load = Cloud.load
+
+    def load_slowly(rows: CloudRows) -> Cloud:
+        seconds[0] += 1000
+        return load(rows)
+
+    monkeypatch.setattr(search_bounds, "monotonic", lambda: seconds[0])
+    with running(insight__enabled=True, api__search_deadline=5) as service:
+        world = World(service)
+        first, second = world.host(VCPU=4), world.host(VCPU=4)
+        for host in (first, second):
+            world.claim({host: {"VCPU": 2}})
+        monkeypatch.setattr(Cloud, "load", load_slowly)
+
+        plans = [make(service, {"place": "resources=VCPU:4"}) for _ in range(2)]
+
+    assert seconds == [1000]
+    for plan in plans:
+        assert (len(plan["steps"]), plan["minimal"], plan["complete"]) == (1, True, True)
 
 
 def test_members_that_may_not_move_are_not_brought_together(service: Service) -> None:

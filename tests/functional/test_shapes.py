@@ -25,6 +25,7 @@ from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
 
 SMALL, LARGE = "resources=VCPU:1,MEMORY_MB:2", "resources=VCPU:4,MEMORY_MB:3"
+DISABLED = "COMPUTE_STATUS_DISABLED"
 RACKS = [new_uuid() for _ in range(2)]
 
 
@@ -75,13 +76,15 @@ def build(world: World, random: Random) -> None:
             },
         }
         racks = [rack for rack in RACKS if random.random() < 0.6]
-        world.provider(None, None, stock, aggregates=racks)
+        traits = [DISABLED] if random.random() < 0.25 else []
+        world.provider(None, None, stock, traits, racks)
 
 
 def claimed(service: Service, query: str) -> int:
     """Return how many claims of the first candidate there are until there is none, and release them."""
     world, made = World(service), []
-    while found := world.get(f"/allocation_candidates?{query}&limit=1")["allocation_requests"]:
+    query += f"&root_required=!{DISABLED}&limit=1"
+    while found := world.get(f"/allocation_candidates?{query}")["allocation_requests"]:
         sets = {uuid: each["resources"] for uuid, each in found[0]["allocations"].items()}
         made.append(world.claim(sets))
     for consumer in made:
@@ -251,9 +254,7 @@ def test_what_is_not_counted_to_the_end_is_not_recorded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A lower bound among counts would bend the line."""
-    text = (
-        "two: resources_A=VCPU:1&resources_B=VCPU:1&group_policy=isolate\nsmall: resources=DISK_GB:1\n"
-    )
+    text = "two: resources_A=VCPU:1&resources_B=VCPU:1&group_policy=isolate\nsmall: resources=DISK_GB:1\n"
     with knowing(tmp_path, text, insight__work_factor=1) as service:
         world = World(service)
         for _ in range(12):

@@ -41,7 +41,8 @@ def build(world: World, random: Random) -> tuple[dict[str, list[str]], dict[str,
         mine = [each for each in aggregates if random.random() < 0.5]
         total = random.randrange(3, 8)
         stock: Any = {"VCPU": {"total": total, "max_unit": random.randrange(3, total + 1)}}
-        root = world.provider(None, None, stock, aggregates=mine, key=any_uuid(random))
+        traits = ["COMPUTE_STATUS_DISABLED"] if random.random() < 0.25 else []
+        root = world.provider(None, None, stock, traits, mine, key=any_uuid(random))
         trees[root] = [root]
         for uuid in mine:
             members[uuid].append(root)

@@ -76,7 +76,10 @@ Wanted = Room | Emptied | Kept
 
 @dataclass
 class World:
-    """Providers, of which some trees are racks and one shares; consumers; a goal and what it may cost."""
+    """Providers, of which some trees are racks and one shares; consumers; a goal and what it may cost.
+
+    ``avoided``: trees that take nothing new, by the trait :data:`MARK` of their root.
+    """
 
     nodes: list[Node]
     trees: int
@@ -88,6 +91,26 @@ class World:
     goal: Wanted
     costs: Costs = field(default_factory=Costs)
     limits: Limits = field(default_factory=Limits)
+    avoided: frozenset[int] = frozenset()
+
+
+MARK = "COMPUTE_STATUS_DISABLED"
+
+
+def draw_marked_world(draw: Random) -> World:
+    """Return such a world in which some trees, also that of what is shared, take nothing new."""
+    world = _mark(draw, _draw_world(draw))
+    for _ in range(4):
+        if not holds(world, start_of(world)):
+            break
+        world = _mark(draw, _draw_world(draw))
+    return world
+
+
+def _mark(draw: Random, world: World) -> World:
+    share = draw.choice([0.2, 0.4])
+    world.avoided = frozenset(tree for tree in range(world.trees) if draw.random() < share)
+    return world
 
 
 def draw_world(draw: Random) -> World:
@@ -306,7 +329,8 @@ def give(world: World) -> Given:
     limits = Limits(
         world.limits.most,
         world.limits.all_at_once,
-        frozenset(tree_root[tree] for tree in world.limits.closed),
+        frozenset(tree_root[tree] for tree in world.limits.closed)
+        | frozenset(cloud.list_avoided(frozenset([MARK]))),
     )
     return Given(cloud, occupants, members, _goal(world, tree_root), limits)
 
@@ -333,7 +357,10 @@ def _records(world: World, roots: Mapping[int, int]) -> list[ProviderRecord]:
                 parent_id=None if number == root else root + 1,
                 root_id=root + 1,
                 inventories=inventories,
-                traits=frozenset([SHARING_TRAIT]) if number == world.pool else frozenset(),
+                traits=frozenset(
+                    [SHARING_TRAIT] * (number == world.pool)
+                    + [MARK] * (number == root and node.tree in world.avoided)
+                ),
                 aggregates=frozenset(aggregates),
             )
         )
@@ -347,7 +374,7 @@ def _goal(world: World, tree_root: Mapping[int, int]) -> Goal:
             groups = [Group("", amounts)] + (
                 [Group("_1", {VGPU: asked.vgpu})] if asked.vgpu else []
             )
-            return Fit(CandidateRequest(tuple(groups)), times)
+            return Fit(CandidateRequest(tuple(groups)).avoiding(frozenset([MARK])), times)
         case Emptied(domains, number):
             return Empty([[tree_root[tree] for tree in domain] for domain in domains], number)
         case Kept():
@@ -459,7 +486,8 @@ def _list_moves(
         for name, amount in amounts
     )
     for target in range(world.trees):
-        if target == world.nodes[mine[part.start]].tree or target in world.limits.closed:
+        shut = world.limits.closed | world.avoided
+        if target == world.nodes[mine[part.start]].tree or target in shut:
             continue
         nodes = [n for n, node in enumerate(world.nodes) if node.tree == target]
         for chosen in product(nodes, repeat=len(part)):
@@ -565,7 +593,7 @@ def holds(world: World, where: Where, arrived: Arrived = frozenset()) -> bool:
 def _fits(world: World, free: Counter[tuple[int, str]], asked: Asked, times: int) -> bool:
     if times == 0:
         return True
-    for host in range(world.trees):
+    for host in set(range(world.trees)) - world.avoided:
         nodes = [n for n, node in enumerate(world.nodes) if node.tree == host]
         roots = [n for n in nodes if VCPU in world.nodes[n].has]
         gpus: Sequence[int | None] = (
@@ -574,7 +602,8 @@ def _fits(world: World, free: Counter[tuple[int, str]], asked: Asked, times: int
         disks: list[int | None] = [None]
         if asked.disk:
             disks = [n for n in nodes if DISK in world.nodes[n].has]
-            if world.pool is not None and host in world.reached:
+            is_open = world.pool is not None and world.nodes[world.pool].tree not in world.avoided
+            if is_open and host in world.reached:
                 disks.append(world.pool)
         for root, gpu, disk in product(roots, gpus, disks):
             needs = {(root, VCPU): asked.vcpu}

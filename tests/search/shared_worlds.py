@@ -18,6 +18,9 @@ from placement.search.records import ProviderRecord, UsedInventory
 
 VCPU, VGPU, DISK = "VCPU", "VGPU", "DISK_GB"
 
+MARK = "COMPUTE_STATUS_DISABLED"
+"""On a root: the tree takes nothing new. On a child it means nothing."""
+
 Held = Mapping[int, Mapping[str, int]]
 """Amounts by class, by provider."""
 
@@ -26,13 +29,14 @@ Slots = dict[tuple[int, str], int]
 
 
 class Provider(NamedTuple):
-    """A provider; ``tree``: the number of its root."""
+    """A provider; ``tree``: the number of its root. ``is_marked``: it has the trait :data:`MARK`."""
 
     uuid: str
     tree: int
     has: Mapping[str, int]
     aggregates: frozenset[str] = frozenset()
     shares: bool = False
+    is_marked: bool = False
 
 
 class Consumer(NamedTuple):
@@ -61,6 +65,11 @@ class SharedWorld:
             self.trees,
             key=lambda n: blake2b(self.providers[n].uuid.encode(), digest_size=8).digest(),
         )
+
+    @property
+    def avoided(self) -> list[int]:
+        """The roots of the trees that take nothing new."""
+        return [tree for tree in self.trees if self.providers[tree].is_marked]
 
     def members(self, tree: int) -> list[int]:
         """Return the providers of a tree."""
@@ -100,7 +109,9 @@ class SharedWorld:
                     )
                     for name, total in each.has.items()
                 },
-                traits=frozenset([SHARING_TRAIT] if each.shares else []),
+                traits=frozenset(
+                    [SHARING_TRAIT] * each.shares + [MARK] * each.is_marked,
+                ),
                 aggregates=each.aggregates,
             )
             for number, each in enumerate(self.providers)
@@ -204,6 +215,7 @@ def find_homeless(world: SharedWorld, closed: Sequence[int]) -> set[str]:
     One after the other, tree by tree in the order of their ids, each with all its parts or not at all.
     """
     used, homeless = world.used(), set[str]()
+    shut = [*closed, *world.avoided]
     seen: list[Consumer] = []
     for tree in sorted(closed):
         for each in world.consumers:
@@ -214,7 +226,7 @@ def find_homeless(world: SharedWorld, closed: Sequence[int]) -> set[str]:
         leaving = [p for p in parts if world.providers[min(p)].tree in closed]
         stays = [number for part in parts if part not in leaving for number in part]
         leaving.sort(key=lambda part: is_disk(world, part))
-        ways = find_ways(world, leaving, keep(world, stays), closed, used)
+        ways = find_ways(world, leaving, keep(world, stays), shut, used)
         taken = next((way for way in ways if are_whole(world, leaving, way, stays)), None)
         if taken is None:
             homeless.add(consumer.uuid)
@@ -300,6 +312,14 @@ def draw_shared_world(draw: Random) -> SharedWorld:
         world.providers.append(Provider(_draw_uuid(draw), number, has, mine, shares=True))
     for _ in range(draw.randint(1, 8)):
         _add_consumer(draw, world)
+    return world
+
+
+def draw_marked_world(draw: Random) -> SharedWorld:
+    """Return such a world with the mark on some roots, and on some providers below."""
+    world = draw_shared_world(draw)
+    share = draw.choice([0.2, 0.4, 0.7])
+    world.providers = [each._replace(is_marked=draw.random() < share) for each in world.providers]
     return world
 
 

@@ -16,7 +16,7 @@ from placement.search.request import CandidateRequest
 from placement.search.search import search
 from tests.search.builders import World, ask, group, ids, load, summarised
 from tests.search.oracle import Oracle
-from tests.search.worlds import device_hosts, question, seeds
+from tests.search.worlds import TRAITS, device_hosts, question, seeds, some
 
 Answer = list[tuple[frozenset[Any], frozenset[Any]]]
 
@@ -38,6 +38,21 @@ def check_whole(records: list[ProviderRecord], request: CandidateRequest) -> Ans
 @seeds(1500)
 def test_the_answer_is_the_set(random: Random) -> None:
     check_whole(*question(random, options=False))
+
+
+@seeds(500)
+def test_trees_that_are_avoided_give_nothing(random: Random) -> None:
+    """The answer is the set of a cloud without them (specification 07 section 1.1)."""
+    records, request = question(random, options=False)
+    avoid = some(random, TRAITS, 2)
+    roots = {r.provider_id for r in records if r.root_id == r.provider_id and r.traits & avoid}
+    left = [each for each in records if each.root_id not in roots]
+
+    cloud = load(records)
+    result = search(cloud, dataclasses.replace(request, avoid=avoid))
+
+    assert result.complete
+    assert set(ids(cloud, result)) == Oracle(left).candidates(request)
 
 
 @seeds(1000)

@@ -13,6 +13,7 @@ from placement.search.work import Work
 from tests.search.plan_worlds import (
     TooMany,
     World,
+    draw_marked_world,
     draw_world,
     excess_of,
     find_cheapest,
@@ -44,6 +45,12 @@ def plan_of(world: World, work: Work | None = None) -> Plan | NoPlan:
 @seeds(150, 8210492399563771354)
 def test_plans_are_as_cheap_as_can_be(draw: Random) -> None:
     check(draw_world(draw))
+
+
+@seeds(150)
+def test_plans_are_as_cheap_as_can_be_where_trees_are_avoided(draw: Random) -> None:
+    """What is on them counts as it does, and neither a move nor the request of a goal goes there."""
+    check(draw_marked_world(draw))
 
 
 @seeds(50)

@@ -11,13 +11,13 @@ from placement.placing.planning.values import Costs, Empty, Limits, Occupant, Pl
 from placement.placing.reach import KeptParts, PartMove, Reach
 from placement.search.work import Work
 from tests.search import shared_worlds
-from tests.search.shared_worlds import SharedWorld, draw_shared_world
+from tests.search.shared_worlds import MARK, SharedWorld, draw_marked_world, draw_shared_world
 from tests.search.worlds import seeds
 
 
 def move_all(world: SharedWorld, closed: tuple[int, ...]) -> dict[str, bool]:
     """Return by consumer of trees that close whether it finds another place."""
-    mover, seen = Mover(world.as_cloud()), []
+    mover, seen = Mover(world.as_cloud(), avoid=frozenset([MARK])), []
     for tree in closed:
         here = [
             each for each in world.consumers if any(n in each.held for n in world.members(tree))
@@ -49,6 +49,48 @@ def test_who_is_homeless_is_what_the_oracle_says() -> None:
 
     compare()
     assert min(counts[True], counts[False]) > sum(counts.values()) / 5
+
+
+def test_who_is_homeless_is_what_the_oracle_says_where_trees_are_avoided() -> None:
+    """What is on them counts and leaves them, and nothing goes there (specification 07 section 1.1)."""
+    counts: Counter[tuple[bool, bool]] = Counter()
+
+    @seeds(300)
+    def compare(draw: Random) -> None:
+        world = draw_marked_world(draw)
+        for closed in [*combinations(world.trees, 1), *combinations(world.trees, 2)]:
+            found = move_all(world, closed)
+            homeless = {uuid for uuid, moved in found.items() if not moved}
+            assert homeless == shared_worlds.find_homeless(world, closed), closed
+            is_marked = not set(world.avoided).isdisjoint(closed)
+            counts.update((moved, is_marked) for moved in found.values())
+
+    compare()
+    assert len(counts) == 4 and min(counts.values()) > sum(counts.values()) / 20
+
+
+@seeds(100)
+def test_a_mover_that_undoes_keeps_trees_avoided(draw: Random) -> None:
+    """Each tree of a marked world closes on one mover as on a new one, with first candidates remembered."""
+    world = draw_marked_world(draw)
+    mover = Mover(world.as_cloud(), avoid=frozenset([MARK]))
+    for tree in draw.sample(world.trees, len(world.trees)):
+        leaving = [
+            mover.leave(each.uuid, [part], [n for n in each.held if n not in part])
+            for each in world.consumers
+            for part in world.parts(each.held)
+            if world.providers[min(part)].tree == tree
+        ]
+        if draw.random() < 0.5:
+            assert mover.look_ahead(leaving, Work())
+        mover.close([tree])
+        found = {
+            leaving[number].consumer_uuid
+            for number, went in mover.move(leaving, Work())
+            if not isinstance(went, MovedTo)
+        }
+        mover.undo()
+        assert found == shared_worlds.find_homeless(world, [tree])
 
 
 @seeds(300)

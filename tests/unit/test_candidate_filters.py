@@ -15,6 +15,7 @@ from placement.web.microversion import MAXIMUM
 
 EXPLORER = Path(placement.__file__).parent / "explorer"
 OTHER_STEPS = {
+    Reason.AVOIDED,
     Reason.CAPACITY,
     Reason.ALL_CLASSES,
     Reason.NO_DEMAND,

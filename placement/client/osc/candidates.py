@@ -157,6 +157,8 @@ class ExplainAllocationCandidate(command.ShowOne):
         }
         if "about" in told:
             shown["about"] = text.WordedColumn(told["about"], text.word_about)
+        avoided = told.get("avoided", {"trees": 0, "candidates": 0})
+        insight.show_avoided(shown, avoided["trees"], avoided["candidates"])
         if not told["complete"]:
             shown["complete"] = text.WordedColumn(False, lambda _: "no: the work was cut")
         return tuple(shown), tuple(shown.values())
@@ -197,8 +199,10 @@ class AllocationCandidateCapacity(command.ShowOne):
         else:
             lines |= dict.fromkeys(("limits", "stranded", "largest"), text.word_amounts)
         names = ("count", "exact", "complete", *lines)
-        shown = [
-            text.WordedColumn(told[name], lines[name]) if name in lines else told[name]
+        shown: dict[str, Any] = {
+            name: text.WordedColumn(told[name], lines[name]) if name in lines else told[name]
             for name in names
-        ]
-        return names, shown
+        }
+        avoided = told.get("avoided", {"trees": 0, "count": 0})
+        insight.show_avoided(shown, avoided["trees"], avoided["count"])
+        return tuple(shown), tuple(shown.values())

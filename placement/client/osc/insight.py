@@ -1,5 +1,6 @@
 """The requests of the commands, by the client of osc-placement, at a version that has searches."""
 
+import argparse
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -10,6 +11,25 @@ from osc_lib import exceptions
 NEWEST = "1.39"
 TOO_OLD = 10
 """Minor versions below this have no searches; the default of osc-placement is 1.0."""
+
+
+def add_avoid_option(parser: argparse.ArgumentParser) -> None:
+    """Add --avoid: other traits than those of the service, an empty one for none."""
+    parser.add_argument(
+        "--avoid",
+        metavar="<trait>",
+        type=lambda given: [name for name in given.split(",") if name],
+        help="Hosts with one of these traits, between commas, take nothing new; empty for no trait. Default: "
+        "those that the service names, such as COMPUTE_STATUS_DISABLED.",
+    )
+
+
+def show_avoided(shown: dict[str, Any], trees: int, of_these: int | None = None) -> None:
+    """Add how many trees take nothing new, if there are any, and how much of the answer is there."""
+    if trees:
+        shown["avoided"] = trees
+    if trees and of_these is not None:
+        shown["of these in avoided"] = of_these
 
 
 def get(app: Any, path: str, query: Sequence[tuple[str, str]]) -> Any:

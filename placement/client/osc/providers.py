@@ -100,6 +100,7 @@ class CheckResourceProviderDrain(command.ShowOne):
             "uuid", metavar="<uuid>", help="Any provider of the tree: uuid or name."
         )
         candidates.add_query_options(parser)
+        insight.add_avoid_option(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> candidates.Fields:
@@ -107,11 +108,15 @@ class CheckResourceProviderDrain(command.ShowOne):
         uuid = insight.provider_uuid(self.app, parsed_args.uuid)
         asked = bool(getattr(parsed_args, "groups", {}))
         query = urlencode(candidates.query_of(parsed_args)) if asked else ANYTHING
-        told = insight.post(self.app, "/-/what-if", {"changes": [{"drain": uuid}], "query": query})
+        body: dict[str, Any] = {"changes": [{"drain": uuid}], "query": query}
+        if parsed_args.avoid is not None:
+            body["avoid"] = parsed_args.avoid
+        told = insight.post(self.app, "/-/what-if", body)
         shown: dict[str, Any] = {
             "homeless": text.WordedColumn(told["homeless"], text.word_consumers),
             "complete": told["complete"] and (not asked or are_counted_whole(told)),
         }
+        insight.show_avoided(shown, told.get("avoided", 0))
         if asked:
             for side in ("before", "after"):
                 shown[f"fits {side}"] = text.CountColumn(told[side]["capacity"])

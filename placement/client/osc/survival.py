@@ -29,14 +29,18 @@ class ShowPlacementSurvival(command.ShowOne):
             default=20,
             help="Places shown, worst first. Default: 20.",
         )
+        insight.add_avoid_option(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> candidates.Fields:
         """Ask, and show the answer."""
         query = [("level", parsed_args.level), ("top", parsed_args.top)]
+        if parsed_args.avoid is not None:
+            query.append(("avoid", ",".join(parsed_args.avoid)))
         told = insight.get(self.app, "/-/survival", query)
         shown: dict[str, Any] = {
             name: told[name] for name in ("places", "tried", "survivable", "complete")
         }
+        insight.show_avoided(shown, told.get("avoided", 0))
         shown["lost"] = text.WordedColumn(told["lost"], text.word_losses)
         return tuple(shown), tuple(shown.values())

@@ -121,6 +121,7 @@
  * @property {Record<string, number>} limits
  * @property {Record<string, number>} stranded
  * @property {Record<string, number>} largest
+ * @property {{trees: number, count: number}} avoided trees that take nothing new, and what of the count is there
  *
  * @typedef {object} Outcome one side of a what-if
  * @property {Count} candidates
@@ -173,6 +174,7 @@
  * @property {number} tried
  * @property {number} survivable
  * @property {boolean} complete
+ * @property {number} avoided trees that take nothing new
  * @property {Lost[]} lost the worst
  *
  * @typedef {object} Move a step of a plan

@@ -16,6 +16,7 @@ import { providerName } from "./provider_menu.js";
 const TITLES = {
   ROOT_REQUIRED: "Root has the trait",
   ROOT_FORBIDDEN: "Root lacks the trait",
+  AVOIDED: "Takes something new",
   CAPACITY: "Has enough free",
   IN_TREE: "Is in the tree",
   ALL_CLASSES: "Has all classes of the group",

@@ -46,6 +46,7 @@ export class OutlookView extends View {
     refill(this.#shapes, h("h2", {}, "How many more fit"),
       shapes.length ? shapeTable(shapes, histories) : h("p.calm", {}, "No shape is named: ",
         h("code", {}, "[insight]/shapes_file"), " names requests, such as flavors, that are counted here."),
+      leftOut(Math.max(0, ...shapes.map(([, it]) => it.avoided.trees))),
       histories.some((it) => it.forecast) && h("p.calm", {}, "Runs out: where a straight line through the last 30 days of "
         + "records meets zero."));
   }
@@ -63,8 +64,15 @@ export class OutlookView extends View {
       h("p", { "data-summary": true }, told.places === 0 ? `There is no ${failing} that could fail.` : `${count(told.survivable)} of ${counted(told.tried, failing)} may fail: all `
         + "consumers would find another place."
         + (told.complete ? "" : ` Of ${count(told.places)} these were tried in the time.`)),
+      leftOut(told.avoided),
       told.lost.length > 0 && lostTable(told.lost, level));
   }
+}
+
+/** @param {number} avoided */
+function leftOut(avoided) {
+  return avoided > 0 && h("p.calm", { "data-left-out": true }, `Left out: ${counted(avoided, "host")} that ${avoided === 1 ? "takes" : "take"} `
+    + "nothing new, such as those that Nova has disabled.");
 }
 
 /** @param {[string, Capacity][]} shapes @param {History[]} histories */

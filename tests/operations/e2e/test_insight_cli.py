@@ -14,7 +14,7 @@ pytestmark = pytest.mark.deploy
 HOST, NODE, OTHER = (f"5b8784cc-000{n}-4ed4-ba61-1ee63950767e" for n in (1, 2, 3))
 SMALL = "7c34be36-0002-44d1-8a7c-39b7a1e6f7c5"
 SERVER = "7c34be36-0001-44d1-8a7c-39b7a1e6f7c5"
-TRAIT = "HW_GPU_API_VULKAN"
+TRAIT, MARK = "HW_GPU_API_VULKAN", "HW_NIC_SRIOV"
 
 STORY = f"""
 openstack resource provider create --uuid {HOST} host-1
@@ -133,6 +133,12 @@ def check_drains(shell: Shell) -> None:
     assert "VCPU=6" in text
     told = shell.ask("openstack resource provider drain check host-2")
     assert told == {"homeless": [], "complete": True}
+    shell.run(f"openstack resource provider trait set {OTHER} --trait {MARK}")
+    told = shell.ask(f"openstack resource provider drain check host-2 --avoid CUSTOM_X,{MARK}")
+    assert told == {"homeless": [], "complete": True, "avoided": 1}
+    assert "avoided" in printed(shell, f"openstack placement survival --avoid {MARK}")
+    assert "avoided" not in shell.ask("openstack placement survival --avoid ''")
+    shell.run(f"openstack resource provider trait delete {OTHER}")
 
 
 def check_claims(shell: Shell) -> None:

@@ -47,6 +47,11 @@ class RandomCloud:
             self.claim()
         if self.random.random() < 0.3:
             self._break_a_rule()
+        # Drawn apart: with any of them or without, all else of a seed is the same.
+        apart = Random(self.hosts[0])
+        self.disabled = {host for host in self.hosts if apart.random() < 0.15}
+        for host in self.disabled:
+            self.world.set_traits(host, ["COMPUTE_STATUS_DISABLED"])
 
     def claim(self) -> None:
         """Claim for a consumer on some host; one for which there is no room is refused."""

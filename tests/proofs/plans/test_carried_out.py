@@ -48,6 +48,9 @@ def test_each_step_finds_room_while_its_source_is_held(kind: str) -> None:
                     break
             else:
                 return
+            assert answer.json["avoided"] == len(cloud.disabled)
+            places = [*answer.json["steps"], *answer.json.get("placed", ())]
+            assert cloud.disabled.isdisjoint(each.get("root_provider_uuid") for each in places)
             for step in answer.json["steps"]:
                 before = cloud.excesses()
                 cloud.carry_out(step)

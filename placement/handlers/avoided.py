@@ -1,0 +1,17 @@
+"""Which trees a question avoids, by ``[insight]/avoid`` or its own ``avoid`` (07 section 1.1)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from placement.web.request import Request
+
+
+def read_avoid(request: Request, given: Mapping[str, Any]) -> frozenset[str]:
+    """Return the traits by which trees are avoided: ``avoid`` of a body or query, or the option.
+
+    No trait, or an empty value of a query, avoids nothing.
+    """
+    if "avoid" not in given:
+        return frozenset(request.conf.insight.avoid)
+    named = given["avoid"]
+    return frozenset(named.split(",") if isinstance(named, str) else named) - {""}
