@@ -167,8 +167,8 @@ def order_steps(steps: Sequence[Step], root_of: Callable[[str], str]) -> list[se
     """Return for each step the earlier ones that must have ended before it begins.
 
     A step waits for the earlier steps of its consumer, and for those that leave a tree to which it goes: it
-    may need their room. The others may end in any order. Of the steps into a tree that have begun, the last one in
-    the order of the plan found room there beside all the others, after the same consumers had left.
+    may need their room. The others may end in any order. Of the steps into a tree that have begun, the last
+    one in the order of the plan found room there beside all the others, after the same consumers had left.
 
     :param root_of: returns the root of a provider's tree.
     """

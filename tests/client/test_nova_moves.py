@@ -30,8 +30,9 @@ class Cloud:
         for server in self.rack.servers:
             self.add(server)
         self.plans = PlansClient(http)
-        compute = adapter.Adapter(session.Session(), endpoint_override=stand_in.url)
-        compute.additional_headers["X-Auth-Token"] = "admin"
+        compute = adapter.Adapter(
+            session.Session(), service_type="compute", endpoint_override=stand_in.url
+        )
         self.mover = NovaMover(Nova(compute), http)
 
     def add(self, uuid: str, status: str = "ACTIVE") -> None:
@@ -115,7 +116,7 @@ def test_commands_are_worded_by_state(cloud: Cloud) -> None:
     "status", [*OBSTACLES, "BUILD", "MIGRATING", "REBUILD", "nobody", "elsewhere"]
 )
 def test_what_cannot_move_stays_and_is_named(cloud: Cloud, status: str) -> None:
-    """Also a consumer that Nova does not know, and one that runs on another host than it holds something of."""
+    """Also a consumer that Nova does not know, and one that runs where it holds nothing."""
     server = cloud.rack.servers[0]
     if status == "nobody":
         del cloud.nova.servers[0]

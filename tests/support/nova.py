@@ -34,8 +34,8 @@ class StandIn:
 
     ``when_asked``: called with the path and the query of each request, before it is answered.
     ``refused``: the end of the paths that are answered with a 403. ``hosts``: the host's name of a hypervisor
-    by its uuid; a server's node has the name in ``nodes``. ``when_moved``: called with a server and the uuid of
-    the hypervisor to which it has moved, or None if it is gone. ``actions``: what was asked for.
+    by its uuid; a server's node has the name in ``nodes``. ``when_moved``: called with a server and the uuid
+    of the hypervisor to which it has moved, or None if it is gone. ``actions``: what was asked for.
     """
 
     def __init__(self) -> None:

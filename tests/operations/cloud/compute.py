@@ -1,4 +1,4 @@
-"""Nova's compute service, which also finds the drivers of the folder ``hypervisor``: Nova loads its own only."""
+"""Nova's compute service, which also finds the drivers of the folder ``hypervisor``."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,8 @@
 """Starts what a cloud consists of, each as a process of its own, on databases that are dropped at its end.
 
 MariaDB is that of the other tests (PLACEMENT_TEST_MYSQL); RabbitMQ is the one of the machine, with a virtual
-host for this cloud. Nova and Glance are in ``.venv-cloud``, or where PLACEMENT_TEST_CLOUD says (``.ci/install``).
+host for this cloud. Nova and Glance are in ``.venv-cloud``, or where PLACEMENT_TEST_CLOUD says
+(``.ci/install``).
 """
 
 import contextlib
@@ -52,6 +53,8 @@ state_path = {folder}
 transport_url = {queue}
 use_stderr = true
 shelved_offload_time = -1
+initial_cpu_allocation_ratio = 1.0
+initial_ram_allocation_ratio = 1.0
 allow_resize_to_same_host = false
 report_interval = 2
 service_down_time = 10
