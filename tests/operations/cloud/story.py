@@ -1,4 +1,4 @@
-"""What happens in a cloud, played on a real Nova; what is told meanwhile, and what everyone knows at the end."""
+"""What happens in a cloud, played on a real Nova; what is told meanwhile, and what is known at its end."""
 
 import json
 import os
@@ -103,7 +103,7 @@ class Story:
         assert len({each["OS-EXT-SRV-ATTR:host"] for each in pair}) == 2
 
     def leave_a_resize_open(self) -> None:
-        """While it is open its migration holds the source: a plan names it and leaves it; then it is confirmed."""
+        """While it is open its migration holds the source, and a plan leaves that; then it is confirmed."""
         self.tell("an open resize")
         server = next(iter(self.servers()))
         node = self.node_of(server)
@@ -156,7 +156,7 @@ class Story:
         self.wait_for([stopped], "ACTIVE")
 
     def make_room_for_a_large_server(self) -> None:
-        """Spread the servers until no host is empty; ``plan run`` frees one, and Nova boots the large server."""
+        """No host is empty; ``plan run`` empties one, and Nova boots the large server."""
         self.tell("room for a large flavor by plan run")
         used = {self.node_of(uuid) for uuid in self.servers()}
         for host in self.cloud.computes:
@@ -170,7 +170,7 @@ class Story:
         self.remove(large["id"])
 
     def evacuate_a_host(self) -> None:
-        """Its service is killed; its servers are built elsewhere, and it frees their places when it is back."""
+        """Its service is killed; its servers are built elsewhere, and it gives back theirs when it returns."""
         self.tell("evacuation")
         node = self.fullest()
         host = node.partition(".")[0]

@@ -1,4 +1,4 @@
-"""A real Nova beside this service: all that happens in a cloud, and plans that are carried out (10 section 7)."""
+"""A real Nova beside this service: what happens in a cloud, and plans carried out (specification 10)."""
 
 import pytest
 
