@@ -34,10 +34,10 @@ NAMES = (
     "> x",
 )
 
-WORDS = set(
-    "--os-compute-api-version 2.56 server migrate --live-migration --wait migration confirm show -f value -c "
-    "status unshelve shelve".split()
-)
+WORDS = {
+    *("--os-compute-api-version", "2.56", "server", "migrate", "--live-migration", "--wait", "migration"),
+    *("confirm", "show", "-f", "value", "-c", "status", "unshelve", "shelve"),
+}
 """What the commands consist of, but for names."""
 
 Words = Callable[[str], list[str]]

@@ -170,7 +170,7 @@ class Story:
         self.remove(large["id"])
 
     def evacuate_a_host(self) -> None:
-        """Its service is killed; its servers are built elsewhere, and it gives back theirs when it returns."""
+        """Its service is killed; its servers are built elsewhere, and it frees their places later."""
         self.tell("evacuation")
         node = self.fullest()
         host = node.partition(".")[0]

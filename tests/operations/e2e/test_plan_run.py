@@ -50,7 +50,7 @@ class World:
         """Let a consumer hold two processors of a host, and nothing else."""
         self.shell.run(
             f"openstack resource provider allocation set {server} --allocation rp={host},VCPU=2 "
-            "--project-id p --user-id u --os-placement-api-version 1.36"
+            "--project-id p --user-id u --os-placement-api-version 1.29"
         )
 
 
