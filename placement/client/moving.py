@@ -57,7 +57,7 @@ class RunStopped(exc.PlacementClientError):
         super().__init__(error, **subject)
 
 
-class Mover(Protocol):
+class StepMover(Protocol):
     """What moves consumers. Each of its methods may raise a PlacementClientError, which ends the run."""
 
     def look(self) -> None:
@@ -108,7 +108,7 @@ class PlanAround:
     ``stays``: the consumers that plans would have moved and that cannot move, each with the reason.
     """
 
-    def __init__(self, plans: PlansClient, mover: Mover) -> None:
+    def __init__(self, plans: PlansClient, mover: StepMover) -> None:
         self._plans, self._mover = plans, mover
         self.stays: dict[str, str] = {}
 
@@ -188,13 +188,13 @@ def order_steps(steps: Sequence[Step], root_of: Callable[[str], str]) -> list[se
 class Watcher:
     """Is told what a run does. This one says nothing."""
 
-    def planned(self, plan: MadePlan, stays: Mapping[str, str]) -> None:
+    def tell_plan(self, plan: MadePlan, stays: Mapping[str, str]) -> None:
         """A plan was made; it may be the last one, without steps."""
 
-    def began(self, step: Step) -> None:
+    def tell_beginning(self, step: Step) -> None:
         """A step begins."""
 
-    def ended(self, step: Step, failure: exc.PlacementClientError | None) -> None:
+    def tell_end(self, step: Step, failure: exc.PlacementClientError | None) -> None:
         """A step is done, or it was refused."""
 
 
@@ -208,7 +208,7 @@ class PlanRun:
     def __init__(
         self,
         plans: PlansClient,
-        mover: Mover,
+        mover: StepMover,
         root_of: Callable[[str], str],
         *,
         parallel: int = 1,
@@ -240,15 +240,15 @@ class PlanRun:
         last = ""
         for _ in range(PLANS):
             plan = self._plan(goal, _leave_refused(may, refusals), cost, left, last)
-            self._watcher.planned(plan, self._around.stays)
+            self._watcher.tell_plan(plan, self._around.stays)
             if not plan.steps:
                 return self._done
             failures, left = self._take(plan.steps)
             last = "; ".join(map(str, failures))
             if self._stopping.is_set():
-                raise self._stopped("it was told to stop; run it again to go on", left)
+                raise self._make_stop("it was told to stop; run it again to go on", left)
             refusals.update(failure.consumer_uuid for failure in failures)
-        raise self._stopped(f"{PLANS} plans did not reach the goal. {last}".strip(), left)
+        raise self._make_stop(f"{PLANS} plans did not reach the goal. {last}".strip(), left)
 
     def _plan(
         self,
@@ -263,9 +263,9 @@ class PlanRun:
         except exc.PlacementClientError as error:
             if not self._done and not last:
                 raise
-            raise self._stopped(f"{error} {last}".strip(), left) from error
+            raise self._make_stop(f"{error} {last}".strip(), left) from error
 
-    def _stopped(self, why: str, left: Sequence[Step]) -> RunStopped:
+    def _make_stop(self, why: str, left: Sequence[Step]) -> RunStopped:
         return RunStopped(
             why, done=self._done, left=left, stays=self._around.stays, under_way=self._under_way
         )
@@ -283,7 +283,7 @@ class PlanRun:
                     ready = []
                 for number in ready[: self._parallel - len(running)]:
                     waiting.remove(number)
-                    self._watcher.began(steps[number])
+                    self._watcher.tell_beginning(steps[number])
                     running[pool.submit(self._mover.carry_out, steps[number], self._pause)] = number
                 if not running:
                     break
@@ -295,7 +295,7 @@ class PlanRun:
                         self._done.append(steps[number])
                     else:
                         failures.append(failure)
-                    self._watcher.ended(steps[number], failure)
+                    self._watcher.tell_end(steps[number], failure)
         return failures, [step for number, step in enumerate(steps) if number not in done]
 
     def _read(self, future: Future[None], step: Step) -> exc.PlacementClientError | None:

@@ -192,7 +192,7 @@ class _Course:
             lambda shown: shown is None or shown["status"] in ("DELETED", "SOFT_DELETED")
         )
         if self._nova.server(self._server) is not None:
-            raise self._refused(
+            raise self._make_refusal(
                 "it can still be restored, and holds what it held until it is reclaimed"
             )
 
@@ -228,7 +228,7 @@ class _Course:
 
     def _require(self, refusal: str | None) -> None:
         if refusal is not None:
-            raise self._refused(f"Nova refuses it: {refusal}")
+            raise self._make_refusal(f"Nova refuses it: {refusal}")
 
     def _require_there(self, host: str) -> None:
         """Wait until the migration is over, which frees the source, and look where the server is."""
@@ -236,7 +236,7 @@ class _Course:
         shown = self._nova.server(self._server) or {}
         where = shown.get("OS-EXT-SRV-ATTR:host")
         if where != host or shown.get("status") == "ERROR":
-            raise self._refused(
+            raise self._make_refusal(
                 f"it is {shown.get('status', 'gone')} on {where}, not on {host}: openstack server event "
                 f"list {self._server}"
             )
@@ -261,12 +261,14 @@ class _Course:
                 shown = {}
             if shown is None or shown.get("status") == "ERROR":
                 fault = (shown or {}).get("fault", {}).get("message", "")
-                raise self._refused(f"it is {'in ERROR' if shown else 'gone'}. {fault}".strip())
+                raise self._make_refusal(
+                    f"it is {'in ERROR' if shown else 'gone'}. {fault}".strip()
+                )
             if time.monotonic() > self._until_s:
-                raise self._refused("it took too long, and may go on")
+                raise self._make_refusal("it took too long, and may go on")
             self._pause(POLL_S)
 
-    def _refused(self, why: str) -> StepRefused:
+    def _make_refusal(self, why: str) -> StepRefused:
         return StepRefused(why, consumer_uuid=self._server)
 
 

@@ -80,13 +80,13 @@ def test_a_run_reaches_the_goal_and_says_what_it_does(
     told: list[object] = []
 
     class Notes(Watcher):
-        def planned(self, plan: MadePlan, stays: Mapping[str, str]) -> None:
+        def tell_plan(self, plan: MadePlan, stays: Mapping[str, str]) -> None:
             told.append(len(plan.steps))
 
-        def began(self, step: Step) -> None:
+        def tell_beginning(self, step: Step) -> None:
             told.append("began")
 
-        def ended(self, step: Step, failure: PlacementClientError | None) -> None:
+        def tell_end(self, step: Step, failure: PlacementClientError | None) -> None:
             told.append(failure)
 
     done = run_of(plans, mover, http, watcher=Notes()).carry_out(rack.goal)

@@ -117,7 +117,7 @@ class _Printer(Watcher):
         self._bar, self._mover, self._told = bar, mover, set[str]()
         self._done = self._total = 0
 
-    def planned(self, plan: MadePlan, stays: Mapping[str, str]) -> None:
+    def tell_plan(self, plan: MadePlan, stays: Mapping[str, str]) -> None:
         fresh = {uuid: why for uuid, why in stays.items() if uuid not in self._told}
         self._told |= fresh.keys()
         for line in plans.word_stays(fresh):
@@ -126,10 +126,10 @@ class _Printer(Watcher):
             self._bar.print(plans.word_plan(vars(plan)))
         self._total = self._done + len(plan.steps)
 
-    def began(self, step: Step) -> None:
+    def tell_beginning(self, step: Step) -> None:
         self._bar.show(consumer_of(step), self._done, self._total)
 
-    def ended(self, step: Step, failure: PlacementClientError | None) -> None:
+    def tell_end(self, step: Step, failure: PlacementClientError | None) -> None:
         self._done += failure is None
         self._bar.print(
             f"{self._done} of {self._total}: {_word_step(self._mover, step)}"

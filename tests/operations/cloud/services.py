@@ -67,6 +67,8 @@ connection = {database}
 lock_path = {folder}/locks
 [oslo_messaging_notifications]
 driver = noop
+[quota]
+driver = nova.quota.NoopQuotaDriver
 [conductor]
 workers = 1
 [scheduler]

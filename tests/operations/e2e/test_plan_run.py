@@ -7,6 +7,7 @@ import pytest
 
 from tests.operations.e2e.openstack_cli import Shell, admin_token_environment
 from tests.support import deployment
+from tests.support.deployment import Site
 from tests.support.nova import StandIn, nova
 from tests.support.processes import public_folder
 
@@ -26,8 +27,8 @@ openstack resource provider inventory set {OTHER} --resource VCPU=8
 class World:
     """Two hosts with a running and a stopped server on the first."""
 
-    def __init__(self, shell: Shell, stand_in: StandIn) -> None:
-        self.shell, self.nova = shell, stand_in
+    def __init__(self, shell: Shell, site: Site, stand_in: StandIn) -> None:
+        self.shell, self.site, self.nova = shell, site, stand_in
         for line in STORY.strip().splitlines():
             shell.run(line)
         stand_in.hosts = {HOST: "svc-1", OTHER: "svc-2"}
@@ -48,10 +49,13 @@ class World:
 
     def claim(self, server: str, host: str) -> None:
         """Let a consumer hold two processors of a host, and nothing else."""
-        self.shell.run(
-            f"openstack resource provider allocation set {server} --allocation rp={host},VCPU=2 "
-            "--project-id p --user-id u --os-placement-api-version 1.29"
-        )
+        body = {
+            "allocations": {host: {"resources": {"VCPU": 2}}},
+            "project_id": "p",
+            "user_id": "u",
+        }
+        answer = self.site.send("PUT", f"/allocations/{server}", body, "1.27")
+        assert answer.status == 204, answer.text
 
 
 @pytest.fixture
@@ -62,7 +66,7 @@ def world() -> Iterator[World]:
         environment["OS_INSIGHT__HISTORY_DAYS"] = "30"
         with deployment.builtin(folder, environment) as site:
             named = {"OS_COMPUTE_ENDPOINT_OVERRIDE": stand_in.url}
-            yield World(Shell(admin_token_environment(site.url) | named), stand_in)
+            yield World(Shell(admin_token_environment(site.url) | named), site, stand_in)
 
 
 def test_a_host_is_emptied_through_nova(world: World) -> None:
